@@ -1,0 +1,1 @@
+"""The command line: one file a command, none of which is imported before it is called."""

@@ -1,0 +1,30 @@
+"""`proctor hash`: the digest by which a suite is published."""
+
+from __future__ import annotations
+
+import click
+
+from proctor.cli.options import show
+from proctor.codec import hash_suite
+from proctor.errors import SuiteError
+from proctor.session.finding import find
+from proctor.session.loading import load
+
+
+@click.command("hash")
+@click.argument("suite", nargs=-1, required=True)
+@click.option("--dialect", metavar="D", help="The suites' dialect, instead of finding it from the content.")
+def command(suite: tuple[str, ...], dialect: str | None) -> None:
+    """Print `sha256:…  path` for each SUITE.
+
+    For dialect pramana this is the hash that the dialect publishes, over the sorted cases as they are
+    written; for the others it is the digest over what is sent and how it is judged. Neither depends on the
+    order of the cases or on spaces.
+    """
+    for word in suite:
+        for path in find(word):
+            loaded = load(path, dialect=dialect)
+            if loaded.errors:
+                raise SuiteError(loaded.errors)
+            is_pramana = loaded.suite.dialect == "pramana"
+            show([f"{hash_suite(path) if is_pramana else loaded.suite.digest}  {path}"])

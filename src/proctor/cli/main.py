@@ -1,0 +1,128 @@
+"""`proctor`: finds the command, and turns every error into a sentence and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from proctor import __version__
+from proctor.errors import ExitCode, ProctorError
+
+COMMANDS = {
+    "run": "Run suites against targets: ask, grade, store, report.",
+    "validate": "Find every error and warning in suites, with file and line.",
+    "hash": "Print the hash of suites.",
+    "runs": "List, show, export, tag and delete stored runs.",
+    "targets": "Show what can be asked, and try it.",
+    "models": "Fetch and list the embedded model's weights.",
+    "init": "Write a starter suite, targets.yaml and a CI file.",
+}
+"""Each command with the line that `--help` shows; its module is `proctor.cli.<name>_command`."""
+
+
+class LazyGroup(click.Group):
+    """Imports a command when it is called; `--help` needs no command at all."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """The names, in the order of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of that name, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"proctor.cli.{cmd_name}_command").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, and with a suggestion for a word that is no command."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from proctor.errors import UnknownName
+
+            raise click.UsageError(str(UnknownName("command", args[0], COMMANDS)), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The table above."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 passed, 1 failed, 2 interrupted, 3 not measured, 4 wrong usage or suite, "
+    "5 nothing selected. Start with: proctor run cheap --target local",
+)
+@click.version_option(__version__, prog_name="proctor")
+def cli() -> None:
+    """Run suites of test cases against language models, grade every answer, keep every result."""
+
+
+def main() -> None:
+    """The process: runs the command line and exits with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not know every character
+    try:
+        code = _invoke(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone, as with `| head`: nothing more can be said, and the interpreter must not try.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = ExitCode.OK
+    sys.exit(code)
+
+
+def _invoke(arguments: list[str]) -> int:
+    try:
+        result = cli.main(arguments, prog_name="proctor", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        return ExitCode.USAGE
+    except click.ClickException as error:
+        return _refuse(arguments, error.format_message(), error)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        return ExitCode.INTERRUPTED
+    except ProctorError as error:
+        _tell_json(arguments, str(error), error.exit_code)
+        click.echo(str(error), err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        if os.environ.get("PROCTOR_DEBUG") == "1":
+            raise
+        click.echo(
+            f"Proctor broke: {type(error).__name__}: {error}. This is a fault of Proctor, not of your suite. "
+            "Run again with PROCTOR_DEBUG=1 to see where, and report it.",
+            err=True,
+        )
+        return ExitCode.NOT_MEASURED
+    return int(result) if isinstance(result, int) else ExitCode.OK
+
+
+def _refuse(arguments: list[str], message: str, error: click.ClickException) -> int:
+    _tell_json(arguments, message, ExitCode.USAGE)
+    context = getattr(error, "ctx", None)
+    hint = f" See `{context.command_path} --help`." if context is not None else ""
+    click.echo(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}", err=True)
+    return ExitCode.USAGE
+
+
+def _tell_json(arguments: list[str], message: str, code: ExitCode) -> None:
+    """A caller who asked for JSON gets JSON, also when nothing could be done."""
+    if "--json" not in arguments:
+        return
+    problem: dict[str, Any] = dict.fromkeys(("path", "line", "field", "case"))
+    problem |= {"code": "usage", "message": message}
+    kind = "files" if arguments[:1] == ["validate"] else "runs"
+    click.echo(json.dumps({kind: [], "errors": [problem], "exit_code": int(code)}, ensure_ascii=False))

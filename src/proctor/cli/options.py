@@ -1,0 +1,65 @@
+"""What several commands have in common: options, the store, and printing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from proctor.stores.sqlite import SqliteStore
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_STORE = ".proctor/proctor.db"
+
+
+def store_option(function: F) -> F:
+    """`--store PATH`."""
+    return click.option(
+        "--store",
+        metavar="PATH",
+        help=f"The file that keeps runs.  [default: $PROCTOR_STORE or {DEFAULT_STORE}]",
+    )(function)
+
+
+def store_path(given: str | None) -> Path:
+    """`--store`, else `$PROCTOR_STORE`, else the folder's own."""
+    return Path(given or os.environ.get("PROCTOR_STORE") or DEFAULT_STORE)
+
+
+@contextmanager
+def open_store(given: str | None, *, must_exist: bool = False) -> Iterator[SqliteStore]:
+    """The store for as long as the block lasts.
+
+    Raises:
+        UsageError: `must_exist`, and there is no such file.
+        StoreError: it cannot be used.
+    """
+    from proctor.errors import UsageError
+    from proctor.stores.sqlite import open_store as open_sqlite
+
+    path = store_path(given)
+    if must_exist and not path.exists():
+        raise UsageError(f"There is no store at {path}: nothing was run here. Name one with --store.")
+    store = open_sqlite(str(path))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def show(lines: Iterable[str]) -> None:
+    """Print lines, with colour where a person reads them."""
+    if not sys.stdout.isatty():
+        for line in lines:
+            click.echo(line)
+        return
+    from proctor.cli.terminal import coloured
+
+    coloured(lines)

@@ -1,0 +1,256 @@
+"""`proctor run`: the main job."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from proctor.cli.options import open_store, show, store_option, store_path
+from proctor.cli.progress import Progress
+from proctor.errors import ExitCode, SuiteError
+from proctor.model import Params, Selection, Settings
+from proctor.reports import console, json
+from proctor.reports.problems import lines_of
+from proctor.reports.rows import Reported
+from proctor.session import events
+from proctor.session.jobs import Request
+from proctor.session.reporting import check_endings, reported, write
+from proctor.session.run import Session
+from proctor.verdicts import worst
+
+_OPTIONAL_VALUE = "--resume"
+
+
+class _RunCommand(click.Command):
+    """Knows that `--resume` takes a value only with `=`, so that `--resume SUITE` names a suite."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        plain = [f"{_OPTIONAL_VALUE}=" if word == _OPTIONAL_VALUE else word for word in args]
+        return super().parse_args(ctx, plain)
+
+
+_SHARE = click.FloatRange(0, 1)
+_OPTIONS: list[Callable[[Any], Any]] = [
+    click.argument("suite", nargs=-1),
+    click.option(
+        "--suite", "--tier", "more_suites", multiple=True, metavar="SUITE", help="The same as SUITE."
+    ),
+    click.option(
+        "-t",
+        "--target",
+        "--model",
+        "targets",
+        multiple=True,
+        metavar="T",
+        help="Whom to ask, such as local, openai:gpt-5.2, command:'./ask.sh'. May be repeated.",
+    ),
+    click.option(
+        "--judge", "judges", multiple=True, metavar="T", help="Whom judge graders ask. May be repeated."
+    ),
+    click.option(
+        "--repeat", "repeats", type=click.IntRange(1), help="Ask every case so often.  [default: 1]"
+    ),
+    click.option(
+        "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most calls at once."
+    ),
+    click.option(
+        "--split",
+        type=click.Choice(["dev", "holdout", "all"]),
+        default="all",
+        show_default=True,
+        help="Cases.",
+    ),
+    click.option(
+        "--tag", "tags", multiple=True, help="Only cases with this tag. May be repeated: any of them."
+    ),
+    click.option("--exclude-tag", "exclude_tags", multiple=True, help="No case with this tag."),
+    click.option("--category", "categories", multiple=True, help="Only cases of this category."),
+    click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),
+    click.option("--limit", type=click.IntRange(1), help="At most so many cases."),
+    click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True),
+    click.option("--seed", type=int, default=42, show_default=True, help="Repeat r asks with seed + r."),
+    click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(0, min_open=True),
+        default=120.0,
+        show_default=True,
+        metavar="S",
+        help="What one call may take, in seconds.",
+    ),
+    click.option(
+        "--retries",
+        type=click.IntRange(0),
+        default=4,
+        show_default=True,
+        help="How often a call is repeated after 408, 409, 429, 5xx or a lost connection.",
+    ),
+    click.option("--threshold", type=_SHARE, help="A case passes at this weighted score."),
+    click.option(
+        "--min-pass-rate", type=_SHARE, help="The gate: exit 0 if at least this share passes, else 1."
+    ),
+    click.option(
+        "--allow-errors",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="So many trials may be ERROR or UNSCORED without exit code 3.",
+    ),
+    click.option(
+        "--resume",
+        metavar="[=RUN]",
+        help="Make what is missing of a run that was cut short; without RUN, of the newest one that fits.",
+    ),
+    click.option(
+        "--retry-errors", metavar="RUN", help="A new run that asks again only what went wrong in RUN."
+    ),
+    click.option(
+        "--dialect", metavar="D", help="The suite's dialect, instead of finding it from the content."
+    ),
+    store_option,
+    click.option(
+        "-o",
+        "--output",
+        "outputs",
+        multiple=True,
+        metavar="FILE",
+        help="Write the results to FILE: .json .jsonl .csv .md, or .xml for JUnit. May be repeated.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout."),
+    click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only."),
+]
+
+
+def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.command("run", cls=_RunCommand)
+@_with_options
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> int:
+    """Run every SUITE against every target: ask, grade, store, report.
+
+    SUITE is a file (JSON Lines or CSV), a folder of such files, the name of a file in suites/, or a built-in
+    tier: cheap (10 cases), moderate (25), comprehensive (75).
+
+    \b
+    proctor run cheap --target local
+    proctor run my_suite.jsonl --target openai:gpt-5.2 --judge anthropic:claude-sonnet-4-6
+    proctor run suites/ --target ollama:llama3.2 --min-pass-rate 0.9 -o junit.xml
+    """  # noqa: D301  # click wants the character \b itself
+    check_endings(given["outputs"])
+    progress = Progress(quiet=given["quiet"], say=_sayer(given))
+    try:
+        with open_store(given["store"]) as store:
+            session = Session(store, os.environ, progress, prices_folder=store_path(given["store"]).parent)
+            done = _run(session, _request(ctx, given), progress)
+            runs = []
+            for one in done:
+                runs.append(reported(store, one.run, one.tally))
+                _print(runs[-1], given)
+            for path in given["outputs"]:
+                write(path, runs)
+    except SuiteError as error:
+        return _refuse(error, as_json=given["as_json"])
+    finally:
+        progress.close()
+    if given["as_json"]:
+        click.echo(json.summary(runs), nl=False)
+    return worst(run.exit_code for run in runs)
+
+
+def _sayer(given: dict[str, Any]) -> Callable[[str], None]:
+    if given["as_json"] or given["quiet"]:
+        return lambda _line: None
+    return lambda line: click.echo(line + "\n")
+
+
+def _print(run: Reported, given: dict[str, Any]) -> None:
+    if not given["as_json"] and not given["quiet"]:
+        show(console.lines(run))
+    if run.run.status == "interrupted":
+        store = f" --store {given['store']}" if given["store"] else ""
+        kept = run.tally.all.total
+        click.echo(
+            f"Stopped: {kept:,} of {run.run.planned:,} trials are kept. "
+            f"Continue with: proctor run --resume={run.run.id}{store}",
+            err=True,
+        )
+
+
+def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
+    selection = Selection(
+        split=given["split"],
+        tags=given["tags"],
+        exclude_tags=given["exclude_tags"],
+        categories=given["categories"],
+        ids=given["ids"],
+        limit=given["limit"],
+    )
+    names = ("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "allow_errors")
+    return Request(
+        suites=(*given["suite"], *given["more_suites"]),
+        targets=given["targets"],
+        judges=given["judges"],
+        params=Params(temperature=given["temperature"], seed=given["seed"], max_tokens=given["max_tokens"]),
+        settings=Settings(selection=selection, **{name: given[name] for name in names}),
+        explicit=frozenset(
+            name for name in names if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
+        ),
+        dialect=given["dialect"],
+        resume=given["resume"],
+        retry_errors=given["retry_errors"],
+    )
+
+
+def _run(session: Session, request: Request, progress: Progress) -> list[events.Done]:
+    """Run the session on an event loop; the first Ctrl-C stops it gently, the second at once."""
+    loops: Any = None
+    if sys.platform != "win32":
+        import uvloop
+
+        loops = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loops) as runner:
+        return runner.run(_stoppable(session, request, progress))
+
+
+async def _stoppable(session: Session, request: Request, progress: Progress) -> list[events.Done]:
+    loop = asyncio.get_running_loop()
+    making = asyncio.current_task()
+    asked = 0
+
+    def stop() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            progress.warn("Stopping: calls under way get 5 s. Press Ctrl-C again to stop at once.")
+            session.stop()
+        elif making is not None:
+            making.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if sys.platform == "win32":
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
+        else:
+            loop.add_signal_handler(number, stop)
+    return await session.run(request)
+
+
+def _refuse(error: SuiteError, *, as_json: bool) -> int:
+    for line in lines_of(error.problems):
+        click.echo(line, err=True)
+    if as_json:
+        click.echo(json.refusal(error.problems))
+    return ExitCode.USAGE

@@ -1,0 +1,177 @@
+"""`proctor runs`: what was run, from the store alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import click
+from msgspec.structs import replace
+
+from proctor.cli.options import open_store, show, store_option
+from proctor.errors import UsageError
+from proctor.model import Run, Verdict
+from proctor.reports import console, json
+from proctor.reports.figures import percent
+from proctor.reports.rows import Row, question_of, why
+from proctor.session.reporting import reported, rows_of, write
+from proctor.stores.sqlite import SqliteStore
+
+
+@click.group("runs")
+def command() -> None:
+    """List, show, export, tag and delete stored runs.
+
+    RUN is a run's id or an unambiguous beginning of it; `last` is the newest run.
+    """
+
+
+@command.command("list")
+@click.option("--suite", metavar="NAME", help="Only runs of this suite.")
+@click.option("--tag", metavar="TAG", help="Only runs with this tag.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
+@store_option
+def list_runs(suite: str | None, tag: str | None, limit: int, store: str | None) -> None:
+    """One line a run, newest first."""
+    with open_store(store, must_exist=True) as opened:
+        lines = [f"{'run':<22}  {'status':<11}  {'passed':>13}  {'rate':>6}  suite on target"]
+        for run in opened.runs():
+            if (suite and run.suite.name != suite) or (tag and tag not in run.tags):
+                continue
+            if len(lines) > limit:
+                lines.append(f"…more: --limit {limit * 5}")
+                break
+            lines.append(_line(opened, run))
+        if len(lines) == 1:
+            lines = ["No run is stored here that fits."]
+        show(lines)
+
+
+def _line(store: SqliteStore, run: Run) -> str:
+    counts = store.counts(run.id)
+    passed = counts.get(Verdict.PASS, 0)
+    total = sum(count for verdict, count in counts.items() if verdict is not None)
+    rate = percent(passed / total if total else None)
+    tags = f"  [{', '.join(run.tags)}]" if run.tags else ""
+    return (
+        f"{run.id:<22}  {run.status:<11}  {f'{passed:,}/{total:,}':>13}  {rate:>6}  "
+        f"{run.suite.name} on {run.target.name}{tags}"
+    )
+
+
+@command.command("show")
+@click.argument("run")
+@click.option("--failures", is_flag=True, help="Every trial that did not pass, with question and answer.")
+@click.option("--case", "case_id", metavar="ID", help="One case, with everything that is known of it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `proctor run --json` does.")
+@store_option
+def show_run(run: str, failures: bool, case_id: str | None, as_json: bool, store: str | None) -> None:
+    """The numbers of RUN, counted again from its trials."""
+    with open_store(store, must_exist=True) as opened:
+        found = _find(opened, run)
+        if case_id is not None:
+            rows = [row for row in rows_of(opened, found) if row.trial.case_id == case_id]
+            if not rows:
+                raise UsageError(f"Run {found.id} has no finished trial of case {case_id!r}.")
+            show(line for row in rows for line in _whole(row))
+        elif failures:
+            show(_failures(opened, found))
+        elif as_json:
+            click.echo(json.summary([reported(opened, found)]), nl=False)
+        else:
+            show(console.lines(reported(opened, found)))
+
+
+def _find(store: SqliteStore, word: str) -> Run:
+    if word == "last":
+        newest = next(store.runs(), None)
+        if newest is None:
+            raise UsageError("No run is stored here yet.")
+        return newest
+    return store.run(word)
+
+
+def _failures(store: SqliteStore, run: Run) -> Iterator[str]:
+    none = True
+    for row in rows_of(store, run):
+        if row.verdict is not Verdict.PASS:
+            none = False
+            yield from _whole(row)
+    if none:
+        yield "Every trial passed."
+
+
+def _whole(row: Row) -> Iterator[str]:
+    """A trial like a conversation with its exam sheet."""
+    trial, case = row.trial, row.case
+    repeat = f" (repeat {trial.repeat})" if trial.repeat else ""
+    yield f"{row.verdict.value.upper()} {trial.case_id}{repeat}"
+    yield from _block("question", question_of(case))
+    if case.expected is not None:
+        yield from _block("expected", str(case.expected))
+    if trial.output is not None:
+        yield from _block("answer", trial.output.text)
+    else:
+        yield from _block("no answer", why(trial))
+    for score in trial.scores:
+        value = "–" if score.value is None else f"{score.value:.2f}"
+        yield f"  {score.outcome.value:<8} {value}  {score.name}: {score.reason or 'as asked'}"
+        for entry in score.entries:
+            sign = {True: "✓", False: "✗", None: "?"}[entry.passed]
+            yield f"           {sign} {entry.text}" + (f" – {entry.evidence}" if entry.evidence else "")
+        for judgment in score.judgments:
+            feedback = judgment.feedback or judgment.raw
+            yield f"           {judgment.judge} said: {' '.join(feedback.split())}"
+    yield ""
+
+
+def _block(name: str, text: str) -> Iterator[str]:
+    lines = text.splitlines() or [""]
+    yield f"  {name + ':':<10} {lines[0]}"
+    for line in lines[1:]:
+        yield f"  {'':<10} {line}"
+
+
+@command.command("export")
+@click.argument("run", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, metavar="FILE", help="Ends in .json .jsonl .csv .md or .xml.")
+@store_option
+def export(run: tuple[str, ...], output: str, store: str | None) -> None:
+    """Write every trial of each RUN to a file, in the form that its ending says."""
+    with open_store(store, must_exist=True) as opened:
+        runs = [reported(opened, _find(opened, word)) for word in run]
+        write(output, runs)
+        total = sum(one.tally.all.total for one in runs)
+        click.echo(f"{total:,} trials written to {output}", err=True)
+
+
+@command.command("tag")
+@click.argument("run")
+@click.argument("tag", nargs=-1)
+@click.option("--remove", is_flag=True, help="Take the tags away.")
+@store_option
+def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> None:
+    """Give RUN each TAG; without one, print the tags it has."""
+    with open_store(store, must_exist=True) as opened:
+        found = _find(opened, run)
+        tags = set(found.tags) - set(tag) if remove else set(found.tags) | set(tag)
+        if tag:
+            opened.update(replace(found, tags=tuple(sorted(tags))))
+        show([f"{found.id}: {', '.join(sorted(tags)) or 'no tags'}"])
+
+
+@command.command("delete")
+@click.argument("run", nargs=-1, required=True)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@store_option
+def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
+    """Forget each RUN with its trials, for good."""
+    with open_store(store, must_exist=True) as opened:
+        for word in run:
+            found = _find(opened, word)
+            if not yes:
+                if not sys.stdin.isatty():
+                    raise UsageError("Deleting asks first, and nobody can answer here. Add --yes.")
+                click.confirm(f"Delete {_line(opened, found)}?", abort=True, err=True)
+            opened.delete(found.id)
+            click.echo(f"Deleted {found.id}.", err=True)

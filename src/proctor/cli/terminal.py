@@ -1,0 +1,48 @@
+"""Colour for lines that a person reads. Colour only ever means a verdict; the words say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.highlighter import RegexHighlighter
+from rich.theme import Theme
+
+THEME = Theme(
+    {
+        "verdict.pass": "green",
+        "verdict.fail": "bold red",
+        "verdict.error": "bold magenta",
+        "verdict.unscored": "bold yellow",
+        "verdict.dot": "bold cyan",
+        "verdict.band": "cyan",
+        "verdict.axis": "bright_black",
+    }
+)
+
+
+class VerdictHighlighter(RegexHighlighter):
+    """Marks verdicts and drawn intervals."""
+
+    base_style = "verdict."
+    highlights = [  # noqa: RUF012  # the base class declares it so
+        r"^(?P<fail>FAIL) ",
+        r"^(?P<error>ERROR) ",
+        r"^(?P<unscored>UNSCORED) ",
+        r"^(?P<pass>PASS) ",
+        r"(?P<pass>\d+ passed)",
+        r"(?P<fail>[1-9]\d* failed)",
+        r"(?P<error>[1-9]\d* errors?)",
+        r"(?P<unscored>[1-9]\d* unscored)",
+        r"(?P<axis>·{2,}|(?<=[━●])·+|·+(?=[━●]))",
+        r"(?P<band>━+)",
+        r"(?P<dot>●)",
+    ]
+
+
+def coloured(lines: Iterable[str], console: Console | None = None) -> None:
+    """Print lines to a terminal; long ones are not broken."""
+    console = console or Console(theme=THEME)
+    highlight = VerdictHighlighter()
+    for line in lines:
+        console.print(highlight(line), soft_wrap=True)

@@ -1,0 +1,143 @@
+"""Nouns to bytes and back: the only place that knows the wire form, and every digest.
+
+Canonical JSON here is UTF-8 without spaces, dictionary keys sorted, fields of a noun in their declared
+order, fields that have their default left out. Each kind of digest is taken over its own prefix, so that
+two kinds never collide and the rule of one can change under a new number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
+
+from proctor.model import Assertion, Case, Params, Suite, TargetSpec
+
+T = TypeVar("T")
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+_SENT = sha256(b"proctor/sent/1\n")
+_JUDGED = sha256(b"proctor/judged/1\n")
+_ASSERTION = sha256(b"proctor/assertion/1\n")
+_TARGET = sha256(b"proctor/target/1\n")
+_SETTINGS = sha256(b"proctor/settings/1\n")
+_PROMPT = sha256(b"proctor/prompt/1\n")
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def encode(thing: Any) -> bytes:
+    """Canonical JSON of a noun or of plain data."""
+    return _ENCODER.encode(thing)
+
+
+def decode(data: bytes | str, kind: type[T]) -> T:
+    """A noun from its JSON.
+
+    Raises:
+        msgspec.ValidationError: the JSON does not have that noun's shape.
+    """
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
+    return decoder.decode(data)  # type: ignore[no-any-return]  # the table is keyed by the type it decodes
+
+
+def digest_bytes(data: bytes) -> str:
+    """SHA-256 of the bytes as `sha256:` and hexadecimal digits."""
+    return "sha256:" + sha256(data).hexdigest()
+
+
+def _digest(prefix: Hash, thing: Any) -> str:
+    hasher = prefix.copy()
+    hasher.update(_ENCODER.encode(thing))
+    return "sha256:" + hasher.hexdigest()
+
+
+def sent_digest(case: Case) -> str:
+    """What a target receives for the case, and nothing of how the answer is judged."""
+    return _digest(_SENT, case.input)
+
+
+def judged_digest(case: Case) -> str:
+    """How answers to the case are judged, and nothing of what is sent."""
+    return _digest(_JUDGED, (case.expected, case.criteria, case.assertions))
+
+
+def assertion_digest(assertion: Assertion) -> str:
+    """One assertion with its parameters."""
+    return _digest(_ASSERTION, assertion)
+
+
+def target_digest(spec: TargetSpec) -> str:
+    """The target and every parameter it is asked with; not the name the user gave it."""
+    return _digest(_TARGET, (spec.kind, spec.model, spec.endpoint, spec.params))
+
+
+def settings_digest(thing: Any) -> str:
+    """Whatever decides which trials a run has."""
+    return _digest(_SETTINGS, thing)
+
+
+def prompt_digest(template: str) -> str:
+    """The text of a judge's prompt before a case is filled in."""
+    return _digest(_PROMPT, template)
+
+
+def suite_digest(suite: Suite, cases: Iterable[tuple[str, str, str]]) -> str:
+    """The digest of a suite from its cases' (id, sent, judged), in any order."""
+    hasher = sha256(b"proctor/suite/1\n" + _ENCODER.encode((Params(), suite.pass_rule)))
+    for row in sorted(cases):
+        hasher.update(_ENCODER.encode(row))
+    return "sha256:" + hasher.hexdigest()
+
+
+def hash_rows(rows: Iterable[dict[str, Any]]) -> str:
+    """Dialect pramana's hash of a suite's raw JSON objects.
+
+    The objects are sorted by `id` (equal ids keep their order) and written as one JSON array with sorted
+    keys, no spaces and everything beyond ASCII escaped; the hash is SHA-256 over that, as `sha256:` and
+    hexadecimal digits. Source: the published rule of dialect pramana; numbers keep Python's form.
+    """
+    canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode
+    written = sorted(((row["id"], canonical(row)) for row in rows), key=lambda pair: pair[0])
+    hasher = sha256(b"[")
+    for place, (_, text) in enumerate(written):
+        hasher.update((b"," if place else b"") + text.encode("ascii"))
+    hasher.update(b"]")
+    return "sha256:" + hasher.hexdigest()
+
+
+def hash_suite(path: str | Path) -> str:
+    """Dialect pramana's hash of a JSON Lines file, byte for byte as that dialect publishes it.
+
+    Raises:
+        SuiteError: a line is not a JSON object with an `id`.
+        OSError: the file cannot be read.
+    """
+    return hash_rows(_raw_rows(Path(path)))
+
+
+def _raw_rows(path: Path) -> Iterator[dict[str, Any]]:
+    from proctor.errors import SuiteError
+    from proctor.model import Problem
+
+    def wrong(number: int, message: str) -> SuiteError:
+        return SuiteError([Problem(code="bad-json", message=message, path=str(path), line=number)])
+
+    for number, line in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise wrong(number, f"The line is not JSON in UTF-8: {error}.") from None
+        if not isinstance(row, dict) or not isinstance(row.get("id"), str):
+            raise wrong(number, "The line is not a JSON object with a text `id`.")
+        yield row

@@ -1,0 +1,72 @@
+"""The first lines of a file to the name of the one dialect that it is written in.
+
+It asks every dialect for its own reason and decides nothing itself: none, or more than one, is an error that
+says what was found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Final
+
+from proctor.dialects.reading import BOM, UTF_16, parse_object, shown
+from proctor.errors import SuiteError
+from proctor.model import Problem
+from proctor.ports import Dialect, Head
+
+LINES: Final = 50
+"""How many lines are looked at."""
+
+_KEY = re.compile(r'"(\w+)"\s*:')
+
+
+def head(path: str, lines: Iterable[bytes]) -> Head:
+    """What a dialect may look at to recognise a file: its first lines and those that are JSON objects.
+
+    Lines that cannot be read are passed over here and reported when the file is read. A file that is one JSON
+    value over several lines has no rows; its keys stand in for one, so that the dialect that it was meant
+    for can say what is wrong with it.
+    """
+    first = list(islice(lines, LINES))
+    data = b"".join(first)
+    text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig", "replace")
+    parsed = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
+    rows = tuple(row for row in parsed if isinstance(row, dict))
+    if not rows and text.lstrip().startswith(("{", "[")):
+        keys = dict.fromkeys(_KEY.findall(text))
+        rows = (dict(keys),) if keys else ()
+    return Head(path=path, text=text, rows=rows)
+
+
+def detect(head: Head, dialects: Mapping[str, Dialect]) -> str:
+    """The name of the only dialect that recognises the file.
+
+    Raises:
+        SuiteError: none does (`unknown-dialect`), or several do (`ambiguous-dialect`).
+    """
+    reasons = {name: reason for name in sorted(dialects) if (reason := dialects[name].recognises(head))}
+    if len(reasons) == 1:
+        return next(iter(reasons))
+    if reasons:
+        code = "ambiguous-dialect"
+        because = "; ".join(f"{name} because {reason}" for name, reason in reasons.items())
+        message = f"The file could be of more than one dialect: {because}. Say which with --dialect."
+    else:
+        code = "unknown-dialect"
+        names = ", ".join(sorted(dialects))
+        message = (
+            f"No dialect recognises the file: {_found(head)}. Looked for JSON Lines with fields of one "
+            f"dialect and for CSV with a column `input` or `prompt`. "
+            f"Name the dialect with --dialect; known are: {names}."
+        )
+    raise SuiteError([Problem(code=code, message=message, path=head.path, line=1)])
+
+
+def _found(head: Head) -> str:
+    names = sorted({name for row in head.rows for name in row})
+    if names:
+        return f"its lines have {', '.join(shown(name) for name in names[:8])}"
+    first = head.text.strip().partition("\n")[0]
+    return f"it begins with {shown(first)}" if first else "it is empty"

@@ -1,0 +1,155 @@
+"""Trials on one machine: N workers pull planned trials from one iterator and never hold more than N.
+
+Knows nothing of files, stores or terminals: it is given functions to ask, to grade and to tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.errors import TargetError
+from proctor.grading import Manner
+from proctor.model import Case, Failure, Output, Score, Trial
+from proctor.plan import Planned
+
+GRACE_S = 5.0
+"""How long calls under way may still take when a run is stopped."""
+_BREATH = 64
+"""After so many trials a worker lets others run, for a target that answers at once never waits by itself."""
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What an engine needs to be told."""
+
+    ask: Callable[[Planned], Awaitable[Output]]
+    """Raises TargetError."""
+    grade: Callable[[Case, Output], Awaitable[tuple[Score, ...]]]
+    grade_repeats: Callable[[Case, Sequence[Output | None]], Awaitable[list[tuple[Score, ...]]]]
+    grade_at_once: Callable[[Case, Output], tuple[Score, ...]]
+    manner: Callable[[Case], Manner]
+    """Which of the three a case is graded by."""
+    arrived: Callable[[Trial], None]
+    """Told of each output whose grading will take a while."""
+    finished: Callable[[Trial, Planned], None]
+    """Told of each finished trial."""
+
+
+class Engine:
+    """Runs planned trials once."""
+
+    def __init__(self, work: Work, workers: int) -> None:
+        """Starts nothing.
+
+        Args:
+            work: what to do with a trial.
+            workers: how many trials may be under way at once.
+        """
+        self._work = work
+        self._workers = workers
+        self._stopping = asyncio.Event()
+        self._groups: dict[int, dict[int, Trial]] = {}
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the run was asked to stop."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Begin no further trial; what is under way gets a few seconds."""
+        self._stopping.set()
+
+    async def run(self, planned: Iterator[Planned]) -> None:
+        """Make every planned trial, or what can be made until `stop`.
+
+        Raises:
+            ProctorError: something other than a target failed, such as the store; the other workers are
+                stopped first.
+        """
+        workers = {asyncio.create_task(self._worker(planned)) for _ in range(self._workers)}
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            while workers:
+                done, _ = await asyncio.wait({*workers, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if stopping in done:
+                    done, _ = await asyncio.wait(workers, timeout=GRACE_S)
+                    for worker in done:
+                        worker.result()
+                    return
+                for worker in done:
+                    worker.result()
+                workers -= done
+        finally:
+            for leftover in (*workers, stopping):
+                leftover.cancel()
+            await asyncio.gather(*workers, stopping, return_exceptions=True)
+
+    async def _worker(self, planned: Iterator[Planned]) -> None:
+        for count, one in enumerate(planned, 1):
+            await self._attempt(one)
+            if self._stopping.is_set():
+                return
+            if count % _BREATH == 0:
+                await asyncio.sleep(0)
+
+    async def _attempt(self, planned: Planned) -> None:
+        work, case = self._work, planned.case
+        started_at = datetime.now(UTC)
+        output, failure = planned.output, None
+        if output is None:
+            try:
+                output = await work.ask(planned)
+            except TargetError as error:
+                failure = Failure(stage="target", kind=error.kind, message=str(error))
+        manner = work.manner(case)
+        if manner is Manner.TOGETHER:
+            await self._gather(planned, _trial(planned, started_at, output, failure))
+            return
+        scores: tuple[Score, ...] = ()
+        if output is not None:
+            if manner is Manner.AT_ONCE:
+                scores = work.grade_at_once(case, output)
+            else:
+                if planned.output is None:
+                    work.arrived(_trial(planned, started_at, output, None))
+                scores = await work.grade(case, output)
+        work.finished(_trial(planned, started_at, output, failure, scores), planned)
+
+    async def _gather(self, planned: Planned, trial: Trial) -> None:
+        """Keep a trial until the others of its case are there, then grade all of them."""
+        if planned.output is None and trial.output is not None:
+            self._work.arrived(trial)
+        group = self._groups.setdefault(planned.position, {})
+        group[planned.repeat] = trial
+        if len(group) < planned.repeats:
+            return
+        del self._groups[planned.position]
+        trials = [group[repeat] for repeat in sorted(group)]
+        scores = await self._work.grade_repeats(planned.case, [trial.output for trial in trials])
+        for one, its_scores in zip(trials, scores, strict=True):
+            self._work.finished(replace(one, scores=its_scores), planned)
+
+
+def _trial(
+    planned: Planned,
+    started_at: datetime,
+    output: Output | None,
+    failure: Failure | None,
+    scores: tuple[Score, ...] = (),
+) -> Trial:
+    return Trial(
+        case_id=planned.case.id,
+        position=planned.position,
+        repeat=planned.repeat,
+        sent=planned.sent,
+        split=planned.split,
+        output=output,
+        scores=scores,
+        failure=failure,
+        started_at=started_at,
+        source_run=planned.source_run,
+    )

@@ -1,0 +1,119 @@
+"""Asking a target with patience: a place at its endpoint, a time limit, retries, and what the answer cost."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from time import monotonic
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.engines.deadlines import Deadlines
+from proctor.engines.limit import Limit
+from proctor.errors import TargetError, TargetTimeout
+from proctor.model import Output, Price, Prompt
+from proctor.ports import Target
+from proctor.pricing import cost_usd
+
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 30.0
+_WORTH_A_WORD_S = 5.0
+"""A pause that an endpoint asks for is told to the user when it is at least so long."""
+
+
+class Patience(Struct, frozen=True, kw_only=True):
+    """How long and how often a target is asked."""
+
+    timeout_s: float = 120.0
+    """What one call may take; a call that takes longer is not asked again."""
+    retries: int = 4
+    """How often a call is repeated that failed for a passing reason."""
+
+
+class Patient:
+    """A target that waits its turn, retries what can pass, and knows its price."""
+
+    def __init__(
+        self,
+        target: Target,
+        limit: Limit,
+        patience: Patience,
+        *,
+        price: Price | None = None,
+        notify: Callable[[str], None] = lambda _message: None,
+    ) -> None:
+        """Wraps a target.
+
+        Args:
+            target: the one to ask; closing this closes it.
+            limit: shared by all who ask the same endpoint.
+            patience: time limit and retries.
+            price: None when it is not known, and then costs stay unknown.
+            notify: told, in a sentence, when the endpoint asks for a long pause.
+        """
+        self._target = target
+        self._limit = limit
+        self._patience = patience
+        self._deadlines = Deadlines(patience.timeout_s)
+        self._price = price
+        self._notify = notify
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The answer, with what waiting for it took in `queue_ms`.
+
+        Raises:
+            TargetError: it failed for good, or as often as patience allows.
+        """
+        began = monotonic()
+        tries = 0
+        while True:
+            if not self._limit.try_enter():
+                await self._limit.enter()
+            asked_at = monotonic()
+            try:
+                output = await self._ask(prompt)
+            except TargetError as error:
+                if error.busy:
+                    self._limit.busy(asked_at, error.retry_after_s)
+                if not error.transient or tries >= self._patience.retries:
+                    raise
+                wait_s = self._wait_s(tries, error)
+            else:
+                self._limit.succeeded()
+                return self._finished(output, queue_ms=(asked_at - began) * 1000)
+            finally:
+                self._limit.leave()
+            tries += 1
+            await asyncio.sleep(wait_s)
+
+    async def _ask(self, prompt: Prompt) -> Output:
+        try:
+            return await self._deadlines.within(self._target.answer(prompt))
+        except TimeoutError:
+            limit_s = self._patience.timeout_s
+            raise TargetTimeout(
+                f"No answer within {limit_s:g} s. Raise --timeout if the target needs longer."
+            ) from None
+
+    def _wait_s(self, tries: int, error: TargetError) -> float:
+        if error.retry_after_s is not None:
+            if error.retry_after_s >= _WORTH_A_WORD_S:
+                self._notify(f"The endpoint asks to wait {error.retry_after_s:.0f} s; waiting.")
+            # A little later than asked, and not all at the same moment.
+            return error.retry_after_s + random.uniform(0, 0.1)  # noqa: S311  # spreading load, not a secret
+        longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2**tries)
+        return random.uniform(longest / 2, longest)  # noqa: S311
+
+    def _finished(self, output: Output, queue_ms: float) -> Output:
+        cost = output.cost_usd
+        if cost is None and self._price is not None:
+            cost = cost_usd(output.usage, self._price)
+        if queue_ms < 0.05 and cost is output.cost_usd:
+            return output
+        return replace(output, queue_ms=queue_ms, cost_usd=cost)
+
+    async def aclose(self) -> None:
+        """Close the target."""
+        await self._target.aclose()

@@ -1,0 +1,122 @@
+"""Everything that Proctor raises on purpose, and the exit code each one leads to.
+
+::
+
+    ProctorError                   4
+    ├── UsageError                 4   the caller asked for something that cannot be
+    │   └── UnknownName            4   no dialect, grader, target, store or report of that name
+    ├── SuiteError                 4   a suite cannot be read; carries every problem found
+    ├── StoreError                 4   a store cannot be read or written
+    ├── NothingSelected            5   a selection left no case
+    ├── TargetError                3   a target did not answer
+    │   └── TargetTimeout          3   … in time
+    └── CannotScore                3   a grader could not tell; becomes UNSCORED, never a fail
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from proctor.model import Judgment, Problem
+
+
+class ExitCode(IntEnum):
+    """What the process says to its caller; pytest's numbers."""
+
+    OK = 0
+    FAILED = 1
+    INTERRUPTED = 2
+    NOT_MEASURED = 3
+    USAGE = 4
+    NOTHING_SELECTED = 5
+
+
+class ProctorError(Exception):
+    """The root of the tree above; its text is a full sentence for the user."""
+
+    exit_code: ExitCode = ExitCode.USAGE
+
+
+class UsageError(ProctorError):
+    """The caller asked for something that cannot be."""
+
+
+class UnknownName(UsageError):
+    """A name that is in no table; suggests the nearest ones."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        super().__init__(f"Unknown {kind} {name!r}. {suggestion(name, names)}")
+        self.name = name
+
+
+class SuiteError(ProctorError):
+    """A suite that cannot be read. `problems` has all that was found, not only the first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+class StoreError(ProctorError):
+    """A store that cannot be read or written."""
+
+
+class NothingSelected(ProctorError):
+    """A selection that leaves no case."""
+
+    exit_code = ExitCode.NOTHING_SELECTED
+
+
+class TargetError(ProctorError):
+    """A target that did not answer.
+
+    `kind` is one of the kinds of `model.Failure`; `transient` says whether asking again can help;
+    `busy` whether the endpoint asked for less; `retry_after_s` is what it asked to wait.
+    """
+
+    exit_code = ExitCode.NOT_MEASURED
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "http",
+        transient: bool = False,
+        busy: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.transient = transient
+        self.busy = busy
+        self.retry_after_s = retry_after_s
+
+
+class TargetTimeout(TargetError):
+    """A target that did not answer in time."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, kind="timeout")
+
+
+class CannotScore(ProctorError):
+    """A grader that could not tell; `judgments` keeps what its judges said all the same."""
+
+    exit_code = ExitCode.NOT_MEASURED
+
+    def __init__(self, message: str, judgments: tuple[Judgment, ...] = ()) -> None:
+        super().__init__(message)
+        self.judgments = judgments
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """A sentence that points from a wrong name to the nearest right ones, or lists them all."""
+    near = get_close_matches(name, known, n=3, cutoff=0.6)
+    if near:
+        return f"Did you mean {' or '.join(repr(match) for match in near)}?"
+    return f"Known are: {', '.join(known)}." if known else "None are known."

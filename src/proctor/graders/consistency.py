@@ -1,0 +1,83 @@
+"""All answers to one case to a mark: how far they say the same.
+
+Sameness is of texts after light normalising, not of meaning.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar, Literal
+
+from proctor.errors import CannotScore
+from proctor.graders.text import clip, shown
+from proctor.model import Mark
+from proctor.ports import Graded, Grading
+
+_OPENING = "\"'“”‘’«»*`¿¡ "
+_CLOSING = "\"'“”‘’«»*`.,;:!?…。！？ "
+_ANSWERS_KEPT = 20
+
+
+class Consistency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when enough of a case's answers are the same, and are the expected one if one is given.
+
+    Answers are compared with their case folded, runs of white space as one space, and quotes, emphasis and
+    closing punctuation at the ends left out. Of two equally frequent answers the one given first counts.
+    """
+
+    over_repeats: ClassVar[bool] = True
+
+    min_share: float = 0.8
+    """From 0 (excluded) to 1: the share of all answers that the most frequent one must reach."""
+    expected: str | None = None
+    match: Literal["exact", "contains"] = "exact"
+    """Whether the most frequent answer must be the expected text or contain it."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.min_share <= 1:
+            raise ValueError(f"`min_share` is {self.min_share}; give a share above 0 and at most 1.")
+        if self.expected is not None and not self.expected.strip():
+            raise ValueError("`expected` is blank; leave it out where no answer is expected.")
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value is the share of the most frequent answer, or 0 when that is empty or not the expected one.
+
+        Raises:
+            CannotScore: there are fewer than two answers.
+        """
+        outputs = graded.outputs
+        if len(outputs) < 2:
+            raise CannotScore(
+                f"Consistency needs at least two answers to a case and has {len(outputs)}; "
+                "ask more often with --repeat."
+            )
+        counts = Counter(normalised(output.text) for output in outputs)
+        ranked = counts.most_common(_ANSWERS_KEPT)
+        answer, count = ranked[0]
+        share = count / len(outputs)
+        wrong = self._wrong(answer)
+        enough = share >= self.min_share
+        reason = f"{count} of {len(outputs)} answers are {shown(answer)}"
+        reason += wrong or (f"; at least {self.min_share:.0%} must agree" if not enough else "")
+        return Mark(
+            value=0.0 if wrong else share,
+            passed=enough and not wrong,
+            reason=reason + ".",
+            details={"share": share, "answers": {clip(text): number for text, number in ranked}},
+        )
+
+    def _wrong(self, answer: str) -> str:
+        """What is wrong with the most frequent answer itself, as a clause; empty if nothing."""
+        if not answer:
+            return ", which says nothing"
+        if self.expected is None:
+            return ""
+        wanted = normalised(self.expected)
+        right = answer == wanted if self.match == "exact" else wanted in answer
+        return "" if right else f"; expected {shown(wanted)}"
+
+
+def normalised(text: str) -> str:
+    """The text as answers are compared; a text of punctuation only stays as it is."""
+    flat = " ".join(text.casefold().split())
+    return flat.lstrip(_OPENING).rstrip(_CLOSING) or flat

@@ -1,0 +1,98 @@
+"""Regular expressions out of suites: text to compiled patterns, and searches that end.
+
+Patterns are read as those of Python's `re`; the `regex` package runs them (in its version-0 mode, which
+keeps the behaviour of `re`) because it can stop a search. This module knows nothing of answers or marks.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from proctor.errors import CannotScore
+
+if TYPE_CHECKING:
+    import regex
+
+BUDGET_S = 0.25
+"""The processor time that one search may take, in seconds."""
+FLAGS = "imsx"
+"""The letters that `flags` may have; each means what it means in `(?imsx)`."""
+
+_STEPS_MOST = 20_000
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
+
+
+@lru_cache(maxsize=4096)
+def compiled(pattern: str, flags: str = "") -> regex.Pattern[str]:
+    """The compiled pattern.
+
+    Args:
+        pattern: a regular expression as Python's `re` reads it.
+        flags: any of the letters `i`, `m`, `s` and `x`.
+
+    Raises:
+        ValueError: the pattern or a flag is not valid, or writing out its repeats would take too much room.
+    """
+    import regex
+
+    unknown = sorted(set(flags) - set(FLAGS))
+    if unknown:
+        raise ValueError(f"The flags {flags!r} have {unknown[0]!r}; use only the letters i, m, s and x.")
+    if _steps(pattern) > _STEPS_MOST:
+        raise ValueError(
+            f"The pattern {pattern[:80]!r} repeats too much: it has more than {_STEPS_MOST} steps when its "
+            "counts are written out. Use smaller counts."
+        )
+    combined = regex.VERSION0
+    for letter in flags:
+        combined |= regex.RegexFlag[letter.upper()]
+    try:
+        # The package warns of what later versions may read otherwise; version 0 reads it as `re` does.
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
+            return regex.compile(pattern, combined, cache_pattern=False)
+    except (regex.error, ValueError, OverflowError, RecursionError) as error:
+        raise ValueError(f"The pattern {pattern[:80]!r} is not valid: {error}. Correct it.") from None
+
+
+def found(pattern: str, text: str, *, flags: str = "", full: bool = False) -> bool:
+    """Whether the pattern matches somewhere in the text, or the whole of it when `full`.
+
+    Raises:
+        ValueError: the pattern is not valid.
+        CannotScore: the search did not end within `BUDGET_S`.
+    """
+    matcher = compiled(pattern, flags)
+    try:
+        match = matcher.fullmatch(text, timeout=BUDGET_S) if full else matcher.search(text, timeout=BUDGET_S)
+    except TimeoutError:
+        raise CannotScore(
+            f"Searching for the pattern {pattern[:80]!r} did not end within {BUDGET_S} s; "
+            "rewrite it so that nested repeats cannot match the same text."
+        ) from None
+    return match is not None
+
+
+def _steps(pattern: str) -> int:
+    """How many items the pattern has once every `x{n}` is written out n times.
+
+    `regex` does write them out, so that a short pattern with a large count could take all memory.
+    """
+    totals, last = [0], 0
+    for token in _TOKEN.finditer(pattern):
+        text = token[0]
+        if token[1] is not None:
+            again = last * (int(token[1][:9]) - 1)
+            totals[-1] += max(again, 0)
+            last += max(again, 0)
+        elif text == "(":
+            totals.append(0)
+        elif text == ")" and len(totals) > 1:
+            last = totals.pop()
+            totals[-1] += last
+        else:
+            last = 1
+            totals[-1] += 1
+    return sum(totals)

@@ -1,0 +1,254 @@
+"""Answers to marks by their text: equality, parts, words and patterns.
+
+These graders compare characters. They know nothing of meaning, and normalise nothing that a parameter does
+not name: a typographic quote is not a straight one.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+from proctor.graders import patterns
+from proctor.model import Entry, Mark
+from proctor.ports import Graded, Grading
+
+_SPACELESS = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
+              ("\u3400", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0003ffff"))  # fmt: skip
+
+
+def clip(text: str, limit: int = 120) -> str:
+    """The text, or its beginning and an ellipsis when it has more than `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def shown(text: str) -> str:
+    """The text in quotes, shortened, on one line."""
+    return repr(clip(text))
+
+
+def listed(texts: Iterable[str]) -> str:
+    """The texts in quotes with commas between them, shortened as a whole."""
+    return clip(", ".join(map(repr, texts)))
+
+
+def refuse_empty(name: str, texts: tuple[str, ...]) -> None:
+    """Check a list of texts that are looked for.
+
+    Raises:
+        ValueError: there are none, or one is blank and would be found everywhere.
+    """
+    if not texts:
+        raise ValueError(f"`{name}` is empty; give at least one text.")
+    for text in texts:
+        if not text.strip():
+            raise ValueError(f"`{name}` has the blank text {text!r}, which says nothing; remove it.")
+
+
+class Exact(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer is the expected text."""
+
+    value: str
+    ignore_case: bool = False
+    """Compare both as Unicode folds case, so that `straße` equals `STRASSE`."""
+    trim: bool = True
+    """Leave out white space at both ends of both."""
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when they are equal, else 0."""
+        answer, wanted = graded.output.text, self.value
+        if self.trim:
+            answer, wanted = answer.strip(), wanted.strip()
+        same = answer.casefold() == wanted.casefold() if self.ignore_case else answer == wanted
+        if same:
+            return _EXACT
+        return Mark(
+            value=0.0, passed=False, reason=f"The answer is {shown(answer)}; expected {shown(wanted)}."
+        )
+
+
+_EXACT = Mark(value=1.0, passed=True, reason="The answer is the expected text.")
+
+
+class Contains(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the expected text stands somewhere in the answer, also inside a word."""
+
+    value: str
+    ignore_case: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.value:
+            raise ValueError("`value` is empty, and every answer contains that; give the text to look for.")
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it does, else 0."""
+        answer, wanted = graded.output.text, self.value
+        there = wanted.casefold() in answer.casefold() if self.ignore_case else wanted in answer
+        if there:
+            return Mark(value=1.0, passed=True, reason=f"The answer contains {shown(wanted)}.")
+        return Mark(
+            value=0.0, passed=False, reason=f"The answer does not contain {shown(wanted)}: {shown(answer)}."
+        )
+
+
+class ContainsAny(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when at least one of the texts stands somewhere in the answer."""
+
+    values: tuple[str, ...]
+    ignore_case: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise ValueError(
+                "`values` is empty, and no answer contains any of nothing; give at least one text."
+            )
+        if "" in self.values:
+            raise ValueError("`values` has an empty text, and every answer contains that; remove it.")
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when one does, else 0; the reason names the first that was found."""
+        answer = graded.output.text
+        if self.ignore_case:
+            folded = answer.casefold()
+            hit = next((value for value in self.values if value.casefold() in folded), None)
+        else:
+            hit = next((value for value in self.values if value in answer), None)
+        if hit is not None:
+            return Mark(value=1.0, passed=True, reason=f"The answer contains {shown(hit)}.")
+        return Mark(
+            value=0.0,
+            passed=False,
+            reason=f"The answer contains none of {listed(self.values)}: {shown(answer)}.",
+        )
+
+
+class RequiredWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when every word is in the answer.
+
+    A whole word may not be joined to other word characters; that is asked only at those ends of the word
+    that are word characters themselves, so that `50%` and `C++` can be found. Scripts that write without
+    spaces have no such ends.
+    """
+
+    words: tuple[str, ...]
+    ignore_case: bool = True
+    whole_words: bool = True
+
+    def __post_init__(self) -> None:
+        refuse_empty("words", self.words)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value is the share of the words that are there; one entry a word."""
+        answer = graded.output.text.casefold() if self.ignore_case else graded.output.text
+        missing: list[str] = []
+        entries: list[Entry] = []
+        for word in self.words:
+            sought = word.casefold() if self.ignore_case else word
+            there = place(sought, answer, whole=self.whole_words) >= 0
+            entries.append(Entry(text=word, passed=there))
+            if not there:
+                missing.append(word)
+        return Mark(
+            value=1.0 - len(missing) / len(self.words),
+            passed=not missing,
+            reason=f"The answer lacks {listed(missing)}."
+            if missing
+            else "The answer has every required word.",
+            entries=tuple(entries),
+        )
+
+
+class ForbiddenWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when none of the words is in the answer; words are found as by `required_words`."""
+
+    words: tuple[str, ...]
+    ignore_case: bool = True
+    whole_words: bool = True
+
+    def __post_init__(self) -> None:
+        refuse_empty("words", self.words)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value is the share of the words that are absent; an entry of a word found shows where."""
+        original = graded.output.text
+        answer = original.casefold() if self.ignore_case else original
+        # Folding only ever lengthens, so equal lengths mean that places in both are the same.
+        shown_text = original if len(original) == len(answer) else answer
+        hits: list[str] = []
+        entries: list[Entry] = []
+        for word in self.words:
+            sought = word.casefold() if self.ignore_case else word
+            at = place(sought, answer, whole=self.whole_words)
+            evidence = _around(shown_text, at, len(sought)) if at >= 0 else None
+            entries.append(Entry(text=word, passed=at < 0, evidence=evidence))
+            if at >= 0:
+                hits.append(word)
+        return Mark(
+            value=1.0 - len(hits) / len(self.words),
+            passed=not hits,
+            reason=f"The answer has {listed(hits)}."
+            if hits
+            else "The answer has none of the forbidden words.",
+            entries=tuple(entries),
+        )
+
+
+class Regex(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when a regular expression of Python's kind matches somewhere in the answer."""
+
+    pattern: str
+    flags: str = ""
+    """Any of the letters i (ignore case), m (lines), s (dot matches all), x (verbose)."""
+    full: bool = False
+    """The whole answer must match."""
+
+    def __post_init__(self) -> None:
+        if not self.pattern:
+            raise ValueError("`pattern` is empty and would match every answer; give a regular expression.")
+        patterns.compiled(self.pattern, self.flags)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it matches, else 0.
+
+        Raises:
+            CannotScore: the search did not end in time.
+        """
+        answer = graded.output.text
+        if patterns.found(self.pattern, answer, flags=self.flags, full=self.full):
+            return Mark(value=1.0, passed=True, reason=f"The answer matches {shown(self.pattern)}.")
+        return Mark(
+            value=0.0,
+            passed=False,
+            reason=f"The answer does not match {shown(self.pattern)}: {shown(answer)}.",
+        )
+
+
+def place(word: str, text: str, *, whole: bool) -> int:
+    """Where the word first stands in the text, or -1; with `whole`, not as a part of a longer word."""
+    at = text.find(word)
+    if not whole or at < 0:
+        return at
+    before, after = _joins(word[0]), _joins(word[-1])
+    while at >= 0:
+        end = at + len(word)
+        free_before = not before or at == 0 or not _joins(text[at - 1])
+        if free_before and not (after and end < len(text) and _joins(text[end])):
+            return at
+        at = text.find(word, at + 1)
+    return -1
+
+
+def _joins(char: str) -> bool:
+    """Whether the character makes one word with a letter beside it."""
+    if char < "\u0300":
+        return char.isalnum() or char == "_"
+    if any(first <= char <= last for first, last in _SPACELESS):
+        return False
+    return char.isalnum() or unicodedata.category(char)[0] == "M"
+
+
+def _around(text: str, at: int, length: int) -> str:
+    """What stands around a place, on one line."""
+    start, end = max(at - 30, 0), at + length + 30
+    cut = " ".join(text[start:end].split())
+    return ("…" if start else "") + cut + ("…" if end < len(text) else "")

@@ -1,0 +1,20 @@
+"""Any answer to no mark: for what a suite asks and nothing can measure."""
+
+from __future__ import annotations
+
+from proctor.model import Mark
+from proctor.ports import Graded, Grading
+
+
+class Unscored(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Leaves every answer without a mark and says why."""
+
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not self.reason.strip():
+            raise ValueError("`reason` is empty; say in a sentence why nothing can be measured.")
+
+    def grade(self, graded: Graded) -> Mark:  # noqa: ARG002  # every grader is given the answer
+        """No value, with the reason."""
+        return Mark(value=None, passed=None, reason=self.reason)

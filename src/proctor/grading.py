@@ -1,0 +1,176 @@
+"""Outputs to scores: each assertion's grader marks the output, and the mark becomes a score.
+
+Knows nothing of how many trials there are or where they go. It awaits whatever a grader awaits and starts
+nothing by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from proctor.codec import assertion_digest
+from proctor.errors import CannotScore
+from proctor.model import Assertion, Case, Mark, Output, Score, Verdict
+from proctor.ports import Embeds, Graded, Grader, Judge
+
+Graders = Callable[[str], type[Any]]
+"""A grader's class by its name."""
+
+
+class Help(Struct, frozen=True, kw_only=True):
+    """Whom graders may ask."""
+
+    judges: tuple[Judge, ...] = ()
+    embedder: Callable[[], Embeds] | None = None
+
+
+def bind(assertion: Assertion, graders: Graders) -> Grader:
+    """The grader of an assertion, its parameters checked and in place.
+
+    Raises:
+        UnknownName: there is no such grader.
+        ValueError: a parameter is missing, unknown, of the wrong type or wrong in itself.
+    """
+    kind = graders(assertion.grader)
+    try:
+        return cast("Grader", msgspec.convert(assertion.params, kind))
+    except msgspec.ValidationError as error:
+        raise ValueError(_as_sentence(str(error))) from None
+
+
+def _as_sentence(message: str) -> str:
+    """Msgspec's message with the place in front: `words: Expected …`."""
+    text, _, place = message.partition(" - at `$")
+    field = place.rstrip("`").lstrip(".")
+    sentence = text if text.endswith((".", "?")) else text + "."
+    return f"{field}: {sentence}" if field else sentence
+
+
+class Manner(Enum):
+    """How the outputs of a case are graded."""
+
+    AT_ONCE = "at once"
+    """Every score can be had without asking anybody or waiting."""
+    ASKING = "asking"
+    """A grader asks a judge or an embedder."""
+    TOGETHER = "together"
+    """A grader looks at all outputs of the case."""
+
+
+def manner_of(case: Case, graders: Graders) -> Manner:
+    """How the outputs of the case are graded."""
+    manner = Manner.AT_ONCE
+    for assertion in case.assertions:
+        kind = graders(assertion.grader)
+        if kind.over_repeats:
+            return Manner.TOGETHER
+        if kind.needs:
+            manner = Manner.ASKING
+    return manner
+
+
+def grade_at_once(case: Case, output: Output, graders: Graders) -> tuple[Score, ...]:
+    """One score per assertion, for a case that can be graded at once."""
+    graded = Graded(case=case, output=output)
+    scores = [_begin(assertion, graded, graders) for assertion in case.assertions]
+    return tuple([score for score in scores if isinstance(score, Score)])
+
+
+async def grade(case: Case, output: Output, graders: Graders, help_: Help) -> tuple[Score, ...]:
+    """One score per assertion of the case, in their order, for one output."""
+    graded = Graded(case=case, output=output, judges=help_.judges, embedder=help_.embedder)
+    return tuple([await score(assertion, graded, graders) for assertion in case.assertions])
+
+
+async def grade_repeats(
+    case: Case, outputs: Sequence[Output | None], graders: Graders, help_: Help
+) -> list[tuple[Score, ...]]:
+    """The scores of each output of a case, one of whose graders works over all repeats.
+
+    An output that is None (its trial has failed) has no scores, and then nothing can be said over repeats.
+    """
+    everything = tuple(output for output in outputs if output is not None)
+    missing = len(outputs) - len(everything)
+    shared: dict[int, Score] = {}
+    for place, assertion in enumerate(case.assertions):
+        if not graders(assertion.grader).over_repeats or not everything:
+            continue
+        if missing:
+            reason = f"{missing} of {len(outputs)} outputs of the case are missing."
+            shared[place] = _unscored(assertion, CannotScore(reason))
+        else:
+            graded = Graded(case=case, output=everything[0], outputs=everything, judges=help_.judges)
+            shared[place] = await score(assertion, graded, graders)
+    scores: list[tuple[Score, ...]] = []
+    for output in outputs:
+        if output is None:
+            scores.append(())
+            continue
+        graded = Graded(case=case, output=output, judges=help_.judges, embedder=help_.embedder)
+        own = [
+            shared[place] if place in shared else await score(assertion, graded, graders)
+            for place, assertion in enumerate(case.assertions)
+        ]
+        scores.append(tuple(own))
+    return scores
+
+
+async def score(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
+    """What one assertion comes to. A grader that cannot tell, or breaks, is UNSCORED with its reason."""
+    begun = _begin(assertion, graded, graders)
+    if isinstance(begun, Score):
+        return begun
+    try:
+        return _from_mark(assertion, await begun)
+    except Exception as error:  # noqa: BLE001  # see _not_scored
+        return _not_scored(assertion, error)
+
+
+def _begin(assertion: Assertion, graded: Graded, graders: Graders) -> Score | Awaitable[Mark]:
+    """The score, or what is to be awaited for its mark."""
+    try:
+        mark = bind(assertion, graders).grade(graded)
+        return _from_mark(assertion, mark) if isinstance(mark, Mark) else mark
+    except Exception as error:  # noqa: BLE001  # see _not_scored
+        return _not_scored(assertion, error)
+
+
+def _not_scored(assertion: Assertion, error: Exception) -> Score:
+    """A grader may be foreign code: that it could not tell, or that it broke, is its result."""
+    if not isinstance(error, CannotScore):
+        error = CannotScore(f"The grader {assertion.grader!r} broke: {type(error).__name__}: {error}")
+    return _unscored(assertion, error)
+
+
+def _unscored(assertion: Assertion, error: CannotScore) -> Score:
+    mark = Mark(value=None, passed=None, reason=str(error), judgments=error.judgments)
+    return _from_mark(assertion, mark)
+
+
+def _from_mark(assertion: Assertion, mark: Mark) -> Score:
+    value, passed = mark.value, mark.passed
+    if assertion.negated:
+        value = None if value is None else 1.0 - value
+        passed = None if passed is None else not passed
+    if passed is None or value is None:
+        outcome = Verdict.UNSCORED
+    else:
+        outcome = Verdict.PASS if passed else Verdict.FAIL
+    return Score(
+        grader=assertion.grader,
+        name=assertion.label or assertion.grader,
+        assertion=assertion_digest(assertion),
+        value=value if outcome is not Verdict.UNSCORED else None,
+        outcome=outcome,
+        weight=assertion.weight,
+        required=assertion.required,
+        reason=mark.reason,
+        entries=mark.entries,
+        judgments=mark.judgments,
+        details=mark.details,
+    )

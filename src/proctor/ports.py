@@ -1,0 +1,229 @@
+"""The doors: what each kind of extension is given and what it gives back.
+
+A dialect turns text into a suite, a target a prompt into an output, a grader an output into a mark, a store
+keeps runs, a report turns a run into text. Each implementation is one file in its door's folder and one
+line in that folder's table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Protocol
+
+from msgspec import Struct
+
+from proctor.model import Case, Mark, Output, Problem, Prompt, Run, Suite, Trial, Verdict
+
+# --- dialects ----------------------------------------------------------------------------------------------
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A suite file as a dialect sees it: its bytes on request, and never the disk."""
+
+    path: str
+    """As the user wrote it; for messages and default names only."""
+    lines: Callable[[], Iterable[bytes]]
+    """Reads the file anew, line by line, each with its line ending."""
+    neighbour: Callable[[str], bytes | None] = lambda _name: None
+    """The bytes of a file in the same folder, or None when it is not there."""
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """The beginning of a file, for telling which dialect it is written in."""
+
+    path: str
+    text: str
+    """The first lines, decoded as far as they go."""
+    rows: tuple[dict[str, Any], ...] = ()
+    """Those of the first lines that are JSON objects."""
+
+
+class Placed(Struct, frozen=True):
+    """A case and the line of its file on which it begins."""
+
+    case: Case
+    line: int
+
+
+class Dialect(Protocol):
+    """Reads one format of suite. Pure: it sees bytes and returns nouns."""
+
+    def recognises(self, head: Head) -> str | None:
+        """Why this file looks like the dialect, as a clause ("its lines have `assertion`"), or None."""
+
+    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+        """The suite's header once, its cases in file order, and every problem where it is met.
+
+        The header's `case_count` and `digest` are filled in by the caller. A case with an error is a
+        problem and not yielded; nothing else is ever left out.
+        """
+
+
+# --- graders -----------------------------------------------------------------------------------------------
+
+
+class Answers(Protocol):
+    """Whatever can be asked a prompt; every target, and every judge."""
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The answer.
+
+        Raises:
+            TargetError: there is none.
+        """
+
+
+class Embeds(Protocol):
+    """Whatever turns texts into vectors of equal length."""
+
+    name: str
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector a text, in order.
+
+        Raises:
+            TargetError: there is none.
+        """
+
+
+class Judge(Struct, frozen=True, kw_only=True):
+    """A target that a grader may ask, under its name."""
+
+    name: str
+    target: Answers
+
+
+class Graded(Struct, frozen=True, kw_only=True):
+    """All that a grader may look at."""
+
+    case: Case
+    output: Output
+    outputs: tuple[Output, ...] = ()
+    """Every output of the case, in order of repeats; only for graders that work over repeats."""
+    judges: tuple[Judge, ...] = ()
+    """Those who may be asked; each is, and the majority decides."""
+    embedder: Callable[[], Embeds] | None = None
+
+
+class Grader(Protocol):
+    """Marks one output.
+
+    An implementation is a frozen Struct that forbids unknown fields: its fields are the parameters an
+    assertion may give, so that every assertion is checked before anything is asked. A parameter that is
+    wrong in itself raises ValueError in `__post_init__`.
+    """
+
+    over_repeats: ClassVar[bool]
+    """True: marks all outputs of a case at once, and each of its trials gets that mark."""
+    needs: ClassVar[str | None]
+    """`judge` or `embedder` where the grader asks one, else None."""
+
+    def grade(self, graded: Graded) -> Mark | Awaitable[Mark]:
+        """The mark.
+
+        Raises:
+            CannotScore: the grader could not tell.
+        """
+
+
+class Grading(Struct, frozen=True):
+    """The base of every grader: the class variables that `Grader` asks for, at their usual values."""
+
+    over_repeats: ClassVar[bool] = False
+    needs: ClassVar[str | None] = None
+
+
+# --- targets -----------------------------------------------------------------------------------------------
+
+
+class Target(Answers, Protocol):
+    """A model, agent or program that answers prompts; safe to ask many at once."""
+
+    async def aclose(self) -> None:
+        """Stop everything that opening or asking started. Safe to call twice."""
+
+
+# --- stores ------------------------------------------------------------------------------------------------
+
+
+class StoredTrial(Struct, frozen=True):
+    """A trial as stored; it has no verdict, and no scores, while it waits for its judges."""
+
+    trial: Trial
+    verdict: Verdict | None
+
+
+class StoredCase(Struct, frozen=True):
+    """A case as stored, with the digest of what is sent for it."""
+
+    case: Case
+    sent: str
+
+
+class SuiteWriter(Protocol):
+    """A suite on its way into a store."""
+
+    def add(self, case: Case, sent: str) -> None:
+        """The next case, in order, with the digest of what is sent for it."""
+
+    def keep(self, suite: Suite) -> Suite:
+        """Keep the suite with its cases, and give its header back with `content` filled in.
+
+        The same content is kept once.
+        """
+
+    def drop(self) -> None:
+        """Forget what was added. Safe to call at any time, also after `keep`."""
+
+
+class Store(Protocol):
+    """Keeps suites, runs and trials.
+
+    `arrived` and `record` return at once and are durable within 100 ms; all else is durable on return. Every
+    method raises StoreError when the store cannot be read or written.
+    """
+
+    def saving(self) -> SuiteWriter:
+        """Begin to save a suite; nothing of it is there before `keep`."""
+
+    def begin(self, run: Run) -> None:
+        """Keep a run that is starting."""
+
+    def arrived(self, run_id: str, trial: Trial) -> None:
+        """Keep an output whose grading has not ended."""
+
+    def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
+        """Keep a finished trial; a second one for the same case and repeat changes nothing."""
+
+    def update(self, run: Run) -> None:
+        """Keep a run's present state, after everything handed over so far."""
+
+    def flush(self) -> None:
+        """Return when everything handed over so far is durable."""
+
+    def runs(self) -> Iterator[Run]:
+        """Every run, newest first."""
+
+    def run(self, run_id: str) -> Run:
+        """The run of that id, or of that unambiguous beginning of an id."""
+
+    def unfinished(self, suite_digest: str, target_digest: str, settings_digest: str) -> Run | None:
+        """The newest run of that suite, target and settings that has not finished."""
+
+    def counts(self, run_id: str) -> dict[Verdict | None, int]:
+        """How many of a run's trials have each stored verdict; None for those that wait for one."""
+
+    def trials(self, run_id: str) -> Iterator[StoredTrial]:
+        """A run's trials in suite order; nothing holds them all."""
+
+    def suite(self, name: str) -> Suite | None:
+        """The suite last saved under that name, or None."""
+
+    def cases(self, content: str) -> Iterator[StoredCase]:
+        """The cases of the suite of that content, in order; nothing holds them all."""
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run and its trials, and the suite's cases when no run has them any more."""
+
+    def close(self) -> None:
+        """Flush and release everything. Safe to call twice."""

@@ -1,0 +1,61 @@
+"""Names to things: each door has one table of `name → "module:attribute"`, imported at first use.
+
+Names that are not in the table are looked for among the installed entry points of the group
+`proctor.<door>`; nothing else is ever searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Generic, TypeVar, cast
+
+from proctor.errors import UnknownName
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """One door's implementations by name."""
+
+    def __init__(self, door: str, builtin: Mapping[str, str]) -> None:
+        self.door = door
+        self._where = dict(builtin)
+        self._loaded: dict[str, T] = {}
+
+    def get(self, name: str) -> T:
+        """The thing of that name.
+
+        Raises:
+            UnknownName: neither the table nor an installed entry point has it.
+        """
+        try:
+            return self._loaded[name]
+        except KeyError:
+            pass
+        if name not in self._where:
+            self._find_installed()
+        if name not in self._where:
+            raise UnknownName(self.door.removesuffix("s"), name, self._where)
+        module, _, attribute = self._where[name].partition(":")
+        thing = cast("T", getattr(import_module(module), attribute))
+        self._loaded[name] = thing
+        return thing
+
+    def add(self, name: str, thing: T) -> None:
+        """Make a thing of the caller's own available under a name, for this process."""
+        self._where[name] = "added at run time"
+        self._loaded[name] = thing
+
+    def names(self) -> list[str]:
+        """The names in the table, sorted."""
+        return sorted(self._where)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._where
+
+    def _find_installed(self) -> None:
+        from importlib.metadata import entry_points
+
+        for point in entry_points(group=f"proctor.{self.door}"):
+            self._where.setdefault(point.name, point.value)

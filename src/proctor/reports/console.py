@@ -1,0 +1,130 @@
+"""Runs to the text that a terminal shows. Pure: colour is added where it is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from proctor.model import Run, Verdict
+from proctor.reports.figures import cost, interval, milliseconds, percent, points, seconds
+from proctor.reports.rows import Reported, Row, why
+from proctor.verdicts import Counts, Tally
+
+_AXIS = 24
+"""Columns on which 0 to 100 % are drawn."""
+_LISTED = 10
+"""So many trials that did not pass are named."""
+_REASON = 100
+
+
+def opening(dev: int | None, holdout: int | None) -> str | None:
+    """The line that tells how a split suite is divided; None for a suite that is not split."""
+    if dev is None or holdout is None:
+        return None
+    return f"Running custom suite: {dev} dev + {holdout} holdout tests"
+
+
+def lines(reported: Reported) -> Iterator[str]:
+    """All that is told of a run that has ended."""
+    run, tally = reported.run, reported.tally
+    if run.suite.split_rule is not None and tally.splits:
+        yield from _split_lines(tally)
+        yield ""
+    version = f" {run.suite.version}" if run.suite.version else ""
+    yield f"{run.suite.name}{version} on {run.target.name}"
+    yield ""
+    yield from _table(tally)
+    yield ""
+    yield from _not_passed(reported)
+    yield _footer(run, tally)
+    if tally.refused_params:
+        names = ", ".join(sorted(tally.refused_params))
+        yield f"Not applied, as the target does not take it: {names}"
+    yield f"Run {run.id}"
+
+
+def _split_lines(tally: Tally) -> Iterator[str]:
+    dev = tally.splits.get("dev", Counts())
+    holdout = tally.splits.get("holdout", Counts())
+    yield f"Completed: Dev {dev.passed}/{dev.total} | Holdout {holdout.passed}/{holdout.total}"
+    yield ""
+    difference = ""
+    if dev.pass_rate is not None and holdout.pass_rate is not None:
+        difference = f" ({points(holdout.pass_rate - dev.pass_rate)})"
+    mean = tally.latency_ms()["mean"]
+    cells = {
+        "Dev Accuracy": percent(dev.pass_rate),
+        "Holdout Accuracy": percent(holdout.pass_rate) + difference,
+        "Total Passed": str(tally.all.passed),
+        "Latency": "–" if mean is None else f"{mean:.0f}ms",
+    }
+    widths = [max(width, len(cell)) for width, cell in zip((16, 18, 13, 7), cells.values(), strict=True)]
+    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+    yield rule
+    for row in (cells.keys(), cells.values()):
+        yield "|" + "|".join(f" {cell:<{width}} " for cell, width in zip(row, widths, strict=True)) + "|"
+    yield rule
+
+
+def _table(tally: Tally) -> Iterator[str]:
+    rows = [("all", tally.all)]
+    for groups in (tally.splits, tally.categories):
+        if len(groups) > 1:
+            rows += [(f"  {name}", groups[name]) for name in sorted(groups)]
+    width = max(12, *(len(name) for name, _ in rows)) if rows else 12
+    yield f"{'':<{width}}  passed  total    rate  0%{'95% interval':^{_AXIS - 4}}100%"
+    for name, counts in rows:
+        yield (
+            f"{name:<{width}}  {counts.passed:>6}  {counts.total:>5}  {percent(counts.pass_rate):>6}  "
+            f"{_drawn(counts)}  {interval(counts.ci95)}"
+        )
+
+
+def _drawn(counts: Counts) -> str:
+    """A dot for the rate on a band for its interval, on an axis from 0 to 100 %."""
+    if counts.pass_rate is None or counts.ci95 is None:
+        return " " * (_AXIS + 2)
+    last = _AXIS + 1
+    low, high = (round(bound * last) for bound in counts.ci95)
+    axis = ["━" if low <= column <= high else "·" for column in range(last + 1)]
+    axis[round(counts.pass_rate * last)] = "●"
+    return "".join(axis)
+
+
+def _not_passed(reported: Reported) -> Iterator[str]:
+    missing = reported.tally.all.total - reported.tally.all.passed
+    if not missing:
+        return
+    shown = 0
+    for row in reported.rows():
+        if row.verdict is Verdict.PASS:
+            continue
+        yield verdict_line(row)
+        shown += 1
+        if shown == _LISTED:
+            break
+    if missing > shown:
+        yield f"…and {missing - shown} more: proctor runs show {reported.run.id} --failures"
+    yield ""
+
+
+def verdict_line(row: Row) -> str:
+    """A trial in one line: its verdict, its case, and why it did not pass."""
+    name = row.trial.case_id if row.trial.repeat == 0 else f"{row.trial.case_id} (repeat {row.trial.repeat})"
+    reason = why(row.trial)
+    if len(reason) > _REASON:
+        reason = reason[: _REASON - 1] + "…"
+    return f"{row.verdict.value.upper():<8}  {name}  {reason}".rstrip()
+
+
+def _footer(run: Run, tally: Tally) -> str:
+    counts, latency = tally.all, tally.latency_ms()
+    parts = [f"{counts.passed} passed", f"{counts.failed} failed"]
+    parts += [f"{counts.errors} errors"] * bool(counts.errors)
+    parts += [f"{counts.unscored} unscored"] * bool(counts.unscored)
+    if run.finished_at is not None:
+        parts.append(f"in {seconds((run.finished_at - run.started_at).total_seconds())}")
+    parts.append(f"latency p50 {milliseconds(latency['p50'])}, p95 {milliseconds(latency['p95'])}")
+    if tally.input_tokens or tally.output_tokens:
+        parts.append(f"{tally.input_tokens:,} tokens in, {tally.output_tokens:,} out")
+    parts.append(f"cost {cost(tally.known_cost_usd)}")
+    return " · ".join(parts)

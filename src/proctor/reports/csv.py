@@ -1,0 +1,65 @@
+"""Runs to CSV (RFC 4180): one trial a row, for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+
+from proctor.reports.rows import Reported, question_of, trial_row, why
+
+_COLUMNS = (
+    "run",
+    "target",
+    "case_id",
+    "repeat",
+    "verdict",
+    "score",
+    "category",
+    "tags",
+    "split",
+    "question",
+    "output",
+    "why",
+    "latency_ms",
+    "input_tokens",
+    "output_tokens",
+    "cost_usd",
+    "started_at",
+)
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+
+
+def render(runs: Sequence[Reported]) -> Iterator[str]:
+    """A header row, then each trial of each run."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\r\n")
+    writer.writerow(_COLUMNS)
+    for reported in runs:
+        for row in reported.rows():
+            data = trial_row(reported.run, row)
+            usage = data["usage"] or {}
+            data |= {
+                "tags": ",".join(row.case.tags),
+                "question": question_of(row.case),
+                "output": None if row.trial.output is None else row.trial.output.text,
+                "why": why(row.trial),
+                "input_tokens": usage.get("input_tokens"),
+                "output_tokens": usage.get("output_tokens"),
+            }
+            writer.writerow([_cell(data[column]) for column in _COLUMNS])
+            yield buffer.getvalue()
+            buffer.seek(0)
+            buffer.truncate()
+    yield buffer.getvalue()
+
+
+def _cell(value: object) -> object:
+    """A text that a spreadsheet would take for a formula gets an apostrophe in front.
+
+    Source: OWASP, "CSV Injection".
+    """
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return value if _NUMBER.fullmatch(value) else "'" + value
+    return value

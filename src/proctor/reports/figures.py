@@ -1,0 +1,48 @@
+"""Numbers to the short texts in which people read them. Pure."""
+
+from __future__ import annotations
+
+_DASH = "–"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share of 1 as percent; a dash when there is none."""
+    return _DASH if share is None else f"{share * 100:.{digits}f}%"
+
+
+def interval(bounds: tuple[float, float] | None) -> str:
+    """Two shares of 1 as `62–88%`."""
+    return _DASH if bounds is None else f"{bounds[0] * 100:.0f}–{bounds[1] * 100:.0f}%"
+
+
+def points(difference: float) -> str:
+    """A difference of two shares in percentage points, with its sign: `+12.5pp`."""
+    return f"{difference * 100:+.1f}pp"
+
+
+def milliseconds(value: float | None) -> str:
+    """A time in the unit that keeps it short."""
+    if value is None:
+        return _DASH
+    if value < 10:
+        return f"{value:.1f} ms"
+    return f"{value:.0f} ms" if value < 10_000 else f"{value / 1000:.1f} s"
+
+
+def seconds(value: float) -> str:
+    """A duration as `41 s`, `3 min 20 s` or `2 h 05 min`."""
+    whole = round(value)
+    if whole < 60:
+        return f"{value:.1f} s" if value < 10 else f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def cost(usd: float | None) -> str:
+    """US dollars, with as many digits as a small sum needs; `unknown` when a price is not known."""
+    if usd is None:
+        return "unknown"
+    if usd == 0:
+        return "$0"
+    return f"${usd:.2f}" if usd >= 1 else f"${usd:.4f}"

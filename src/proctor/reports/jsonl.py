@@ -1,0 +1,15 @@
+"""Runs to JSON Lines: one trial a line, which `replay:FILE` reads back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from proctor.reports.rows import Reported, trial_row
+
+
+def render(runs: Sequence[Reported]) -> Iterator[str]:
+    """Each trial of each run as a line."""
+    for reported in runs:
+        for row in reported.rows():
+            yield json.dumps(trial_row(reported.run, row), ensure_ascii=False) + "\n"

@@ -1,0 +1,76 @@
+"""Runs to Markdown, for a pull request or a notebook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from proctor.model import Verdict
+from proctor.reports.figures import cost, interval, milliseconds, percent
+from proctor.reports.rows import Reported, question_of, why
+from proctor.verdicts import Counts
+
+_LISTED = 50
+"""So many trials that did not pass are shown with question and answer."""
+
+
+def render(runs: Sequence[Reported]) -> Iterator[str]:
+    """Each run as a section: its numbers, its parts, and what did not pass."""
+    for reported in runs:
+        run, tally = reported.run, reported.tally
+        counts = tally.all
+        yield f"# {_line(run.suite.name)} on {_line(run.target.name)}\n\n"
+        yield (
+            f"**{counts.passed} of {counts.total} passed** ({percent(counts.pass_rate)}, "
+            f"95 % interval {interval(counts.ci95)}): {counts.failed} failed, {counts.errors} errors, "
+            f"{counts.unscored} unscored. Median latency {milliseconds(tally.latency_ms()['p50'])}, "
+            f"cost {cost(tally.known_cost_usd)}. Run `{run.id}`, suite `{run.suite.digest}`.\n\n"
+        )
+        yield from _table("Split", tally.splits)
+        yield from _table("Category", tally.categories)
+        yield from _table("Tag", tally.tags)
+        yield from _failures(reported)
+
+
+def _table(name: str, groups: dict[str, Counts]) -> Iterator[str]:
+    if not groups:
+        return
+    yield f"| {name} | Passed | Total | Rate | 95 % interval |\n|---|--:|--:|--:|---|\n"
+    for group in sorted(groups):
+        counts = groups[group]
+        yield (
+            f"| {_line(group)} | {counts.passed} | {counts.total} | {percent(counts.pass_rate)} "
+            f"| {interval(counts.ci95)} |\n"
+        )
+    yield "\n"
+
+
+def _failures(reported: Reported) -> Iterator[str]:
+    shown = more = 0
+    for row in reported.rows():
+        if row.verdict is Verdict.PASS:
+            continue
+        if shown == _LISTED:
+            more += 1
+            continue
+        if not shown:
+            yield "## Not passed\n\n"
+        shown += 1
+        yield f"### {_line(row.trial.case_id)}: {row.verdict.value}\n\n{_line(why(row.trial))}\n\n"
+        yield _fenced(question_of(row.case))
+        if row.trial.output is not None:
+            yield _fenced(row.trial.output.text)
+    if more:
+        yield f"…and {more} more.\n"
+
+
+def _line(text: str) -> str:
+    """Text on one line that Markdown shows as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(text.split()))
+
+
+def _fenced(text: str) -> str:
+    """A block that the text inside cannot end."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}\n{fence}\n\n"

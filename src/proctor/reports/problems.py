@@ -1,0 +1,28 @@
+"""Problems to the lines that a person reads: one a line, and many of one kind counted rather than listed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from proctor.model import Problem
+
+_LISTED = 5
+"""So many warnings of one code are listed; errors always are."""
+
+
+def lines_of(problems: Iterable[Problem]) -> list[str]:
+    """`FILE:LINE: error: message` for each; beyond five warnings of one code, one line with their number."""
+    lines: list[str] = []
+    seen: Counter[tuple[str, str]] = Counter()
+    for problem in problems:
+        key = (problem.path, problem.code)
+        if problem.level == "warning":
+            seen[key] += 1
+        if problem.level == "error" or seen[key] <= _LISTED:
+            lines.append(str(problem).replace("\n", " "))
+    for (path, code), count in seen.items():
+        if count > _LISTED:
+            more = count - _LISTED
+            lines.append(f"{path}: warning: {more} more like the last, of the kind {code}.")
+    return lines

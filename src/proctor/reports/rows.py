@@ -1,0 +1,153 @@
+"""Runs and trials to plain data: the fields that every form of report shares. Pure.
+
+The names of the fields are a contract that scripts are written against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import Struct, to_builtins
+
+from proctor.errors import ExitCode
+from proctor.model import Case, Run, Score, Trial, Verdict
+from proctor.verdicts import Counts, Tally, score_of
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """A stored trial with its verdict and its case."""
+
+    trial: Trial
+    verdict: Verdict
+    case: Case
+
+
+class Reported(Struct, frozen=True, kw_only=True):
+    """A run as a report sees it."""
+
+    run: Run
+    tally: Tally
+    exit_code: ExitCode
+    rows: Callable[[], Iterator[Row]]
+    """Reads its trials anew, in suite order."""
+
+
+def counts_row(counts: Counts) -> dict[str, Any]:
+    """The numbers of a run, a split, a category or a tag."""
+    return {
+        "total": counts.total,
+        "passed": counts.passed,
+        "failed": counts.failed,
+        "errors": counts.errors,
+        "unscored": counts.unscored,
+        "pass_rate": counts.pass_rate,
+        "ci95": None if counts.ci95 is None else [round(bound, 3) for bound in counts.ci95],
+    }
+
+
+def run_row(reported: Reported) -> dict[str, Any]:
+    """One run with its numbers."""
+    run, tally = reported.run, reported.tally
+    return {
+        "run": run.id,
+        "group": run.group,
+        "suite": run.suite.name,
+        "suite_version": run.suite.version,
+        "suite_digest": run.suite.digest,
+        "suite_hash": run.suite.suite_hash,
+        "dialect": run.suite.dialect,
+        "target": run.target.name,
+        "judges": [judge.name for judge in run.judges],
+        "status": run.status,
+        **counts_row(tally.all),
+        "mean_score": tally.mean_score,
+        "splits": _each(tally.splits),
+        "by_category": _each(tally.categories),
+        "by_tag": _each(tally.tags),
+        "asked": tally.asked,
+        "graded": tally.graded,
+        "reused": tally.reused,
+        "latency_ms": tally.latency_ms(),
+        "usage": {"input_tokens": tally.input_tokens, "output_tokens": tally.output_tokens},
+        "cost_usd": tally.known_cost_usd,
+        "refused_params": sorted(tally.refused_params),
+        "prices_date": run.prices_date,
+        "tags": list(run.tags),
+        "started_at": _time(run.started_at),
+        "finished_at": _time(run.finished_at),
+        "warnings": list(run.warnings),
+        "exit_code": int(reported.exit_code),
+    }
+
+
+def _each(groups: dict[str, Counts]) -> dict[str, Any]:
+    return {name: counts_row(groups[name]) for name in sorted(groups)}
+
+
+def trial_row(run: Run, row: Row) -> dict[str, Any]:
+    """One trial with all that is known of it."""
+    trial = row.trial
+    output = trial.output
+    return {
+        "run": run.id,
+        "case_id": trial.case_id,
+        "target": run.target.name,
+        "repeat": trial.repeat,
+        "verdict": row.verdict.value,
+        "score": score_of(trial),
+        "scores": [score_row(score) for score in trial.scores],
+        "output": None if output is None else to_builtins(output),
+        "failure": None if trial.failure is None else to_builtins(trial.failure),
+        "latency_ms": None if output is None else output.latency_ms,
+        "usage": None if output is None or output.usage is None else to_builtins(output.usage),
+        "cost_usd": None if output is None else output.cost_usd,
+        "tags": list(row.case.tags),
+        "category": row.case.category,
+        "split": trial.split,
+        "sealed": False,
+        "started_at": _time(trial.started_at),
+        "source_run": trial.source_run,
+    }
+
+
+def score_row(score: Score) -> dict[str, Any]:
+    """One score; every field is there, also at its default."""
+    return {
+        "grader": score.grader,
+        "name": score.name,
+        "value": score.value,
+        "outcome": score.outcome.value,
+        "weight": score.weight,
+        "required": score.required,
+        "reason": score.reason,
+        "entries": [
+            {"text": entry.text, "passed": entry.passed, "evidence": entry.evidence}
+            for entry in score.entries
+        ],
+        "judgments": [to_builtins(judgment) for judgment in score.judgments],
+        "details": score.details,
+    }
+
+
+def question_of(case: Case) -> str:
+    """The messages of a case as one text: the user's alone as it is, a conversation with its roles."""
+    if len(case.input) == 1 and case.input[0].role == "user":
+        return case.input[0].content
+    return "\n".join(f"{message.role}: {message.content}" for message in case.input)
+
+
+def why(trial: Trial) -> str:
+    """In one line, why a trial did not pass: its failure, or the reasons of the scores that did not."""
+    if trial.failure is not None:
+        return f"{trial.failure.kind}: {trial.failure.message}".replace("\n", " ")
+    reasons = [
+        f"{score.name}: {score.reason or score.outcome.value}"
+        for score in trial.scores
+        if score.outcome is not Verdict.PASS
+    ]
+    return "; ".join(reasons).replace("\n", " ")
+
+
+def _time(moment: Any) -> str | None:
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,69 @@
+"""What a session tells while it works; the progress bar and every other listener read the same events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from proctor.model import Run, Trial, Verdict
+from proctor.verdicts import Tally
+
+
+class Reading(Struct, frozen=True):
+    """A suite is being read."""
+
+    path: str
+    cases: int
+
+
+class Fetching(Struct, frozen=True):
+    """A file is on its way from the package index."""
+
+    name: str
+    done: int
+    """Bytes that are here."""
+    total: int
+
+
+class Told(Struct, frozen=True):
+    """Something that takes long, as a sentence."""
+
+    message: str
+
+
+class Planned(Struct, frozen=True):
+    """A run begins."""
+
+    run: Run
+    total: int
+    """Trials of the run, those that are there already included."""
+    dev: int | None
+    """Selected dev cases; None for a suite that is not split."""
+    holdout: int | None
+
+
+class Finished(Struct, frozen=True):
+    """A trial has its verdict."""
+
+    trial: Trial
+    verdict: Verdict
+    cost_usd: float | None
+    """What the run has cost so far; None when a price is not known."""
+
+
+class Warned(Struct, frozen=True):
+    """Something doubtful, as a sentence."""
+
+    message: str
+
+
+class Done(Struct, frozen=True):
+    """A run has ended."""
+
+    run: Run
+    tally: Tally
+
+
+Event = Reading | Fetching | Told | Planned | Finished | Warned | Done
+Listener = Callable[[Event], None]

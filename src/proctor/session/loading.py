@@ -1,0 +1,171 @@
+"""Files to suites: finds the dialect, reads and checks every case once, and keeps it on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.codec import hash_suite, judged_digest, sent_digest, suite_digest
+from proctor.dialects import DIALECTS
+from proctor.dialects.detection import detect, head
+from proctor.errors import SuiteError
+from proctor.graders import GRADERS
+from proctor.grading import bind
+from proctor.model import Case, Problem, Selection, Suite
+from proctor.plan import Index, Indexer
+from proctor.ports import Placed, Source, SuiteWriter
+from proctor.session.finding import source_of
+
+_HEAD_LINES = 50
+_TELL_EVERY = 20_000
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """A suite that was read: its header, which cases are selected, whom its graders ask, what is doubtful."""
+
+    path: str
+    suite: Suite
+    index: Index
+    needs: frozenset[str]
+    """`judge`, `embedder` or both, where a selected or unselected case has a grader that asks one."""
+    problems: tuple[Problem, ...]
+    """Errors and warnings in file order."""
+
+    @property
+    def errors(self) -> list[Problem]:
+        """What keeps the suite from being run."""
+        return [problem for problem in self.problems if problem.level == "error"]
+
+    @property
+    def warnings(self) -> list[Problem]:
+        """What is doubtful and does not."""
+        return [problem for problem in self.problems if problem.level == "warning"]
+
+
+def load(
+    path: Path,
+    *,
+    dialect: str | None = None,
+    writer: SuiteWriter | None = None,
+    selection: Selection | None = None,
+    repeats: int | None = None,
+    tell: Callable[[int], None] = lambda _cases: None,
+) -> Loaded:
+    """Read a suite file to its end and check all of it.
+
+    Args:
+        path: the file.
+        dialect: its dialect's name, instead of finding it from the content.
+        writer: where the cases are kept, if nothing is wrong with any of them.
+        selection: which cases are wanted.
+        repeats: how often each is asked.
+        tell: called with the number of cases read, now and then.
+
+    Raises:
+        SuiteError: no dialect, or more than one, recognises the file.
+        UsageError: the file cannot be read, or there is no such dialect.
+    """
+    source = source_of(path)
+    name = dialect or _dialect_of(source)
+    reading = _Reading(source.path, Indexer(selection or Selection(), repeats), writer, tell)
+    for item in DIALECTS.get(name).read(source):
+        reading.take(item)
+    loaded = reading.done()
+    if writer is None:
+        return loaded
+    if loaded.errors:
+        writer.drop()
+        return loaded
+    suite = loaded.suite
+    if name == "pramana":
+        suite = replace(suite, suite_hash=hash_suite(path))
+    return replace(loaded, suite=writer.keep(suite))
+
+
+def _dialect_of(source: Source) -> str:
+    beginning = head(source.path, islice(source.lines(), _HEAD_LINES))
+    return detect(beginning, {name: DIALECTS.get(name) for name in DIALECTS.names()})
+
+
+class _Reading:
+    """What is known of a suite while it streams by."""
+
+    def __init__(
+        self, path: str, indexer: Indexer, writer: SuiteWriter | None, tell: Callable[[int], None]
+    ) -> None:
+        self._path = path
+        self._indexer = indexer
+        self._writer = writer
+        self._tell = tell
+        self._suite: Suite | None = None
+        self._lines: dict[str, int] = {}
+        self._digests: list[tuple[str, str, str]] = []
+        self._needs: set[str] = set()
+        self._problems: list[Problem] = []
+
+    def take(self, item: Suite | Placed | Problem) -> None:
+        if isinstance(item, Placed):
+            self._take_case(item.case, item.line)
+        elif isinstance(item, Problem):
+            self._problems.append(item)
+        else:
+            self._suite = item
+
+    def _take_case(self, case: Case, line: int) -> None:
+        first = self._lines.setdefault(case.id, line)
+        if len(self._lines) == len(self._digests):  # the id added nothing, so it was there
+            self._wrong(
+                "duplicate-id",
+                f"Case id {case.id!r} stands already at line {first}. Give each case an id of its own.",
+                case,
+                line,
+                "id",
+            )
+            return
+        self._check_assertions(case, line)
+        sent = sent_digest(case)
+        self._digests.append((case.id, sent, judged_digest(case)))
+        self._indexer.add(case)
+        if self._writer is not None:
+            self._writer.add(case, sent)
+        if len(self._digests) % _TELL_EVERY == 0:
+            self._tell(len(self._digests))
+
+    def _check_assertions(self, case: Case, line: int) -> None:
+        for assertion in case.assertions:
+            try:
+                grader = bind(assertion, GRADERS.get)
+            except ValueError as error:
+                word = assertion.label or assertion.grader
+                self._wrong("bad-assertion", f"Case {case.id!r}, {word!r}: {error}", case, line, None)
+            else:
+                if grader.needs:
+                    self._needs.add(grader.needs)
+
+    def _wrong(self, code: str, message: str, case: Case, line: int, field: str | None) -> None:
+        self._problems.append(
+            Problem(code=code, message=message, path=self._path, line=line, field=field, case=case.id)
+        )
+
+    def done(self) -> Loaded:
+        if self._suite is None:
+            raise SuiteError(self._problems)
+        if not self._digests and not any(problem.level == "error" for problem in self._problems):
+            message = "The suite has no cases. Add one and run again."
+            self._problems.append(Problem(code="no-cases", message=message, path=self._path, line=1))
+        suite = replace(
+            self._suite,
+            case_count=len(self._digests),
+            digest=suite_digest(self._suite, self._digests),
+        )
+        return Loaded(
+            path=self._path,
+            suite=suite,
+            index=self._indexer.index(suite.split_rule),
+            needs=frozenset(self._needs),
+            problems=tuple(self._problems),
+        )

@@ -1,0 +1,155 @@
+"""One run: its planned trials asked, graded, counted and stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec.structs import replace
+
+from proctor.engines.local import Engine, Work
+from proctor.graders import GRADERS
+from proctor.grading import Help, Manner, grade, grade_at_once, grade_repeats, manner_of
+from proctor.model import Case, Output, Prompt, Trial, Verdict
+from proctor.plan import Earlier, Planned, trials
+from proctor.ports import Judge, Store, StoredTrial
+from proctor.session import events
+from proctor.session.jobs import Job
+from proctor.session.reaching import Reach
+from proctor.verdicts import Tally, rule_of, verdict_of
+
+
+class Making:
+    """Makes the run of one job, once."""
+
+    def __init__(self, job: Job, store: Store, reach: Reach, listen: events.Listener) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            job: the run and what of it is there already.
+            store: where its trials are kept.
+            reach: opens its target and judges.
+            listen: told every event.
+        """
+        self._run = job.run
+        self._index = job.index
+        self._earlier_run = job.earlier_run
+        self._continues = job.earlier_run is not None and job.earlier_run.id == job.run.id
+        self._store = store
+        self._reach = reach
+        self._listen = listen
+        self._rule = rule_of(job.run)
+        self._tally = Tally(self._rule)
+        self._engine: Engine | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Begin no further trial."""
+        self._stopped = True
+        if self._engine is not None:
+            self._engine.stop()
+
+    async def make(self) -> events.Done:
+        """Make every trial that is missing, or what can be made until `stop`; what was made is stored."""
+        self._begin()
+        self._engine = Engine(await self._work(), self._workers())
+        if self._stopped:
+            self._engine.stop()
+        status: Literal["finished", "interrupted"] = "interrupted"
+        try:
+            await self._engine.run(self._planned())
+            if not self._engine.stopped:
+                status = "finished"
+        except asyncio.CancelledError:
+            self._stopped = True  # stopped at once: what finished is stored, and the run says so below
+        finally:
+            run = replace(self._run, status=status, finished_at=datetime.now(UTC))
+            self._store.update(run)
+        done = events.Done(run, self._tally)
+        self._listen(done)
+        return done
+
+    def _begin(self) -> None:
+        if self._continues:
+            self._run = replace(self._run, status="running", finished_at=None)
+            self._store.update(self._run)
+        else:
+            self._store.begin(self._run)
+        index = self._index
+        splits = (
+            [index.split_of(position) for position in index.chosen] if index.holdout is not None else None
+        )
+        self._listen(
+            events.Planned(
+                run=self._run,
+                total=index.planned,
+                dev=None if splits is None else splits.count("dev"),
+                holdout=None if splits is None else splits.count("holdout"),
+            )
+        )
+
+    def _workers(self) -> int:
+        return max(1, min(self._run.settings.concurrency, self._index.planned))
+
+    def _planned(self) -> Iterator[Planned]:
+        run, earlier_run = self._run, self._earlier_run
+        earlier = Earlier()
+        if earlier_run is not None:
+            earlier = Earlier(
+                trials=self._store.trials(earlier_run.id),
+                stays=self._stays,
+                kept=self._kept,
+                source_run=None if self._continues else earlier_run.id,
+            )
+        return trials(
+            self._store.cases(run.suite.content),
+            self._index,
+            repeats=run.settings.repeats,
+            together=_together,
+            earlier=earlier,
+        )
+
+    async def _work(self) -> Work:
+        run = self._run
+        target = await self._reach.target(run.target)
+        judges = tuple([Judge(name=spec.name, target=await self._reach.target(spec)) for spec in run.judges])
+        help_ = Help(judges=judges, embedder=self._reach.embedder)
+        store = self._store
+
+        async def ask(planned: Planned) -> Output:
+            case = planned.case
+            return await target.answer(Prompt(messages=case.input, case_id=case.id, repeat=planned.repeat))
+
+        return Work(
+            ask=ask,
+            grade=lambda case, output: grade(case, output, GRADERS.get, help_),
+            grade_repeats=lambda case, outputs: grade_repeats(case, outputs, GRADERS.get, help_),
+            grade_at_once=lambda case, output: grade_at_once(case, output, GRADERS.get),
+            manner=lambda case: manner_of(case, GRADERS.get),
+            arrived=lambda trial: store.arrived(run.id, trial),
+            finished=lambda trial, planned: self._count(trial, planned.case, stored=False),
+        )
+
+    def _count(self, trial: Trial, case: Case, *, stored: bool) -> None:
+        verdict = self._tally.add(trial, case)
+        if not stored:
+            self._store.record(self._run.id, trial, verdict)
+        self._listen(events.Finished(trial, verdict, self._tally.known_cost_usd))
+
+    def _stays(self, stored: StoredTrial) -> bool:
+        if self._continues:
+            return stored.verdict is not None
+        return verdict_of(stored.trial, self._rule) in (Verdict.PASS, Verdict.FAIL)
+
+    def _kept(self, trial: Trial, case: Case) -> None:
+        if self._continues or self._earlier_run is None:
+            self._count(trial, case, stored=True)
+        else:
+            source = trial.source_run or self._earlier_run.id
+            self._count(replace(trial, source_run=source), case, stored=False)
+
+
+def _together(case: Case) -> bool:
+    return manner_of(case, GRADERS.get) is Manner.TOGETHER

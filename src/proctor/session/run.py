@@ -1,0 +1,87 @@
+"""The straight line: suites and targets to stored runs.
+
+file → suite and cases → planned trials → output → scores → trial → store, and the numbers at the end.
+`jobs` does the first step, `making` the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from proctor.engines.patience import Patience
+from proctor.errors import UsageError
+from proctor.ports import Store
+from proctor.session import events
+from proctor.session.jobs import Job, Jobs, Request
+from proctor.session.making import Making
+from proctor.session.reaching import Reach
+
+
+class Session:
+    """Makes the runs of one request. Everything that happens is told to the listener."""
+
+    def __init__(
+        self, store: Store, environ: Mapping[str, str], listen: events.Listener, *, prices_folder: Path
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            store: where everything is kept.
+            environ: where keys come from.
+            listen: told every event, in order.
+            prices_folder: where a user's own `prices.toml` may lie.
+        """
+        self._store = store
+        self._environ = environ
+        self._listen = listen
+        self._prices_folder = prices_folder
+        self._making: Making | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Begin no further trial; calls under way get a few seconds, and what finished is kept."""
+        self._stopped = True
+        if self._making is not None:
+            self._making.stop()
+
+    async def run(self, request: Request) -> list[events.Done]:
+        """Make all runs of a request, one after the other.
+
+        Raises:
+            SuiteError: a suite is wrong; carries all problems of all suites, and nothing was asked.
+            UsageError: a target, judge or run cannot be had; nothing was asked.
+            NothingSelected: the selection leaves no case of any suite.
+        """
+        settings = request.settings
+        reach = Reach(
+            self._environ,
+            concurrency=settings.concurrency,
+            patience=Patience(timeout_s=settings.timeout_s, retries=settings.retries),
+            prices_folder=self._prices_folder,
+            notify=lambda message: self._listen(events.Told(message)),
+            progress=lambda name, done, total: self._listen(events.Fetching(name, done, total)),
+        )
+        try:
+            jobs = Jobs(self._store, self._environ, self._listen, reach.prices_date).of(request)
+            await self._open(jobs, reach)
+            done = []
+            for job in jobs:
+                if self._stopped:
+                    break
+                self._making = Making(job, self._store, reach, self._listen)
+                done.append(await self._making.make())
+            return done
+        finally:
+            await reach.aclose()
+
+    async def _open(self, jobs: Sequence[Job], reach: Reach) -> None:
+        """Open all that will be asked, so that what is missing is known before the first call."""
+        for job in jobs:
+            for spec in (job.run.target, *job.run.judges):
+                await reach.target(spec)
+        if any("embedder" in job.needs for job in jobs):
+            try:
+                await reach.open_embedder()
+            except UsageError as error:
+                self._listen(events.Warned(f"{error} Until then semantic similarity stays unscored."))

@@ -1,0 +1,357 @@
+"""Runs, trials and suites in one SQLite file."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from proctor.codec import decode, encode, settings_digest, target_digest
+from proctor.errors import StoreError
+from proctor.model import Case, Run, Suite, Trial, Verdict
+from proctor.ports import StoredCase, StoredTrial
+from proctor.stores.schema import APPLICATION_ID, MIGRATIONS, migrate
+from proctor.stores.writer import Writer
+
+_PAGE = 256
+"""Rows per read: short statements leave no snapshot open, so the log file can shrink meanwhile."""
+
+
+def open_store(path: str) -> SqliteStore:
+    """The store in that file, made if there is none.
+
+    Raises:
+        StoreError: the file is no store, is damaged, or was written by a newer version; it is left as it is.
+    """
+    _look_before_touching(Path(path))
+    with _as_store_errors(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        db = _connect(path)
+        try:
+            migrate(db)
+            db.execute("PRAGMA journal_mode = WAL")
+        except BaseException:
+            db.close()
+            raise
+    return SqliteStore(path, db)
+
+
+def _look_before_touching(path: Path) -> None:
+    """Read the file's header as plain bytes, for even a read-only connection may write beside the file.
+
+    Source: "Database File Format", section 1.3, sqlite.org.
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(f"The store {path} cannot be read: {error.strerror}.") from None
+    if not header:
+        return
+    page = int.from_bytes(header[16:18], "big")
+    page = 65536 if page == 1 else page
+    if len(header) < 100 or not header.startswith(b"SQLite format 3\x00") or size % max(page, 1):
+        raise StoreError(
+            f"{path} is damaged or not a store: it was left as it is. "
+            "Name another file with --store, or restore it from a copy."
+        )
+    version = int.from_bytes(header[60:64], "big")
+    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
+        if version or int.from_bytes(header[28:32], "big") > 1:
+            raise StoreError(f"{path} is another program's database. Name another file with --store.")
+    elif version > len(MIGRATIONS):
+        raise StoreError(
+            f"{path} was written by a newer version of Proctor (store version {version}; this one reads "
+            f"up to {len(MIGRATIONS)}). Run `pip install -U proctor`, or name another file with --store."
+        )
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None, cached_statements=64, check_same_thread=False)
+    db.execute("PRAGMA busy_timeout = 30000")
+    db.execute("PRAGMA synchronous = NORMAL")  # with WAL a killed process loses nothing
+    return db
+
+
+@contextmanager
+def _as_store_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"The store {path} cannot be used: {error}.") from error
+    except OSError as error:
+        raise StoreError(f"The store {path} cannot be used: {error.strerror or error}.") from error
+
+
+class SqliteStore:
+    """The `Store` port over one file; see `proctor.stores.schema` for its tables."""
+
+    def __init__(self, path: str, db: sqlite3.Connection) -> None:
+        """Use `open_store`.
+
+        Args:
+            path: the file.
+            db: a connection to it, migrated.
+        """
+        self.path = path
+        self._db = db
+        self._writer = Writer(lambda: _connect(path))
+        self._keys: dict[str, int] = {}
+        self._closed = False
+
+    # --- suites ---
+
+    def saving(self) -> SavingSuite:
+        """Begin to save a suite; nothing of it is there before `keep`."""
+        return SavingSuite(self)
+
+    def suite(self, name: str) -> Suite | None:
+        """The suite last saved under that name, or None."""
+        row = self._one("SELECT body FROM suites WHERE name = ? ORDER BY key DESC LIMIT 1", name)
+        return None if row is None else decode(row[0], Suite)
+
+    def cases(self, content: str) -> Iterator[StoredCase]:
+        """The cases of the suite of that content, in order; nothing holds them all."""
+        start = 0
+        while True:
+            with _as_store_errors(self.path):
+                rows = self._db.execute(
+                    "SELECT cases.body, sent FROM suites JOIN suite_cases ON suite_cases.suite = suites.key "
+                    "JOIN cases ON cases.digest = suite_cases.digest WHERE suites.content = ? "
+                    "AND position >= ? AND position < ? ORDER BY position",
+                    (content, start, start + _PAGE),
+                ).fetchall()
+            if not rows:
+                return
+            for body, sent in rows:
+                yield StoredCase(decode(body, Case), sent)
+            start += _PAGE
+
+    # --- runs ---
+
+    def begin(self, run: Run) -> None:
+        """Keep a run that is starting."""
+        with _as_store_errors(self.path):
+            self._db.execute(
+                "INSERT INTO runs (id, started_at, suite, content, target, settings, status, body) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    run.id,
+                    run.started_at.isoformat(),
+                    run.suite.digest,
+                    run.suite.content,
+                    target_digest(run.target),
+                    _what_decides_trials(run),
+                    run.status,
+                    encode(run),
+                ),
+            )
+
+    def update(self, run: Run) -> None:
+        """Keep a run's present state, after everything handed over so far."""
+        self._writer.flush()
+        with _as_store_errors(self.path):
+            self._db.execute(
+                "UPDATE runs SET status = ?, body = ? WHERE id = ?", (run.status, encode(run), run.id)
+            )
+
+    def runs(self) -> Iterator[Run]:
+        """Every run, newest first."""
+        with _as_store_errors(self.path):
+            keys = self._db.execute("SELECT key FROM runs ORDER BY key DESC").fetchall()
+        for (key,) in keys:
+            row = self._one("SELECT body FROM runs WHERE key = ?", key)
+            if row is not None:
+                yield decode(row[0], Run)
+
+    def run(self, run_id: str) -> Run:
+        """The run of that id, or of that unambiguous beginning of an id.
+
+        Raises:
+            StoreError: there is none, or more than one.
+        """
+        with _as_store_errors(self.path):
+            rows = self._db.execute(
+                "SELECT body, id FROM runs WHERE substr(id, 1, ?) = ? ORDER BY key DESC LIMIT 3",
+                (len(run_id), run_id),
+            ).fetchall()
+        exact = [row for row in rows if row[1] == run_id]
+        found = exact or rows
+        if not found or not run_id:
+            raise StoreError(
+                f"There is no run {run_id!r} in {self.path}. `proctor runs list` shows what is there."
+            )
+        if len(found) > 1:
+            ids = ", ".join(row[1] for row in found)
+            raise StoreError(f"More than one run begins with {run_id!r}: {ids}. Give more of the id.")
+        return decode(found[0][0], Run)
+
+    def unfinished(self, suite_digest: str, target_digest: str, settings_digest: str) -> Run | None:
+        """The newest run of that suite, target and settings that has not finished."""
+        row = self._one(
+            "SELECT body FROM runs WHERE suite = ? AND target = ? AND settings = ? "
+            "AND status != 'finished' ORDER BY key DESC LIMIT 1",
+            suite_digest,
+            target_digest,
+            settings_digest,
+        )
+        return None if row is None else decode(row[0], Run)
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run and its trials, and the suite's cases when no run has them any more."""
+        key = self._key(run_id)
+        with _as_store_errors(self.path), _transaction(self._db):
+            (content,) = self._db.execute("SELECT content FROM runs WHERE key = ?", (key,)).fetchone()
+            self._db.execute("DELETE FROM trials WHERE run = ?", (key,))
+            self._db.execute("DELETE FROM runs WHERE key = ?", (key,))
+            if self._db.execute("SELECT 1 FROM runs WHERE content = ?", (content,)).fetchone() is None:
+                self._forget_suite(content)
+        self._keys.pop(run_id, None)
+
+    def _forget_suite(self, content: str) -> None:
+        self._db.execute(
+            "DELETE FROM suite_cases WHERE suite IN (SELECT key FROM suites WHERE content = ?)", (content,)
+        )
+        self._db.execute("DELETE FROM suites WHERE content = ?", (content,))
+        self._db.execute("DELETE FROM cases WHERE digest NOT IN (SELECT digest FROM suite_cases)")
+
+    # --- trials ---
+
+    def arrived(self, run_id: str, trial: Trial) -> None:
+        """Keep an output whose grading has not ended."""
+        self._writer.put((self._key(run_id), trial.position, trial.repeat, None, encode(trial)))
+
+    def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
+        """Keep a finished trial; a second one for the same case and repeat changes nothing."""
+        self._writer.put((self._key(run_id), trial.position, trial.repeat, verdict.value, encode(trial)))
+
+    def counts(self, run_id: str) -> dict[Verdict | None, int]:
+        """How many of a run's trials have each stored verdict; None for those that wait for one."""
+        with _as_store_errors(self.path):
+            rows = self._db.execute(
+                "SELECT verdict, count(*) FROM trials WHERE run = ? GROUP BY verdict", (self._key(run_id),)
+            ).fetchall()
+        return {None if verdict is None else Verdict(verdict): count for verdict, count in rows}
+
+    def trials(self, run_id: str) -> Iterator[StoredTrial]:
+        """A run's trials in suite order; nothing holds them all."""
+        self._writer.flush()
+        key, position, repeat = self._key(run_id), -1, 0
+        while True:
+            with _as_store_errors(self.path):
+                rows = self._db.execute(
+                    "SELECT position, repeat, verdict, body FROM trials WHERE run = ? "
+                    "AND (position, repeat) > (?, ?) ORDER BY position, repeat LIMIT ?",
+                    (key, position, repeat, _PAGE),
+                ).fetchall()
+            if not rows:
+                return
+            for _, _, verdict, body in rows:
+                yield StoredTrial(decode(body, Trial), None if verdict is None else Verdict(verdict))
+            position, repeat = rows[-1][:2]
+
+    # --- the file ---
+
+    def flush(self) -> None:
+        """Return when everything handed over so far is durable."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Flush and release everything. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._writer.close()
+        finally:
+            self._db.close()
+
+    def _key(self, run_id: str) -> int:
+        key = self._keys.get(run_id)
+        if key is None:
+            row = self._one("SELECT key FROM runs WHERE id = ?", run_id)
+            if row is None:
+                raise StoreError(f"There is no run {run_id!r} in {self.path}.")
+            key = self._keys[run_id] = int(row[0])
+        return key
+
+    def _one(self, statement: str, *values: object) -> tuple[bytes, ...] | None:
+        with _as_store_errors(self.path):
+            row: tuple[bytes, ...] | None = self._db.execute(statement, values).fetchone()
+        return row
+
+
+class SavingSuite:
+    """The `SuiteWriter` port: one transaction, which ends when the whole suite is known to be good."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        """Use `SqliteStore.saving`."""
+        self._path = store.path
+        self._db = store._db
+        with _as_store_errors(self._path):
+            self._db.execute("BEGIN IMMEDIATE")
+            (last,) = self._db.execute("SELECT coalesce(max(key), 0) FROM suites").fetchone()
+        self._key = last + 1
+        self._count = 0
+        self._content = sha256(b"proctor/content/1\n")
+        self._bodies: list[tuple[bytes, bytes]] = []
+        self._places: list[tuple[int, int, bytes, str]] = []
+
+    def add(self, case: Case, sent: str) -> None:
+        """The next case, in order, with the digest of what is sent for it."""
+        body = encode(case)
+        digest = sha256(body).digest()
+        self._content.update(digest)
+        self._bodies.append((digest, body))
+        self._places.append((self._key, self._count, digest, sent))
+        self._count += 1
+        if len(self._bodies) >= 1000:
+            self._write()
+
+    def _write(self) -> None:
+        with _as_store_errors(self._path):
+            self._db.executemany("INSERT OR IGNORE INTO cases VALUES (?, ?)", self._bodies)
+            self._db.executemany("INSERT INTO suite_cases VALUES (?, ?, ?, ?)", self._places)
+        self._bodies.clear()
+        self._places.clear()
+
+    def keep(self, suite: Suite) -> Suite:
+        """Keep the suite with its cases, and give its header back with `content` filled in."""
+        self._write()
+        suite = replace(suite, content="sha256:" + self._content.hexdigest())
+        with _as_store_errors(self._path):
+            known = self._db.execute("SELECT 1 FROM suites WHERE content = ?", (suite.content,)).fetchone()
+            if known:
+                self._db.execute("ROLLBACK")
+                return suite
+            row = (self._key, suite.digest, suite.content, suite.name, encode(suite))
+            self._db.execute("INSERT INTO suites VALUES (?, ?, ?, ?, ?)", row)
+            self._db.execute("COMMIT")
+        return suite
+
+    def drop(self) -> None:
+        """Forget what was added. Safe to call at any time, also after `keep`."""
+        if self._db.in_transaction:
+            self._db.rollback()
+
+
+def _what_decides_trials(run: Run) -> str:
+    return settings_digest((run.settings.selection, run.settings.repeats))
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.rollback()
+        raise
+    db.execute("COMMIT")

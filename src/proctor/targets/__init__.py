@@ -1,0 +1,26 @@
+"""Prompts to outputs: one file a kind of target. `TARGETS` is the table of all of them.
+
+Each entry is a function `open(spec, opening) → Target`.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from proctor.model import TargetSpec
+from proctor.ports import Target
+from proctor.registry import Registry
+from proctor.targets.opening import Opening
+
+TARGETS: Registry[Callable[[TargetSpec, Opening], Awaitable[Target]]] = Registry(
+    "targets",
+    {
+        "anthropic": "proctor.targets.anthropic:open_target",
+        "command": "proctor.targets.command:open_target",
+        "echo": "proctor.targets.echo:open_target",
+        "function": "proctor.targets.function:open_target",
+        "google": "proctor.targets.google:open_target",
+        "local": "proctor.targets.local:open_target",
+        "openai": "proctor.targets.openai:open_target",
+        "replay": "proctor.targets.replay:open_target",
+        "scripted": "proctor.targets.scripted:open_target",
+    },
+)

@@ -1,0 +1,188 @@
+"""Prompts to outputs over Anthropic's Messages interface.
+
+Source of the format: https://docs.anthropic.com/en/api/messages. A schema for the answer becomes a tool
+that the model is made to call, whose input is then the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from yarl import URL
+
+from proctor.model import Message, Output, Params, Prompt, TargetSpec, ToolCall, Usage
+from proctor.targets.http import Post, key_for
+from proctor.targets.openai import call_ids, named_model
+from proctor.targets.opening import Opening
+
+ENDPOINT = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+MAX_TOKENS = 4096
+"""The interface demands a limit; this one is asked for where the user sets none."""
+
+_REPLY_TOOL = "reply"
+_OPTIONAL = ("temperature", "tool_choice")
+
+
+class _Request(Struct, omit_defaults=True):
+    model: str
+    max_tokens: int
+    messages: list[dict[str, Any]]
+    system: str | UnsetType = UNSET
+    temperature: float | None = None
+    tools: list[dict[str, Any]] | UnsetType = UNSET
+    tool_choice: dict[str, str] | UnsetType = UNSET
+
+
+class _Block(Struct):
+    type: str
+    text: str = ""
+    id: str | None = None
+    name: str = ""
+    input: dict[str, Any] = {}
+
+
+class _Usage(Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class _Reply(Struct):
+    content: list[_Block]
+    model: str | None = None
+    stop_reason: str | None = None
+    usage: _Usage | None = None
+
+
+_ENCODER = msgspec.json.Encoder()
+_REPLY = msgspec.json.Decoder(_Reply)
+
+
+class Anthropic:
+    """A Claude model."""
+
+    def __init__(self, model: str, params: Params, post: Post) -> None:
+        self._model = model
+        self._params = params
+        self._post = post
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The model's answer.
+
+        Raises:
+            TargetError: there is none.
+        """
+
+        def encode(refused: frozenset[str]) -> bytes:
+            return _ENCODER.encode(self._request(prompt, refused))
+
+        data, latency_ms = await self._post.send(encode, _OPTIONAL)
+        reply = self._post.read(_REPLY, data)
+        calls = [block for block in reply.content if block.type == "tool_use"]
+        text = "".join(block.text for block in reply.content if block.type == "text")
+        if prompt.response_schema is not None:
+            given = next((call for call in calls if call.name == _REPLY_TOOL), None)
+            if given is not None:
+                calls.remove(given)
+                text = _ENCODER.encode(given.input).decode()
+        return Output(
+            text=text,
+            tool_calls=tuple(ToolCall(name=call.name, arguments=call.input, id=call.id) for call in calls),
+            usage=_usage(reply.usage),
+            latency_ms=latency_ms,
+            finish_reason=reply.stop_reason,
+            model=reply.model,
+            refused_params=self._not_applied(prompt),
+        )
+
+    async def aclose(self) -> None:
+        """Nothing: the session belongs to whoever opened the target."""
+
+    def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
+        system = "\n\n".join(m.content for m in prompt.messages if m.role in {"system", "developer"})
+        request = _Request(
+            model=self._model,
+            max_tokens=self._params.max_tokens or MAX_TOKENS,
+            messages=_turns(prompt.messages),
+            system=system or UNSET,
+        )
+        if "temperature" not in refused:
+            request.temperature = self._params.temperature
+        if prompt.response_schema is not None and "tool_choice" not in refused:
+            description = "Give the answer in this form."
+            tool = {"name": _REPLY_TOOL, "description": description, "input_schema": prompt.response_schema}
+            request.tools = [tool]
+            request.tool_choice = {"type": "tool", "name": _REPLY_TOOL}
+        return request
+
+    def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
+        names = []
+        if self._params.temperature is not None and "temperature" in self._post.refused:
+            names.append("temperature")
+        if self._params.seed is not None:
+            names.append("seed")
+        if prompt.response_schema is not None and "tool_choice" in self._post.refused:
+            names.append("response_format")
+        return tuple(names)
+
+
+async def open_target(spec: TargetSpec, opening: Opening) -> Anthropic:
+    """The target that a specification of kind `anthropic` names.
+
+    Raises:
+        UsageError: it names no model, or ANTHROPIC_API_KEY is not set.
+    """
+    endpoint = (spec.endpoint or ENDPOINT).rstrip("/").removesuffix("/v1")
+    headers = {"anthropic-version": VERSION}
+    key = key_for(endpoint, opening, f"Target {spec.name!r}")
+    if key:
+        headers["x-api-key"] = key
+    return Anthropic(named_model(spec), spec.params, Post(opening, URL(endpoint + "/v1/messages"), headers))
+
+
+def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The conversation without its system messages; roles must alternate, so turns of one role are joined."""
+    ids = call_ids(messages)
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role in {"system", "developer"}:
+            continue
+        role = "user" if message.role == "tool" else message.role
+        blocks = _blocks(message, ids)
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def _blocks(message: Message, ids: Mapping[str, str]) -> list[dict[str, Any]]:
+    if message.role == "tool":
+        name = message.name or ""
+        return [{"type": "tool_result", "tool_use_id": ids.get(name, name), "content": message.content}]
+    # An empty text block is refused beside others, but a turn without any block is refused as well.
+    blocks: list[dict[str, Any]] = []
+    if message.content or not message.tool_calls:
+        blocks.append({"type": "text", "text": message.content})
+    blocks.extend(
+        {"type": "tool_use", "id": call.id or call.name, "name": call.name, "input": call.arguments}
+        for call in message.tool_calls
+    )
+    return blocks
+
+
+def _usage(counted: _Usage | None) -> Usage | None:
+    """Token counts with the cached ones inside the input, where the interface reports them beside it."""
+    if counted is None:
+        return None
+    cached = counted.cache_read_input_tokens or 0
+    return Usage(
+        input_tokens=(counted.input_tokens or 0) + cached + (counted.cache_creation_input_tokens or 0),
+        output_tokens=counted.output_tokens or 0,
+        cached_tokens=cached,
+    )

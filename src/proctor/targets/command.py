@@ -1,0 +1,134 @@
+"""Prompts to outputs by a command: the prompt is its stdin, its stdout the answer.
+
+The words are split as a shell would, but no shell runs them. `{PROMPT}` inside an argument is replaced by
+the prompt, which is then not on stdin; `{OUTPUT_FILE}` by the path of a file from which the answer is read.
+A prompt of one user message is that message's text; any other is each message as `role: content`, with an
+empty line between them.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+
+from proctor.errors import TargetError, UsageError
+from proctor.model import Message, Output, Prompt, TargetSpec
+from proctor.targets.opening import Opening
+from proctor.targets.processes import OUTPUT_LIMIT, Finished, run_process, scrubbed
+
+_PLACEHOLDER = re.compile(r"\{(PROMPT|OUTPUT_FILE)\}")
+_STDERR_SHOWN = 500
+
+
+class Command:
+    """A program that is started once a prompt."""
+
+    def __init__(self, argv: Sequence[str], *, timeout_s: float, environ: Mapping[str, str]) -> None:
+        self._argv = tuple(argv)
+        self._timeout_s = timeout_s
+        self._environ = scrubbed(environ)
+        words = set(_PLACEHOLDER.findall("\n".join(argv)))
+        self._prompt_is_argument = "PROMPT" in words
+        self._answers_in_file = "OUTPUT_FILE" in words
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """What the program answers.
+
+        Raises:
+            TargetError: it failed, wrote too much or did not end in time.
+        """
+        text = written_out(prompt.messages)
+        if not self._answers_in_file:
+            finished, latency_ms = await self._run({"PROMPT": text}, text)
+            return Output(text=_decoded(finished.stdout), latency_ms=latency_ms)
+        with tempfile.TemporaryDirectory(prefix="proctor-") as folder:
+            path = Path(folder) / "answer"
+            _, latency_ms = await self._run({"PROMPT": text, "OUTPUT_FILE": str(path)}, text)
+            return Output(text=_decoded(self._read(path)), latency_ms=latency_ms)
+
+    async def aclose(self) -> None:
+        """Nothing is left running between two prompts."""
+
+    async def _run(self, words: Mapping[str, str], text: str) -> tuple[Finished, float]:
+        argv = [_PLACEHOLDER.sub(lambda found: words[found[1]], argument) for argument in self._argv]
+        started = perf_counter()
+        finished = await run_process(
+            argv,
+            b"" if self._prompt_is_argument else text.encode("utf-8", "surrogatepass"),
+            timeout_s=self._timeout_s,
+            environ=self._environ,
+        )
+        latency_ms = (perf_counter() - started) * 1000
+        if finished.exit_code != 0:
+            said = finished.stderr.decode("utf-8", "replace").strip()[-_STDERR_SHOWN:]
+            raise TargetError(
+                f"{self._argv[0]!r} ended with exit code {finished.exit_code}"
+                + (f": {said}" if said else "."),
+                kind="program",
+            )
+        return finished, latency_ms
+
+    def _read(self, path: Path) -> bytes:
+        try:
+            with path.open("rb") as file:
+                data = file.read(OUTPUT_LIMIT + 1)
+        except OSError as error:
+            raise TargetError(
+                f"{self._argv[0]!r} ended without writing its answer to {{OUTPUT_FILE}}: {error.strerror}.",
+                kind="program",
+            ) from error
+        if len(data) > OUTPUT_LIMIT:
+            raise TargetError(
+                f"{self._argv[0]!r} wrote an answer of more than {OUTPUT_LIMIT:,} bytes.", kind="program"
+            )
+        return data
+
+
+async def open_target(spec: TargetSpec, opening: Opening) -> Command:
+    """The target that a specification of kind `command` names by its command line.
+
+    Raises:
+        UsageError: the command line cannot be split, or there is no such program.
+    """
+    argv = _split(spec)
+    program = shutil.which(argv[0], path=opening.environ.get("PATH"))
+    if program is None:
+        raise UsageError(
+            f"Target {spec.name!r}: there is no program {argv[0]!r}. Check its name and the PATH."
+        )
+    return Command([program, *argv[1:]], timeout_s=opening.timeout_s, environ=opening.environ)
+
+
+def written_out(messages: Sequence[Message]) -> str:
+    """A conversation as one text; see the module's first lines."""
+    if len(messages) == 1 and messages[0].role == "user":
+        return messages[0].content
+    return "\n\n".join(f"{message.role}: {message.content}" for message in messages)
+
+
+def _split(spec: TargetSpec) -> list[str]:
+    try:
+        if sys.platform == "win32":
+            # A backslash is part of a path there.
+            argv = [word.strip('"') for word in shlex.split(spec.model, posix=False)]
+        else:
+            argv = shlex.split(spec.model)
+    except ValueError as error:
+        raise UsageError(
+            f"The command line of target {spec.name!r} cannot be split into words: {error}."
+        ) from error
+    if not argv:
+        raise UsageError(f"Target {spec.name!r} names no command. Write command:PROGRAM ARGUMENTS.")
+    return argv
+
+
+def _decoded(data: bytes) -> str:
+    """Text without the line ending that a program prints after its answer."""
+    text = data.decode("utf-8", "replace")
+    return text.removesuffix("\n").removesuffix("\r")

@@ -1,0 +1,192 @@
+"""Prompts to outputs over Google's Gemini interface.
+
+Source of the format: https://ai.google.dev/api/generate-content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from yarl import URL
+
+from proctor.errors import TargetError
+from proctor.model import Message, Output, Params, Prompt, TargetSpec, ToolCall, Usage
+from proctor.targets.http import Post, key_for
+from proctor.targets.openai import named_model
+from proctor.targets.opening import Opening
+
+ENDPOINT = "https://generativelanguage.googleapis.com"
+# The interface's names of what may be left out, and our names of the same.
+_OPTIONAL = {"temperature": "temperature", "seed": "seed", "responseJsonSchema": "response_format"}
+
+
+class _Config(Struct, omit_defaults=True, rename="camel"):
+    temperature: float | None = None
+    seed: int | None = None
+    max_output_tokens: int | None = None
+    response_mime_type: str | None = None
+    response_json_schema: dict[str, Any] | None = None
+
+
+class _Request(Struct, omit_defaults=True, rename="camel"):
+    contents: list[dict[str, Any]]
+    generation_config: _Config
+    system_instruction: dict[str, Any] | UnsetType = UNSET
+
+
+class _FunctionCall(Struct):
+    name: str
+    args: dict[str, Any] = {}
+    id: str | None = None
+
+
+class _Part(Struct, rename="camel"):
+    text: str = ""
+    thought: bool = False
+    function_call: _FunctionCall | None = None
+
+
+class _Content(Struct, frozen=True):
+    parts: list[_Part] = []
+
+
+class _Candidate(Struct, rename="camel"):
+    content: _Content = _Content()
+    finish_reason: str | None = None
+
+
+class _Feedback(Struct, rename="camel"):
+    block_reason: str | None = None
+
+
+class _Usage(Struct, rename="camel"):
+    prompt_token_count: int = 0
+    candidates_token_count: int = 0
+    thoughts_token_count: int = 0
+    cached_content_token_count: int = 0
+
+
+class _Reply(Struct, rename="camel"):
+    candidates: list[_Candidate] = []
+    prompt_feedback: _Feedback | None = None
+    usage_metadata: _Usage | None = None
+    model_version: str | None = None
+
+
+_ENCODER = msgspec.json.Encoder()
+_REPLY = msgspec.json.Decoder(_Reply)
+
+
+class Google:
+    """A Gemini model."""
+
+    def __init__(self, model: str, params: Params, post: Post) -> None:
+        self._model = model
+        self._params = params
+        self._post = post
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The model's answer.
+
+        Raises:
+            TargetError: there is none; of kind `refused` where the prompt was blocked.
+        """
+
+        def encode(refused: frozenset[str]) -> bytes:
+            return _ENCODER.encode(self._request(prompt, refused))
+
+        data, latency_ms = await self._post.send(encode, tuple(_OPTIONAL))
+        reply = self._post.read(_REPLY, data)
+        if not reply.candidates:
+            reason = reply.prompt_feedback.block_reason if reply.prompt_feedback else None
+            raise TargetError(
+                f"{self._model!r} blocked the prompt: {reason or 'no reason given'}.", kind="refused"
+            )
+        candidate = reply.candidates[0]
+        parts = candidate.content.parts
+        calls = [part.function_call for part in parts if part.function_call]
+        return Output(
+            text="".join(part.text for part in parts if not part.thought),
+            tool_calls=tuple(ToolCall(name=call.name, arguments=call.args, id=call.id) for call in calls),
+            usage=_usage(reply.usage_metadata),
+            latency_ms=latency_ms,
+            finish_reason=candidate.finish_reason,
+            model=reply.model_version,
+            refused_params=self._not_applied(prompt) if self._post.refused else (),
+        )
+
+    async def aclose(self) -> None:
+        """Nothing: the session belongs to whoever opened the target."""
+
+    def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
+        config = _Config(max_output_tokens=self._params.max_tokens)
+        if "temperature" not in refused:
+            config.temperature = self._params.temperature
+        if self._params.seed is not None and "seed" not in refused:
+            config.seed = self._params.seed + prompt.repeat
+        if prompt.response_schema is not None and "responseJsonSchema" not in refused:
+            config.response_mime_type = "application/json"
+            config.response_json_schema = prompt.response_schema
+        system = [{"text": m.content} for m in prompt.messages if m.role in {"system", "developer"}]
+        return _Request(
+            contents=_contents(prompt.messages),
+            generation_config=config,
+            system_instruction={"parts": system} if system else UNSET,
+        )
+
+    def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
+        asked = {
+            "temperature": self._params.temperature,
+            "seed": self._params.seed,
+            "responseJsonSchema": prompt.response_schema,
+        }
+        refused = self._post.refused
+        return tuple(_OPTIONAL[name] for name in asked if asked[name] is not None and name in refused)
+
+
+async def open_target(spec: TargetSpec, opening: Opening) -> Google:
+    """The target that a specification of kind `google` names.
+
+    Raises:
+        UsageError: it names no model, or neither GEMINI_API_KEY nor GOOGLE_API_KEY is set.
+    """
+    endpoint = (spec.endpoint or ENDPOINT).rstrip("/").removesuffix("/v1beta")
+    model = named_model(spec)
+    key = key_for(endpoint, opening, f"Target {spec.name!r}")
+    # The name is data: a slash or a question mark in it must not reach another address.
+    url = URL(f"{endpoint}/v1beta/models/{quote(model, safe='')}:generateContent", encoded=True)
+    return Google(model, spec.params, Post(opening, url, {"x-goog-api-key": key} if key else {}))
+
+
+def _contents(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    roles = {"assistant": "model", "tool": "user"}
+    return [
+        {"role": roles.get(message.role, message.role), "parts": _parts(message)}
+        for message in messages
+        if message.role not in {"system", "developer"}
+    ]
+
+
+def _parts(message: Message) -> list[dict[str, Any]]:
+    if message.role == "tool":
+        response = {"name": message.name or "", "response": {"result": message.content}}
+        return [{"functionResponse": response}]
+    parts: list[dict[str, Any]] = []
+    if message.content or not message.tool_calls:
+        parts.append({"text": message.content})
+    parts.extend({"functionCall": {"name": call.name, "args": call.arguments}} for call in message.tool_calls)
+    return parts
+
+
+def _usage(counted: _Usage | None) -> Usage | None:
+    if counted is None:
+        return None
+    return Usage(
+        input_tokens=counted.prompt_token_count,
+        output_tokens=counted.candidates_token_count + counted.thoughts_token_count,
+        cached_tokens=counted.cached_content_token_count,
+    )

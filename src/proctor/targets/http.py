@@ -1,0 +1,302 @@
+"""One JSON request to one HTTP endpoint, with every way it can fail turned into a `TargetError`.
+
+Knows statuses, `Retry-After`, TLS and keys; knows nothing of what the JSON says. Retries, rate limits and
+time limits are the caller's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from io import BytesIO
+from time import perf_counter
+from typing import TypeVar
+from urllib.request import proxy_bypass_environment
+
+import msgspec
+from aiohttp import (
+    ClientConnectorCertificateError,
+    ClientError,
+    ClientHttpProxyError,
+    ClientSession,
+    ClientSSLError,
+)
+from yarl import URL
+
+from proctor.errors import TargetError, UsageError
+from proctor.targets.opening import Opening
+
+T = TypeVar("T")
+
+KEY_VARIABLES: dict[str, tuple[str, ...]] = {
+    "https://api.openai.com": ("OPENAI_API_KEY",),
+    "https://api.anthropic.com": ("ANTHROPIC_API_KEY",),
+    "https://generativelanguage.googleapis.com": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "https://api.deepseek.com": ("DEEPSEEK_API_KEY",),
+    "https://api.groq.com": ("GROQ_API_KEY",),
+    "https://api.mistral.ai": ("MISTRAL_API_KEY",),
+    "https://api.together.xyz": ("TOGETHER_API_KEY",),
+    "https://integrate.api.nvidia.com": ("NVIDIA_API_KEY",),
+}
+"""Which variables hold the key of which origin; the first that is set counts."""
+
+SECRET_HEADERS = ("Authorization", "x-api-key", "x-goog-api-key")
+_TRANSIENT = frozenset({408, 409, 429})
+_BUSY = frozenset({429, 503, 529})
+_SHOWN = 300
+# aiohttp warns when bytes of more than a MiB are handed over in one piece.
+_ONE_PIECE = 2**20
+
+
+class RefusedRequest(TargetError):
+    """A request that the endpoint says is wrong (400 or 422); `param` is the field it names, if it does."""
+
+    def __init__(self, message: str, *, text: str, param: str | None) -> None:
+        super().__init__(message)
+        self.text = text
+        self.param = param
+
+    def names(self, optional: tuple[str, ...]) -> str | None:
+        """The first of these parameters that the endpoint's complaint is about."""
+        if self.param:
+            parts = re.split(r"[.\[\]]", self.param)
+            return next((name for name in optional if name in parts), None)
+        return next((name for name in optional if re.search(rf"\b{re.escape(name)}\b", self.text)), None)
+
+
+class Post:
+    """One URL that is asked with JSON bodies, without the parameters it has refused before."""
+
+    def __init__(self, opening: Opening, url: URL, headers: Mapping[str, str]) -> None:
+        self._session = opening.http()
+        self._url = url
+        self._headers = {"Content-Type": "application/json", **headers}
+        self._proxy = proxy_for(url, opening.environ)
+        self.refused: frozenset[str] = frozenset()
+
+    async def send(
+        self, encode: Callable[[frozenset[str]], bytes], optional: tuple[str, ...]
+    ) -> tuple[bytes, float]:
+        """The reply's body and how many milliseconds the successful request took.
+
+        A parameter of `optional` that the endpoint refuses is left out in a second attempt, and remembered
+        when that attempt succeeds: a complaint that only happens to hold its name changes nothing.
+
+        Args:
+            encode: the body without the parameters in the given set.
+            optional: the names, as the endpoint writes them, that may be left out.
+
+        Raises:
+            TargetError: see `post_json`.
+        """
+        refused = self.refused
+        body = encode(refused)
+        while True:
+            started = perf_counter()
+            try:
+                data = await post_json(self._session, self._url, self._headers, body, self._proxy)
+            except RefusedRequest as error:
+                name = error.names(optional)
+                if name is None or name in refused:
+                    raise
+                refused |= {name}
+                shorter = encode(refused)
+                if shorter == body:
+                    raise
+                body = shorter
+                continue
+            latency_ms = (perf_counter() - started) * 1000
+            if refused is not self.refused:
+                self.refused |= refused
+            return data, latency_ms
+
+    def read(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+        """The reply in the shape that its decoder expects.
+
+        Raises:
+            TargetError: it has another. Not transient: the body arrived whole, and the next would be alike.
+        """
+        try:
+            return decoder.decode(data)
+        except msgspec.DecodeError as error:
+            start = _short(_without_keys(data.decode("utf-8", "replace"), self._headers))
+            raise TargetError(
+                f"{_place(self._url)} did not answer with the JSON of its interface ({error}): {start!r}.",
+                kind="protocol",
+            ) from error
+
+    def fault(self, status: int, data: bytes) -> TargetError:
+        """What an error inside a reply of status 200 means, by the status that it names itself."""
+        return fault(self._url, status, data, {}, self._headers)
+
+
+async def post_json(
+    session: ClientSession, url: URL, headers: Mapping[str, str], body: bytes, proxy: URL | None = None
+) -> bytes:
+    """The body of the endpoint's 2xx reply; redirections are not followed, as they would carry the key along.
+
+    Raises:
+        TargetError: any other status, or no connection; `transient`, `busy` and `retry_after_s` say which.
+        RefusedRequest: status 400 or 422.
+    """
+    data = body if len(body) < _ONE_PIECE else BytesIO(body)
+    try:
+        async with session.post(
+            url, data=data, headers=headers, proxy=proxy, allow_redirects=False
+        ) as response:
+            reply = await response.read()
+            if 200 <= response.status < 300:
+                return reply
+            raise fault(url, response.status, reply, response.headers, headers)
+    except (ClientConnectorCertificateError, ClientSSLError) as error:
+        raise TargetError(
+            f"No encrypted connection to {_place(url)}: {_short(str(error))}.", kind="connection"
+        ) from error
+    except ClientHttpProxyError as error:
+        raise fault(url, error.status, b"the proxy refused it", {}, headers) from error
+    except (ClientError, OSError) as error:
+        raise TargetError(
+            f"No answer from {_place(url)}: {_short(str(error)) or type(error).__name__}.",
+            kind="connection",
+            transient=True,
+        ) from error
+
+
+def fault(
+    url: URL, status: int, body: bytes, reply_headers: Mapping[str, str], request_headers: Mapping[str, str]
+) -> TargetError:
+    """What an unsuccessful reply means; the keys that were sent are blotted out of its text."""
+    text, param = _complaint(body)
+    text = _without_keys(text, request_headers)
+    if 300 <= status < 400:
+        text = f"it points to {reply_headers.get('Location', 'nowhere')}, which is not followed"
+    phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "unknown status"
+    message = f"{_place(url)} answered {status} ({phrase})" + (f": {_short(text)}" if text else ".")
+    if status in {400, 422}:
+        return RefusedRequest(message, text=text, param=param)
+    return TargetError(
+        message,
+        transient=status in _TRANSIENT or status >= 500,
+        busy=status in _BUSY,
+        retry_after_s=retry_after_s(reply_headers),
+    )
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """How long the endpoint asks to wait, in seconds and never less than none; None where it does not say.
+
+    Source: RFC 9110, section 10.2.3. A date is read against the reply's own `Date`, as two clocks may differ.
+    """
+    value = headers.get("Retry-After", "").strip()
+    if re.fullmatch(r"-?\d{1,9}(\.\d+)?", value):
+        return max(float(value), 0.0)
+    until = _date(value)
+    if until is None:
+        return None
+    now = _date(headers.get("Date", "")) or datetime.now(UTC)
+    return max((until - now).total_seconds(), 0.0)
+
+
+def _date(value: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
+
+
+def key_for(endpoint: str, opening: Opening, wanted_for: str) -> str | None:
+    """The key to send to an endpoint, decided by its origin; None where it gets none.
+
+    Origins of the table get their own key; any other gets `PROCTOR_API_KEY`, if set, and never another's.
+
+    Raises:
+        UsageError: a known service whose variable is not set, or a key that no header can hold.
+    """
+    origin = _origin(endpoint)
+    if origin is None:
+        raise UsageError(f"{wanted_for}: the address needs to be like http://HOST:PORT/v1.")
+    variables = KEY_VARIABLES.get(origin)
+    if variables:
+        name = next((name for name in variables if opening.environ.get(name, "").strip()), variables[0])
+        return _sendable(opening.key(name, wanted_for), name)
+    name = "PROCTOR_API_KEY"
+    return _sendable(opening.environ.get(name, "").strip(), name) or None
+
+
+def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
+    """The proxy that the environment names for a URL: `https_proxy`, `http_proxy`, `all_proxy`, `no_proxy`.
+
+    They count in capitals as well. An address on this machine is never asked through a proxy, which would
+    look for it on its own.
+
+    Raises:
+        UsageError: the variable holds no URL.
+    """
+    host = url.host or ""
+    if host == "localhost" or host == "::1" or host.startswith("127."):
+        return None
+    names = [name for name in environ if name.lower().endswith("_proxy")]
+    # Sorting puts capitals first, so that the lower-case form wins.
+    proxies = {name.lower().removesuffix("_proxy"): environ[name].strip() for name in sorted(names)}
+    found = proxies.get(url.scheme) or proxies.get("all")
+    if not found or proxy_bypass_environment(f"{host}:{url.port}", proxies):
+        return None
+    proxy = URL(found if "://" in found else f"http://{found}")
+    if proxy.scheme not in {"http", "https"} or not proxy.host:
+        raise UsageError(f"The proxy for {url.scheme} in the environment is not like http://HOST:PORT.")
+    return proxy
+
+
+def _origin(url: str) -> str | None:
+    try:
+        return str(URL(url).origin())
+    except ValueError:
+        return None
+
+
+def _sendable(key: str, variable: str) -> str:
+    if not (key.isascii() and (key.isprintable() or not key)):
+        raise UsageError(
+            f"The environment variable {variable} holds characters that no key has. Copy the key again."
+        )
+    return key
+
+
+def _complaint(body: bytes) -> tuple[str, str | None]:
+    """The endpoint's own words in an error body, and the field they are about."""
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return body.decode("utf-8", "replace"), None
+    if isinstance(found, list) and found:
+        found = found[0]
+    param = None
+    for name in ("error", "message", "detail"):
+        if isinstance(found, dict) and found.get(name):
+            named = found.get("param")
+            param = named if isinstance(named, str) else param
+            found = found[name]
+    if isinstance(found, dict) and isinstance(found.get("param"), str):
+        param = found["param"]
+    return found if isinstance(found, str) else msgspec.json.encode(found).decode(), param
+
+
+def _without_keys(text: str, request_headers: Mapping[str, str]) -> str:
+    for name in SECRET_HEADERS:
+        secret = request_headers.get(name, "").removeprefix("Bearer ")
+        if secret:
+            text = text.replace(secret, "[key]")
+    return text
+
+
+def _place(url: URL) -> str:
+    return str(url.with_query(None).with_user(None))
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split()).rstrip(".")
+    return flat if len(flat) <= _SHOWN else flat[: _SHOWN - 1] + "…"

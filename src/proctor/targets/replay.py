@@ -1,0 +1,131 @@
+"""Prompts to outputs by a recording: JSON Lines of outputs by case id, such as an exported run.
+
+Each line has `case_id` (or `id`) and `output`, a text or an Output object; `repeat` numbers the outputs of
+one case and is counted from 0 in file order where it is not given. A line whose `output` is missing is an
+answer that failed. Outputs stay in the file: what is held is where each line begins.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.errors import TargetError, UsageError
+from proctor.model import Output, Prompt, TargetSpec, Usage
+from proctor.targets.opening import Opening
+
+
+class _Failure(Struct):
+    message: str = ""
+
+
+class _Line(Struct):
+    case_id: str | None = None
+    id: str | None = None
+    repeat: int | None = None
+    output: str | dict[str, Any] | None = None
+    failure: _Failure | None = None
+    usage: Usage | None = None
+    latency_ms: float | None = None
+    cost_usd: float | None = None
+
+
+_LINE = msgspec.json.Decoder(_Line)
+
+
+class Replay:
+    """Answers with what was answered before."""
+
+    def __init__(self, path: str, file: BinaryIO) -> None:
+        self._path = path
+        self._file = file
+        self._places: dict[tuple[str, int], tuple[int, int]] = {}
+        self._repeats: dict[str, int] = {}
+        self._index()
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The recorded output of the prompt's case and repeat.
+
+        Raises:
+            TargetError: none was recorded, or a failure was.
+        """
+        place = self._places.get((prompt.case_id, prompt.repeat))
+        if place is None:
+            raise TargetError(
+                f"{self._path} has no output for case {prompt.case_id!r}, repeat {prompt.repeat}.",
+                kind="missing",
+            )
+        offset, length = place
+        self._file.seek(offset)
+        line = _LINE.decode(self._file.read(length))
+        if line.output is None:
+            why = line.failure.message if line.failure else "the recorded line has no output"
+            raise TargetError(f"Case {prompt.case_id!r} failed when it was recorded: {why}", kind="missing")
+        return _recorded(line)
+
+    async def aclose(self) -> None:
+        """Close the recording."""
+        self._file.close()
+
+    def _index(self) -> None:
+        offset = 0
+        for number, line in enumerate(self._file, 1):
+            start, offset = offset, offset + len(line)
+            if number == 1 and line.startswith(b"\xef\xbb\xbf"):
+                start, line = start + 3, line[3:]
+            if line.strip():
+                key = self._key(line, number)
+                if key in self._places:
+                    what = f"Case {key[0]!r}, repeat {key[1]}"
+                    raise UsageError(f"{self._path}:{number}: {what} is recorded twice. Keep one line.")
+                self._places[key] = (start, len(line))
+
+    def _key(self, data: bytes, number: int) -> tuple[str, int]:
+        """The case and repeat of a line, all of which is checked here so that no answer fails later."""
+        try:
+            line = _LINE.decode(data)
+            if line.output is not None:
+                _recorded(line)
+        except msgspec.DecodeError as error:
+            raise UsageError(f"{self._path}:{number}: The line is not a recorded output: {error}.") from error
+        case_id = line.case_id if line.case_id is not None else line.id
+        if case_id is None:
+            raise UsageError(f"{self._path}:{number}: The line has neither `case_id` nor `id`.")
+        repeat = self._repeats.get(case_id, 0) if line.repeat is None else line.repeat
+        self._repeats[case_id] = repeat + 1
+        return case_id, repeat
+
+
+async def open_target(spec: TargetSpec, _opening: Opening) -> Replay:
+    """The target that a specification of kind `replay` names by its file.
+
+    Raises:
+        UsageError: the file cannot be read or is no recording.
+    """
+    try:
+        file = Path(spec.model).open("rb")  # noqa: SIM115, ASYNC230 - it stays open until aclose; read once, here
+    except OSError as error:
+        raise UsageError(f"The recording {spec.model!r} cannot be read: {error.strerror}.") from error
+    try:
+        return Replay(spec.model, file)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _recorded(line: _Line) -> Output:
+    """The line's output; usage, latency and cost may stand beside it, as in an export."""
+    if isinstance(line.output, str):
+        output = Output(text=line.output)
+    else:
+        output = msgspec.convert(line.output, Output)
+    return replace(
+        output,
+        usage=output.usage if output.usage is not None else line.usage,
+        latency_ms=output.latency_ms or line.latency_ms or 0.0,
+        cost_usd=output.cost_usd if output.cost_usd is not None else line.cost_usd,
+    )

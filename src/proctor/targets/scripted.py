@@ -1,0 +1,103 @@
+"""Prompts to outputs by a script: JSON Lines of objects from case ids, or globs of them, to answers.
+
+An answer is a text, an Output object, or a list of these, of which repeat r gets number r, from the
+beginning again after the last. The first key that matches, from the top of the file, decides; the same file
+can be a judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import translate
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from proctor.errors import TargetError, UsageError
+from proctor.model import Output, Prompt, TargetSpec
+from proctor.targets.opening import Opening
+
+_LINE = msgspec.json.Decoder(dict[str, Any])
+_GLOB = re.compile(r"[*?\[]")
+
+
+class Scripted:
+    """Answers by case id."""
+
+    def __init__(self, name: str, rules: list[tuple[str, tuple[Output, ...]]]) -> None:
+        self._name = name
+        self._exact: dict[str, tuple[int, tuple[Output, ...]]] = {}
+        self._globs: list[tuple[int, re.Pattern[str], tuple[Output, ...]]] = []
+        for rank, (key, answers) in enumerate(rules):
+            self._exact.setdefault(key, (rank, answers))
+            if _GLOB.search(key):
+                self._globs.append((rank, re.compile(translate(key)), answers))
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The scripted answer to the prompt's case.
+
+        Raises:
+            TargetError: no key matches.
+        """
+        case_id = prompt.case_id
+        exact_rank, answers = self._exact.get(case_id, (None, None))
+        for rank, pattern, matched in self._globs:
+            if exact_rank is not None and rank > exact_rank:
+                break
+            if pattern.match(case_id):
+                answers = matched
+                break
+        if answers is None:
+            raise TargetError(f"No key of {self._name} matches case {case_id!r}.", kind="missing")
+        return answers[prompt.repeat % len(answers)]
+
+    async def aclose(self) -> None:
+        """Nothing was started."""
+
+
+async def open_target(spec: TargetSpec, _opening: Opening) -> Scripted:
+    """The target that a specification of kind `scripted` names by its file.
+
+    Raises:
+        UsageError: the file cannot be read or is no script.
+    """
+    return Scripted(spec.model, list(_rules(spec.model)))
+
+
+def _rules(path: str) -> Iterator[tuple[str, tuple[Output, ...]]]:
+    try:
+        # Not splitlines(): a JSON string may hold line separators that are none in JSON Lines.
+        lines = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    except OSError as error:
+        raise UsageError(f"The script {path!r} cannot be read: {error.strerror}.") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = _LINE.decode(line)
+        except msgspec.DecodeError as error:
+            raise UsageError(
+                f"{path}:{number}: The line is not a JSON object of answers: {error}."
+            ) from error
+        for key, value in row.items():
+            yield key, _answers(value, f"{path}:{number}: The answer to {key!r}")
+
+
+def _answers(value: Any, where: str) -> tuple[Output, ...]:
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise UsageError(f"{where} is an empty list. Give at least one answer.")
+    return tuple(_answer(each, where) for each in values)
+
+
+def _answer(value: Any, where: str) -> Output:
+    if isinstance(value, str):
+        return Output(text=value)
+    try:
+        return msgspec.convert(value, Output)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f'{where} is neither a text nor an output such as {{"text": "4"}}: {error}.'
+        ) from error

@@ -1,0 +1,100 @@
+"""What every dialect promises, whatever it is given."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proctor.codec import encode
+from proctor.dialects import DIALECTS
+from proctor.dialects.detection import head
+from proctor.graders import GRADERS
+from proctor.model import Problem, Suite
+from proctor.ports import Placed, Source
+
+LINES = st.sampled_from(
+    [
+        b"",
+        b"\r",
+        b"{",
+        b"[",
+        b'{"id": "a", "input": "x"}',
+        b'{"id": "a", "input": "x", "expected": 4}',
+        b'{"suite_name": "s"}',
+        b'{"id": "a", "input": "\\ud800"}',
+        b"input,expected",
+        b'x,"y',
+        b'x"y,z',
+        b"---",
+        json.dumps(
+            {
+                "id": "a",
+                "category": "coding",
+                "input": "x",
+                "ideal": ["y", "z"],
+                "assertion": {"type": "exact_match"},
+                "metadata": {"difficulty": "easy", "tokens_est": 1},
+            }
+        ).encode(),
+    ]
+)
+FILES = st.binary() | st.lists(LINES | st.binary(max_size=20), max_size=8).map(b"\n".join)
+PATHS = st.sampled_from(["suite.jsonl", "a/b/suite.csv", "c:\\suite.jsonl", "-", ""])
+
+every_dialect = pytest.mark.parametrize("name", DIALECTS.names())
+
+
+def read(name: str, data: bytes, path: str) -> list[Suite | Placed | Problem]:
+    return list(DIALECTS.get(name).read(Source(path=path, lines=lambda: BytesIO(data))))
+
+
+@every_dialect
+@settings(deadline=None)
+@given(data=FILES, path=PATHS)
+def test_any_bytes_give_one_suite_the_same_twice(name: str, data: bytes, path: str) -> None:
+    found = read(name, data, path)
+    (suite,) = [item for item in found if isinstance(item, Suite)]
+    assert suite.dialect == name
+    assert suite.name
+    assert encode(found) == encode(read(name, data, path))
+
+
+@every_dialect
+@settings(deadline=None)
+@given(data=FILES, path=PATHS)
+def test_every_problem_says_where_it_is_and_what_to_do_in_a_sentence(
+    name: str, data: bytes, path: str
+) -> None:
+    for problem in read(name, data, path):
+        if isinstance(problem, Problem):
+            assert problem.path == path
+            assert 1 <= (problem.line or 0) <= data.count(b"\n") + 1
+            assert problem.code == problem.code.lower().replace(" ", "-")
+            assert problem.message.endswith((".", "?"))
+
+
+@every_dialect
+@settings(deadline=None)
+@given(data=FILES)
+def test_every_case_has_an_id_a_prompt_and_known_graders_and_stands_in_file_order(
+    name: str, data: bytes
+) -> None:
+    placed = [item for item in read(name, data, "suite") if isinstance(item, Placed)]
+    assert [item.line for item in placed] == sorted({item.line for item in placed})
+    for item in placed:
+        assert item.case.id
+        assert any(message.content for message in item.case.input)
+        assert item.case.assertions
+        assert all(assertion.grader in GRADERS for assertion in item.case.assertions)
+
+
+@every_dialect
+@settings(deadline=None)
+@given(data=FILES, path=PATHS)
+def test_recognising_gives_a_reason_or_none(name: str, data: bytes, path: str) -> None:
+    reason = DIALECTS.get(name).recognises(head(path, BytesIO(data)))
+    assert reason is None or reason.strip()

@@ -1,0 +1,140 @@
+"""What every grader in the table keeps, whatever its parameters mean."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proctor.errors import CannotScore
+from proctor.graders import GRADERS
+from proctor.model import Case, Mark, Message, Output, Prompt
+from proctor.ports import Graded, Grading, Judge
+
+PARAMS: dict[str, list[dict[str, Any]]] = {
+    "consistency": [{}, {"expected": "four", "match": "contains"}],
+    "contains": [{"value": "four"}, {"value": "FOUR", "ignore_case": True}],
+    "contains_any": [{"values": ["four", "4"]}],
+    "exact": [{"value": "four"}],
+    "forbidden_words": [{"words": ["sorry", "50%"]}],
+    "is_json": [{}],
+    "json_array": [{}, {"min_items": 1, "schema": {"type": "string"}}],
+    "json_keys": [{"keys": ["a"]}],
+    "json_schema": [{"schema": {"type": "object", "patternProperties": {"^a": {"pattern": "b+"}}}}],
+    "length": [{"min_words": 1, "max_sentences": 2}, {"max_words": 5}],
+    "llm_judge": [{"prompt": "Is it four?"}],
+    "number": [{"value": 4}],
+    "refusal": [{}, {"expected": False}],
+    "regex": [{"pattern": "fo+"}, {"pattern": "x*"}],
+    "required_words": [{"words": ["four", "C++"]}],
+    "rubric": [{"rubric": "It is four."}],
+    "semantic_similarity": [{"value": ["four", "4"]}],
+    "unscored": [{"reason": "Nothing measures this."}],
+}
+EACH = [(name, params) for name in GRADERS.names() for params in PARAMS.get(name, [])]
+PASS_EMPTY: list[tuple[str, dict[str, Any]]] = [
+    ("forbidden_words", {"words": ["sorry", "50%"]}),
+    ("length", {"max_words": 5}),
+    ("refusal", {"expected": False}),
+    ("regex", {"pattern": "x*"}),
+]
+
+
+class Agreeable:
+    """A judge that agrees to everything, in a form that both kinds of judging grader can read."""
+
+    async def answer(self, prompt: Prompt) -> Output:
+        return Output(text='{"verdict": "YES", "score": 5, "reason": "Agreed."}')
+
+
+class Flat:
+    """Gives every text the same vector."""
+
+    name = "flat"
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0, 2.0] for _ in texts]
+
+
+async def mark_of(name: str, params: dict[str, Any], answer: str) -> Mark | None:
+    output = Output(text=answer)
+    graded = Graded(
+        case=Case(id="c", input=(Message(role="user", content="2 + 2?"),), expected="four"),
+        output=output,
+        outputs=(output, output),
+        judges=(Judge(name="agreeable", target=Agreeable()),),
+        embedder=Flat,
+    )
+    try:
+        mark = msgspec.convert(params, GRADERS.get(name)).grade(graded)
+        mark = await mark if inspect.isawaitable(mark) else mark
+    except CannotScore:
+        return None
+    assert isinstance(mark, Mark)
+    return mark
+
+
+def test_every_grader_of_the_table_is_in_this_contract() -> None:
+    assert sorted(PARAMS) == GRADERS.names()
+
+
+@pytest.mark.parametrize("name", GRADERS.names())
+def test_a_grader_is_a_frozen_grading_with_documentation(name: str) -> None:
+    kind: Any = GRADERS.get(name)
+    assert Grading in kind.__mro__
+    assert kind.__struct_config__.frozen
+    assert kind.__doc__
+    assert kind.grade.__doc__
+    assert kind.needs in (None, "judge", "embedder")
+    assert isinstance(kind.over_repeats, bool)
+
+
+@pytest.mark.parametrize(("name", "params"), EACH)
+def test_an_unknown_parameter_is_refused(name: str, params: dict[str, Any]) -> None:
+    with pytest.raises(msgspec.ValidationError, match="unknown field `no_such_thing`"):
+        msgspec.convert({**params, "no_such_thing": 1}, GRADERS.get(name))
+
+
+@pytest.mark.parametrize(("name", "params"), EACH)
+def test_parameters_survive_being_written_as_json(name: str, params: dict[str, Any]) -> None:
+    kind = GRADERS.get(name)
+    grader = msgspec.convert(params, kind)
+    assert msgspec.json.decode(msgspec.json.encode(grader), type=kind) == grader
+
+
+@pytest.mark.parametrize("answer", ["", " ", "\n\t\n"])
+@pytest.mark.parametrize(("name", "params"), EACH)
+async def test_an_empty_answer_passes_only_where_nothing_was_asked_of_it(
+    name: str, params: dict[str, Any], answer: str
+) -> None:
+    mark = await mark_of(name, params, answer)
+    passed = mark is not None and bool(mark.passed)
+    assert passed == ((name, params) in PASS_EMPTY)
+
+
+@pytest.mark.parametrize(("name", "params"), EACH)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    answer=st.text(st.characters()) | st.sampled_from(["four", "4", "[]", '{"a": "b"}', "\ud800", "a\x00b"])
+)
+async def test_any_answer_gets_a_mark_in_range_or_none(
+    name: str, params: dict[str, Any], answer: str
+) -> None:
+    mark = await mark_of(name, params, answer)
+    if mark is None:
+        return
+    if mark.value is None:
+        assert mark.passed is None
+    else:
+        assert 0 <= mark.value <= 1
+        assert not math.isnan(mark.value)
+        assert isinstance(mark.passed, bool)
+    assert mark.reason
+    assert "\n" not in mark.reason
+    assert len(mark.reason) < 600

@@ -1,0 +1,153 @@
+"""What every kind of target that can be opened offline promises."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from proctor.errors import TargetError
+from proctor.model import Message, Output, Params, Prompt
+from proctor.ports import Target
+from proctor.targets import TARGETS
+from proctor.targets.naming import parse_target
+from proctor.targets.opening import Opening
+
+ASKED = [f"question {number}" for number in range(20)]
+# The case whose answer every target below refuses to give.
+IMPOSSIBLE = "impossible"
+
+
+def _fails(text: str) -> bool:
+    return IMPOSSIBLE in text
+
+
+async def _chat(request: web.Request) -> web.Response:
+    text = (await request.json())["messages"][-1]["content"]
+    if _fails(text):
+        return web.json_response({"error": {"message": "no"}}, status=500)
+    await asyncio.sleep(0.001 * (len(text) % 3))
+    return web.json_response({"choices": [{"message": {"content": text}}]})
+
+
+async def _messages(request: web.Request) -> web.Response:
+    text = (await request.json())["messages"][-1]["content"][0]["text"]
+    if _fails(text):
+        return web.Response(status=529)
+    return web.json_response({"content": [{"type": "text", "text": text}]})
+
+
+async def _generate(request: web.Request) -> web.Response:
+    text = (await request.json())["contents"][-1]["parts"][0]["text"]
+    if _fails(text):
+        return web.json_response({"promptFeedback": {"blockReason": "OTHER"}})
+    return web.json_response({"candidates": [{"content": {"parts": [{"text": text}]}}]})
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_post("/chat/completions", _chat)
+    app.router.add_post("/v1/messages", _messages)
+    app.router.add_post("/v1beta/models/{model}", _generate)
+    made = TestServer(app, host="127.0.0.1")
+    await made.start_server()
+    yield f"http://127.0.0.1:{made.port}"
+    await made.close()
+
+
+def _scripted(folder: Path, _url: str) -> str:
+    (folder / "s.jsonl").write_text(json.dumps({text: text for text in ASKED}), encoding="utf-8")
+    return f"scripted:{folder / 's.jsonl'}"
+
+
+def _replay(folder: Path, _url: str) -> str:
+    lines = (json.dumps({"case_id": text, "output": text}) + "\n" for text in ASKED)
+    (folder / "r.jsonl").write_text("".join(lines), encoding="utf-8")
+    return f"replay:{folder / 'r.jsonl'}"
+
+
+def _function(folder: Path, _url: str) -> str:
+    source = f"def answer(prompt):\n    assert {IMPOSSIBLE!r} not in prompt\n    return prompt\n"
+    (folder / "contract_answers.py").write_text(source, encoding="utf-8")
+    sys.modules.pop("contract_answers", None)
+    return "function:contract_answers:answer"
+
+
+def _command(folder: Path, _url: str) -> str:
+    source = f"import sys\ntext = sys.stdin.read()\nprint(text)\nsys.exit({IMPOSSIBLE!r} in text)\n"
+    (folder / "answer.py").write_text(source, encoding="utf-8")
+    return f"command:'{sys.executable}' -S '{folder / 'answer.py'}'"
+
+
+WORDS: dict[str, Callable[[Path, str], str]] = {
+    "anthropic": lambda _folder, url: f"anthropic:m@{url}",
+    "command": _command,
+    "echo": lambda _folder, _url: "echo",
+    "function": _function,
+    "google": lambda _folder, url: f"google:m@{url}",
+    "openai": lambda _folder, url: f"openai:m@{url}",
+    "replay": _replay,
+    "scripted": _scripted,
+}
+
+
+def test_every_kind_is_held_to_the_contract_but_the_one_that_needs_weights() -> None:
+    assert set(TARGETS.names()) - set(WORDS) == {"local"}
+
+
+@pytest.fixture(params=sorted(WORDS))
+async def target(
+    request: pytest.FixtureRequest, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Target]:
+    monkeypatch.chdir(tmp_path)
+    environ = {"PATH": "/usr/bin:/bin"}
+    opening = Opening(environ, timeout_s=20)
+    spec = parse_target(WORDS[request.param](tmp_path, server), Params(), environ)
+    made = await TARGETS.get(spec.kind)(spec, opening)
+    yield made
+    await made.aclose()
+    await opening.aclose()
+
+
+def _prompt(text: str) -> Prompt:
+    return Prompt(messages=(Message(role="user", content=text),), case_id=text)
+
+
+async def test_a_prompt_is_answered_with_an_output(target: Target) -> None:
+    output = await target.answer(_prompt(ASKED[0]))
+    assert isinstance(output, Output)
+    assert output.text == ASKED[0]
+    assert output.latency_ms >= 0
+    assert output.queue_ms == 0
+
+
+async def test_prompts_asked_at_once_are_kept_apart(target: Target) -> None:
+    outputs = await asyncio.gather(*(target.answer(_prompt(text)) for text in ASKED))
+    assert [output.text for output in outputs] == ASKED
+
+
+async def test_only_a_target_error_is_ever_raised_and_it_is_a_sentence(
+    target: Target, request: pytest.FixtureRequest
+) -> None:
+    if "echo" in request.node.name:
+        prompt = Prompt(messages=(Message(role="system", content="hello"),))
+    else:
+        prompt = _prompt(IMPOSSIBLE)
+    with pytest.raises(TargetError) as caught:
+        await target.answer(prompt)
+    assert caught.value.kind in {"timeout", "http", "connection", "refused", "missing", "program", "protocol"}
+    assert len(str(caught.value)) > 10
+    assert (await target.answer(_prompt(ASKED[1]))).text == ASKED[1]
+
+
+async def test_a_target_can_be_closed_twice(target: Target) -> None:
+    await target.answer(_prompt(ASKED[0]))
+    await target.aclose()
+    await target.aclose()

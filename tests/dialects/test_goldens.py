@@ -1,0 +1,94 @@
+"""Each suite file below this folder against the suite, cases and problems that it must give.
+
+After a change that is meant, `PROCTOR_REWRITE_GOLDEN=1 pytest tests/dialects/test_goldens.py` writes every
+`*.suite.json` anew; read the difference before you keep it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import convert
+
+from proctor.codec import encode
+from proctor.dialects import DIALECTS
+from proctor.dialects.meridian_expected import UNSCORED
+from proctor.graders import GRADERS
+from proctor.model import Problem, Suite
+from proctor.ports import Source
+
+HERE = Path(__file__).parent
+FILES = sorted([*HERE.glob("*/*.jsonl"), *HERE.glob("*/*.csv")])
+
+
+def source(path: Path) -> Source:
+    """A file whose path in messages is only its folder's name and its own."""
+
+    def neighbour(name: str) -> bytes | None:
+        beside = path.with_name(name)
+        return beside.read_bytes() if beside.exists() else None
+
+    return Source(
+        path=f"{path.parent.name}/{path.name}", lines=lambda: BytesIO(path.read_bytes()), neighbour=neighbour
+    )
+
+
+def golden(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.suite.json")
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, list[Any]] = {"suite": [], "cases": [], "problems": []}
+    for item in DIALECTS.get(path.parent.name).read(source(path)):
+        if isinstance(item, Suite):
+            found["suite"].append(item)
+        elif isinstance(item, Problem):
+            found["problems"].append(item)
+        else:
+            found["cases"].append({"line": item.line, "case": item.case})
+    plain: dict[str, Any] = json.loads(encode(found))
+    return plain
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_file_gives_its_golden_suite(path: Path) -> None:
+    text = json.dumps(read(path), indent=1, ensure_ascii=False) + "\n"
+    if os.environ.get("PROCTOR_REWRITE_GOLDEN"):
+        golden(path).write_text(text, encoding="utf-8")
+    assert golden(path).read_text(encoding="utf-8") == text
+
+
+def test_no_two_files_share_a_golden() -> None:
+    assert len({golden(path) for path in FILES}) == len(FILES)
+
+
+def test_every_shape_of_the_full_schema_loads_but_the_number_without_a_value() -> None:
+    found = read(HERE / "meridian" / "full.jsonl")
+    rows = (HERE / "meridian" / "full.jsonl").read_text(encoding="utf-8").splitlines()[1:]
+    types = Counter(json.loads(row)["expected"]["type"] for row in rows)
+    assert len(types) == 27
+    errors = [problem for problem in found["problems"] if "level" not in problem]
+    assert [(error["case"], error["code"]) for error in errors] == [("numeric-1", "missing-expected")]
+    assert len(found["cases"]) == len(rows) - 1
+
+    unscored = {
+        entry["case"]["id"]
+        for entry in found["cases"]
+        if any(assertion["grader"] == "unscored" for assertion in entry["case"]["assertions"])
+    }
+    warned = {problem["case"] for problem in found["problems"] if problem["code"] == "unscored-type"}
+    assert unscored == warned
+    assert {case.rpartition("-")[0] for case in unscored} == {*UNSCORED, "format", "length"}
+
+
+def test_every_assertion_of_the_goldens_is_what_its_grader_takes() -> None:
+    for path in FILES:
+        for entry in read(path)["cases"]:
+            for assertion in entry["case"]["assertions"]:
+                convert(assertion.get("params", {}), GRADERS.get(assertion["grader"]))

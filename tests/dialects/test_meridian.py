@@ -1,0 +1,206 @@
+"""What the goldens of dialect meridian cannot say: laws over any value, both forms, and what streams."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import BytesIO, StringIO
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proctor.dialects.meridian import DIALECT
+from proctor.dialects.meridian_expected import TYPES
+from proctor.model import Case, Problem, SplitRule, Suite
+from proctor.ports import Placed, Source
+
+WORDS = ["", " ", "a", "7", "exact", "contains", "llm_judge", "json_schema", "numeric_match", "refusal"]
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(-1e9, 1e9) | st.sampled_from(WORDS),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "value", "method", "weight", "params", "x"]), inner, max_size=4
+        )
+    ),
+    max_leaves=6,
+)
+NAMES = (
+    *("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags", "scoring", "num_runs"),
+    *("category", "metadata", "task", "needle", "trap", "description", "suite_name", "more"),
+)
+INNER = (
+    *(
+        "value",
+        "required_words",
+        "forbidden_words",
+        "pattern",
+        "schema",
+        "required_keys",
+        "min_items",
+        "tolerance",
+    ),
+    *("max_words", "min_bullets", "min", "domain", "more"),
+)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
+
+
+def line(row: object) -> bytes:
+    return json.dumps(row).encode() + b"\n"
+
+
+def read(data: bytes, path: str = "folder/mine.jsonl") -> list[Suite | Placed | Problem]:
+    return list(DIALECT.read(Source(path=path, lines=lambda: BytesIO(data))))
+
+
+def cases(data: bytes, path: str = "folder/mine.jsonl") -> list[Case]:
+    return [item.case for item in read(data, path) if isinstance(item, Placed)]
+
+
+def problems(data: bytes) -> list[Problem]:
+    return [item for item in read(data) if isinstance(item, Problem)]
+
+
+def check_one_or_the_other(data: bytes) -> None:
+    found = read(data)
+    errors = [item for item in found if isinstance(item, Problem) and item.level == "error"]
+    placed = [item for item in found if isinstance(item, Placed)]
+    assert len(placed) == (not errors)
+    assert all(item.case.assertions for item in placed)
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(NAMES), ANY, max_size=3),
+    st.sampled_from(["exact", "llm_judge", "json_schema"]),
+)
+def test_any_value_in_any_field_is_a_case_that_is_checked_or_an_error(
+    values: dict[str, Any], scorer: str
+) -> None:
+    whole = {"id": "a", "input": "Say hi.", "expected": "hi", "scorer": scorer, "rubric": "Is it polite?"}
+    check_one_or_the_other(line(whole | values))
+
+
+@settings(deadline=None)
+@given(st.sampled_from(TYPES), st.dictionaries(st.sampled_from(INNER), ANY, max_size=2), st.none() | ANY)
+def test_any_value_in_any_expected_object_is_a_case_that_is_checked_or_an_error(
+    kind: str, values: dict[str, Any], scoring: object
+) -> None:
+    check_one_or_the_other(
+        line({"id": "a", "prompt": "Say hi.", "expected": {"type": kind, **values}, "scoring": scoring})
+    )
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@settings(deadline=None)
+@given(
+    table=st.lists(
+        st.tuples(TEXT, TEXT, st.lists(st.text("abc é", min_size=1, max_size=5).filter(str.strip)))
+    )
+)
+def test_cells_come_back_as_csv_wrote_them(mark: str, table: list[tuple[str, str, list[str]]]) -> None:
+    written = StringIO()
+    writer = csv.writer(written, delimiter=mark)
+    writer.writerow(["input", "expected", "tags"])
+    writer.writerows((prompt, expected, ",".join(tags)) for prompt, expected, tags in table)
+    found = cases(written.getvalue().encode(), "mine.csv")
+    assert [(case.id, case.input[0].content, case.expected, case.tags) for case in found] == [
+        (f"test_{number}", prompt, expected, tuple(tag.strip() for tag in tags))
+        for number, (prompt, expected, tags) in enumerate(table, 1)
+    ]
+
+
+def test_a_row_with_line_breaks_is_placed_where_it_begins() -> None:
+    found = read(b'input,expected\n"one\ntwo\nthree",x\n\nfour,y\n', "mine.csv")
+    assert [item.line for item in found if isinstance(item, Placed)] == [2, 6]
+
+
+@pytest.mark.parametrize(
+    "data", [b'{"input": "Say hi.", "expected": "hi"}\n', b"input,expected\nSay hi.,hi\n"]
+)
+@pytest.mark.parametrize("path", ["mine.csv", "mine.jsonl", "mine.txt"])
+def test_the_content_says_the_form_and_not_the_ending(data: bytes, path: str) -> None:
+    (case,) = cases(data, path)
+    assert (case.id, case.expected) == ("test_1", "hi")
+
+
+def test_the_judge_without_a_rubric_and_the_test_without_an_answer_each_suggest_the_other() -> None:
+    judged, bare = problems(
+        line({"id": "essay_1", "input": "x", "scorer": "llm_judge"}) + line({"id": "x", "input": "x"})
+    )
+    assert judged.message.startswith("Test 'essay_1' uses llm_judge but missing 'rubric'. ")
+    assert "`expected`" in judged.message
+    assert bare.message.startswith(
+        "Test 'x': no expected value - consider using scorer='llm_judge' with a rubric"
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "suggested"),
+    [
+        ({"scorer": "contain"}, "contains"),
+        ({"scorrer": "exact"}, "scorer"),
+        ({"expected": {"type": "regexp"}}, "regex"),
+    ],
+)
+def test_an_unknown_scorer_field_or_type_is_an_error_with_a_suggestion(
+    row: dict[str, Any], suggested: str
+) -> None:
+    (problem,) = problems(line({"id": "a", "input": "x", "expected": "y"} | row))
+    assert problem.level == "error"
+    assert f"Did you mean '{suggested}'?" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(4, "4"), (0, "0"), (2.50, "2.5"), (True, "true"), (False, "false")]
+)
+def test_a_number_or_boolean_as_expected_becomes_text_with_a_warning(value: object, text: str) -> None:
+    found = read(line({"id": "a", "input": "x", "expected": value}))
+    (placed,) = [item for item in found if isinstance(item, Placed)]
+    (warning,) = [item for item in found if isinstance(item, Problem)]
+    assert placed.case.assertions[0].params == {"value": text}
+    assert (warning.level, warning.case) == ("warning", "a")
+
+
+@pytest.mark.parametrize("blank", [None, "", "  "])
+@pytest.mark.parametrize(("name", "alias"), [("input", "prompt"), ("prompt", "input")])
+@pytest.mark.parametrize(("wanted", "other"), [("expected", "answer"), ("answer", "expected")])
+def test_an_alias_counts_where_the_other_name_is_blank(
+    blank: object, name: str, alias: str, wanted: str, other: str
+) -> None:
+    (case,) = cases(line({name: "Say hi.", alias: blank, wanted: "hi", other: blank}))
+    assert (case.input[0].content, case.expected) == ("Say hi.", "hi")
+
+
+def test_a_test_with_a_description_stays_a_test() -> None:
+    (case,) = cases(line({"id": "a", "prompt": "x", "expected": "y", "description": "About x."}))
+    assert case.metadata == {"description": "About x."}
+
+
+def test_a_generated_id_is_the_line_in_json_lines_and_the_row_in_csv() -> None:
+    row = {"input": "x", "expected": "y"}
+    assert [case.id for case in cases(b"\n" + line(row) + b"\n" + line(row))] == ["test_2", "test_4"]
+    assert [case.id for case in cases(b"\ninput,expected\n\nx,y\n\nx,y\n")] == ["test_1", "test_2"]
+
+
+def test_a_header_names_the_suite_and_every_suite_is_split() -> None:
+    header = read(line({"suite_name": "greetings", "version": "3", "description": "Says hi."}))[0]
+    assert header == Suite(
+        name="greetings", dialect="meridian", version="3", description="Says hi.", split_rule=SplitRule()
+    )
+    assert read(b"")[0] == Suite(name="mine", dialect="meridian", split_rule=SplitRule())
+
+
+@pytest.mark.parametrize(
+    ("first", "row"),
+    [
+        (b"input,expected\n", b"x,y\n"),
+        (b'{"suite_name": "s"}\n', b'{"input": "x", "expected": "y"}\n'),
+    ],
+)
+def test_cases_stream_before_the_file_ends(first: bytes, row: bytes) -> None:
+    items = DIALECT.read(Source(path="x", lines=lambda: chain([first], repeat(row))))
+    assert [type(next(items)).__name__ for _ in range(3)] == ["Suite", "Placed", "Placed"]

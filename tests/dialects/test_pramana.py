@@ -1,0 +1,234 @@
+"""What the goldens of dialect pramana cannot say: laws over any value, and what streams."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from io import BytesIO
+from itertools import repeat
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proctor.codec import hash_rows
+from proctor.dialects.pramana import DIALECT
+from proctor.model import Problem, Suite
+from proctor.ports import Placed, Source
+
+ANY = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**40), 2**40)
+    | st.floats(-1e9, 1e9)
+    | st.sampled_from(["", "a", "user"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["role", "content", "type", "tags", "difficulty", "x"]), inner, max_size=4
+        )
+    ),
+    max_leaves=6,
+)
+TYPES = ["exact_match", "contains", "contains_any", "is_json", "llm_judge", "semantic_similarity"]
+FIELDS = [
+    ("id",),
+    ("category",),
+    ("input",),
+    ("ideal",),
+    ("assertion",),
+    ("metadata",),
+    ("more",),
+    ("assertion", "type"),
+    ("assertion", "case_sensitive"),
+    ("assertion", "threshold"),
+    ("assertion", "judge_prompt"),
+    ("assertion", "more"),
+    ("metadata", "difficulty"),
+    ("metadata", "tokens_est"),
+    ("metadata", "tags"),
+    ("metadata", "more"),
+]
+CASE = {
+    "id": "reasoning-001",
+    "category": "reasoning",
+    "input": "How many legs have two spiders?",
+    "ideal": ["16", "sixteen"],
+    "assertion": {"type": "contains_any"},
+    "metadata": {"difficulty": "easy", "tokens_est": 8},
+}
+
+
+def line(row: object) -> bytes:
+    return json.dumps(row).encode() + b"\n"
+
+
+def read(data: bytes, **neighbours: bytes) -> list[Suite | Placed | Problem]:
+    beside = {f"{name}.toml": text for name, text in neighbours.items()}
+    return list(
+        DIALECT.read(Source(path="a\\b\\tier.jsonl", lines=lambda: BytesIO(data), neighbour=beside.get))
+    )
+
+
+def problems(data: bytes, **neighbours: bytes) -> list[Problem]:
+    return [item for item in read(data, **neighbours) if isinstance(item, Problem)]
+
+
+@settings(deadline=None)
+@given(st.sampled_from(FIELDS), st.sampled_from(TYPES), ANY)
+def test_any_value_in_any_field_is_a_case_or_an_error_that_names_the_field(
+    field: tuple[str, ...], kind: str, value: object
+) -> None:
+    row: dict[str, Any] = deepcopy(CASE) | {
+        "assertion": {"type": kind, "judge_prompt": "Is it?", "threshold": 0.5}
+    }
+    inner = row
+    for name in field[:-1]:
+        inner = inner[name]
+    inner[field[-1]] = value
+    found = read(line(row))
+    errors = [item for item in found if isinstance(item, Problem) and item.level == "error"]
+    assert any(isinstance(item, Placed) for item in found) == (not errors)
+    assert all((error.field or "").split(".")[0].split("[")[0] == field[0] for error in errors)
+
+
+@pytest.mark.parametrize("path", [("more",), ("assertion", "more"), ("metadata", "more"), ("input", "more")])
+def test_an_unknown_field_at_any_level_is_an_error(path: tuple[str, ...]) -> None:
+    row: dict[str, Any] = deepcopy(CASE) | {"input": [{"role": "user", "content": "Count."}]}
+    inner: Any = row
+    for name in path[:-1]:
+        inner = inner[name][0] if name == "input" else inner[name]
+    inner[path[-1]] = 1
+    (problem,) = problems(line(row))
+    assert problem.code == "unknown-field"
+    assert (problem.field or "").endswith("more")
+
+
+@pytest.mark.parametrize("kind", ["exact_match", "contains"])
+@pytest.mark.parametrize(("ideal", "warned"), [(["a"], False), ("a", False), (["a", "b"], True)])
+def test_a_list_of_which_only_the_first_counts_is_warned_about(
+    kind: str, ideal: object, warned: bool
+) -> None:
+    found = read(line(CASE | {"ideal": ideal, "assertion": {"type": kind}}))
+    (placed,) = [item for item in found if isinstance(item, Placed)]
+    warnings = [item for item in found if isinstance(item, Problem)]
+    assert placed.case.assertions[0].params["value"] == "a"
+    assert placed.case.expected == ideal
+    assert [warning.code for warning in warnings] == ["first-item-only"] * warned
+    assert all("reasoning-001" in warning.message for warning in warnings)
+
+
+@pytest.mark.parametrize(
+    ("written", "ignored"), [({}, None), ({"case_sensitive": True}, None), ({"case_sensitive": False}, True)]
+)
+@pytest.mark.parametrize("kind", ["exact_match", "contains", "contains_any"])
+def test_case_counts_unless_the_assertion_says_not(
+    kind: str, written: dict[str, bool], ignored: bool | None
+) -> None:
+    found = read(line(CASE | {"ideal": "a", "assertion": {"type": kind, **written}}))
+    (placed,) = [item for item in found if isinstance(item, Placed)]
+    assert placed.case.assertions[0].params.get("ignore_case") is ignored
+
+
+def test_every_message_of_a_conversation_is_kept_in_order() -> None:
+    chat = [{"role": role, "content": f"say {role}"} for role in ("system", "user", "assistant", "user")]
+    (placed,) = [item for item in read(line(CASE | {"input": chat})) if isinstance(item, Placed)]
+    assert [(message.role, message.content) for message in placed.case.input] == [
+        (message["role"], message["content"]) for message in chat
+    ]
+
+
+def test_cases_stream_before_the_file_ends() -> None:
+    items = DIALECT.read(Source(path="x.jsonl", lines=lambda: repeat(line(CASE))))
+    assert [type(next(items)).__name__ for _ in range(3)] == ["Suite", "Placed", "Placed"]
+
+
+# --- the manifest ------------------------------------------------------------------------------------------
+
+SUITE = line(CASE) + line(CASE | {"id": "reasoning-002"})
+MANIFEST = f"""
+[suite]
+version = "v2"
+created = 2026-03-01
+[tiers.small]
+file = "tier.jsonl"
+test_count = 2
+estimated_cost_usd = 0.02
+estimated_tokens = 16
+hash = "{hash_rows([CASE, CASE | {"id": "reasoning-002"}])}"
+[metadata]
+categories = ["reasoning"]
+assertion_types = ["contains_any"]
+cost_model = "list prices"
+"""
+
+
+def test_a_suite_as_published_has_the_manifests_version_and_no_problem() -> None:
+    header, *rest = read(SUITE, manifest=MANIFEST.encode())
+    assert isinstance(header, Suite)
+    assert header.version == "v2"
+    assert [type(item).__name__ for item in rest] == ["Placed", "Placed"]
+
+
+def test_the_order_of_lines_does_not_make_another_suite() -> None:
+    assert problems(line(CASE | {"id": "reasoning-002"}) + line(CASE), manifest=MANIFEST.encode()) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "says"),
+    [
+        ("test_count = 2", "test_count = 3", "manifest-mismatch", "2 cases"),
+        ("estimated_tokens = 16", "estimated_tokens = 20", "manifest-mismatch", "sums to 16"),
+        ('["reasoning"]', '["safety"]', "manifest-mismatch", "category 'reasoning'"),
+        ('["contains_any"]', "[]", "manifest-mismatch", "assertion type 'contains_any'"),
+        ('"sha256:', '"sha256:0', "bad-hash", "64"),
+        ("cost_model", "cost_modell", "unknown-field", "cost_model"),
+        ('version = "v2"', "", "missing-field", "version"),
+        ("test_count = 2", "", "missing-field", "test_count"),
+        ("test_count = 2", 'test_count = "2"', "wrong-type", "test_count"),
+        ("[suite]", "[suite", "bad-toml", "TOML"),
+        ("created = 2026-03-01", "created = 7", "wrong-type", "date"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_an_error(old: str, new: str, code: str, says: str) -> None:
+    (problem,) = problems(SUITE, manifest=MANIFEST.replace(old, new).encode())
+    assert (problem.code, problem.level) == (code, "error")
+    assert says in problem.message
+
+
+def test_a_changed_suite_is_told_to_take_a_new_version() -> None:
+    (problem,) = problems(SUITE.replace(b"spiders", b"beetles"), manifest=MANIFEST.encode())
+    assert problem.code == "hash-mismatch"
+    assert "version v2" in problem.message
+    assert "new version" in problem.message
+
+
+def test_a_manifest_without_a_hash_is_a_warning() -> None:
+    text = "\n".join(row for row in MANIFEST.splitlines() if not row.startswith("hash"))
+    (problem,) = problems(SUITE, manifest=text.encode())
+    assert (problem.code, problem.level) == ("missing-hash", "warning")
+
+
+def test_a_file_that_the_manifest_does_not_list_is_not_checked() -> None:
+    header, *rest = read(SUITE, manifest=MANIFEST.replace("tier.jsonl", "other.jsonl").encode())
+    assert isinstance(header, Suite)
+    assert header.version is None
+    assert [type(item).__name__ for item in rest] == ["Placed", "Placed"]
+
+
+def test_a_manifest_of_another_program_is_a_warning() -> None:
+    (problem,) = problems(SUITE, manifest=b"[package]\nname = 'x'\n")
+    assert (problem.code, problem.level) == ("foreign-manifest", "warning")
+
+
+def test_a_manifests_problem_names_the_manifest_and_its_line() -> None:
+    (problem,) = problems(SUITE, manifest=MANIFEST.replace("cost_model", "costs").encode())
+    assert problem.path == "a\\b\\manifest.toml"
+    assert problem.line == MANIFEST.splitlines().index('cost_model = "list prices"') + 1
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200) | st.text(alphabet="[]suite.=\"'\n tiers1#", max_size=80).map(str.encode))
+def test_any_manifest_gives_problems_and_never_raises(data: bytes) -> None:
+    assert sum(isinstance(item, Suite) for item in read(SUITE, manifest=data)) == 1

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.graders.length import Length, bullets, characters, sentences, words
+from proctor.model import Case, Mark, Output
+from proctor.ports import Graded
+
+
+def mark_of(params: dict[str, Any], text: str) -> Mark:
+    graded = Graded(case=Case(id="c", input=()), output=Output(text=text))
+    return msgspec.convert(params, Length).grade(graded)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 0),
+        ("   \n", 0),
+        ("...", 0),
+        ("Hello", 1),
+        ("Hello. World!", 2),
+        ("one. two. three.", 3),
+        ("What?! No.", 2),
+        ("Dr. Ito is 3.5 m tall.", 1),
+        ("Use a list, e.g. of names.", 1),
+        ("He left at 5 p.m. Then he ate.", 2),
+        ("He left at 5 p.m. and ate.", 1),
+        ("Bring bread, milk, etc. Then go home.", 2),
+        ("Wait... what?", 1),
+        ('"Stop!" she said.', 1),
+        ('She said "Stop." Then she left.', 2),
+        ("The answer is B. Because it fits.", 2),
+        ("By J. Ito and Anna W. Berg.", 1),
+        ("So do I. You too.", 2),
+        ("- one\n- two", 2),
+        ("1. One\n2. Two", 2),
+        ("A title\n\nIts text.", 2),
+        ("A line that\nis wrapped.", 1),
+        ("Done. 🎉", 1),
+        ("See https://a.example/b?c.d today.", 1),
+        ("你好。再见！", 2),
+        ("It costs $3.50. Cheap!", 2),
+    ],
+)
+def test_sentences_end_where_a_reader_would_say_so(text: str, count: int) -> None:
+    assert sentences(text) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("- a\n* b\n+ c\n• d\n•e", 5),
+        ("1. a\n2) b\n  10. c", 3),
+        ("---\n**bold** a\n-5 degrees\n3.5 m\n-", 0),
+        ("a - b\nc * d", 0),
+        ("", 0),
+    ],
+)
+def test_bullets_are_lines_that_begin_with_a_mark(text: str, count: int) -> None:
+    assert bullets(text) == count
+
+
+def test_words_and_characters_leave_outer_white_space_out() -> None:
+    assert words(" one  two\nthree ") == 3
+    assert characters(" añ🎉 \n") == 3
+
+
+@pytest.mark.parametrize(
+    ("params", "text", "value"),
+    [
+        ({"max_words": 3}, "one two three", 1.0),
+        ({"max_words": 2}, "one two three", 0.0),
+        ({"min_words": 4, "max_characters": 99}, "one two three", 0.5),
+        ({"min_sentences": 1, "max_sentences": 1}, "One. Two.", 0.5),
+        ({"min_bullets": 2, "max_bullets": 2, "max_words": 9}, "- a\n- b", 1.0),
+        ({"max_words": 0}, "", 1.0),
+        ({"min_characters": 1}, "", 0.0),
+    ],
+)
+def test_the_value_is_the_share_of_limits_kept(params: dict[str, Any], text: str, value: float) -> None:
+    mark = mark_of(params, text)
+    assert mark.value == pytest.approx(value)
+    assert mark.passed is (value == 1.0)
+    assert len(mark.entries) == len(params)
+
+
+def test_a_broken_limit_is_named_with_the_count() -> None:
+    assert mark_of({"max_words": 2}, "a b c").reason == "The answer has 3 words, expected at most 2 words."
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({}, "at least one"),
+        ({"min_words": -1}, "`min_words` is -1"),
+        ({"min_words": 3, "max_words": 2}, "no answer can have both"),
+        ({"max_words": "3"}, "Expected `int"),
+        ({"max_lines": 3}, "unknown field"),
+    ],
+)
+def test_wrong_limits_are_refused(params: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=sentence):
+        msgspec.convert(params, Length)
+
+
+@given(st.text(alphabet='ab. !?\n-1)"…。A'))
+def test_there_are_no_more_sentences_than_letters_and_digits(text: str) -> None:
+    assert 0 <= sentences(text) <= sum(char.isalnum() for char in text)
+
+
+@pytest.mark.parametrize("piece", [".", ". ", "a. ", "\n \n", "- ", "J. ", "a", '!"', "\n"])
+def test_counting_a_long_hostile_answer_takes_no_time(piece: str) -> None:
+    text = piece * (200_000 // len(piece)) + "x"
+    began = time.process_time()
+    sentences(text)
+    bullets(text)
+    assert time.process_time() - began < 1.5

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.graders.numbers import Number, stated
+from proctor.model import Case, Mark, Output
+from proctor.ports import Graded
+
+
+def mark_of(grader: Number, text: str) -> Mark:
+    return grader.grade(Graded(case=Case(id="c", input=()), output=Output(text=text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("42", 42),
+        ("It is 42.", 42),
+        ("First 3, then 7", 7),
+        ("1,500", 1500),
+        ("$1,234,567.89 in all", 1234567.89),
+        ("1,50", 50),
+        ("1, 2, 3", 3),
+        ("1\u202f500\u202f000", 1500000),
+        ("3-15", 15),
+        ("between 3 and -15", -15),
+        ("minus: −15", -15),
+        ("(-3)", -3),
+        ("-$5", -5),
+        ("$-5", -5),
+        ("€ 12.50", 12.5),
+        ("USD1500", 1500),
+        ("50%", 50),
+        ("1.5e1", 15),
+        ("-1.5E-3", -0.0015),
+        ("6.02 × 10^23", 6.02e23),
+        (r"6.02 \times 10^{-3}", 0.00602),
+        (".5", 0.5),
+        ("5 km", 5),
+        ("5km", 5),
+        ("the 3rd", 3),
+        ("415 ppm of CO2", 415),
+        ("约5元", 5),
+        ("**7**", 7),
+        ("no digits here", None),
+        ("", None),
+        ("x2", None),
+    ],
+)
+def test_a_number_is_read_as_english_writes_it(text: str, number: float | None) -> None:
+    assert stated(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("The answer is 15 (see step 3).", 15),
+        ("Answer: **1,500** of 3", 1500),
+        ("The final answer is approximately $12.5, from 2 sources.", 12.5),
+        ("The answer is 0. Not 3.", 0),
+        ("Its answer is 4. The answer is 5, by step 9.", 5),
+        ("2 + 2 = 4 (see step 3)", 4),
+        ("total = 15 [note 2]", 15),
+        ("Given x = 3, the value is 7.", 7),
+        ("x == 3 at line 8", 8),
+        (r"So \boxed{42}, as 6 × 7 shows.", 42),
+        (r"\boxed{1} or rather \boxed{x = 1{,}500} in 3 steps", 1500),
+        (r"\boxed{} 4", 4),
+        (r"\boxed{7", 7),
+        ("They answered 3 questions in 9 minutes", 9),
+    ],
+)
+def test_a_stated_answer_outranks_the_last_number(text: str, number: float) -> None:
+    assert stated(text) == number
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**300), 10**300))
+def test_every_finite_number_is_found_as_python_writes_it(number: float) -> None:
+    for text in (str(number), f"It is {number}.", f"The answer is {number}, see page 3", f"({number})"):
+        assert mark_of(Number(value=float(number), tolerance=0), text).passed, text
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_every_integer_is_found_with_thousands_separators(number: int) -> None:
+    for text in (f"{number:,}", f"${number:,}.00", f"{number:,} of them", str(number).replace("-", "−")):
+        assert stated(text) == number
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "text", "passed"),
+    [(0.5, "10.5", True), (0.5, "10.51", False), (0, "10", True), (1e-6, "10.1", False)],
+)
+def test_the_tolerance_is_absolute(tolerance: float, text: str, passed: bool) -> None:
+    mark = mark_of(Number(value=10, tolerance=tolerance), text)
+    assert (mark.passed, mark.value) == (passed, float(passed))
+
+
+def test_no_number_is_a_fail_and_no_error() -> None:
+    mark = mark_of(Number(value=0), "none at all")
+    assert (mark.passed, mark.value) == (False, 0.0)
+    assert "no number" in mark.reason
+
+
+def test_a_number_beyond_floats_fails_and_keeps_infinity_out_of_the_mark() -> None:
+    mark = mark_of(Number(value=1.0), "1e999")
+    assert (mark.passed, mark.details) == (False, {})
+
+
+@given(st.text())
+def test_any_text_has_a_number_or_none(text: str) -> None:
+    number = stated(text)
+    assert number is None or not math.isnan(number)
+
+
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ({"value": math.nan}, "finite number"),
+        ({"value": math.inf}, "finite number"),
+        ({"value": 1, "tolerance": -1}, "0 or more"),
+        ({"value": "1"}, "Expected `float`"),
+        ({"value": True}, "Expected `float`"),
+    ],
+)
+def test_wrong_parameters_are_refused(params: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=sentence):
+        msgspec.convert(params, Number)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1" * 100_000,
+        "1,111," * 20_000,
+        "answer is " + " " * 100_000,
+        "= " * 50_000,
+        "= 1 " * 30_000,
+        "=1 " + "(a" * 50_000,
+        "-" * 100_000,
+        r"\boxed{" * 15_000,
+        "1 * 10 " * 15_000,
+    ],
+)
+def test_a_long_hostile_answer_takes_no_time(text: str) -> None:
+    began = time.process_time()
+    stated(text)
+    assert time.process_time() - began < 1.5

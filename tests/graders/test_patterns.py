@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from proctor.errors import CannotScore
+from proctor.graders.patterns import BUDGET_S, compiled, found
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a{9000000}", "(?:a{1000}){1000}", "(?:(?:[ab]{90}c){90}){90}", "a{2}" * 20_000]
+)
+def test_a_pattern_that_would_take_all_memory_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="Use smaller counts"):
+        compiled(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"\d{4}-\d{2}-\d{2}", "a{0,1000000}", r"[{1000000}]", r"\{99999999}", "(?:ab){100}" * 9, ")("[::-1]],
+)
+def test_a_pattern_of_usual_size_is_not(pattern: str) -> None:
+    assert compiled(pattern).pattern == pattern
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*", "(", "(?P<a", r"\8", "(?V1)a", "(" * 5000 + ")" * 5000, r"\L<words>"]
+)
+def test_a_pattern_that_is_not_valid_is_a_value_error(pattern: str) -> None:
+    with pytest.raises(ValueError, match="is not valid"):
+        compiled(pattern)
+
+
+def test_a_search_is_stopped_near_its_budget() -> None:
+    began = time.process_time()
+    with pytest.raises(CannotScore, match="rewrite it"):
+        found(r"(?:a|a|aa)+$", "a" * 60 + "b")
+    assert time.process_time() - began < BUDGET_S + 1
+
+
+def test_nested_sets_keep_the_meaning_they_have_in_python() -> None:
+    assert found(r"[a||b]", "|")
+    assert found(r"[[a]", "[")
+    assert not found(r"[\w--a]", "\n")

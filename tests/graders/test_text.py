@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.errors import CannotScore
+from proctor.graders.text import (
+    Contains,
+    ContainsAny,
+    Exact,
+    ForbiddenWords,
+    Regex,
+    RequiredWords,
+    clip,
+    shown,
+)
+from proctor.model import Case, Mark, Output
+from proctor.ports import Graded
+
+
+def mark_of(grader: Any, text: str) -> Mark:
+    mark = grader.grade(Graded(case=Case(id="c", input=()), output=Output(text=text)))
+    assert isinstance(mark, Mark)
+    return mark
+
+
+@pytest.mark.parametrize(
+    ("params", "answer", "passed"),
+    [
+        ({"value": "Lima"}, "Lima", True),
+        ({"value": "Lima"}, "  Lima\n", True),
+        ({"value": " Lima "}, "Lima", True),
+        ({"value": "Lima", "trim": False}, "Lima\n", False),
+        ({"value": "Lima"}, "lima", False),
+        ({"value": "Lima", "ignore_case": True}, "LIMA", True),
+        ({"value": "straße", "ignore_case": True}, "STRASSE", True),
+        ({"value": "Lima"}, "Lima.", False),
+        ({"value": "it's"}, "it’s", False),
+        ({"value": "Lima"}, "", False),
+    ],
+)
+def test_exact_compares_the_whole_text(params: dict[str, Any], answer: str, passed: bool) -> None:
+    mark = mark_of(Exact(**params), answer)
+    assert (mark.passed, mark.value) == (passed, float(passed))
+
+
+@given(st.text(), st.booleans(), st.booleans())
+def test_exact_passes_on_its_own_value(text: str, ignore_case: bool, trim: bool) -> None:
+    assert mark_of(Exact(value=text, ignore_case=ignore_case, trim=trim), text).passed
+
+
+@pytest.mark.parametrize(
+    ("params", "answer", "passed"),
+    [
+        ({"value": "pear"}, "two pears", True),
+        ({"value": "Pear"}, "two pears", False),
+        ({"value": "Pear", "ignore_case": True}, "two pears", True),
+        ({"value": "don't"}, "I don’t", False),
+        ({"value": " "}, "a b", True),
+        ({"value": "pear"}, "", False),
+    ],
+)
+def test_contains_looks_for_a_part(params: dict[str, Any], answer: str, passed: bool) -> None:
+    assert mark_of(Contains(**params), answer).passed is passed
+
+
+@given(st.text(min_size=1), st.data(), st.booleans())
+def test_contains_finds_every_slice_of_a_text(text: str, data: st.DataObject, ignore_case: bool) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    assert mark_of(Contains(value=text[start:end], ignore_case=ignore_case), text).passed
+
+
+@pytest.mark.parametrize(
+    ("params", "answer", "passed"),
+    [
+        ({"values": ["red", "blue"]}, "a blue door", True),
+        ({"values": ["red", "Blue"]}, "a blue door", False),
+        ({"values": ["red", "Blue"], "ignore_case": True}, "a blue door", True),
+        ({"values": ["red"]}, "", False),
+    ],
+)
+def test_contains_any_is_content_with_one(params: dict[str, Any], answer: str, passed: bool) -> None:
+    assert mark_of(msgspec.convert(params, ContainsAny), answer).passed is passed
+
+
+def test_contains_any_names_the_first_listed_text_that_it_finds() -> None:
+    mark = mark_of(ContainsAny(values=("green", "blue", "red")), "red and blue")
+    assert mark.reason == "The answer contains 'blue'."
+
+
+@pytest.mark.parametrize(
+    ("word", "answer", "there"),
+    [
+        ("cat", "The cat sat.", True),
+        ("cat", "concatenate", False),
+        ("cat", "CAT!", True),
+        ("cat", "a cat's tail", True),
+        ("cat", "cat_tail", False),
+        ("cat", "cats and a cat", True),
+        ("50%", "about 50% of it", True),
+        ("50%", "about 150% of it", False),
+        ("$8.7M", "It made $8.7M.", True),
+        ("$8.7M", "It made $8.7Mio", False),
+        ("C++", "C++17 is fine", True),
+        ("C++", "written in C++", True),
+        ("C++", "OBJC++", False),
+        ("...", "wait... what", True),
+        ("new york", "in New York today", True),
+        ("école", "L'École est là", True),
+        ("cafe", "cafe\u0301", False),
+        ("東京", "私は東京都に住む", True),
+        ("GROSS", "groß", True),
+    ],
+)
+def test_a_word_is_bounded_only_where_it_ends_in_a_word_character(
+    word: str, answer: str, there: bool
+) -> None:
+    assert mark_of(RequiredWords(words=(word,)), answer).passed is there
+    assert mark_of(ForbiddenWords(words=(word,)), answer).passed is not there
+
+
+def test_words_may_also_be_parts_and_of_one_case() -> None:
+    assert mark_of(RequiredWords(words=("cat",), whole_words=False), "concatenate").passed
+    assert not mark_of(RequiredWords(words=("Cat",), ignore_case=False), "the cat").passed
+
+
+def test_required_words_give_the_share_that_is_there() -> None:
+    mark = mark_of(RequiredWords(words=("one", "two", "three", "four")), "four and two")
+    assert (mark.passed, mark.value) == (False, 0.5)
+    assert [(entry.text, entry.passed) for entry in mark.entries] == [
+        ("one", False),
+        ("two", True),
+        ("three", False),
+        ("four", True),
+    ]
+    assert mark.reason == "The answer lacks 'one', 'three'."
+
+
+def test_a_forbidden_word_is_shown_where_it_stands() -> None:
+    mark = mark_of(ForbiddenWords(words=("sorry", "maybe")), "Well,\nI am Sorry to say so.")
+    assert (mark.passed, mark.value) == (False, 0.5)
+    assert mark.entries[0].evidence == "Well, I am Sorry to say so."
+    assert mark.entries[1].evidence is None
+
+
+def test_evidence_is_in_place_although_folding_lengthens_the_answer() -> None:
+    mark = mark_of(ForbiddenWords(words=("bad",)), "ß" * 200 + " bad " + "ß" * 200)
+    assert " bad " in (mark.entries[0].evidence or "")
+
+
+@given(
+    st.lists(st.text(min_size=1).filter(lambda text: text.strip() != ""), min_size=1),
+    st.text(),
+    st.booleans(),
+)
+def test_words_are_there_or_not_and_never_an_error(words: list[str], answer: str, whole: bool) -> None:
+    required = mark_of(RequiredWords(words=tuple(words), whole_words=whole), answer)
+    forbidden = mark_of(ForbiddenWords(words=tuple(words), whole_words=whole), answer)
+    assert required.value is not None
+    assert forbidden.value is not None
+    assert required.value + forbidden.value == pytest.approx(1)
+
+
+@given(st.text(min_size=1).filter(lambda text: text.strip() != ""))
+def test_a_word_is_found_in_itself(word: str) -> None:
+    assert mark_of(RequiredWords(words=(word,)), word).passed
+
+
+@pytest.mark.parametrize(
+    ("params", "answer", "passed"),
+    [
+        ({"pattern": r"\d{4}-\d{2}"}, "due 2031-05", True),
+        ({"pattern": "^yes$"}, "no\nyes\nno", False),
+        ({"pattern": "^yes$", "flags": "m"}, "no\nyes\nno", True),
+        ({"pattern": "YES"}, "yes", False),
+        ({"pattern": "YES", "flags": "i"}, "yes", True),
+        ({"pattern": "a.b"}, "a\nb", False),
+        ({"pattern": "a.b", "flags": "s"}, "a\nb", True),
+        ({"pattern": "a b # two letters", "flags": "x"}, "ab", True),
+        ({"pattern": "ab", "full": True}, "abc", False),
+        ({"pattern": "ab|abc", "full": True}, "abc", True),
+        ({"pattern": ".+"}, "", False),
+        ({"pattern": "a*"}, "", True),
+    ],
+)
+def test_regex_searches_as_python_does(params: dict[str, Any], answer: str, passed: bool) -> None:
+    assert mark_of(Regex(**params), answer).passed is passed
+
+
+def test_a_search_that_does_not_end_is_unscored() -> None:
+    with pytest.raises(CannotScore, match="did not end within"):
+        mark_of(Regex(pattern=r"(?:a|a|aa)+$"), "a" * 60 + "b")
+
+
+@pytest.mark.parametrize(
+    ("grader", "params", "sentence"),
+    [
+        (Contains, {"value": ""}, "every answer contains that"),
+        (ContainsAny, {"values": []}, "at least one text"),
+        (ContainsAny, {"values": ["a", ""]}, "every answer contains that"),
+        (RequiredWords, {"words": []}, "at least one text"),
+        (RequiredWords, {"words": ["a", " "]}, "blank text ' '"),
+        (ForbiddenWords, {"words": []}, "at least one text"),
+        (Regex, {"pattern": ""}, "match every answer"),
+        (Regex, {"pattern": "(a"}, r"'\(a' is not valid"),
+        (Regex, {"pattern": "a", "flags": "iz"}, "only the letters"),
+        (Exact, {"value": 4}, "Expected `str`"),
+        (Exact, {"value": "a", "case": True}, "unknown field `case`"),
+        (Exact, {}, "missing required field `value`"),
+    ],
+)
+def test_a_wrong_parameter_is_found_before_anything_is_asked(
+    grader: type[Any], params: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(msgspec.ValidationError, match=sentence):
+        msgspec.convert(params, grader)
+
+
+def test_long_texts_are_shortened_in_reasons() -> None:
+    reason = mark_of(Exact(value="x" * 500), "y" * 500).reason
+    assert len(reason) < 300
+    assert clip("a" * 120) == "a" * 120
+    assert shown("a\nb") == r"'a\nb'"
+
+
+def test_a_negated_hit_can_say_what_was_found() -> None:
+    assert mark_of(Contains(value="secret"), "the secret is out").reason == "The answer contains 'secret'."

@@ -1,0 +1,157 @@
+"""The Messages interface, field by field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from proctor.errors import TargetError, UsageError
+from proctor.model import Message, ToolCall, Usage
+from proctor.targets.anthropic import open_target
+
+if TYPE_CHECKING:
+    from tests.targets.conftest import Service
+
+Make = Callable[..., Any]
+
+REPLY = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-x-20260101",
+    "content": [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": "Fo"},
+        {"type": "text", "text": "ur."},
+    ],
+    "stop_reason": "end_turn",
+    "usage": {
+        "input_tokens": 10,
+        "output_tokens": 3,
+        "cache_read_input_tokens": 20,
+        "cache_creation_input_tokens": 5,
+    },
+}
+
+
+def _text(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
+
+
+async def test_the_request_has_the_documented_form(
+    service: Service, opening: Make, spec: Make, ask: Make
+) -> None:
+    service.reply(REPLY)
+    target = await open_target(spec("anthropic", endpoint=service.url), opening(PROCTOR_API_KEY="pk"))
+    await target.answer(
+        ask(("system", "Be brief."), "one", "two", ("assistant", "yes"), ("system", "Be kind."), "three")
+    )
+    (seen,) = service.seen
+    assert (seen.method, seen.path) == ("POST", "/v1/messages")
+    assert seen.headers["x-api-key"] == "pk"
+    assert seen.headers["anthropic-version"] == "2023-06-01"
+    assert "authorization" not in seen.headers
+    assert seen.body == {
+        "model": "m",
+        "max_tokens": 4096,
+        "temperature": 0.0,
+        "system": "Be brief.\n\nBe kind.",
+        "messages": [
+            {"role": "user", "content": [_text("one"), _text("two")]},
+            {"role": "assistant", "content": [_text("yes")]},
+            {"role": "user", "content": [_text("three")]},
+        ],
+    }
+
+
+async def test_the_reply_becomes_an_output(service: Service, opening: Make, spec: Make, ask: Make) -> None:
+    service.reply(REPLY)
+    target = await open_target(spec("anthropic", endpoint=f"{service.url}/v1", max_tokens=7), opening())
+    output = await target.answer(ask("2+2?"))
+    assert output.text == "Four."
+    assert output.usage == Usage(input_tokens=35, output_tokens=3, cached_tokens=20)
+    assert (output.model, output.finish_reason) == ("claude-x-20260101", "end_turn")
+    assert output.refused_params == ("seed",)
+    assert output.latency_ms > 0
+    assert service.seen[0].path == "/v1/messages"
+    assert service.seen[0].body["max_tokens"] == 7
+    assert "system" not in service.seen[0].body
+
+
+async def test_tools_are_read_and_sent(service: Service, opening: Make, spec: Make, ask: Make) -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Oslo"}}
+    service.reply({**REPLY, "content": [call], "stop_reason": "tool_use"})
+    target = await open_target(spec("anthropic", endpoint=service.url, seed=None), opening())
+    output = await target.answer(ask("hello"))
+    assert output.text == ""
+    assert output.tool_calls == (ToolCall(name="weather", arguments={"city": "Oslo"}, id="t1"),)
+    assert output.refused_params == ()
+    assistant = Message(role="assistant", tool_calls=output.tool_calls)
+    await target.answer(ask("hello", assistant, Message(role="tool", name="weather", content="rain"), "and?"))
+    assert service.seen[1].body["messages"][1:] == [
+        {"role": "assistant", "content": [call]},
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "rain"}, _text("and?")],
+        },
+    ]
+
+
+async def test_a_schema_becomes_a_tool_whose_input_is_the_answer(
+    service: Service, opening: Make, spec: Make, ask: Make
+) -> None:
+    given = {"type": "tool_use", "id": "t1", "name": "reply", "input": {"verdict": "yes"}}
+    service.reply({**REPLY, "content": [given]})
+    target = await open_target(spec("anthropic", endpoint=service.url), opening())
+    schema = {"type": "object", "properties": {"verdict": {"type": "string"}}}
+    output = await target.answer(ask("judge this", response_schema=schema))
+    body = service.seen[0].body
+    assert body["tool_choice"] == {"type": "tool", "name": "reply"}
+    assert [(tool["name"], tool["input_schema"]) for tool in body["tools"]] == [("reply", schema)]
+    assert json.loads(output.text) == {"verdict": "yes"}
+    assert output.tool_calls == ()
+
+
+@pytest.mark.parametrize(
+    ("message", "told", "gone"),
+    [
+        ("`temperature` is deprecated for this model.", ("temperature", "seed"), {"temperature"}),
+        (
+            "tool_choice: forced tools are not supported.",
+            ("seed", "response_format"),
+            {"tools", "tool_choice"},
+        ),
+    ],
+)
+async def test_a_refused_parameter_is_dropped_remembered_and_told(
+    service: Service,
+    opening: Make,
+    spec: Make,
+    ask: Make,
+    message: str,
+    told: tuple[str, ...],
+    gone: set[str],
+) -> None:
+    service.reply({"type": "error", "error": {"type": "invalid_request_error", "message": message}}, 400)
+    service.reply(REPLY)
+    target = await open_target(spec("anthropic", endpoint=service.url), opening())
+    prompt = ask("hello", response_schema={"type": "object"})
+    for _ in range(2):
+        assert (await target.answer(prompt)).refused_params == told
+    assert [gone & set(seen.body) for seen in service.seen] == [gone, set(), set()]
+
+
+async def test_an_overloaded_service_is_busy(service: Service, opening: Make, spec: Make, ask: Make) -> None:
+    service.reply({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, 529)
+    target = await open_target(spec("anthropic", endpoint=service.url), opening())
+    with pytest.raises(TargetError, match="Overloaded") as caught:
+        await target.answer(ask("hello"))
+    assert caught.value.busy
+
+
+async def test_the_service_itself_needs_its_key(opening: Make, spec: Make) -> None:
+    with pytest.raises(UsageError, match="ANTHROPIC_API_KEY"):
+        await open_target(spec("anthropic"), opening(OPENAI_API_KEY="sk-o"))

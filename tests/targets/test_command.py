@@ -1,0 +1,243 @@
+"""Programs as targets: what they are given, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from proctor.errors import TargetError, TargetTimeout, UsageError
+from proctor.model import Message, Output, Prompt
+from proctor.targets.command import open_target
+from proctor.targets.opening import Opening
+from proctor.targets.processes import run_process, scrubbed
+
+Make = Callable[..., Any]
+HERE = {"PATH": os.environ["PATH"]}
+
+
+def _python(code: str, *arguments: str) -> str:
+    return shlex.join([sys.executable, "-S", "-c", code, *arguments])
+
+
+async def _answer(opening: Make, spec: Make, prompt: Prompt, line: str, **more: Any) -> Output:
+    target = await open_target(spec("command", line), opening(**{**HERE, **more}))
+    output: Output = await target.answer(prompt)
+    return output
+
+
+async def test_one_user_message_is_the_programs_stdin_and_stdout_is_the_answer(
+    opening: Make, spec: Make, ask: Make
+) -> None:
+    output = await _answer(opening, spec, ask("zwölf"), "cat")
+    assert output.text == "zwölf"
+    assert output.latency_ms > 0
+    assert output.usage is None
+
+
+async def test_a_conversation_is_written_out_with_its_roles(opening: Make, spec: Make, ask: Make) -> None:
+    prompt = ask(("system", "Be brief."), "2+2?", ("assistant", "4"), "sure?")
+    output = await _answer(opening, spec, prompt, "cat")
+    assert output.text == "system: Be brief.\n\nuser: 2+2?\n\nassistant: 4\n\nuser: sure?"
+
+
+async def test_a_prompt_inside_an_argument_is_one_argument_and_not_on_stdin(
+    opening: Make, spec: Make, ask: Make
+) -> None:
+    code = "import sys; print(sys.argv[1:], repr(sys.stdin.read()))"
+    prompt = ask("a b; $(ls) {OUTPUT_FILE} {PROMPT}")
+    output = await _answer(opening, spec, prompt, _python(code, "--ask={PROMPT}"))
+    assert output.text == "['--ask=a b; $(ls) {OUTPUT_FILE} {PROMPT}'] ''"
+
+
+async def test_an_output_file_is_the_answer_and_is_gone_afterwards(
+    opening: Make, spec: Make, ask: Make, tmp_path: Path
+) -> None:
+    code = "import sys; open(sys.argv[1], 'w').write('42'); open(sys.argv[2], 'w').write(sys.argv[1])"
+    output = await _answer(opening, spec, ask("?"), _python(code, "{OUTPUT_FILE}", str(tmp_path / "p")))
+    assert output.text == "42"
+    assert not Path((tmp_path / "p").read_text(encoding="utf-8")).exists()
+
+
+async def test_an_output_file_that_was_not_written_is_an_error(opening: Make, spec: Make, ask: Make) -> None:
+    with pytest.raises(TargetError, match="OUTPUT_FILE") as caught:
+        await _answer(opening, spec, ask("?"), _python("pass", "{OUTPUT_FILE}"))
+    assert (caught.value.kind, caught.value.transient) == ("program", False)
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [(b"4\n", "4"), (b"4\r\n", "4"), (b"4\n\n", "4\n"), (b" 4 ", " 4 "), (b"\xff4", "\ufffd4"), (b"", "")],
+)
+async def test_stdout_is_utf8_without_its_last_line_ending(
+    opening: Make, spec: Make, ask: Make, written: bytes, text: str
+) -> None:
+    line = _python(f"import sys; sys.stdout.buffer.write({written!r})")
+    assert (await _answer(opening, spec, ask("?"), line)).text == text
+
+
+async def test_a_nonzero_exit_is_an_error_with_the_end_of_stderr(
+    opening: Make, spec: Make, ask: Make
+) -> None:
+    code = "import sys; sys.stderr.write('x' * 200000 + 'the cause'); sys.exit(3)"
+    with pytest.raises(TargetError, match=r"exit code 3: x+the cause$") as caught:
+        await _answer(opening, spec, ask("?"), _python(code))
+    assert (caught.value.kind, caught.value.transient) == ("program", False)
+    assert len(str(caught.value)) < 1000
+
+
+async def test_a_program_that_does_not_read_a_long_prompt_is_no_error(
+    opening: Make, spec: Make, ask: Make
+) -> None:
+    line = _python("import os; os.close(0); print('fine')")
+    assert (await _answer(opening, spec, ask("x" * 1_000_000), line)).text == "fine"
+
+
+async def test_an_argument_the_system_cannot_take_is_an_error_of_the_trial(
+    opening: Make, spec: Make, ask: Make
+) -> None:
+    for text in ("a\0b", "x" * 1_000_000):
+        with pytest.raises(TargetError, match="could not be started") as caught:
+            await _answer(opening, spec, ask(text), _python("pass", "{PROMPT}"))
+        assert caught.value.kind == "program"
+
+
+async def test_no_secret_is_in_the_programs_environment(opening: Make, spec: Make, ask: Make) -> None:
+    code = "import os; print(sorted(os.environ))"
+    secrets = {"OPENAI_API_KEY": "sk", "AWS_SECRET_ACCESS_KEY": "s", "DATABASE_URL": "postgres://u:p@h"}
+    output = await _answer(
+        opening, spec, ask("?"), _python(code), **secrets, LANG="C.UTF-8", LC_ALL="C.UTF-8"
+    )
+    names = set(output.text.strip("[]").replace("'", "").split(", "))
+    assert {"PATH", "LANG", "LC_ALL"} <= names
+    assert not names & set(secrets)
+
+
+def test_scrubbing_keeps_what_programs_need() -> None:
+    kept = {"PATH": "/bin", "HOME": "/h", "LC_CTYPE": "C", "TMPDIR": "/t", "SystemRoot": "C:"}
+    assert scrubbed({**kept, "GITHUB_TOKEN": "t", "http_proxy": "http://u:p@h"}) == kept
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [("no-such-program-anywhere", "no program"), ("", "names no command"), ("echo 'a", "split")],
+)
+async def test_a_command_that_cannot_be_is_a_usage_error_before_anything_is_asked(
+    opening: Make, spec: Make, line: str, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        await open_target(spec("command", line), opening(**HERE))
+
+
+# --- limits ------------------------------------------------------------------------------------------------
+
+# Starts a child of its own that holds the pipes open, writes both process ids to a file, and waits.
+FAMILY = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
+with open(sys.argv[1] + ".new", "w") as file:
+    file.write(f"{os.getpid()} {child.pid}")
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+async def _all_gone(pids: list[int]) -> bool:
+    for _ in range(100):
+        if not any(_alive(pid) for pid in pids):
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+def _pids(path: Path) -> list[int]:
+    return [int(word) for word in path.read_text(encoding="utf-8").split()]
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to see which processes live")
+
+
+@linux
+async def test_a_timeout_kills_the_program_and_its_grandchildren(
+    opening: Make, spec: Make, ask: Make, tmp_path: Path
+) -> None:
+    path = tmp_path / "pids"
+    target = await open_target(spec("command", _python(FAMILY, str(path), "60")), opening(0.5, **HERE))
+    started = time.perf_counter()
+    with pytest.raises(TargetTimeout, match=r"0\.5 s") as caught:
+        await target.answer(ask("?"))
+    assert time.perf_counter() - started < 5
+    assert caught.value.kind == "timeout"
+    assert await _all_gone(_pids(path))
+
+
+@linux
+async def test_a_cancelled_question_kills_the_program_and_its_grandchildren(
+    opening: Make, spec: Make, ask: Make, tmp_path: Path
+) -> None:
+    path = tmp_path / "pids"
+    target = await open_target(spec("command", _python(FAMILY, str(path), "60")), opening(**HERE))
+    asked = asyncio.create_task(target.answer(ask("?")))
+    while not path.exists():
+        await asyncio.sleep(0.01)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert await _all_gone(_pids(path))
+
+
+@linux
+async def test_what_a_program_leaves_running_ends_with_it(
+    opening: Make, spec: Make, ask: Make, tmp_path: Path
+) -> None:
+    path = tmp_path / "pids"
+    started = time.perf_counter()
+    output = await _answer(opening, spec, ask("?"), _python(FAMILY + "print('done')", str(path), "0"))
+    assert output.text == "done"
+    assert time.perf_counter() - started < 5
+    assert await _all_gone(_pids(path))
+
+
+async def test_too_much_output_is_an_error_and_not_kept() -> None:
+    code = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+    with pytest.raises(TargetError, match="1,000,000 bytes") as caught:
+        await run_process(
+            [sys.executable, "-S", "-c", code], timeout_s=20, environ=HERE, output_limit=1_000_000
+        )
+    assert (caught.value.kind, caught.value.transient) == ("program", False)
+
+
+def test_programs_run_under_the_fast_event_loop_as_well() -> None:
+    async def main() -> tuple[Output, str]:
+        opening = Opening(HERE, timeout_s=20)
+        from proctor.model import TargetSpec
+
+        cat = await open_target(TargetSpec(name="cat", kind="command", model="cat"), opening)
+        text = "y" * 2_000_000
+        output = await cat.answer(Prompt(messages=(Message(role="user", content=text),)))
+        with pytest.raises(TargetTimeout):
+            await run_process(["sleep", "60"], timeout_s=0.2, environ=HERE)
+        closed = await run_process(
+            [sys.executable, "-S", "-c", "import os; os.close(0)"], text.encode(), timeout_s=20, environ=HERE
+        )
+        return output, str(closed.exit_code)
+
+    output, exit_code = uvloop.run(main())
+    assert len(output.text) == 2_000_000
+    assert exit_code == "0"

@@ -1,0 +1,179 @@
+"""Python functions as targets."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from proctor.errors import TargetError, UsageError
+from proctor.model import Usage
+from proctor.targets.function import open_target
+
+Make = Callable[..., Any]
+
+SOURCE = """
+import asyncio, threading, time
+from proctor.errors import TargetError
+from proctor.model import Output
+
+def upper(prompt):
+    return prompt.upper()
+
+async def later(prompt):
+    await asyncio.sleep(0)
+    return "later " + prompt
+
+def shape(prompt):
+    return repr(prompt)
+
+def fields(prompt):
+    return {"text": "4", "usage": {"input_tokens": 3, "output_tokens": 1}}
+
+def output(prompt):
+    return Output(text="4", latency_ms=7.0)
+
+def slow(prompt):
+    time.sleep(0.2)
+    return threading.current_thread().name
+
+def wrong(prompt):
+    raise ValueError("no such city: Oz")
+
+async def wrong_later(prompt):
+    raise KeyError("Oz")
+
+def leave(prompt):
+    raise SystemExit(3)
+
+def busy(prompt):
+    raise TargetError("The tram is late.", kind="connection", transient=True)
+
+def nothing(prompt):
+    pass
+
+def number(prompt):
+    return 4
+
+class Agent:
+    def ask(self, prompt):
+        return "agent " + prompt
+    async def __call__(self, prompt):
+        return "called " + prompt
+
+agent = Agent()
+ANSWER = 42
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = f"answers_{uuid4().hex}"
+    (tmp_path / f"{name}.py").write_text(SOURCE, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return name
+
+
+@pytest.fixture
+def opened(module: str, opening: Make, spec: Make) -> Callable[[str], Any]:
+    async def make(attribute: str) -> Any:
+        return await open_target(spec("function", f"{module}:{attribute}"), opening())
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("attribute", "text"),
+    [
+        ("upper", "HI"),
+        ("later", "later hi"),
+        ("shape", "'hi'"),
+        ("fields", "4"),
+        ("output", "4"),
+        ("agent.ask", "agent hi"),
+        ("agent", "called hi"),
+    ],
+)
+async def test_a_function_answers_whatever_kind_of_function_it_is(
+    opened: Make, ask: Make, attribute: str, text: str
+) -> None:
+    target = await opened(attribute)
+    output = await target.answer(ask("hi"))
+    assert output.text == text
+    assert output.latency_ms > 0
+    await target.aclose()
+
+
+async def test_what_a_function_reports_is_kept(opened: Make, ask: Make) -> None:
+    fields = await (await opened("fields")).answer(ask("hi"))
+    assert fields.usage == Usage(input_tokens=3, output_tokens=1)
+    assert (await (await opened("output")).answer(ask("hi"))).latency_ms == 7.0
+
+
+async def test_a_conversation_is_given_as_a_list_of_messages(opened: Make, ask: Make) -> None:
+    output = await (await opened("shape")).answer(ask(("system", "Be brief."), "hi"))
+    assert output.text == "[{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'hi'}]"
+
+
+async def test_ordinary_functions_run_beside_each_other_and_not_in_the_loop(opened: Make, ask: Make) -> None:
+    target = await opened("slow")
+    started = time.perf_counter()
+    names = [output.text for output in await asyncio.gather(*(target.answer(ask("hi")) for _ in range(8)))]
+    assert time.perf_counter() - started < 1.2
+    assert len(set(names)) == 8
+    assert threading.current_thread().name not in names
+    await target.aclose()
+
+
+@pytest.mark.parametrize(
+    ("attribute", "said"),
+    [
+        ("wrong", "ValueError: no such city: Oz"),
+        ("wrong_later", "KeyError: 'Oz'"),
+        ("leave", "SystemExit: 3"),
+        ("nothing", "NoneType"),
+        ("number", "int"),
+    ],
+)
+async def test_a_function_that_fails_is_an_error_of_the_trial(
+    opened: Make, ask: Make, attribute: str, said: str
+) -> None:
+    with pytest.raises(TargetError, match=said) as caught:
+        await (await opened(attribute)).answer(ask("hi"))
+    assert (caught.value.kind, caught.value.transient) == ("program", False)
+    assert caught.value.__cause__ is not None
+
+
+async def test_a_target_error_of_the_functions_own_is_passed_on(opened: Make, ask: Make) -> None:
+    with pytest.raises(TargetError, match="tram") as caught:
+        await (await opened("busy")).answer(ask("hi"))
+    assert (caught.value.kind, caught.value.transient) == ("connection", True)
+
+
+@pytest.mark.parametrize("attribute", ["missing", "ANSWER", "", "agent.missing"])
+async def test_a_wrong_name_is_a_usage_error(opened: Make, attribute: str) -> None:
+    with pytest.raises(UsageError):
+        await opened(attribute)
+
+
+async def test_a_module_that_is_missing_or_broken_is_a_usage_error(
+    opening: Make, spec: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken_answers.py").write_text("def f(:\n", encoding="utf-8")
+    for name, said in (("no_such_module_here", "ModuleNotFoundError"), ("broken_answers", "SyntaxError")):
+        with pytest.raises(UsageError, match=said):
+            await open_target(spec("function", f"{name}:f"), opening())
+
+
+async def test_the_import_path_is_left_as_it_was(opened: Make) -> None:
+    before = list(sys.path)
+    await opened("upper")
+    assert sys.path == before

