@@ -23,8 +23,11 @@ class Verdict(StrEnum):
     UNSCORED = "unscored"
 
 
-class Noun(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A frozen record; a field at its default is left out of its JSON, so new fields keep old digests."""
+class Noun(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A frozen record; a field at its default is left out of its JSON, so new fields keep old digests.
+
+    What is frozen can hold no cycle, so the garbage collector need not look at it.
+    """
 
 
 class Problem(Noun, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from proctor.model import Case, Output, Selection, SplitRule, Trial
 from proctor.ports import StoredCase, StoredTrial
 
 
-class Planned(Struct, frozen=True, kw_only=True):
+class Planned(Struct, frozen=True, kw_only=True, gc=False):
     """One trial that is to be made."""
 
     case: Case
@@ -33,7 +33,7 @@ def matches(case: Case, selection: Selection) -> bool:
     """Whether the filters on tags, category and id let the case through; split and limit come later."""
     if selection.tags and not any(tag in case.tags for tag in selection.tags):
         return False
-    if any(tag in case.tags for tag in selection.exclude_tags):
+    if selection.exclude_tags and any(tag in case.tags for tag in selection.exclude_tags):
         return False
     if selection.categories and case.category not in selection.categories:
         return False
@@ -159,7 +159,7 @@ def _of_case(
 ) -> Iterator[Planned]:
     case, split = stored_case.case, index.split_of(position)
     staying = {repeat for repeat, stored in known.items() if earlier.stays(stored)} if known else set()
-    if len(staying) < repeats and together(case):
+    if staying and len(staying) < repeats and together(case):
         staying = set()
     for repeat in range(repeats):
         stored = known.get(repeat)

@@ -38,7 +38,7 @@ class Head(Struct, frozen=True, kw_only=True):
     """Those of the first lines that are JSON objects."""
 
 
-class Placed(Struct, frozen=True):
+class Placed(Struct, frozen=True, gc=False):
     """A case and the line of its file on which it begins."""
 
     case: Case
@@ -93,7 +93,7 @@ class Judge(Struct, frozen=True, kw_only=True):
     target: Answers
 
 
-class Graded(Struct, frozen=True, kw_only=True):
+class Graded(Struct, frozen=True, kw_only=True, gc=False):
     """All that a grader may look at."""
 
     case: Case
@@ -126,7 +126,7 @@ class Grader(Protocol):
         """
 
 
-class Grading(Struct, frozen=True):
+class Grading(Struct, frozen=True, gc=False):
     """The base of every grader: the class variables that `Grader` asks for, at their usual values."""
 
     over_repeats: ClassVar[bool] = False
@@ -146,14 +146,14 @@ class Target(Answers, Protocol):
 # --- stores ------------------------------------------------------------------------------------------------
 
 
-class StoredTrial(Struct, frozen=True):
+class StoredTrial(Struct, frozen=True, gc=False):
     """A trial as stored; it has no verdict, and no scores, while it waits for its judges."""
 
     trial: Trial
     verdict: Verdict | None
 
 
-class StoredCase(Struct, frozen=True):
+class StoredCase(Struct, frozen=True, gc=False):
     """A case as stored, with the digest of what is sent for it."""
 
     case: Case

@@ -39,19 +39,22 @@ def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
     """
     if trial.output is None:
         return Verdict.ERROR
-    counting = [score for score in trial.scores if score.weight > 0 or score.required is not None]
-    for score in counting:
+    counting = unscored = failed = False
+    for score in trial.scores:
+        if score.weight <= 0 and score.required is None:
+            continue
+        counting = True
         if score.required is not None and score.value is not None and score.value < score.required:
             return Verdict.FAIL
-    if not counting or any(score.outcome is Verdict.UNSCORED for score in counting):
+        unscored = unscored or score.outcome is Verdict.UNSCORED
+        failed = failed or score.outcome is Verdict.FAIL
+    if not counting or unscored:
         return Verdict.UNSCORED
-    if rule.threshold is None:
-        passed = all(score.outcome is Verdict.PASS for score in counting)
-    else:
+    if rule.threshold is not None:
         mean = score_of(trial)
         # The sum of weighted thirds must still reach 1.0, so a rounding error is forgiven.
-        passed = mean is None or mean >= rule.threshold - 1e-9
-    return Verdict.PASS if passed else Verdict.FAIL
+        failed = mean is not None and mean < rule.threshold - 1e-9
+    return Verdict.FAIL if failed else Verdict.PASS
 
 
 class Counts:

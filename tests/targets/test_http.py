@@ -244,6 +244,10 @@ async def test_a_request_goes_through_the_proxy_of_the_environment(
         ("https://h.example/", {"all_proxy": "http://p:1", "NO_PROXY": "x.org, .example"}, None),
         ("https://h.example/", {"all_proxy": "http://p:1", "NO_PROXY": "other"}, "http://p:1"),
         ("https://h.example/", {"all_proxy": "http://p:1", "no_proxy": "*"}, None),
+        ("https://h.example/", {"all_proxy": "http://p:1", "no_proxy": "h.example:443"}, None),
+        ("https://h.example/", {"all_proxy": "http://p:1", "no_proxy": "h.example:80"}, "http://p:1"),
+        ("https://h.example/", {"all_proxy": "http://p:1", "no_proxy": "ample,"}, "http://p:1"),
+        ("http://127.example/", {"http_proxy": "http://p:1"}, "http://p:1"),
         ("http://127.0.0.1:9009/", {"http_proxy": "http://p:1"}, None),
         ("http://localhost:9009/", {"http_proxy": "http://p:1"}, None),
         ("http://[::1]:9009/", {"http_proxy": "http://p:1"}, None),
@@ -257,9 +261,10 @@ def test_the_environment_says_which_proxy_an_address_has(
     assert proxy_for(URL(url), environ) == (URL(proxy) if proxy else None)
 
 
-def test_a_proxy_that_is_none_is_refused_without_being_shown() -> None:
+@pytest.mark.parametrize("proxy", ["socks5://u:hunter2@p:1", "http://u:hunter2@", "http://u:hunter2@p:port"])
+def test_a_proxy_that_is_none_is_refused_without_being_shown(proxy: str) -> None:
     with pytest.raises(UsageError, match="proxy") as caught:
-        proxy_for(URL("http://h.example/"), {"http_proxy": "socks5://u:hunter2@p:1"})
+        proxy_for(URL("http://h.example/"), {"http_proxy": proxy})
     assert "hunter2" not in str(caught.value)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from proctor import __version__
+from proctor.cli.saying import say, say_json
 from proctor.errors import ExitCode, ProctorError
 
 COMMANDS = {
@@ -83,6 +84,7 @@ def main() -> None:
 
 def _invoke(arguments: list[str]) -> int:
     try:
+        _check_encoding(arguments)
         result = cli.main(arguments, prog_name="proctor", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "")
@@ -90,18 +92,19 @@ def _invoke(arguments: list[str]) -> int:
     except click.ClickException as error:
         return _refuse(arguments, error.format_message(), error)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("Interrupted.", err=True)
+        _tell_json(arguments, "Interrupted.", ExitCode.INTERRUPTED)
+        say("Interrupted.", err=True)
         return ExitCode.INTERRUPTED
     except ProctorError as error:
         _tell_json(arguments, str(error), error.exit_code)
-        click.echo(str(error), err=True)
+        say(str(error), err=True)
         return error.exit_code
     except BrokenPipeError:
         raise
     except Exception as error:
         if os.environ.get("PROCTOR_DEBUG") == "1":
             raise
-        click.echo(
+        say(
             f"Proctor broke: {type(error).__name__}: {error}. This is a fault of Proctor, not of your suite. "
             "Run again with PROCTOR_DEBUG=1 to see where, and report it.",
             err=True,
@@ -110,11 +113,25 @@ def _invoke(arguments: list[str]) -> int:
     return int(result) if isinstance(result, int) else ExitCode.OK
 
 
+def _check_encoding(arguments: list[str]) -> None:
+    """Refuse words that no record could hold, such as a file name in Latin-1."""
+    for word in arguments:
+        try:
+            word.encode("utf-8")
+        except UnicodeEncodeError:
+            from proctor.errors import UsageError
+
+            raise UsageError(
+                f"The argument {word!r} is not UTF-8. Rename what it names, or set a UTF-8 locale "
+                "(export LC_ALL=C.UTF-8)."
+            ) from None
+
+
 def _refuse(arguments: list[str], message: str, error: click.ClickException) -> int:
     _tell_json(arguments, message, ExitCode.USAGE)
     context = getattr(error, "ctx", None)
     hint = f" See `{context.command_path} --help`." if context is not None else ""
-    click.echo(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}", err=True)
+    say(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}", err=True)
     return ExitCode.USAGE
 
 
@@ -125,4 +142,4 @@ def _tell_json(arguments: list[str], message: str, code: ExitCode) -> None:
     problem: dict[str, Any] = dict.fromkeys(("path", "line", "field", "case"))
     problem |= {"code": "usage", "message": message}
     kind = "files" if arguments[:1] == ["validate"] else "runs"
-    click.echo(json.dumps({kind: [], "errors": [problem], "exit_code": int(code)}, ensure_ascii=False))
+    say_json(json.dumps({kind: [], "errors": [problem], "exit_code": int(code)}, ensure_ascii=False))

@@ -9,6 +9,7 @@ import click
 
 from proctor.cli.options import show
 from proctor.cli.progress import Progress
+from proctor.cli.saying import say
 from proctor.targets.weights import CHAT_MODEL, cache_folder, catalogue, fetch
 
 
@@ -35,7 +36,7 @@ def pull(model: tuple[str, ...]) -> None:
     A model that is here already is not fetched again. The weights are kept in $PROCTOR_CACHE, else in your
     user's cache folder.
     """
-    progress = Progress(quiet=False, say=click.echo)
+    progress = Progress(quiet=False, say=say)
     try:
         for name in model or (CHAT_MODEL,):
             files = fetch(name, os.environ, partial(progress.fetching, name))
@@ -43,4 +44,4 @@ def pull(model: tuple[str, ...]) -> None:
             show(f"{file}" for file in files)
     finally:
         progress.close()
-    click.echo(f"In {cache_folder(os.environ)}", err=True)
+    say(f"In {cache_folder(os.environ)}", err=True)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from proctor.cli.saying import say
+
 if TYPE_CHECKING:
     from proctor.stores.sqlite import SqliteStore
 
@@ -58,7 +60,7 @@ def show(lines: Iterable[str]) -> None:
     """Print lines, with colour where a person reads them."""
     if not sys.stdout.isatty():
         for line in lines:
-            click.echo(line)
+            say(line)
         return
     from proctor.cli.terminal import coloured
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-import click
-
+from proctor.cli.saying import say
 from proctor.model import Verdict
 from proctor.reports.console import opening
 from proctor.reports.figures import cost, seconds
@@ -74,7 +73,7 @@ class Progress:
         self._told = now
         words = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"
         if self._bar is None:
-            click.echo(f"{name}: {words}", err=True)
+            say(f"{name}: {words}", err=True)
         else:
             self._bar.draw(f"Fetching {name}", done, total, words)
 
@@ -82,7 +81,7 @@ class Progress:
         if self._bar is not None:
             self._bar.above(line)
         else:
-            click.echo(line, err=True)
+            say(line, err=True)
 
     def close(self) -> None:
         """Take the bar away."""
@@ -106,7 +105,7 @@ class Progress:
         if self._quiet or now - self._told < _FIRST_LINE_S:
             return
         self._told = now
-        click.echo(f"{event.path}: {event.cases:,} cases read so far", err=True)
+        say(f"{event.path}: {event.cases:,} cases read so far", err=True)
 
     def _tell(self) -> None:
         every = _LINE_EVERY_S if self._bar is None else _DRAW_EVERY_S
@@ -121,7 +120,7 @@ class Progress:
         if self._bar is not None:
             self._bar.draw(None, done, self._total, words)
         else:
-            click.echo(f"{done:,}/{self._total:,} · {words}", err=True)
+            say(f"{done:,}/{self._total:,} · {words}", err=True)
 
     def _words(self) -> str:
         counts = self._counts
@@ -157,7 +156,7 @@ class _Bar:
         if self._progress is not None:
             self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
-            click.echo(line, err=True)
+            say(line, err=True)
 
     def stop(self) -> None:
         if self._progress is not None:

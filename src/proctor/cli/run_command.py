@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from click.core import ParameterSource
 
 from proctor.cli.options import open_store, show, store_option, store_path
 from proctor.cli.progress import Progress
+from proctor.cli.saying import say, say_json
 from proctor.errors import ExitCode, SuiteError
 from proctor.model import Params, Selection, Settings
 from proctor.reports import console, json
@@ -167,23 +170,23 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     finally:
         progress.close()
     if given["as_json"]:
-        click.echo(json.summary(runs), nl=False)
+        say_json(json.summary(runs))
     return worst(run.exit_code for run in runs)
 
 
 def _sayer(given: dict[str, Any]) -> Callable[[str], None]:
     if given["as_json"] or given["quiet"]:
         return lambda _line: None
-    return lambda line: click.echo(line + "\n")
+    return lambda line: say(line + "\n")
 
 
 def _print(run: Reported, given: dict[str, Any]) -> None:
     if not given["as_json"] and not given["quiet"]:
         show(console.lines(run))
     if run.run.status == "interrupted":
-        store = f" --store {given['store']}" if given["store"] else ""
+        store = f" --store {shlex.quote(given['store'])}" if given["store"] else ""
         kept = run.tally.all.total
-        click.echo(
+        say(
             f"Stopped: {kept:,} of {run.run.planned:,} trials are kept. "
             f"Continue with: proctor run --resume={run.run.id}{store}",
             err=True,
@@ -217,6 +220,7 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
 
 def _run(session: Session, request: Request, progress: Progress) -> list[events.Done]:
     """Run the session on an event loop; the first Ctrl-C stops it gently, the second at once."""
+    gc.freeze()  # what is imported by now stays, so the collector need not look at it again and again
     loops: Any = None
     if sys.platform != "win32":
         import uvloop
@@ -245,12 +249,15 @@ async def _stoppable(session: Session, request: Request, progress: Progress) -> 
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
         else:
             loop.add_signal_handler(number, stop)
-    return await session.run(request)
+    done = await session.run(request)
+    if asked and not done:
+        raise click.Abort  # stopped before the first run began
+    return done
 
 
 def _refuse(error: SuiteError, *, as_json: bool) -> int:
     for line in lines_of(error.problems):
-        click.echo(line, err=True)
+        say(line, err=True)
     if as_json:
-        click.echo(json.refusal(error.problems))
+        say_json(json.refusal(error.problems))
     return ExitCode.USAGE

@@ -9,6 +9,7 @@ import click
 from msgspec.structs import replace
 
 from proctor.cli.options import open_store, show, store_option
+from proctor.cli.saying import say, say_json
 from proctor.errors import UsageError
 from proctor.model import Run, Verdict
 from proctor.reports import console, json
@@ -77,7 +78,7 @@ def show_run(run: str, failures: bool, case_id: str | None, as_json: bool, store
         elif failures:
             show(_failures(opened, found))
         elif as_json:
-            click.echo(json.summary([reported(opened, found)]), nl=False)
+            say_json(json.summary([reported(opened, found)]))
         else:
             show(console.lines(reported(opened, found)))
 
@@ -142,7 +143,7 @@ def export(run: tuple[str, ...], output: str, store: str | None) -> None:
         runs = [reported(opened, _find(opened, word)) for word in run]
         write(output, runs)
         total = sum(one.tally.all.total for one in runs)
-        click.echo(f"{total:,} trials written to {output}", err=True)
+        say(f"{total:,} trials written to {output}", err=True)
 
 
 @command.command("tag")
@@ -174,4 +175,4 @@ def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
                     raise UsageError("Deleting asks first, and nobody can answer here. Add --yes.")
                 click.confirm(f"Delete {_line(opened, found)}?", abort=True, err=True)
             opened.delete(found.id)
-            click.echo(f"Deleted {found.id}.", err=True)
+            say(f"Deleted {found.id}.", err=True)

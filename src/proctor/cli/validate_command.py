@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from proctor.cli.options import show
+from proctor.cli.saying import say, say_json
 from proctor.errors import ExitCode, SuiteError
 from proctor.model import Problem
 from proctor.reports import json
@@ -40,11 +41,11 @@ def command(suite: tuple[str, ...], strict: bool, dialect: str | None, as_json: 
     wrong = any(one.of_level("error") or (strict and one.problems) for one in checked)
     code = ExitCode.USAGE if wrong else ExitCode.OK
     if as_json:
-        click.echo(json.validation([_row(one) for one in checked], code))
+        say_json(json.validation([_row(one) for one in checked], code))
         return code
     for one in checked:
         for line in lines_of(one.problems):
-            click.echo(line, err=True)
+            say(line, err=True)
     show(_line(one) for one in checked)
     return code
 

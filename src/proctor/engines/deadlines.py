@@ -7,10 +7,7 @@ calls stand in line in the order in which they are due, and the timer is only ev
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
 class Deadlines:
@@ -27,28 +24,26 @@ class Deadlines:
         self._late: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def within(self, call: Awaitable[T]) -> T:
-        """What the call returns.
-
-        Raises:
-            TimeoutError: it took too long and was cancelled.
-        """
+    def begin(self) -> asyncio.Task[Any]:
+        """The present task's call begins; give what is returned to `end`."""
         task = asyncio.current_task()
         assert task is not None
-        cancelled_before = task.cancelling()
         loop = asyncio.get_running_loop()
         self._due[task] = loop.time() + self._limit_s
         if self._timer is None:
             self._timer = loop.call_later(self._limit_s, self._look, loop)
-        try:
-            return await call
-        except asyncio.CancelledError:
-            if task in self._late and task.uncancel() <= cancelled_before:
-                raise TimeoutError from None
-            raise
-        finally:
-            self._due.pop(task, None)
+        return task
+
+    def end(self, task: asyncio.Task[Any]) -> bool:
+        """The call has ended; True when it was cancelled because it took too long.
+
+        Then the task is no longer counted as cancelled, unless somebody else cancelled it as well.
+        """
+        self._due.pop(task, None)
+        if task in self._late:
             self._late.discard(task)
+            return task.uncancel() == 0
+        return False
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None

@@ -72,32 +72,34 @@ class Patient:
             if not self._limit.try_enter():
                 await self._limit.enter()
             asked_at = monotonic()
+            call = self._deadlines.begin()
             try:
-                output = await self._ask(prompt)
+                output = await self._target.answer(prompt)
             except TargetError as error:
-                if error.busy:
-                    self._limit.busy(asked_at, error.retry_after_s)
-                if not error.transient or tries >= self._patience.retries:
-                    raise
-                wait_s = self._wait_s(tries, error)
+                wait_s = self._wait_s(tries, error, asked_at)
+            except asyncio.CancelledError:
+                if self._deadlines.end(call):
+                    raise self._too_late() from None
+                raise
             else:
                 self._limit.succeeded()
                 return self._finished(output, queue_ms=(asked_at - began) * 1000)
             finally:
+                self._deadlines.end(call)
                 self._limit.leave()
             tries += 1
             await asyncio.sleep(wait_s)
 
-    async def _ask(self, prompt: Prompt) -> Output:
-        try:
-            return await self._deadlines.within(self._target.answer(prompt))
-        except TimeoutError:
-            limit_s = self._patience.timeout_s
-            raise TargetTimeout(
-                f"No answer within {limit_s:g} s. Raise --timeout if the target needs longer."
-            ) from None
+    def _too_late(self) -> TargetTimeout:
+        limit_s = self._patience.timeout_s
+        return TargetTimeout(f"No answer within {limit_s:g} s. Raise --timeout if the target needs longer.")
 
-    def _wait_s(self, tries: int, error: TargetError) -> float:
+    def _wait_s(self, tries: int, error: TargetError, asked_at: float) -> float:
+        """How long to wait before the next try; raises the error when there is to be none."""
+        if error.busy:
+            self._limit.busy(asked_at, error.retry_after_s)
+        if not error.transient or tries >= self._patience.retries:
+            raise error
         if error.retry_after_s is not None:
             if error.retry_after_s >= _WORTH_A_WORD_S:
                 self._notify(f"The endpoint asks to wait {error.retry_after_s:.0f} s; waiting.")

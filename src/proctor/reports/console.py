@@ -30,7 +30,8 @@ def lines(reported: Reported) -> Iterator[str]:
         yield from _split_lines(tally)
         yield ""
     version = f" {run.suite.version}" if run.suite.version else ""
-    yield f"{run.suite.name}{version} on {run.target.name}"
+    reported_as = ", ".join(sorted(tally.models - {run.target.model}))
+    yield f"{run.suite.name}{version} on {run.target.name}" + (f" ({reported_as})" if reported_as else "")
     yield ""
     yield from _table(tally)
     yield ""

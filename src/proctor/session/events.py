@@ -43,7 +43,7 @@ class Planned(Struct, frozen=True):
     holdout: int | None
 
 
-class Finished(Struct, frozen=True):
+class Finished(Struct, frozen=True, gc=False):
     """A trial has its verdict."""
 
     trial: Trial

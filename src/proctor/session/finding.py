@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
+import proctor
 from proctor.errors import UsageError, suggestion
 from proctor.ports import Source
 
 TIERS = ("cheap", "moderate", "comprehensive")
 """The built-in suites, whose names no other suite may take."""
 
+_BUILTIN = Path(proctor.__file__).with_name("suites") / "v1.0"
 _ENDINGS = (".jsonl", ".csv", ".ndjson", ".json")
 
 
@@ -33,7 +34,7 @@ def find(word: str) -> list[Path]:
             raise UsageError(f"The folder {word!r} has no suite in it (a file ending in .jsonl or .csv).")
         return inside
     if word in TIERS:
-        return [Path(str(files("proctor") / "suites" / "v1.0" / f"{word}.jsonl"))]
+        return [_BUILTIN / f"{word}.jsonl"]
     named = sorted(file for file in Path("suites").glob("*") if file.is_file() and file.stem == word)
     if len(named) > 1:
         found = ", ".join(file.as_posix() for file in named)
@@ -51,7 +52,10 @@ def source_of(path: Path) -> Source:
         UsageError: it cannot be opened.
     """
     try:
+        str(path).encode("utf-8")
         path.open("rb").close()
+    except UnicodeEncodeError:
+        raise UsageError(f"The name of the suite {str(path)!r} is not UTF-8. Rename the file.") from None
     except OSError as error:
         raise UsageError(f"The suite {str(path)!r} cannot be read: {error.strerror}.") from None
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.resources import files
 from pathlib import Path
 
 from msgspec.structs import replace
 
+import proctor
 from proctor.engines.limit import Limit
 from proctor.engines.patience import Patience, Patient
 from proctor.errors import UsageError
@@ -18,6 +18,7 @@ from proctor.targets import TARGETS
 from proctor.targets.naming import parse_target
 from proctor.targets.opening import Opening
 
+_PRICES = Path(proctor.__file__).with_name("prices.toml")
 _PLACES = {"local": 1}
 """Kinds that answer one prompt at a time by nature: asking more at once only hides their latency."""
 
@@ -139,7 +140,7 @@ def _key(spec: TargetSpec) -> TargetSpec:
 
 
 def _shipped_prices() -> dict[str, Price]:
-    return parse_prices(files("proctor").joinpath("prices.toml").read_text(encoding="utf-8"), "prices.toml")
+    return parse_prices(_PRICES.read_text(encoding="utf-8"), "prices.toml")
 
 
 def _own_prices(environ: Mapping[str, str], folder: Path) -> dict[str, Price]:

@@ -22,14 +22,15 @@ def _first(db: Connection) -> None:
         """CREATE TABLE suites (
             key INTEGER PRIMARY KEY, digest TEXT NOT NULL, content TEXT NOT NULL UNIQUE,
             name TEXT NOT NULL, body BLOB NOT NULL)""",
-        "CREATE TABLE cases (digest BLOB PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE cases (key INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, body BLOB NOT NULL)",
         """CREATE TABLE suite_cases (
-            suite INTEGER NOT NULL, position INTEGER NOT NULL, digest BLOB NOT NULL, sent TEXT NOT NULL,
+            suite INTEGER NOT NULL, position INTEGER NOT NULL, digest BLOB NOT NULL, sent BLOB NOT NULL,
             PRIMARY KEY (suite, position)) WITHOUT ROWID""",
+        # A key is never given twice: a process may still be writing trials of a run that another one deleted.
         """CREATE TABLE runs (
-            key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, started_at TEXT NOT NULL, suite TEXT NOT NULL,
-            content TEXT NOT NULL, target TEXT NOT NULL, settings TEXT NOT NULL, status TEXT NOT NULL,
-            body BLOB NOT NULL)""",
+            key INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, started_at TEXT NOT NULL,
+            suite TEXT NOT NULL, content TEXT NOT NULL, target TEXT NOT NULL, settings TEXT NOT NULL,
+            status TEXT NOT NULL, body BLOB NOT NULL)""",
         "CREATE INDEX runs_by_suite ON runs (suite, target, settings)",
         """CREATE TABLE trials (
             run INTEGER NOT NULL, position INTEGER NOT NULL, repeat INTEGER NOT NULL,
@@ -52,5 +53,5 @@ def migrate(db: Connection) -> None:
         db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        db.rollback()
         raise

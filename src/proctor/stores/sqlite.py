@@ -6,16 +6,19 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from pathlib import Path
+from typing import TypeVar
 
+from msgspec import DecodeError
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode, settings_digest, target_digest
 from proctor.errors import StoreError
 from proctor.model import Case, Run, Suite, Trial, Verdict
 from proctor.ports import StoredCase, StoredTrial
-from proctor.stores.schema import APPLICATION_ID, MIGRATIONS, migrate
+from proctor.stores.opening import as_store_errors, connect, opened
 from proctor.stores.writer import Writer
+
+T = TypeVar("T")
 
 _PAGE = 256
 """Rows per read: short statements leave no snapshot open, so the log file can shrink meanwhile."""
@@ -27,67 +30,7 @@ def open_store(path: str) -> SqliteStore:
     Raises:
         StoreError: the file is no store, is damaged, or was written by a newer version; it is left as it is.
     """
-    _look_before_touching(Path(path))
-    with _as_store_errors(path):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        db = _connect(path)
-        try:
-            migrate(db)
-            db.execute("PRAGMA journal_mode = WAL")
-        except BaseException:
-            db.close()
-            raise
-    return SqliteStore(path, db)
-
-
-def _look_before_touching(path: Path) -> None:
-    """Read the file's header as plain bytes, for even a read-only connection may write beside the file.
-
-    Source: "Database File Format", section 1.3, sqlite.org.
-    """
-    try:
-        with path.open("rb") as file:
-            header = file.read(100)
-        size = path.stat().st_size
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StoreError(f"The store {path} cannot be read: {error.strerror}.") from None
-    if not header:
-        return
-    page = int.from_bytes(header[16:18], "big")
-    page = 65536 if page == 1 else page
-    if len(header) < 100 or not header.startswith(b"SQLite format 3\x00") or size % max(page, 1):
-        raise StoreError(
-            f"{path} is damaged or not a store: it was left as it is. "
-            "Name another file with --store, or restore it from a copy."
-        )
-    version = int.from_bytes(header[60:64], "big")
-    if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        if version or int.from_bytes(header[28:32], "big") > 1:
-            raise StoreError(f"{path} is another program's database. Name another file with --store.")
-    elif version > len(MIGRATIONS):
-        raise StoreError(
-            f"{path} was written by a newer version of Proctor (store version {version}; this one reads "
-            f"up to {len(MIGRATIONS)}). Run `pip install -U proctor`, or name another file with --store."
-        )
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    db = sqlite3.connect(path, isolation_level=None, cached_statements=64, check_same_thread=False)
-    db.execute("PRAGMA busy_timeout = 30000")
-    db.execute("PRAGMA synchronous = NORMAL")  # with WAL a killed process loses nothing
-    return db
-
-
-@contextmanager
-def _as_store_errors(path: str) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        raise StoreError(f"The store {path} cannot be used: {error}.") from error
-    except OSError as error:
-        raise StoreError(f"The store {path} cannot be used: {error.strerror or error}.") from error
+    return SqliteStore(path, opened(path))
 
 
 class SqliteStore:
@@ -102,7 +45,7 @@ class SqliteStore:
         """
         self.path = path
         self._db = db
-        self._writer = Writer(lambda: _connect(path))
+        self._writer = Writer(lambda: connect(path))
         self._keys: dict[str, int] = {}
         self._closed = False
 
@@ -115,13 +58,13 @@ class SqliteStore:
     def suite(self, name: str) -> Suite | None:
         """The suite last saved under that name, or None."""
         row = self._one("SELECT body FROM suites WHERE name = ? ORDER BY key DESC LIMIT 1", name)
-        return None if row is None else decode(row[0], Suite)
+        return None if row is None else self._read(row[0], Suite)
 
     def cases(self, content: str) -> Iterator[StoredCase]:
         """The cases of the suite of that content, in order; nothing holds them all."""
         start = 0
         while True:
-            with _as_store_errors(self.path):
+            with as_store_errors(self.path):
                 rows = self._db.execute(
                     "SELECT cases.body, sent FROM suites JOIN suite_cases ON suite_cases.suite = suites.key "
                     "JOIN cases ON cases.digest = suite_cases.digest WHERE suites.content = ? "
@@ -131,14 +74,14 @@ class SqliteStore:
             if not rows:
                 return
             for body, sent in rows:
-                yield StoredCase(decode(body, Case), sent)
+                yield StoredCase(self._read(body, Case), "sha256:" + sent.hex())
             start += _PAGE
 
     # --- runs ---
 
     def begin(self, run: Run) -> None:
         """Keep a run that is starting."""
-        with _as_store_errors(self.path):
+        with as_store_errors(self.path):
             self._db.execute(
                 "INSERT INTO runs (id, started_at, suite, content, target, settings, status, body) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -157,19 +100,19 @@ class SqliteStore:
     def update(self, run: Run) -> None:
         """Keep a run's present state, after everything handed over so far."""
         self._writer.flush()
-        with _as_store_errors(self.path):
+        with as_store_errors(self.path):
             self._db.execute(
                 "UPDATE runs SET status = ?, body = ? WHERE id = ?", (run.status, encode(run), run.id)
             )
 
     def runs(self) -> Iterator[Run]:
         """Every run, newest first."""
-        with _as_store_errors(self.path):
+        with as_store_errors(self.path):
             keys = self._db.execute("SELECT key FROM runs ORDER BY key DESC").fetchall()
         for (key,) in keys:
             row = self._one("SELECT body FROM runs WHERE key = ?", key)
             if row is not None:
-                yield decode(row[0], Run)
+                yield self._read(row[0], Run)
 
     def run(self, run_id: str) -> Run:
         """The run of that id, or of that unambiguous beginning of an id.
@@ -177,7 +120,7 @@ class SqliteStore:
         Raises:
             StoreError: there is none, or more than one.
         """
-        with _as_store_errors(self.path):
+        with as_store_errors(self.path):
             rows = self._db.execute(
                 "SELECT body, id FROM runs WHERE substr(id, 1, ?) = ? ORDER BY key DESC LIMIT 3",
                 (len(run_id), run_id),
@@ -191,7 +134,7 @@ class SqliteStore:
         if len(found) > 1:
             ids = ", ".join(row[1] for row in found)
             raise StoreError(f"More than one run begins with {run_id!r}: {ids}. Give more of the id.")
-        return decode(found[0][0], Run)
+        return self._read(found[0][0], Run)
 
     def unfinished(self, suite_digest: str, target_digest: str, settings_digest: str) -> Run | None:
         """The newest run of that suite, target and settings that has not finished."""
@@ -202,12 +145,13 @@ class SqliteStore:
             target_digest,
             settings_digest,
         )
-        return None if row is None else decode(row[0], Run)
+        return None if row is None else self._read(row[0], Run)
 
     def delete(self, run_id: str) -> None:
         """Forget a run and its trials, and the suite's cases when no run has them any more."""
         key = self._key(run_id)
-        with _as_store_errors(self.path), _transaction(self._db):
+        self._writer.flush()
+        with as_store_errors(self.path), _transaction(self._db):
             (content,) = self._db.execute("SELECT content FROM runs WHERE key = ?", (key,)).fetchone()
             self._db.execute("DELETE FROM trials WHERE run = ?", (key,))
             self._db.execute("DELETE FROM runs WHERE key = ?", (key,))
@@ -230,11 +174,12 @@ class SqliteStore:
 
     def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
         """Keep a finished trial; a second one for the same case and repeat changes nothing."""
-        self._writer.put((self._key(run_id), trial.position, trial.repeat, verdict.value, encode(trial)))
+        key = self._keys.get(run_id) or self._key(run_id)
+        self._writer.put((key, trial.position, trial.repeat, verdict.value, encode(trial)))
 
     def counts(self, run_id: str) -> dict[Verdict | None, int]:
         """How many of a run's trials have each stored verdict; None for those that wait for one."""
-        with _as_store_errors(self.path):
+        with as_store_errors(self.path):
             rows = self._db.execute(
                 "SELECT verdict, count(*) FROM trials WHERE run = ? GROUP BY verdict", (self._key(run_id),)
             ).fetchall()
@@ -245,7 +190,7 @@ class SqliteStore:
         self._writer.flush()
         key, position, repeat = self._key(run_id), -1, 0
         while True:
-            with _as_store_errors(self.path):
+            with as_store_errors(self.path):
                 rows = self._db.execute(
                     "SELECT position, repeat, verdict, body FROM trials WHERE run = ? "
                     "AND (position, repeat) > (?, ?) ORDER BY position, repeat LIMIT ?",
@@ -254,7 +199,7 @@ class SqliteStore:
             if not rows:
                 return
             for _, _, verdict, body in rows:
-                yield StoredTrial(decode(body, Trial), None if verdict is None else Verdict(verdict))
+                yield StoredTrial(self._read(body, Trial), None if verdict is None else Verdict(verdict))
             position, repeat = rows[-1][:2]
 
     # --- the file ---
@@ -282,8 +227,17 @@ class SqliteStore:
             key = self._keys[run_id] = int(row[0])
         return key
 
+    def _read(self, body: bytes, kind: type[T]) -> T:
+        try:
+            return decode(body, kind)
+        except (DecodeError, UnicodeDecodeError) as error:
+            raise StoreError(
+                f"The store {self.path} is damaged: a {kind.__name__.lower()} in it cannot be read "
+                f"({error}). Restore it from a copy, or name another file with --store."
+            ) from error
+
     def _one(self, statement: str, *values: object) -> tuple[bytes, ...] | None:
-        with _as_store_errors(self.path):
+        with as_store_errors(self.path):
             row: tuple[bytes, ...] | None = self._db.execute(statement, values).fetchone()
         return row
 
@@ -295,14 +249,14 @@ class SavingSuite:
         """Use `SqliteStore.saving`."""
         self._path = store.path
         self._db = store._db
-        with _as_store_errors(self._path):
+        with as_store_errors(self._path):
             self._db.execute("BEGIN IMMEDIATE")
             (last,) = self._db.execute("SELECT coalesce(max(key), 0) FROM suites").fetchone()
         self._key = last + 1
         self._count = 0
         self._content = sha256(b"proctor/content/1\n")
         self._bodies: list[tuple[bytes, bytes]] = []
-        self._places: list[tuple[int, int, bytes, str]] = []
+        self._places: list[tuple[int, int, bytes, bytes]] = []
 
     def add(self, case: Case, sent: str) -> None:
         """The next case, in order, with the digest of what is sent for it."""
@@ -310,14 +264,14 @@ class SavingSuite:
         digest = sha256(body).digest()
         self._content.update(digest)
         self._bodies.append((digest, body))
-        self._places.append((self._key, self._count, digest, sent))
+        self._places.append((self._key, self._count, digest, bytes.fromhex(sent[7:])))
         self._count += 1
         if len(self._bodies) >= 1000:
             self._write()
 
     def _write(self) -> None:
-        with _as_store_errors(self._path):
-            self._db.executemany("INSERT OR IGNORE INTO cases VALUES (?, ?)", self._bodies)
+        with as_store_errors(self._path):
+            self._db.executemany("INSERT OR IGNORE INTO cases (digest, body) VALUES (?, ?)", self._bodies)
             self._db.executemany("INSERT INTO suite_cases VALUES (?, ?, ?, ?)", self._places)
         self._bodies.clear()
         self._places.clear()
@@ -326,7 +280,7 @@ class SavingSuite:
         """Keep the suite with its cases, and give its header back with `content` filled in."""
         self._write()
         suite = replace(suite, content="sha256:" + self._content.hexdigest())
-        with _as_store_errors(self._path):
+        with as_store_errors(self._path):
             known = self._db.execute("SELECT 1 FROM suites WHERE content = ?", (suite.content,)).fetchone()
             if known:
                 self._db.execute("ROLLBACK")

@@ -14,7 +14,6 @@ from http import HTTPStatus
 from io import BytesIO
 from time import perf_counter
 from typing import TypeVar
-from urllib.request import proxy_bypass_environment
 
 import msgspec
 from aiohttp import (
@@ -237,18 +236,25 @@ def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
         UsageError: the variable holds no URL.
     """
     host = url.host or ""
-    if host == "localhost" or host == "::1" or host.startswith("127."):
+    if host in {"localhost", "::1"} or re.fullmatch(r"127(\.\d+){3}", host):
         return None
     names = [name for name in environ if name.lower().endswith("_proxy")]
     # Sorting puts capitals first, so that the lower-case form wins.
     proxies = {name.lower().removesuffix("_proxy"): environ[name].strip() for name in sorted(names)}
     found = proxies.get(url.scheme) or proxies.get("all")
-    if not found or proxy_bypass_environment(f"{host}:{url.port}", proxies):
+    excepted = [name.strip().removeprefix("*").lstrip(".") for name in proxies.get("no", "").split(",")]
+    direct = proxies.get("no") == "*" or any(
+        place == name or place.endswith(f".{name}")
+        for name in excepted
+        if name
+        for place in (host, f"{host}:{url.port}")
+    )
+    if not found or direct:
         return None
-    proxy = URL(found if "://" in found else f"http://{found}")
-    if proxy.scheme not in {"http", "https"} or not proxy.host:
+    proxy = found if "://" in found else f"http://{found}"
+    if not proxy.lower().startswith("http") or _origin(proxy) is None:
         raise UsageError(f"The proxy for {url.scheme} in the environment is not like http://HOST:PORT.")
-    return proxy
+    return URL(proxy)
 
 
 def _origin(url: str) -> str | None:

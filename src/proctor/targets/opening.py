@@ -43,10 +43,11 @@ class Opening:
     def http(self) -> ClientSession:
         """The one pooled session; call it with an event loop running."""
         if self._session is None:
-            from aiohttp import ClientSession, ClientTimeout, TCPConnector
+            from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 
             self._session = ClientSession(
-                connector=TCPConnector(limit=max(self.connections, 1), ttl_dns_cache=300),
+                connector=TCPConnector(limit=0, ttl_dns_cache=300),
+                cookie_jar=DummyCookieJar(),
                 timeout=ClientTimeout(total=None),
                 trust_env=False,
                 auto_decompress=True,

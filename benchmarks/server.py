@@ -1,0 +1,80 @@
+"""A fast OpenAI-compatible server on loopback: answers the sum in the prompt, after an optional latency.
+
+Usage: python benchmarks/server.py [LATENCY_MS]
+
+It prints the port that it listens on and serves until its standard input ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from typing import cast
+
+SUM = re.compile(rb"(\d+) *\+ *(\d+)")
+LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+REPLY = (
+    b'{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"bench","choices":[{"index":0,'
+    b'"message":{"role":"assistant","content":"%s"},"finish_reason":"stop"}],'
+    b'"usage":{"prompt_tokens":12,"completion_tokens":2,"total_tokens":14}}'
+)
+
+
+class Connection(asyncio.Protocol):
+    """One connection; requests on it come one after the other."""
+
+    def __init__(self, latency_s: float) -> None:
+        """Nothing received yet."""
+        self.latency_s = latency_s
+        self.buffer = b""
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the way back."""
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Answer as soon as a request is whole."""
+        self.buffer += data
+        head, gap, body = self.buffer.partition(b"\r\n\r\n")
+        if not gap:
+            return
+        found = LENGTH.search(head)
+        length = int(found[1]) if found else 0
+        if len(body) < length:
+            return
+        self.buffer = body[length:]
+        if self.latency_s:
+            asyncio.get_running_loop().call_later(self.latency_s, self.reply, body)
+        else:
+            self.reply(body)
+
+    def reply(self, body: bytes) -> None:
+        """Send the sum that the request asks for."""
+        numbers = SUM.search(body)
+        answer = REPLY % (str(int(numbers[1]) + int(numbers[2])) if numbers else "ready").encode()
+        if not self.transport.is_closing():
+            self.transport.write(
+                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
+                % (len(answer), answer)
+            )
+
+
+async def serve(latency_s: float) -> None:
+    """Listen on a free port, say which, and serve until standard input ends."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(latency_s), "127.0.0.1", 0, backlog=4096)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await loop.run_in_executor(None, sys.stdin.read)
+    server.close()
+
+
+if __name__ == "__main__":
+    latency_ms = float(sys.argv[1]) if len(sys.argv) > 1 else 0.0
+    if sys.platform == "win32":
+        asyncio.run(serve(latency_ms / 1000))
+    else:
+        import uvloop
+
+        uvloop.run(serve(latency_ms / 1000))

@@ -1,0 +1,76 @@
+# What is done often, each with one word. `just` alone lists it.
+
+bin := if path_exists(".venv/bin") == "true" { ".venv/bin/" } else { "" }
+
+# The recipes below.
+default:
+    @{{ just_executable() }} --list --unsorted
+
+# Everything that CI runs, in the environment that is there, the quick things first.
+check: format-check lint layers types suites test bench-smoke
+
+# What CI runs as it runs it: in a fresh environment, which takes a few minutes.
+ci:
+    .ci/run
+
+# The tests, in parallel; `just test tests/graders -k regex` runs some of them.
+test *ARGS:
+    {{ bin }}pytest {{ ARGS }}
+
+# The tests of the documentation only.
+docs:
+    {{ bin }}pytest tests/test_docs.py
+
+# Put the output of now into pages that are out of date.
+docs-rewrite:
+    -PROCTOR_REWRITE_DOCS=1 {{ bin }}pytest tests/test_docs.py -k page_shows
+    git --no-pager diff -- '*.md'
+
+# Write the expected suites of the dialects' example files anew.
+golden:
+    -PROCTOR_REWRITE_GOLDEN=1 {{ bin }}pytest tests/dialects/test_goldens.py
+    git --no-pager diff --stat -- tests/dialects
+
+# Style and mistakes.
+lint:
+    {{ bin }}ruff check .
+
+# Format all Python files.
+format:
+    {{ bin }}ruff check --fix .
+    {{ bin }}ruff format .
+
+# Is everything formatted?
+format-check:
+    {{ bin }}ruff format --check .
+
+# Types, strictly.
+types:
+    {{ bin }}mypy
+
+# Which layer may import which.
+layers:
+    {{ bin }}lint-imports
+
+# Are the built-in suites what their manifest says?
+suites:
+    {{ bin }}python tools/build_suites.py --check
+
+# The benchmark; see benchmarks/README.md.
+bench *ARGS:
+    {{ bin }}python benchmarks/overhead.py {{ ARGS }}
+
+# Does the benchmark run at all?
+bench-smoke:
+    {{ bin }}python benchmarks/overhead.py --smoke
+
+# Draw the README's picture of a first run anew.
+picture:
+    -PROCTOR_STORE=build/picture.db {{ bin }}proctor run cheap --target local
+    PROCTOR_STORE=build/picture.db {{ bin }}python tools/picture.py
+
+# Draw which module imports which, as build/imports.dot, and as SVG where Graphviz is there.
+imports:
+    mkdir -p build
+    {{ bin }}import-linter drawgraph proctor --show-module-counts > build/imports.dot
+    if command -v dot > /dev/null; then dot -Tsvg build/imports.dot -o build/imports.svg; fi

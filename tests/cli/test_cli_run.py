@@ -1,0 +1,456 @@
+"""`proctor run`: exit codes, selection, gates, groups and what is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.cli.main import COMMANDS
+
+Proctor = Callable[..., Any]
+
+
+# --- exit codes --------------------------------------------------------------------------------------------
+
+
+def test_all_passed_is_0(proctor: Proctor, suite: Proctor) -> None:
+    assert proctor("run", suite(("a", "x", "x")), "--target", "echo").code == 0
+
+
+def test_a_failure_is_1(proctor: Proctor, half: str) -> None:
+    assert proctor("run", half, "--target", "echo").code == 1
+
+
+def test_an_error_is_3_though_others_failed(proctor: Proctor, half: str, script: Proctor) -> None:
+    told = proctor("run", half, "--target", script(rules={"t[0-8]": "wrong"}), "--json")
+    assert (told.code, told.run["failed"], told.run["errors"]) == (3, 9, 1)
+
+
+def test_what_cannot_be_judged_is_3(proctor: Proctor, suite: Proctor) -> None:
+    asked = {"id": "a", "input": "x", "scorer": "llm_judge", "rubric": "Is it good?"}
+    told = proctor("run", suite(asked), "--target", "echo", "--json")
+    assert (told.code, told.run["unscored"], told.run["errors"]) == (3, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--tag", "none"),
+        ("--category", "none"),
+        ("--id", "zzz*"),
+        ("--exclude-tag", "all"),
+        ("--tag", "all", "--exclude-tag", "all"),
+    ],
+)
+def test_nothing_selected_is_5(proctor: Proctor, suite: Proctor, words: tuple[str, ...]) -> None:
+    name = suite({"id": "a", "input": "x", "expected": "x", "tags": ["all"]})
+    told = proctor("run", name, "--target", "echo", "--json", *words)
+    assert told.code == told.json["exit_code"] == 5
+    assert told.json["runs"] == []
+
+
+def test_one_suite_of_two_with_nothing_selected_is_no_matter(proctor: Proctor, suite: Proctor) -> None:
+    one, other = suite(("a", "x", "x"), name="one.jsonl"), suite(("b", "x", "x"), name="other.jsonl")
+    told = proctor("run", one, other, "--target", "echo", "--id", "a", "--json")
+    assert told.code == 0
+    assert [run["total"] for run in told.json["runs"]] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ((), "Name a suite"),
+        (("s.jsonl",), "--target"),
+        (("missing.jsonl", "--target", "echo"), "'missing.jsonl'"),
+        (("chep", "--target", "echo"), "'cheap'"),
+        (("s.jsonl", "--target", "ecko"), "'echo'"),
+        (("s.jsonl", "--target", "gpt5"), "Unknown target 'gpt5'"),
+        (("s.jsonl", "--target", "openai:m"), "OPENAI_API_KEY"),
+        (("s.jsonl", "--target", "scripted:no.jsonl"), "'no.jsonl'"),
+        (("s.jsonl", "--target", "replay:no.jsonl"), "'no.jsonl'"),
+        (("s.jsonl", "--target", "command:no-such-program"), "'no-such-program'"),
+        (("s.jsonl", "--target", "function:no_such_module:f"), "no_such_module"),
+        (("s.jsonl", "--target", "echo", "--judge", "nobody"), "Unknown target 'nobody'"),
+        (("s.jsonl", "--target", "echo", "--dialect", "meridain"), "'meridian'"),
+        (("s.jsonl", "--target", "echo", "--no-such-flag"), "--no-such-flag"),
+        (("s.jsonl", "--target", "echo", "--split", "test"), "'test'"),
+        (("s.jsonl", "--target", "echo", "--threshold", "1.5"), "1.5"),
+        (("s.jsonl", "--target", "echo", "--min-pass-rate", "80%"), "80%"),
+        (("s.jsonl", "--target", "echo", "--concurrency", "0"), "0"),
+        (("s.jsonl", "--target", "echo", "--repeat", "0"), "0"),
+        (("s.jsonl", "--target", "echo", "--retries", "-1"), "-1"),
+        (("s.jsonl", "--target", "echo", "--timeout", "0"), "0"),
+        (("s.jsonl", "--target", "echo", "--limit", "none"), "none"),
+        (("s.jsonl", "--target", "echo", "-o", "results.docx"), ".jsonl"),
+        (("s.jsonl", "--target", "echo", "-o", "results"), "'results'"),
+        (("s.jsonl", "--target", "echo", "-o", "no/such/folder.json"), "folder"),
+        (("s.jsonl", "--target", "echo", "--store", "."), "."),
+        (("s.jsonl", "--target", "echo", "--resume=zzz"), "'zzz'"),
+        (("s.jsonl", "--target", "echo", "--retry-errors", "zzz"), "'zzz'"),
+        (("--resume=zzz",), "'zzz'"),
+        (("s.jsonl", "--target", "echo", "--cache"), "--cache"),
+        (("s.jsonl", "--target", "echo", "--reveal"), "--reveal"),
+        (("s.jsonl", "--target", "echo", "--attest"), "--attest"),
+    ],
+)
+def test_wrong_usage_is_4_with_a_sentence_that_helps_and_the_same_as_json(
+    proctor: Proctor, suite: Proctor, words: tuple[str, ...], hint: str
+) -> None:
+    suite(("a", "x", "x"))
+    told = proctor("run", *words, "--json")
+    assert told.code == told.json["exit_code"] == 4
+    assert told.json["runs"] == []
+    assert hint in told.err
+    assert told.err.rstrip().endswith((".", "?", "`"))
+    assert any(hint in error["message"] for error in told.json["errors"])
+    assert {"path", "line", "field", "case", "code", "message"} <= set(told.json["errors"][0])
+
+
+def test_a_suite_with_errors_is_4_and_all_of_them_are_told(
+    proctor: Proctor, folder: Path, suite: Proctor
+) -> None:
+    (folder / "bad.jsonl").write_text(
+        '{"id": "a", "input": "x"}\n{"id": "b", "expected": "x"}\n{"id": "c", "input": "x", "expektd": "x"}\n',
+        encoding="utf-8",
+    )
+    told = proctor("run", "bad.jsonl", suite(("a", "x", "x")), "--target", "echo", "--json")
+    assert told.code == told.json["exit_code"] == 4
+    assert {(error["path"], error["line"]) for error in told.json["errors"]} >= {
+        ("bad.jsonl", 1),
+        ("bad.jsonl", 2),
+        ("bad.jsonl", 3),
+    }
+    assert told.err.splitlines()[0].startswith("bad.jsonl:1: error: ")
+    assert "No run" in proctor("runs", "list").out or not proctor("runs", "list").out.count("bad")
+
+
+@pytest.mark.parametrize("command", ["", "rum", "compare", "serve", "suites", "convert", "certify"])
+def test_what_is_no_command_is_4(proctor: Proctor, command: str) -> None:
+    assert proctor(*([command] if command else [])).code == 4
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_tells_its_use(proctor: Proctor, command: str) -> None:
+    told = proctor(command, "--help")
+    assert told.code == 0
+    assert told.out.startswith("Usage: proctor")
+
+
+def test_the_worst_of_several_runs_is_the_exit_code(proctor: Proctor, half: str, script: Proctor) -> None:
+    told = proctor(
+        *("run", half, "--target", "echo", "--target", script(rules={"t1": "say 1"}), "--json"),
+        *("--target", script(rules={"*": "no"})),
+    )
+    assert [run["exit_code"] for run in told.json["runs"]] == [1, 3, 1]
+    assert told.code == told.json["exit_code"] == 3
+
+
+# --- gates -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rate", "code"), [("0.5", 0), ("0.51", 1), ("0", 0), ("1", 1)])
+def test_the_gate_that_was_asked_for_decides(proctor: Proctor, half: str, rate: str, code: int) -> None:
+    assert proctor("run", half, "--target", "echo", "--min-pass-rate", rate).code == code
+
+
+@pytest.mark.parametrize(("allowed", "code"), [(0, 3), (4, 3), (5, 1), (10, 1)])
+def test_so_many_errors_are_allowed_and_the_failures_count_all_the_same(
+    proctor: Proctor, half: str, script: Proctor, allowed: int, code: int
+) -> None:
+    target = script(rules={"t[0-4]": "wrong"})
+    assert proctor("run", half, "--target", target, "--allow-errors", allowed).code == code
+
+
+def test_errors_are_in_the_total_and_are_no_passes(proctor: Proctor, half: str, script: Proctor) -> None:
+    target = script(rules={"t1": "say 1", "t3": "say 3"})
+    told = proctor("run", half, "--target", target, "--allow-errors", 8, "--min-pass-rate", 0.2, "--json")
+    assert (told.code, told.run["pass_rate"], told.run["total"], told.run["errors"]) == (0, 0.2, 10, 8)
+    assert proctor("run", half, "--target", target, "--allow-errors", 8, "--min-pass-rate", 0.21).code == 1
+
+
+@pytest.mark.parametrize(("threshold", "verdicts"), [("0", 1), ("0.4", 1), ("0.76", 0), ("1", 0)])
+def test_a_case_passes_at_the_threshold(
+    proctor: Proctor, suite: Proctor, script: Proctor, threshold: str, verdicts: int
+) -> None:
+    graded = {"id": "a", "input": "x", "scorer": "llm_judge", "rubric": "Is it good?"}
+    judge = script(rules={"*": '{"score": 4, "reason": "nearly"}'})  # 4 of 1 to 5 is 0.75
+    words = ("run", suite(graded), "--target", "echo", "--judge", judge, "--threshold", threshold, "--json")
+    told = proctor(*words)
+    assert told.run["passed"] == verdicts
+    assert told.run["mean_score"] == 0.75
+
+
+# --- what is selected --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mixed(suite: Proctor) -> str:
+    rows = [
+        {"id": f"{kind}-{n}", "input": "x", "expected": "x", "category": kind, "tags": [kind[0], str(n % 2)]}
+        for kind in ("math", "law", "art")
+        for n in range(5)
+    ]
+    name: str = suite(*rows, name="mixed.jsonl")
+    return name
+
+
+@pytest.mark.parametrize(
+    ("words", "total"),
+    [
+        ((), 15),
+        (("--category", "law"), 5),
+        (("--category", "law", "--category", "art"), 10),
+        (("--tag", "m"), 5),
+        (("--tag", "m", "--tag", "l"), 10),
+        (("--tag", "m", "--exclude-tag", "1"), 3),
+        (("--id", "*-3"), 3),
+        (("--id", "math-[01]", "--id", "law-4"), 3),
+        (("--limit", "4"), 4),
+        (("--limit", "99"), 15),
+        (("--category", "law", "--limit", "2"), 2),
+        (("--split", "holdout"), 3),
+        (("--split", "dev"), 12),
+        (("--repeat", "3", "--limit", "2"), 6),
+    ],
+)
+def test_so_many_trials_are_made(
+    proctor: Proctor, mixed: str, words: tuple[str, ...], total: int
+) -> None:
+    assert proctor("run", mixed, "--target", "echo", "--json", *words).run["total"] == total
+
+
+def test_dev_and_holdout_are_the_whole_suite_and_share_no_case(proctor: Proctor, mixed: str) -> None:
+    ids = {}
+    for split in ("dev", "holdout", "all"):
+        proctor("run", mixed, "--target", "echo", "--split", split, "-o", f"{split}.jsonl")
+        lines = Path(f"{split}.jsonl").read_text(encoding="utf-8").splitlines()
+        ids[split] = {json.loads(line)["case_id"] for line in lines}
+    assert ids["dev"] | ids["holdout"] == ids["all"]
+    assert not ids["dev"] & ids["holdout"]
+    assert {case_id.split("-")[0] for case_id in ids["holdout"]} == {"math", "law", "art"}
+
+
+def test_every_category_and_tag_has_its_numbers(proctor: Proctor, mixed: str) -> None:
+    run = proctor("run", mixed, "--target", "echo", "--json").run
+    assert {name: counts["total"] for name, counts in run["by_category"].items()} == {
+        "art": 5,
+        "law": 5,
+        "math": 5,
+    }
+    assert run["by_tag"]["0"]["total"] == 9
+    assert run["by_tag"]["m"]["pass_rate"] == 1.0
+
+
+# --- several runs ------------------------------------------------------------------------------------------
+
+
+def test_suites_and_targets_of_one_command_share_a_group_and_of_two_do_not(
+    proctor: Proctor, suite: Proctor, script: Proctor
+) -> None:
+    one, other = suite(("a", "x", "x"), name="one.jsonl"), suite(("b", "x", "x"), name="other.jsonl")
+    words = ("run", one, "--suite", other, "--target", "echo", "--model", script(rules={"*": "x"}), "--json")
+    first, second = proctor(*words).json["runs"], proctor(*words).json["runs"]
+    assert [(run["suite"], run["target"]) for run in first] == [
+        ("one", "echo"),
+        ("one", "scripted:answers0.jsonl"),
+        ("other", "echo"),
+        ("other", "scripted:answers0.jsonl"),
+    ]
+    assert len({run["run"] for run in first + second}) == 8
+    assert len({run["group"] for run in first}) == 1
+    assert first[0]["group"] != second[0]["group"]
+
+
+def test_a_folder_is_all_suites_in_it(proctor: Proctor, suite: Proctor) -> None:
+    for name in ("b", "a"):
+        suite((name, "x", "x"), name=f"all/{name}.jsonl")
+    suite(("c", "x", "x"), name="all/notes.txt")
+    runs = proctor("run", "all", "--target", "echo", "--json").json["runs"]
+    assert [run["suite"] for run in runs] == ["a", "b"]
+
+
+def test_a_suite_in_the_folder_suites_goes_by_its_name(proctor: Proctor, suite: Proctor) -> None:
+    suite(("a", "x", "x"), name="suites/mine.jsonl")
+    assert proctor("run", "--suite", "mine", "--target", "echo", "--json").run["suite"] == "mine"
+    suite(("a", "x", "x"), name="suites/mine.csv")
+    assert "mine.csv" in proctor("run", "mine", "--target", "echo").err
+
+
+def test_a_built_in_tier_runs_by_its_name_wherever_one_is(proctor: Proctor) -> None:
+    run = proctor("run", "--tier", "cheap", "--target", "echo", "--json").run
+    assert (run["dialect"], run["total"], run["suite_version"]) == ("pramana", 10, "v1.0")
+    assert run["suite_hash"].startswith("sha256:")
+    assert run["splits"] == {}
+
+
+# --- what is told ------------------------------------------------------------------------------------------
+
+RUN_FIELDS = {
+    *("run", "group", "suite", "suite_version", "suite_digest", "suite_hash", "dialect", "target", "judges"),
+    *("status", "total", "passed", "failed", "errors", "unscored", "pass_rate", "ci95", "mean_score"),
+    *("splits", "by_category", "by_tag", "asked", "graded", "reused", "latency_ms", "usage", "cost_usd"),
+    *("warnings", "exit_code"),
+}
+COUNTS = {"total", "passed", "failed", "errors", "unscored", "pass_rate", "ci95"}
+
+
+def test_the_json_of_a_run_has_every_field_of_the_contract(proctor: Proctor, half: str) -> None:
+    told = proctor("run", half, "--target", "echo", "--json")
+    run = told.run
+    assert set(told.json) == {"runs", "exit_code"}
+    assert set(run) >= RUN_FIELDS
+    assert run["suite"] == "half"
+    assert run["suite_digest"].startswith("sha256:")
+    assert run["judges"] == run["warnings"] == []
+    assert run["status"] == "finished"
+    assert (run["total"], run["passed"], run["failed"], run["errors"], run["unscored"]) == (10, 5, 5, 0, 0)
+    assert (run["pass_rate"], run["mean_score"]) == (0.5, 0.5)
+    assert run["ci95"] == [0.237, 0.763]
+    assert set(run["splits"]) == {"dev", "holdout"}
+    assert all(set(counts) == COUNTS for counts in run["splits"].values())
+    assert (run["splits"]["dev"]["total"], run["splits"]["holdout"]["total"]) == (8, 2)
+    assert (run["asked"], run["graded"], run["reused"]) == (10, 10, 0)
+    assert set(run["latency_ms"]) == {"p50", "p95", "mean"}
+    assert set(run["usage"]) == {"input_tokens", "output_tokens"}
+    assert run["cost_usd"] is None
+    assert run["exit_code"] == told.json["exit_code"] == told.code == 1
+
+
+def test_with_json_nothing_else_is_on_stdout(proctor: Proctor, half: str) -> None:
+    assert proctor("run", half, "--target", "echo", "--json").out.startswith("{")
+
+
+def test_quiet_prints_nothing_when_nothing_is_wrong(proctor: Proctor, suite: Proctor) -> None:
+    told = proctor("run", suite(("a", "x", "x")), "--target", "echo", "--quiet")
+    assert (told.out, told.err) == ("", "")
+
+
+def test_a_split_suite_is_announced_and_its_table_is_the_documented_one(
+    proctor: Proctor, suite: Proctor, script: Proctor
+) -> None:
+    name = suite(*((f"t{n}", "x", "yes") for n in range(10)))
+    dev = _ids_of(proctor, name, "dev")
+    rules = {case_id: {"text": "yes", "latency_ms": 1230.0} for case_id in [*dev[1:], "*"]}
+    target = script(rules={dev[0]: {"text": "no", "latency_ms": 1230.0}} | rules)
+    told = proctor("run", name, "--target", target)
+    lines = told.out.splitlines()
+    assert lines[:8] == [
+        "Running custom suite: 8 dev + 2 holdout tests",
+        "",
+        "Completed: Dev 7/8 | Holdout 2/2",
+        "",
+        "+------------------+--------------------+---------------+---------+",
+        "| Dev Accuracy     | Holdout Accuracy   | Total Passed  | Latency |",
+        "| 87.5%            | 100.0% (+12.5pp)   | 9             | 1230ms  |",
+        "+------------------+--------------------+---------------+---------+",
+    ]
+
+
+def _ids_of(proctor: Proctor, name: str, split: str) -> list[str]:
+    proctor("run", name, "--target", "echo", "--split", split, "-o", "ids.jsonl")
+    lines = Path("ids.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["case_id"] for line in lines]
+
+
+def test_what_did_not_pass_is_named_with_its_reason(proctor: Proctor, half: str) -> None:
+    out = proctor("run", half, "--target", "echo").out
+    assert "FAIL      t0  exact: The answer is 'say 0'; expected 'no'." in out.splitlines()
+    assert "5 passed · 5 failed" in out
+    assert "PASS" not in out
+
+
+def test_more_than_ten_that_did_not_pass_are_counted(proctor: Proctor, suite: Proctor) -> None:
+    told = proctor("run", suite(*((f"t{n}", "x", "no") for n in range(13))), "--target", "echo")
+    assert sum(line.startswith("FAIL ") for line in told.out.splitlines()) == 10
+    assert "…and 3 more: proctor runs show " in told.out
+
+
+def test_a_function_that_raises_is_an_error_with_its_reason_in_one_line(
+    proctor: Proctor, suite: Proctor, function: Proctor
+) -> None:
+    target = function("def f(prompt):\n    raise RuntimeError('first\\nsecond')\n")
+    told = proctor("run", suite(("a", "x", "x")), "--target", target)
+    assert told.code == 3
+    (line,) = [line for line in told.out.splitlines() if line.startswith("ERROR ")]
+    assert "RuntimeError: first second" in line
+
+
+def test_an_answer_that_no_text_can_hold_is_an_error_of_that_trial_only(
+    proctor: Proctor, half: str, function: Proctor
+) -> None:
+    target = function("def f(prompt):\n    return chr(0xd800) if prompt == 'say 3' else prompt\n")
+    told = proctor("run", half, "--target", target, "--json")
+    assert (told.code, told.run["total"], told.run["errors"]) == (3, 10, 1)
+
+
+@pytest.mark.parametrize(
+    "case_id",
+    [
+        "../../etc/passwd",
+        "/abs/olute",
+        "a\nb\tc",
+        "🦉 ünï",
+        "C:\\x",
+        "-rf",
+        "--json",
+        "a" * 500,
+        "%s{0}$HOME",
+        "'\"`",
+        "[red]x[/red]",
+    ],
+)
+def test_any_case_id_goes_through_everything(
+    proctor: Proctor, suite: Proctor, folder: Path, case_id: str
+) -> None:
+    name = suite((case_id, "x", "x"), ("other", "x", "no"))
+    outputs = [word for ending in ("json", "jsonl", "csv", "md", "xml") for word in ("-o", f"out.{ending}")]
+    told = proctor("run", name, "--target", "echo", "--json", *outputs)
+    assert (told.code, told.run["passed"]) == (1, 1)
+    row = json.loads((folder / "out.jsonl").read_text(encoding="utf-8").split("\n")[0])
+    assert row["case_id"] == case_id
+    shown = proctor("runs", "show", told.run["run"], f"--case={case_id}")
+    assert shown.code == 0
+    assert shown.out.startswith("PASS ")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        ".proctor",
+        "out.csv",
+        "out.json",
+        "out.jsonl",
+        "out.md",
+        "out.xml",
+        "s.jsonl",
+    ]
+
+
+def test_a_target_gets_every_message_with_its_role(proctor: Proctor, folder: Path, function: Proctor) -> None:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    row = {"id": "a", "input": messages, "ideal": "system,user", "assertion": {"type": "exact_match"}}
+    (folder / "chat.jsonl").write_text(json.dumps(row | {"category": "factual"}), encoding="utf-8")
+    target = function("def f(messages):\n    return ','.join(m['role'] for m in messages)\n")
+    assert proctor("run", "chat.jsonl", "--target", target).code == 0
+
+
+def test_the_store_is_where_the_flag_or_the_variable_says(
+    proctor: Proctor, half: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proctor("run", half, "--target", "echo", "--store", "deep/down/one.db")
+    monkeypatch.setenv("PROCTOR_STORE", str(folder / "two.db"))
+    proctor("run", half, "--target", "echo")
+    monkeypatch.delenv("PROCTOR_STORE")
+    proctor("run", half, "--target", "echo")
+    assert all((folder / path).is_file() for path in ("deep/down/one.db", "two.db", ".proctor/proctor.db"))
+
+
+def test_a_file_name_that_is_not_utf_8_is_refused_with_a_sentence(
+    proctor: Proctor, folder: Path, suite: Proctor
+) -> None:
+    suite(("a", "x", "x"), name="all/a.jsonl")
+    os.rename(b"all/a.jsonl", b"all/\xe9.jsonl")
+    assert proctor("run", "all", "--target", "echo").code == 4
+    assert proctor("run", os.fsdecode(b"all/\xe9.jsonl"), "--target", "echo").code == 4
+    assert proctor("validate", "all").code == 4

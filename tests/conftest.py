@@ -1,0 +1,102 @@
+"""What tests of several folders need: cases and trials in one line, and files that hold what is expected.
+
+After a change that is meant, `PROCTOR_REWRITE_GOLDEN=1 pytest` writes every golden file anew; read the
+difference before you keep it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.model import Case, Failure, Message, Output, Run, Score, Suite, TargetSpec, Trial, Verdict
+from proctor.reports.rows import Reported, Row
+from proctor.verdicts import Tally, exit_code, rule_of
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="session")
+def case() -> Callable[..., Case]:
+    """A case of one user message; further fields by name."""
+
+    def make(id: str = "c", text: str = "2 + 2?", **fields: Any) -> Case:  # noqa: A002  # the field's name
+        return Case(id=id, input=(Message(role="user", content=text),), **fields)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def score() -> Callable[..., Score]:
+    """A score from its value: 1 passes, less fails, None is unscored; further fields by name."""
+
+    def make(value: float | None, **fields: Any) -> Score:
+        outcome = Verdict.UNSCORED if value is None else Verdict.PASS if value == 1 else Verdict.FAIL
+        given: dict[str, Any] = {"grader": "exact", "name": "exact", "value": value, "outcome": outcome}
+        return Score(**given | fields)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def trial() -> Callable[..., Trial]:
+    """A trial that answered with a text, or failed when the text is None; scores and fields follow."""
+
+    def make(text: str | None, *scores: Score, **fields: Any) -> Trial:
+        output = None if text is None else Output(text=text)
+        failure = Failure(stage="target", kind="timeout", message="Too late.") if text is None else None
+        given: dict[str, Any] = {
+            "case_id": "c",
+            "position": 0,
+            "sent": "sha256:0",
+            "output": output,
+            "failure": failure,
+            "scores": scores,
+            "started_at": NOON,
+        }
+        return Trial(**given | fields)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def reported() -> Callable[..., Reported]:
+    """A finished run as reports see it, of trials and their cases; fields of the run follow by name."""
+
+    def make(*pairs: tuple[Trial, Case], **fields: Any) -> Reported:
+        given: dict[str, Any] = {
+            "id": "20260301-120000-abc123",
+            "group": "20260301-120000-000000",
+            "suite": Suite(name="s", dialect="pramana"),
+            "target": TargetSpec(name="echo", kind="echo"),
+            "status": "finished",
+            "started_at": NOON,
+            "finished_at": NOON + timedelta(seconds=2.5),
+            "planned": len(pairs),
+        }
+        run = Run(**given | fields)
+        tally = Tally(rule_of(run))
+        rows = [Row(trial=made, verdict=tally.add(made, of), case=of) for made, of in pairs]
+        return Reported(
+            run=run, tally=tally, exit_code=exit_code(tally.all, run.settings), rows=lambda: iter(rows)
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def golden() -> Callable[[Path, str], None]:
+    """Holds a text against a file, byte for byte."""
+
+    def check(path: Path, text: str) -> None:
+        if os.environ.get("PROCTOR_REWRITE_GOLDEN"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(text.encode("utf-8"))
+        assert path.read_bytes().decode("utf-8") == text
+
+    return check

@@ -1,0 +1,122 @@
+"""What every report that can be written to a file promises, whatever the runs hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from proctor.model import Case, Output, Score, Trial
+from proctor.reports import REPORTS
+from proctor.reports.rows import Reported, Row
+
+every_report = pytest.mark.parametrize("ending", REPORTS.names())
+STREAMING = [ending for ending in REPORTS.names() if ending != ".xml"]
+"""XML is built as a tree, which holds every trial."""
+
+
+@pytest.fixture
+def some(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], score: Any
+) -> Callable[..., Reported]:
+    """A run of so many trials that failed, each with its number in its answer."""
+
+    def make(count: int, **fields: Any) -> Reported:
+        pairs = [
+            (
+                trial(f"answer-{number}-", score(0.0, reason="wrong"), case_id=f"c{number}", position=number),
+                case(f"c{number}"),
+            )
+            for number in range(count)
+        ]
+        return reported(*pairs, **fields)
+
+    return make
+
+
+class Counting:
+    """A run whose rows are counted as they are taken."""
+
+    def __init__(self, run: Reported) -> None:
+        self._rows = run.rows
+        self.run = replace(run, rows=self.rows)
+        self.readings = self.taken = 0
+
+    def rows(self) -> Iterator[Row]:
+        self.readings += 1
+        for row in self._rows():
+            self.taken += 1
+            yield row
+
+
+@every_report
+def test_a_report_renders_no_run_an_empty_one_and_several(ending: str, some: Callable[..., Reported]) -> None:
+    render = REPORTS.get(ending)
+    for runs in ([], [some(0)], [some(1)], [some(0), some(3, id="other"), some(0)]):
+        pieces = list(render(runs))
+        assert all(type(piece) is str for piece in pieces)
+        assert all(
+            f"answer-{number}-" in "".join(pieces) for run in runs for number in range(run.tally.all.total)
+        )
+
+
+@every_report
+def test_a_report_names_every_run_with_trials_and_gives_the_same_text_twice(
+    ending: str, some: Callable[..., Reported]
+) -> None:
+    runs = [some(1, id="run-1"), some(2, id="run-2")]
+    text = "".join(REPORTS.get(ending)(runs))
+    assert "run-1" in text
+    assert "run-2" in text
+    assert "".join(REPORTS.get(ending)(runs)) == text
+
+
+@every_report
+def test_a_report_reads_the_trials_of_a_run_once(ending: str, some: Callable[..., Reported]) -> None:
+    counting = [Counting(some(3)), Counting(some(2))]
+    list(REPORTS.get(ending)([each.run for each in counting]))
+    assert [(each.readings, each.taken) for each in counting] == [(1, 3), (1, 2)]
+
+
+@pytest.mark.parametrize("ending", STREAMING)
+def test_a_report_holds_a_few_trials_at_a_time(ending: str, some: Callable[..., Reported]) -> None:
+    first, second = Counting(some(20)), Counting(some(20))
+    for piece in REPORTS.get(ending)([first.run, second.run]):
+        if "answer-5-" in piece:
+            break
+    assert 6 <= first.taken <= 7
+    assert second.readings == 0
+
+
+@every_report
+def test_a_report_does_nothing_before_its_first_piece_is_wanted(
+    ending: str, some: Callable[..., Reported]
+) -> None:
+    counting = Counting(some(1))
+    REPORTS.get(ending)([counting.run])
+    assert counting.readings == 0
+
+
+@every_report
+@settings(max_examples=25)
+@given(text=st.text(max_size=30))
+def test_a_report_takes_any_text_anywhere(
+    ending: str,
+    text: str,
+    trial: Callable[..., Trial],
+    case: Callable[..., Case],
+    reported: Callable[..., Reported],
+    score: Callable[..., Score],
+) -> None:
+    made = trial(
+        text,
+        score(0.0, reason=text, name=text),
+        case_id=text,
+        output=Output(text=text, refused_params=(text,), model=text),
+    )
+    run = reported((made, case(text, text, category=text, tags=(text,), metadata={text: text})), tags=(text,))
+    "".join(REPORTS.get(ending)([run])).encode("utf-8")

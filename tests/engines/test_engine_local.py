@@ -1,0 +1,384 @@
+"""The engine on one machine, on a clock that jumps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from proctor.engines.local import GRACE_S, Engine, Work
+from proctor.errors import StoreError, TargetError
+from proctor.grading import Manner
+from proctor.model import Case, Output, Score, Trial, Verdict
+from proctor.plan import Planned
+
+Virtually = Callable[[Any], Any]
+Make = Callable[..., Any]
+
+
+class Desk:
+    """Everything an engine is told to do, and what it did."""
+
+    def __init__(
+        self,
+        ask: Callable[[Planned], Awaitable[Output]],
+        *,
+        manner: Manner = Manner.AT_ONCE,
+        judge_s: float = 0,
+        fails_after: int | None = None,
+    ) -> None:
+        self.events: list[tuple[str, str, int]] = []
+        self.finished: list[Trial] = []
+        self.begun: list[Planned] = []
+        self.ended = self.in_flight = self.peak = 0
+        self._ask = ask
+        self._judge_s = judge_s
+        self._fails_after = fails_after
+        self.work = Work(
+            ask=self._answer,
+            grade=self._grade,
+            grade_repeats=self._grade_repeats,
+            grade_at_once=lambda case, output: _scores(output),
+            manner=lambda case: manner,
+            arrived=lambda trial: self.events.append(("arrived", trial.case_id, trial.repeat)),
+            finished=self._finished,
+        )
+
+    async def _answer(self, planned: Planned) -> Output:
+        self.begun.append(planned)
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            return await self._ask(planned)
+        finally:
+            self.in_flight -= 1
+            self.ended += 1
+
+    async def _grade(self, case: Case, output: Output) -> tuple[Score, ...]:
+        self.events.append(("judging", case.id, 0))
+        await asyncio.sleep(self._judge_s)
+        return _scores(output)
+
+    async def _grade_repeats(self, case: Case, outputs: Sequence[Output | None]) -> list[tuple[Score, ...]]:
+        said = ",".join("-" if output is None else output.text for output in outputs)
+        self.events.append(("together " + said, case.id, len(outputs)))
+        await asyncio.sleep(self._judge_s)
+        return [() if output is None else _scores(output) for output in outputs]
+
+    def _finished(self, trial: Trial, planned: Planned) -> None:
+        assert trial.case_id == planned.case.id
+        if self._fails_after is not None and len(self.finished) >= self._fails_after:
+            raise StoreError("The disk is full.")
+        self.events.append(("finished", trial.case_id, trial.repeat))
+        self.finished.append(trial)
+
+    @property
+    def ids(self) -> list[str]:
+        return [trial.case_id for trial in self.finished]
+
+
+def _scores(output: Output) -> tuple[Score, ...]:
+    return (Score(grader="g", name=output.text, value=1.0, outcome=Verdict.PASS),)
+
+
+@pytest.fixture(scope="module")
+def plan(case: Make) -> Callable[..., list[Planned]]:
+    def make(count: int, *, repeats: int = 1, **fields: Any) -> list[Planned]:
+        return [
+            Planned(
+                case=case(f"c{position}"),
+                position=position,
+                repeat=repeat,
+                repeats=repeats,
+                split=None,
+                sent="sha256:0",
+                **fields,
+            )
+            for position in range(count)
+            for repeat in range(repeats)
+        ]
+
+    return make
+
+
+async def _text(planned: Planned) -> Output:
+    await asyncio.sleep(1)
+    return Output(text=f"{planned.case.id}/{planned.repeat}")
+
+
+async def _at_once(planned: Planned) -> Output:
+    return Output(text=planned.case.id)
+
+
+def test_every_trial_is_made_once_with_its_own_output(virtually: Virtually, plan: Make) -> None:
+    desk = Desk(_text)
+    virtually(Engine(desk.work, 7).run(iter(plan(200))))
+    assert sorted(desk.ids) == sorted(f"c{number}" for number in range(200))
+    for trial in desk.finished:
+        assert trial.output is not None
+        assert trial.output.text == f"{trial.case_id}/0" == trial.scores[0].name
+
+
+@pytest.mark.parametrize(("workers", "trials", "peak"), [(1, 5, 1), (8, 200, 8), (8, 3, 3)])
+def test_so_many_are_under_way_and_never_more(
+    virtually: Virtually, plan: Make, workers: int, trials: int, peak: int
+) -> None:
+    desk = Desk(_text)
+    virtually(Engine(desk.work, workers).run(iter(plan(trials))))
+    assert desk.peak == peak
+
+
+@pytest.mark.parametrize("ask", [_text, _at_once])
+def test_planned_trials_are_pulled_as_they_are_needed(virtually: Virtually, plan: Make, ask: Any) -> None:
+    desk, ahead = Desk(ask), 0
+
+    def pulled() -> Iterator[Planned]:
+        nonlocal ahead
+        for count, planned in enumerate(plan(3000)):
+            ahead = max(ahead, count - len(desk.finished))
+            yield planned
+
+    virtually(Engine(desk.work, 4).run(pulled()))
+    assert len(desk.finished) == 3000
+    assert ahead <= 4 + 2 * 64  # a batch that is planned and one that waits to be stored
+
+
+def test_no_trials_are_no_work(virtually: Virtually) -> None:
+    desk = Desk(_text)
+    virtually(Engine(desk.work, 4).run(iter(())))
+    assert desk.events == []
+
+
+def test_a_target_that_fails_makes_a_trial_with_its_failure(virtually: Virtually, plan: Make) -> None:
+    async def odd_ones_fail(planned: Planned) -> Output:
+        if planned.position % 2:
+            raise TargetError("no\nanswer", kind="refused")
+        return await _text(planned)
+
+    desk = Desk(odd_ones_fail, manner=Manner.ASKING)
+    virtually(Engine(desk.work, 4).run(iter(plan(10))))
+    failed = [trial for trial in desk.finished if trial.output is None]
+    assert len(desk.finished) == 10
+    assert sorted(trial.position for trial in failed) == [1, 3, 5, 7, 9]
+    for trial in failed:
+        assert trial.failure is not None
+        assert (trial.failure.stage, trial.failure.kind, trial.failure.message) == (
+            "target",
+            "refused",
+            "no\nanswer",
+        )
+        assert trial.scores == ()
+    assert not any(kind == "arrived" and int(case[1:]) % 2 for kind, case, _ in desk.events)
+
+
+# --- stopping ----------------------------------------------------------------------------------------------
+
+
+def test_what_was_asked_gets_time_to_finish_when_the_run_is_stopped(virtually: Virtually, plan: Make) -> None:
+    desk = Desk(_text)
+    engine = Engine(desk.work, 4)
+
+    async def go() -> float:
+        loop = asyncio.get_running_loop()
+        loop.call_at(2.5, engine.stop)
+        await engine.run(iter(plan(100)))
+        return loop.time()
+
+    ended_at = virtually(go())
+    assert sorted(desk.ids) == sorted(f"c{number}" for number in range(12))  # three rounds of four
+    assert len(desk.begun) == 12
+    assert engine.stopped
+    assert ended_at < 3.5
+
+
+def test_what_does_not_finish_in_five_seconds_is_cancelled_and_the_rest_is_kept(
+    virtually: Virtually, plan: Make
+) -> None:
+    async def some_hang(planned: Planned) -> Output:
+        await asyncio.sleep({0: 4.0, 1: 1000.0}.get(planned.position, 0.5))
+        return Output(text="x")
+
+    desk = Desk(some_hang)
+    engine = Engine(desk.work, 3)
+
+    async def go() -> float:
+        loop = asyncio.get_running_loop()
+        loop.call_at(0.75, engine.stop)
+        await engine.run(iter(plan(100)))
+        return loop.time()
+
+    assert virtually(go()) == pytest.approx(0.75 + GRACE_S, abs=0.1)
+    assert sorted(desk.ids) == ["c0", "c2", "c3"]
+    assert desk.in_flight == 0
+    assert GRACE_S == 5
+
+
+def test_an_engine_that_was_stopped_before_it_runs_asks_nothing(virtually: Virtually, plan: Make) -> None:
+    desk = Desk(_text)
+    engine = Engine(desk.work, 4)
+
+    async def go() -> None:
+        engine.stop()
+        await engine.run(iter(plan(10)))
+
+    virtually(go())
+    assert desk.begun == []
+
+
+def test_a_target_that_answers_at_once_can_still_be_stopped(virtually: Virtually, plan: Make) -> None:
+    desk = Desk(_at_once)
+    engine = Engine(desk.work, 4)
+
+    async def go() -> None:
+        asyncio.get_running_loop().call_soon(engine.stop)
+        await engine.run(iter(plan(5000)))
+
+    virtually(go())
+    assert len(desk.finished) < 1000
+    assert len(desk.finished) == len(desk.begun)
+
+
+def test_a_run_cancelled_from_outside_keeps_what_was_answered_and_leaves_nothing_running(
+    virtually: Virtually, plan: Make
+) -> None:
+    desk = Desk(_text)
+
+    async def go() -> None:
+        running = asyncio.create_task(Engine(desk.work, 4).run(iter(plan(100))))
+        await asyncio.sleep(2.5)
+        running.cancel()
+        await asyncio.wait([running])
+        assert running.cancelled()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    virtually(go())
+    assert len(desk.finished) == 8
+    assert desk.in_flight == 0
+
+
+# --- what cannot go on -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("manner", [Manner.AT_ONCE, Manner.ASKING, Manner.TOGETHER])
+def test_a_store_that_fails_stops_the_run_and_is_told(
+    virtually: Virtually, plan: Make, manner: Manner
+) -> None:
+    desk = Desk(_text, manner=manner, fails_after=10)
+
+    async def go() -> None:
+        with pytest.raises(StoreError, match="disk is full"):
+            await Engine(desk.work, 4).run(iter(plan(500)))
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    virtually(go())
+    assert len(desk.finished) == 10
+    assert len(desk.begun) < 100
+    assert desk.in_flight == 0
+
+
+def test_a_fault_while_asking_is_raised_and_is_no_trial(virtually: Virtually, plan: Make) -> None:
+    async def breaks(planned: Planned) -> Output:
+        if planned.position == 20:
+            raise KeyError("a fault")
+        return await _text(planned)
+
+    desk = Desk(breaks)
+    with pytest.raises(KeyError):
+        virtually(Engine(desk.work, 4).run(iter(plan(500))))
+    assert "c20" not in desk.ids
+    assert len(desk.begun) < 50
+    assert set(desk.ids) >= {f"c{number}" for number in range(20)}
+
+
+def test_a_plan_that_cannot_be_read_on_is_raised(virtually: Virtually, plan: Make) -> None:
+    def broken() -> Iterator[Planned]:
+        yield from plan(5)
+        raise StoreError("The store cannot be read.")
+
+    desk = Desk(_text)
+    with pytest.raises(StoreError, match="cannot be read"):
+        virtually(Engine(desk.work, 4).run(broken()))
+    assert desk.in_flight == 0
+
+
+# --- grading -----------------------------------------------------------------------------------------------
+
+
+def test_an_output_is_handed_over_before_its_judge_is_asked(virtually: Virtually, plan: Make) -> None:
+    desk = Desk(_text, manner=Manner.ASKING, judge_s=60)
+    virtually(Engine(desk.work, 1).run(iter(plan(2))))
+    assert desk.events == [
+        (what, case, 0) for case in ("c0", "c1") for what in ("arrived", "judging", "finished")
+    ]
+
+
+def test_an_output_that_is_graded_at_once_is_handed_over_once(virtually: Virtually, plan: Make) -> None:
+    desk = Desk(_text)
+    virtually(Engine(desk.work, 2).run(iter(plan(4))))
+    assert {what for what, _, _ in desk.events} == {"finished"}
+
+
+@pytest.mark.parametrize("manner", [Manner.AT_ONCE, Manner.ASKING])
+def test_an_output_that_is_there_already_is_graded_and_not_paid_for_again(
+    virtually: Virtually, plan: Make, manner: Manner
+) -> None:
+    desk = Desk(_text, manner=manner)
+    virtually(Engine(desk.work, 2).run(iter(plan(3, output=Output(text="paid"), source_run="earlier"))))
+    assert desk.begun == []
+    assert sorted(desk.ids) == ["c0", "c1", "c2"]
+    assert {(trial.scores[0].name, trial.source_run) for trial in desk.finished} == {("paid", "earlier")}
+    assert not any(what == "arrived" for what, _, _ in desk.events)
+
+
+def test_repeats_that_are_graded_together_wait_for_the_last_of_them(virtually: Virtually, plan: Make) -> None:
+    async def last_first(planned: Planned) -> Output:
+        await asyncio.sleep(10 - planned.repeat)
+        return Output(text=f"r{planned.repeat}")
+
+    desk = Desk(last_first, manner=Manner.TOGETHER)
+    virtually(Engine(desk.work, 3).run(iter(plan(1, repeats=3))))
+    assert desk.events == [
+        ("arrived", "c0", 2),
+        ("arrived", "c0", 1),
+        ("arrived", "c0", 0),
+        ("together r0,r1,r2", "c0", 3),
+        ("finished", "c0", 0),
+        ("finished", "c0", 1),
+        ("finished", "c0", 2),
+    ]
+    assert [trial.scores[0].name for trial in desk.finished] == ["r0", "r1", "r2"]
+
+
+def test_a_repeat_that_failed_stays_a_failure_among_those_graded_together(
+    virtually: Virtually, plan: Make
+) -> None:
+    async def second_fails(planned: Planned) -> Output:
+        if planned.repeat == 1:
+            raise TargetError("no")
+        return Output(text="yes")
+
+    desk = Desk(second_fails, manner=Manner.TOGETHER)
+    virtually(Engine(desk.work, 2).run(iter(plan(4, repeats=3))))
+    assert len(desk.finished) == 12
+    assert {event[0] for event in desk.events if event[0].startswith("together")} == {"together yes,-,yes"}
+    assert [trial.repeat for trial in desk.finished if trial.failure is not None] == [1, 1, 1, 1]
+
+
+def test_repeats_whose_group_is_incomplete_when_stopped_are_kept_as_outputs_only(
+    virtually: Virtually, plan: Make
+) -> None:
+    async def third_hangs(planned: Planned) -> Output:
+        await asyncio.sleep(1000 if planned.repeat == 2 else 1)
+        return Output(text="x")
+
+    desk = Desk(third_hangs, manner=Manner.TOGETHER)
+    engine = Engine(desk.work, 3)
+
+    async def go() -> None:
+        asyncio.get_running_loop().call_at(2, engine.stop)
+        await engine.run(iter(plan(1, repeats=3)))
+
+    virtually(go())
+    assert desk.events == [("arrived", "c0", 0), ("arrived", "c0", 1)]

@@ -1,0 +1,162 @@
+"""Runs to the text that a terminal shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.model import Case, Output, Score, SplitRule, Suite, Trial, Verdict
+from proctor.reports.console import lines, opening, verdict_line
+from proctor.reports.rows import Reported, Row
+
+
+def test_the_text_is_its_golden_file(mixed: Reported, golden: Callable[[Path, str], None]) -> None:
+    golden(Path(__file__).parent / "golden" / "mixed.txt", "\n".join(lines(mixed)) + "\n")
+
+
+def test_the_text_of_a_run_of_nothing_is_its_golden_file(
+    reported: Callable[..., Reported], golden: Callable[[Path, str], None]
+) -> None:
+    golden(Path(__file__).parent / "golden" / "nothing.txt", "\n".join(lines(reported())) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("dev", "holdout", "line"),
+    [
+        (8, 2, "Running custom suite: 8 dev + 2 holdout tests"),
+        (0, 0, "Running custom suite: 0 dev + 0 holdout tests"),
+        (8, None, None),
+        (None, None, None),
+    ],
+)
+def test_the_opening_line_counts_both_splits(dev: int | None, holdout: int | None, line: str | None) -> None:
+    assert opening(dev, holdout) == line
+
+
+@pytest.fixture
+def split(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], score: Any
+) -> Callable[[int, int, int, int], Reported]:
+    """A split run of so many passed and all, dev and holdout."""
+
+    def make(dev_passed: int, dev: int, holdout_passed: int, holdout: int) -> Reported:
+        parts = [("dev", dev_passed, dev), ("holdout", holdout_passed, holdout)]
+        pairs = [
+            (trial("x", score(1.0 if number < passed else 0.0), split=name), case(f"{name}-{number}"))
+            for name, passed, total in parts
+            for number in range(total)
+        ]
+        return reported(*pairs, suite=Suite(name="s", dialect="meridian", split_rule=SplitRule()))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("numbers", "completed", "cells"),
+    [
+        (
+            (6, 8, 2, 2),
+            "Completed: Dev 6/8 | Holdout 2/2",
+            "| 75.0%            | 100.0% (+25.0pp)   | 8             |",
+        ),
+        (
+            (8, 8, 1, 2),
+            "Completed: Dev 8/8 | Holdout 1/2",
+            "| 100.0%           | 50.0% (-50.0pp)    | 9             |",
+        ),
+        (
+            (0, 3, 0, 1),
+            "Completed: Dev 0/3 | Holdout 0/1",
+            "| 0.0%             | 0.0% (+0.0pp)      | 0             |",
+        ),
+        (
+            (3, 3, 0, 0),
+            "Completed: Dev 3/3 | Holdout 0/0",
+            "| 100.0%           | –                  | 3             |",
+        ),
+    ],
+)
+def test_a_split_run_begins_with_both_accuracies(
+    split: Callable[..., Reported], numbers: tuple[int, ...], completed: str, cells: str
+) -> None:
+    text = list(lines(split(*numbers)))
+    assert text[0] == completed
+    rule = "+------------------+--------------------+---------------+---------+"
+    assert text[2] == text[5] == rule
+    assert text[3] == "| Dev Accuracy     | Holdout Accuracy   | Total Passed  | Latency |"
+    assert text[4] == cells + " 0ms     |"
+
+
+@pytest.mark.parametrize(
+    ("failed", "named", "more"), [(0, 0, None), (1, 1, None), (10, 10, None), (11, 10, 1), (14, 10, 4)]
+)
+def test_ten_of_those_that_did_not_pass_are_named_and_the_others_counted(
+    trial: Callable[..., Trial],
+    case: Callable[..., Case],
+    reported: Callable[..., Reported],
+    failed: int,
+    named: int,
+    more: int | None,
+) -> None:
+    text = list(lines(reported(*[(trial(None), case(str(number))) for number in range(failed)])))
+    assert sum(line.startswith("ERROR") for line in text) == named
+    told = [line for line in text if line.startswith("…and")]
+    command = "proctor runs show 20260301-120000-abc123 --failures"
+    assert told == ([] if more is None else [f"…and {more} more: {command}"])
+
+
+@pytest.mark.parametrize(
+    ("verdict", "repeat", "line"),
+    [
+        (Verdict.FAIL, 0, "FAIL      c  exact: wrong"),
+        (Verdict.UNSCORED, 0, "UNSCORED  c  exact: wrong"),
+        (Verdict.ERROR, 2, "ERROR     c (repeat 2)  exact: wrong"),
+    ],
+)
+def test_a_trial_is_told_in_one_line(
+    trial: Callable[..., Trial],
+    case: Callable[..., Case],
+    score: Callable[..., Score],
+    verdict: Verdict,
+    repeat: int,
+    line: str,
+) -> None:
+    made = trial("x", score(0.0, reason="wrong"), repeat=repeat)
+    assert verdict_line(Row(trial=made, verdict=verdict, case=case())) == line
+
+
+def test_a_trial_that_passed_has_no_reason_and_no_trailing_space(
+    trial: Callable[..., Trial], case: Callable[..., Case], score: Callable[..., Score]
+) -> None:
+    row = Row(trial=trial("x", score(1.0)), verdict=Verdict.PASS, case=case())
+    assert verdict_line(row) == "PASS      c"
+
+
+def test_a_long_reason_is_cut_with_a_sign(
+    trial: Callable[..., Trial], case: Callable[..., Case], score: Callable[..., Score]
+) -> None:
+    made = trial("x", score(0.0, reason="r" * 200))
+    line = verdict_line(Row(trial=made, verdict=Verdict.FAIL, case=case()))
+    assert line == "FAIL      c  " + ("exact: " + "r" * 200)[:99] + "…"
+
+
+@pytest.mark.xfail(reason="console.verdict_line prints a case's id as it is")
+@pytest.mark.parametrize("case_id", ["two\nlines", "over\rwritten", "\x1b[2Jgone"])
+def test_no_case_id_breaks_its_line_or_reaches_the_terminal(
+    trial: Callable[..., Trial], case: Callable[..., Case], case_id: str
+) -> None:
+    line = verdict_line(Row(trial=trial(None, case_id=case_id), verdict=Verdict.ERROR, case=case(case_id)))
+    assert line.isprintable()
+
+
+def test_the_last_lines_tell_what_was_not_applied_and_which_run_it_was(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
+) -> None:
+    made = trial("x", output=Output(text="x", refused_params=("temperature", "seed")))
+    assert list(lines(reported((made, case()))))[-2:] == [
+        "Not applied, as the target does not take it: seed, temperature",
+        "Run 20260301-120000-abc123",
+    ]

@@ -1,0 +1,103 @@
+"""Runs to CSV, which a spreadsheet reads as text and never as formulas."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from proctor.model import Case, Trial
+from proctor.reports.csv import render
+from proctor.reports.rows import Reported
+
+COLUMNS = [
+    "run",
+    "target",
+    "case_id",
+    "repeat",
+    "verdict",
+    "score",
+    "category",
+    "tags",
+    "split",
+    "question",
+    "output",
+    "why",
+    "latency_ms",
+    "input_tokens",
+    "output_tokens",
+    "cost_usd",
+    "started_at",
+]
+
+
+def parsed(*runs: Reported) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO("".join(render(runs)), newline="")))
+
+
+def test_the_file_is_its_golden_file(mixed: Reported, golden: Callable[[Path, str], None]) -> None:
+    golden(Path(__file__).parent / "golden" / "mixed.csv", "".join(render([mixed])))
+
+
+def test_every_trial_is_a_row_under_the_same_columns(mixed: Reported) -> None:
+    rows = parsed(mixed, mixed)
+    assert len(rows) == 14
+    assert {tuple(row) for row in rows} == {tuple(COLUMNS)}
+    assert [row["verdict"] for row in rows[:7]] == [row.verdict.value for row in mixed.rows()]
+
+
+def test_nothing_to_report_is_a_header(reported: Callable[..., Reported]) -> None:
+    assert "".join(render([])) == "".join(render([reported()])) == ",".join(COLUMNS) + "\r\n"
+
+
+def test_texts_with_quotes_commas_and_line_ends_come_back_whole(mixed: Reported) -> None:
+    rows = parsed(mixed)
+    assert rows[3]["case_id"] == "two\nlines"
+    assert rows[3]["question"] == "first\nsecond"
+    assert rows[4]["output"] == "````\n``` <b>*bold*</b>\n````"
+    assert rows[5]["output"] == "\x01\x1b[31mred\x1b[0m \ufffe]]> \t ok"
+    assert rows[2]["output"] == '\'=1+1, "quoted"'
+    assert rows[6]["output"] == "größer als 日本 😀"
+
+
+def test_what_is_not_known_is_an_empty_cell(mixed: Reported) -> None:
+    failed = parsed(mixed)[3]
+    empty = ("score", "output", "latency_ms", "input_tokens", "output_tokens", "cost_usd", "tags")
+    assert [failed[name] for name in empty] == [""] * len(empty)
+    assert failed["why"] == "timeout: Nothing came within 2 s."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1+1",
+        "+cmd|' /C calc'!A0",
+        "-2+3",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "=",
+        "+",
+        "-",
+        "--1",
+        "-1e5",
+        "+1 or 2",
+    ],
+)
+def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], text: str
+) -> None:
+    (row,) = parsed(reported((trial(text), case(text, text, category=text, tags=(text,)))))
+    for column in ("output", "question", "category", "tags"):
+        assert row[column] == f"'{text}"
+
+
+@pytest.mark.parametrize("text", ["-5", "+5", "-0.25", "5", "a=b", "'=1", "", " =1", "1+1"])
+def test_a_plain_text_or_a_signed_number_stays_as_it_is(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], text: str
+) -> None:
+    (row,) = parsed(reported((trial(text), case("c", text))))
+    assert (row["output"], row["question"]) == (text, text)

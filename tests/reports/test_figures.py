@@ -1,0 +1,79 @@
+"""Numbers to short texts."""
+
+from __future__ import annotations
+
+import pytest
+
+from proctor.reports.figures import cost, interval, milliseconds, percent, points, seconds
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "text"),
+    [(None, 1, "–"), (0.0, 1, "0.0%"), (1.0, 1, "100.0%"), (2 / 3, 1, "66.7%"), (2 / 3, 0, "67%")],
+)
+def test_a_share_is_a_percentage(share: float | None, digits: int, text: str) -> None:
+    assert percent(share, digits) == text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "text"),
+    [(None, "–"), ((0.397, 0.892), "40–89%"), ((0.0, 0.278), "0–28%"), ((0.72, 1.0), "72–100%")],
+)
+def test_an_interval_is_two_percentages(bounds: tuple[float, float] | None, text: str) -> None:
+    assert interval(bounds) == text
+
+
+@pytest.mark.parametrize(("difference", "text"), [(0.125, "+12.5pp"), (-0.5, "-50.0pp"), (0.0, "+0.0pp")])
+def test_a_difference_is_in_points_with_its_sign(difference: float, text: str) -> None:
+    assert points(difference) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0.0, "0.0 ms"),
+        (3.64, "3.6 ms"),
+        (10.0, "10 ms"),
+        (812.4, "812 ms"),
+        (9999.0, "9999 ms"),
+        (12_345.0, "12.3 s"),
+    ],
+)
+def test_a_latency_has_the_unit_that_keeps_it_short(value: float | None, text: str) -> None:
+    assert milliseconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.04, "0.0 s"),
+        (9.5, "9.5 s"),
+        (41.2, "41 s"),
+        (59.7, "1 min 00 s"),
+        (200.0, "3 min 20 s"),
+        (7500.0, "2 h 05 min"),
+    ],
+)
+def test_a_duration_has_at_most_two_units(value: float, text: str) -> None:
+    assert seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("usd", "text"),
+    [
+        (None, "unknown"),
+        (0.0, "$0"),
+        (0.0042, "$0.0042"),
+        (0.5, "$0.5000"),
+        (1.0, "$1.00"),
+        (12.345, "$12.35"),
+    ],
+)
+def test_a_cost_is_in_dollars_and_unknown_is_not_0(usd: float | None, text: str) -> None:
+    assert cost(usd) == text
+
+
+@pytest.mark.xfail(reason="figures.cost has four digits, which a cheap call does not reach")
+def test_a_cost_that_is_not_0_does_not_look_like_0() -> None:
+    assert float(cost(0.000012).removeprefix("$")) > 0

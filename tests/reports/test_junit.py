@@ -1,0 +1,99 @@
+"""Runs to JUnit XML that every parser takes."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from proctor.model import Case, Trial
+from proctor.reports.junit import render
+from proctor.reports.rows import Reported
+
+
+def parsed(*runs: Reported) -> ET.Element:
+    return ET.fromstring("".join(render(runs)))
+
+
+def test_the_file_is_its_golden_file(mixed: Reported, golden: Callable[[Path, str], None]) -> None:
+    golden(Path(__file__).parent / "golden" / "mixed.xml", "".join(render([mixed])))
+
+
+def test_every_run_is_a_test_suite_with_its_counts(
+    mixed: Reported, reported: Callable[..., Reported]
+) -> None:
+    root = parsed(mixed, reported())
+    assert root.tag == "testsuites"
+    counted = [
+        {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
+        for suite in root.iter("testsuite")
+    ]
+    # unscored counts as an error: a trial that was not measured must not look like one left out on purpose
+    assert counted == [
+        {"tests": 7, "failures": 3, "errors": 2, "skipped": 0},
+        {"tests": 0, "failures": 0, "errors": 0, "skipped": 0},
+    ]
+
+
+def test_the_counts_are_those_of_the_elements(mixed: Reported) -> None:
+    (suite,) = parsed(mixed).iter("testsuite")
+    assert len(suite.findall("testcase")) == int(suite.attrib["tests"])
+    assert len(suite.findall("testcase/failure")) == int(suite.attrib["failures"])
+    assert len(suite.findall("testcase/error")) == int(suite.attrib["errors"])
+    assert float(suite.attrib["time"]) == pytest.approx(0.595, abs=1e-3)
+
+
+def test_a_test_case_says_what_became_of_its_trial(mixed: Reported) -> None:
+    tests = {test.attrib["name"]: test for test in parsed(mixed).iter("testcase")}
+    assert list(tests) == [
+        "sum",
+        "sum (repeat 1)",
+        '=HYPERLINK("x")',
+        "two\nlines",
+        "fence `x`",
+        "control",
+        "größe",
+    ]
+    assert {test.attrib["classname"] for test in tests.values()} == {"kitchen | <sums>"}
+    found = {
+        name: [
+            (child.tag, child.attrib["type"], child.attrib["message"])
+            for child in test
+            if child.tag != "system-out"
+        ]
+        for name, test in tests.items()
+    }
+    assert found == {
+        "sum": [],
+        "sum (repeat 1)": [("failure", "fail", "exact: got '+5', wanted '4'")],
+        '=HYPERLINK("x")': [("failure", "fail", "the gate: -1 < 0; | cell |")],
+        "two\nlines": [("error", "error", "timeout: Nothing came within 2 s.")],
+        "fence `x`": [("failure", "fail", "exact: wanted `````` and <b>")],
+        "control": [("error", "unscored", "kind: The judges disagree.")],
+        "größe": [],
+    }
+    assert tests["sum"].findtext("system-out") == "2 + 2?\n\n4"
+    assert tests["two\nlines"].find("system-out") is None
+
+
+def test_characters_that_xml_cannot_hold_are_replaced(mixed: Reported) -> None:
+    tests = {test.attrib["name"]: test for test in parsed(mixed).iter("testcase")}
+    assert (
+        tests["control"].findtext("system-out")
+        == "say \ufffd \ufffd[31m\n\n\ufffd\ufffd[31mred\ufffd[0m \ufffd]]> \t ok"
+    )
+
+
+@pytest.mark.parametrize("code", [*range(0x20), 0x7F, 0x85, 0xD800, 0xFFFE, 0xFFFF, 0x1F600])
+def test_any_character_anywhere_gives_xml_that_parses(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], code: int
+) -> None:
+    text = f"<{chr(code)}&\"']]>"
+    (suite,) = parsed(reported((trial(text, case_id=text), case(text, text)))).iter("testsuite")
+    assert suite.find("testcase") is not None
+
+
+def test_nothing_to_report_is_xml_too() -> None:
+    assert list(parsed().iter("testcase")) == []

@@ -1,0 +1,63 @@
+"""A store with a run in it, and files that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.codec import sent_digest
+from proctor.model import Run, Suite, TargetSpec, Verdict
+from proctor.stores.sqlite import SqliteStore, open_store
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[[Path], SqliteStore]]:
+    """Opens stores and closes them after the test."""
+    stores: list[SqliteStore] = []
+
+    def make(path: Path) -> SqliteStore:
+        stores.append(open_store(str(path)))
+        return stores[-1]
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def begin(case: Callable[..., Any]) -> Callable[..., Run]:
+    """Begins a run of a suite of that many cases in a store."""
+
+    def make(store: SqliteStore, run_id: str = "r1", cases: int = 3) -> Run:
+        writer = store.saving()
+        for number in range(cases):
+            writer.add(case(f"c{number}"), sent_digest(case(f"c{number}")))
+        suite = writer.keep(Suite(name="s", dialect="meridian", digest="sha256:0", case_count=cases))
+        run = Run(
+            id=run_id,
+            group="g",
+            suite=suite,
+            target=TargetSpec(name="echo", kind="echo"),
+            started_at=datetime.now(UTC),
+        )
+        store.begin(run)
+        return run
+
+    return make
+
+
+@pytest.fixture
+def kept(tmp_path: Path, begin: Callable[..., Run], trial: Callable[..., Any]) -> Path:
+    """The file of a closed store with one run of 500 trials."""
+    path = tmp_path / "kept.db"
+    store = open_store(str(path))
+    begin(store, cases=500)
+    for position in range(500):
+        store.record("r1", trial("4", case_id=f"c{position}", position=position), Verdict.PASS)
+    store.flush()
+    store.close()
+    return path

@@ -1,0 +1,175 @@
+"""What is durable when a process is killed, a disk is full, or two processes write at once."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from proctor.errors import StoreError
+from proctor.model import Run, Verdict
+from proctor.stores.sqlite import SqliteStore, open_store
+
+Open = Callable[[Path], SqliteStore]
+Begin = Callable[..., Run]
+
+_WRITES = """
+import sys
+from datetime import UTC, datetime
+from time import monotonic, sleep
+from proctor.model import Output, Trial, Verdict
+from proctor.stores.sqlite import open_store
+
+path, run_id, count, pause_s, size = sys.argv[1:]
+store = open_store(path)
+for position in range(int(count)):
+    trial = Trial(case_id="c", position=position, sent="sha256:0", output=Output(text="x" * int(size)),
+                  started_at=datetime.now(UTC))
+    store.record(run_id, trial, Verdict.PASS)
+    print(position, monotonic(), flush=True)
+    sleep(float(pause_s))
+store.close()
+"""
+
+
+def _writer(
+    path: Path, run_id: str, count: int, *, pause_s: float = 0.0, size: int = 10, **options: Any
+) -> subprocess.Popen[str]:
+    words = [str(path), run_id, str(count), str(pause_s), str(size)]
+    return subprocess.Popen(
+        [sys.executable, "-c", _WRITES, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        **options,
+    )
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.003])
+def test_a_killed_process_loses_nothing_older_than_a_tenth_of_a_second(
+    tmp_path: Path, opened: Open, begin: Begin, pause_s: float
+) -> None:
+    path = tmp_path / "kept.db"
+    begin(opened(path))
+    process = _writer(path, "r1", 100_000, pause_s=pause_s)
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    sleep(0.4)
+    killed_at = monotonic()
+    process.send_signal(signal.SIGKILL)
+    lines = [first, *process.stdout]
+    process.communicate()
+    complete = [line.split() for line in lines if line.endswith("\n")]
+    old = {int(position) for position, when in complete if float(when) < killed_at - 0.1}
+    after = opened(path)
+    kept = [stored.trial.position for stored in after.trials("r1")]
+    assert len(old) > 20
+    assert old <= set(kept)
+    assert len(kept) == len(set(kept))
+
+
+def test_a_store_whose_writer_was_killed_can_be_written_on(
+    tmp_path: Path, opened: Open, begin: Begin, trial: Callable[..., Any]
+) -> None:
+    path = tmp_path / "kept.db"
+    begin(opened(path))
+    process = _writer(path, "r1", 100_000)
+    assert process.stdout is not None
+    for _ in range(500):
+        process.stdout.readline()
+    process.kill()
+    process.communicate()
+    store = opened(path)
+    before = sum(store.counts("r1").values())
+    store.record("r1", trial("new", position=10**6), Verdict.FAIL)
+    store.flush()
+    assert store.counts("r1") == {Verdict.PASS: before, Verdict.FAIL: 1}
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    db.close()
+
+
+def test_two_processes_and_this_one_write_at_once(
+    tmp_path: Path, opened: Open, begin: Begin, trial: Callable[..., Any]
+) -> None:
+    path = tmp_path / "kept.db"
+    store = opened(path)
+    for run_id in ("a", "b", "mine"):
+        begin(store, run_id)
+    processes = [_writer(path, run_id, 400, pause_s=0.0005) for run_id in ("a", "b")]
+    for position in range(400):
+        store.record("mine", trial("x", position=position), Verdict.PASS)
+        sleep(0.0005)
+    for process in processes:
+        _, complaint = process.communicate()
+        assert (process.returncode, complaint) == (0, "")
+    store.flush()
+    assert [store.counts(run_id) for run_id in ("a", "b", "mine")] == [{Verdict.PASS: 400}] * 3
+
+
+def test_a_full_disk_is_told_and_what_was_durable_stays(tmp_path: Path, opened: Open, begin: Begin) -> None:
+    path = tmp_path / "kept.db"
+    begin(opened(path))
+
+    def small_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
+
+    process = _writer(path, "r1", 1000, pause_s=0.005, size=20_000, preexec_fn=small_disk)
+    _, complaint = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "proctor.errors.StoreError: The store cannot be written: " in complaint
+    kept = list(opened(path).trials("r1"))
+    assert [stored.trial.position for stored in kept] == list(range(len(kept)))
+    assert kept
+
+
+def test_an_error_while_writing_is_told_to_whoever_hands_over_next(
+    tmp_path: Path, begin: Begin, trial: Callable[..., Any]
+) -> None:
+    store = open_store(str(tmp_path / "kept.db"))
+    begin(store)
+    other = sqlite3.connect(store.path)
+    other.execute("DROP TABLE trials")
+    other.close()
+    store.record("r1", trial("x"), Verdict.PASS)
+    for method in (store.flush, lambda: store.record("r1", trial("x"), Verdict.PASS), store.close):
+        with pytest.raises(StoreError, match="no such table"):
+            method()
+    store.close()
+
+
+def test_another_ones_long_transaction_is_waited_for(
+    tmp_path: Path, opened: Open, begin: Begin, trial: Callable[..., Any]
+) -> None:
+    store = opened(tmp_path / "kept.db")
+    begin(store)
+    other = sqlite3.connect(store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    store.record("r1", trial("x"), Verdict.PASS)
+    sleep(0.15)
+    assert store.counts("r1") == {}
+    other.execute("COMMIT")
+    other.close()
+    store.flush()
+    assert store.counts("r1") == {Verdict.PASS: 1}
+
+
+def test_what_is_used_after_closing_is_told_in_a_sentence(
+    tmp_path: Path, begin: Begin, trial: Callable[..., Any]
+) -> None:
+    store = open_store(str(tmp_path / "kept.db"))
+    begin(store)
+    store.close()
+    with pytest.raises(StoreError, match="cannot be used"):
+        store.run("r1")
+    with pytest.raises(StoreError):
+        store.record("r1", trial("x"), Verdict.PASS)

@@ -1,0 +1,221 @@
+"""Files that are no store of this version are refused with a sentence, and left as they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proctor.errors import StoreError
+from proctor.model import Run
+from proctor.stores.schema import APPLICATION_ID, MIGRATIONS
+from proctor.stores.sqlite import SqliteStore, open_store
+
+Open = Callable[[Path], SqliteStore]
+
+
+@contextmanager
+def _untouched(path: Path) -> Iterator[None]:
+    """The file stays the same to the last byte, and nothing appears beside it."""
+    before = sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns, sorted(path.parent.iterdir())
+    yield
+    assert (sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns) == before[:2]
+    assert sorted(path.parent.iterdir()) == before[2]
+
+
+def _refused(path: Path, *words: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        open_store(str(path)).close()
+    message = str(caught.value)
+    assert str(path) in message
+    assert message.endswith(".")
+    for word in words:
+        assert word in message
+
+
+def test_a_newer_versions_file_is_refused_and_the_versions_are_told(kept: Path) -> None:
+    newer = len(MIGRATIONS) + 1
+    with sqlite3.connect(kept) as db:
+        db.execute(f"PRAGMA user_version = {newer}")
+    db.close()
+    with _untouched(kept):
+        _refused(kept, "newer version of Proctor", f"store version {newer}", f"up to {len(MIGRATIONS)}")
+
+
+def test_a_newer_versions_file_is_refused_while_its_version_is_only_in_the_log(kept: Path) -> None:
+    other = sqlite3.connect(kept, isolation_level=None)
+    other.execute("PRAGMA user_version = 99")
+    with _untouched(kept):
+        _refused(kept, "store version 99")
+    assert other.execute("PRAGMA user_version").fetchone() == (99,)
+    other.close()
+
+
+@pytest.mark.parametrize("wal", [False, True])
+def test_another_programs_database_is_refused(tmp_path: Path, wal: bool) -> None:
+    path = tmp_path / "other.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    if wal:
+        other.execute("PRAGMA journal_mode = WAL")  # so that the file itself stays empty for a while
+    other.execute("CREATE TABLE customers (name)")
+    with _untouched(path):
+        _refused(path, "another program's database")
+    other.close()
+
+
+@pytest.mark.parametrize("pragma", ["user_version = 7", "application_id = 7"])
+def test_another_programs_empty_database_is_refused(tmp_path: Path, pragma: str) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as other:
+        other.execute(f"PRAGMA {pragma}")
+    other.close()
+    with _untouched(path):
+        _refused(path, "another program's database")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"x",
+        b"hello, this is a text\n" * 50,
+        b'{"id": "t1", "input": "?", "expected": "4"}\n' * 20,
+        b"\x00" * 8192,
+        b"SQLite format 3",
+        b"SQLite format 3\x00",
+        b"SQLite format 3\x00" + b"\xff" * 5000,
+        b"SQLite format 3\x00" + b"\x00" * 5000,
+        b"PK\x03\x04" + b"zip" * 100,
+    ],
+    ids=["byte", "text", "suite", "zeros", "name", "name-and-nul", "name-and-ff", "name-and-zeros", "zip"],
+)
+def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "kept.db"
+    path.write_bytes(content)
+    with _untouched(path):
+        _refused(path)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(share=st.floats(0, 1, exclude_min=True, exclude_max=True), whole_pages=st.booleans())
+def test_a_store_that_was_cut_short_is_refused(kept: Path, share: float, whole_pages: bool) -> None:
+    size = kept.stat().st_size
+    cut = kept.parent / "cut" / "short.db"
+    cut.parent.mkdir(exist_ok=True)
+    shutil.copy(kept, cut)
+    length = max(1, int(size * share))
+    os.truncate(cut, max(4096, length // 4096 * 4096) if whole_pages else length)
+    if cut.stat().st_size == size:
+        return
+    with _untouched(cut):
+        _refused(cut)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(100, 200_000), junk=st.binary(min_size=1, max_size=2000))
+def test_damage_anywhere_in_a_store_is_told_in_a_sentence_or_does_no_harm(
+    kept: Path, place: int, junk: bytes
+) -> None:
+    content = bytearray(kept.read_bytes())
+    place %= len(content)
+    content[place : place + len(junk)] = junk[: len(content) - place]
+    damaged = kept.parent / "damaged.db"
+    damaged.write_bytes(content)
+    told = ""
+    try:
+        _read_all(open_store(str(damaged)))
+    except StoreError as error:
+        told = str(error)
+    assert not told or str(damaged) in told
+
+
+def _read_all(store: SqliteStore) -> None:
+    try:
+        for run in store.runs():
+            store.suite("s")
+            list(store.cases(run.suite.content))
+            list(store.trials(run.id))
+            store.counts(run.id)
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("table", ["runs", "trials", "cases", "suites"])
+def test_a_body_that_cannot_be_read_is_told(kept: Path, table: str) -> None:
+    with sqlite3.connect(kept) as db:
+        db.execute(f"UPDATE {table} SET body = ?", (b'{"id": 7}',))
+    db.close()
+    with pytest.raises(StoreError, match="is damaged"):
+        _read_all(open_store(str(kept)))
+
+
+@pytest.mark.parametrize("name", ["folder", "/dev/null", "/dev/full", "/dev/null/x.db", "file/x.db"])
+def test_what_can_be_no_file_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(StoreError):
+        open_store(str(tmp_path / name)).close()
+    assert not Path("/dev/null-journal").exists()
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StoreError, match="not a file"):
+        open_store(str(tmp_path / "pipe"))
+
+
+def test_a_folder_in_which_nothing_can_be_made_is_told() -> None:
+    with pytest.raises(StoreError, match="/proc/no"):
+        open_store("/proc/no/store.db")
+
+
+def test_an_empty_file_and_a_missing_folder_become_a_store(tmp_path: Path, opened: Open) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    for path in (tmp_path / "empty", tmp_path / "a" / "b" / "new.db"):
+        opened(path).close()
+        with sqlite3.connect(path) as db:
+            assert db.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+        db.close()
+
+
+@pytest.mark.parametrize("name", [":memory:", "file:x.db?mode=memory", "a b'c\"d%.db", "ü🦉.db"])
+def test_a_name_with_a_meaning_for_sqlite_is_the_name_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: Callable[..., Run], name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = open_store(name)
+    begin(store)
+    store.close()
+    again = open_store(name)
+    assert [run.id for run in again.runs()] == ["r1"]
+    again.close()
+    assert Path(name).is_file()
+
+
+def test_one_store_can_be_made_by_many_at_the_same_moment(tmp_path: Path) -> None:
+    for attempt in range(5):
+        path, problems = tmp_path / f"{attempt}.db", list[Any]()
+        barrier = threading.Barrier(6)
+
+        def make(path: Path = path, problems: list[Any] = problems, barrier: Any = barrier) -> None:
+            barrier.wait()
+            try:
+                open_store(str(path)).close()
+            except BaseException as error:  # noqa: BLE001  # handed to the test
+                problems.append(error)
+
+        threads = [threading.Thread(target=make) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert problems == []

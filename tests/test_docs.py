@@ -1,0 +1,228 @@
+"""The documentation against what is there: every name, every link, and commands with what they print.
+
+CONTRIBUTING.md describes the blocks: `console check` is run, `LANGUAGE write NAME` is a file for it. With
+PROCTOR_REWRITE_DOCS=1 a block that is out of date gets the output of now; read the difference.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from proctor import model
+from proctor.cli.main import COMMANDS
+from proctor.dialects import DIALECTS, meridian, pramana
+from proctor.dialects.meridian_expected import TYPES
+from proctor.errors import ExitCode
+from proctor.graders import GRADERS
+from proctor.reports import REPORTS, rows
+from proctor.targets import TARGETS
+from proctor.targets.http import KEY_VARIABLES
+from proctor.targets.naming import ALIASES, SERVICES
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+USES = [page for page in PAGES if page.parent.name == "docs" and page.name.islower()]
+BLOCK = re.compile(r"^```(\w+) (check|write)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+VARYING = (
+    (re.compile(r"\b20\d{6}-\d{6}-[0-9a-f]{6}\b"), "…"),
+    (re.compile(r"\bin [^·\n]+ · latency p50 [^·\n]+ ·"), "in … · latency … ·"),
+    (re.compile(r"\bin [\d.]+ (ms|s),"), "in …,"),
+    (re.compile(r"\"(started_at|finished_at)\": \"[^\"]+\""), r'"\1": "…"'),
+)  # fmt: skip
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+ALL = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+
+
+# --- names -------------------------------------------------------------------------------------------------
+
+
+def options(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
+    """Each command with each of its options; a command without any with an empty one."""
+    if isinstance(command, click.Group):
+        for inner, found in command.commands.items():
+            yield from options(found, f"{name} {inner}")
+    for param in command.params:
+        for flag in param.opts if isinstance(param, click.Option) else ():
+            if flag.startswith("--"):
+                yield name, flag
+    yield name, ""
+
+
+EVERY_OPTION = [
+    pair
+    for name in COMMANDS
+    for pair in options(import_module(f"proctor.cli.{name}_command").command, f"proctor {name}")
+]
+
+
+@pytest.mark.parametrize(("command", "flag"), EVERY_OPTION)
+def test_every_command_and_flag_is_named(command: str, flag: str) -> None:
+    assert re.search(rf"{re.escape(flag or command)}(?![\w-])", ALL)
+
+
+def grader_section(name: str) -> str:
+    found = re.search(
+        rf"^\*\*`{name}`\*\*.*?(?=^\*\*`|^## |\Z)", text_of("docs/graders.md"), re.MULTILINE | re.DOTALL
+    )
+    assert found, f"docs/graders.md has no paragraph that begins with **`{name}`**"
+    return found[0]
+
+
+@pytest.mark.parametrize("name", GRADERS.names())
+def test_every_grader_and_parameter_is_described(name: str) -> None:
+    section = grader_section(name)
+    kind: Any = GRADERS.get(name)
+    assert [field for field in kind.__struct_fields__ if f"`{field}" not in section] == []
+    assert "empty answer" in section.lower() or name == "unscored"
+
+
+def missing(words: Any, name: str) -> list[str]:
+    page = text_of(name)
+    return [word for word in words if f"`{word}" not in page]
+
+
+def test_every_kind_service_alias_and_key_is_in_the_page_on_targets() -> None:
+    keys = {variable for variables in KEY_VARIABLES.values() for variable in variables}
+    assert missing({*TARGETS.names(), *SERVICES, *ALIASES, *keys, "PROCTOR_API_KEY"}, "docs/targets.md") == []
+
+
+def test_every_word_of_the_suite_formats_is_in_the_page_on_suites() -> None:
+    words = {
+        *DIALECTS.names(),
+        *TYPES,
+        *meridian.SCORERS,
+        *meridian.METHODS,
+        *meridian._TEST,
+        *meridian._HEADER,
+    }
+    words |= {*pramana._CASE, *pramana._ASSERTION, *pramana._METADATA, *pramana._LOWERED, *pramana.CATEGORIES}
+    assert missing(words, "docs/write-a-suite.md") == []
+
+
+def test_every_form_of_report_and_field_is_in_the_page_on_runs() -> None:
+    makers = (rows.run_row, rows.counts_row, rows.trial_row, rows.score_row)
+    fields = {
+        name
+        for maker in makers
+        for name in re.findall(r'^ {8}"(\w+)": ', inspect.getsource(maker), re.MULTILINE)
+    }
+    assert len(fields) > 40
+    assert missing([*REPORTS.names(), *(f"{name}`" for name in fields)], "docs/runs.md") == []
+
+
+def test_every_exit_code_is_in_the_page_on_ci() -> None:
+    assert [code for code in ExitCode if f"\n| {int(code)} | " not in text_of("docs/ci.md")] == []
+
+
+def definitions() -> dict[str, str]:
+    return dict(re.findall(r"^- \*\*([^*]+)\*\*: (.+)$", text_of("docs/CONCEPTS.md"), re.MULTILINE))
+
+
+def test_every_noun_is_defined() -> None:
+    tree = ast.parse(Path(model.__file__).read_text(encoding="utf-8"))
+    nouns = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    assert nouns - set(definitions()) == set()
+
+
+@pytest.mark.parametrize("word", definitions())
+def test_a_word_is_defined_in_one_sentence(word: str) -> None:
+    assert definitions()[word].endswith(".")
+    assert not re.search(r"[.?!] [A-Z]", definitions()[word])
+
+
+# --- pages -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_inside_the_tree_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    files = [link.partition("#")[0] for link in links]
+    assert [link for link in files if link and not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", USES, ids=lambda page: page.name)
+def test_a_page_is_short_and_begins_with_a_command(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text.count("\n") <= 160
+    assert re.match(r"# [^\n]+\n\n```(console|python)", text)
+
+
+CHECKED = [page for page in PAGES if "```console check\n" in page.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("page", CHECKED, ids=lambda page: page.name)
+def test_what_a_page_shows_is_what_its_commands_print(page: Path, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    text = page.read_text(encoding="utf-8")
+    now = text
+    for block in BLOCK.finditer(text):
+        _, what, name, body = block.groups()
+        if what == "write":
+            (tmp_path / name).write_text(body, encoding="utf-8")
+            continue
+        for written in re.split(r"^(?=\$ )", body, flags=re.MULTILINE):
+            if written:
+                command, _, shown = written[2:].partition("\n")
+                printed = run(command, tmp_path)
+                if not re.fullmatch(as_pattern(shown), printed):
+                    now = now.replace(written, f"$ {command}\n{steady(printed)}", 1)
+    if os.environ.get("PROCTOR_REWRITE_DOCS"):
+        page.write_text(now, encoding="utf-8")
+    assert now.splitlines() == text.splitlines()
+
+
+def run(command: str, folder: Path) -> str:
+    """What a shell prints for a command, on both streams."""
+    environ = {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(folder),
+        "PYTHONUTF8": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        check=False,
+        cwd=folder,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    return done.stdout.decode("utf-8")
+
+
+def as_pattern(shown: str) -> str:
+    """`…` stands for anything on its line, and a line of `…` alone for any number of lines."""
+    lines = (
+        r"(?:.*\n)*" if line == "…\n" else re.escape(line).replace("…", ".*")
+        for line in shown.splitlines(keepends=True)
+    )
+    return "".join(lines)
+
+
+def steady(printed: str) -> str:
+    for pattern, instead in VARYING:
+        printed = pattern.sub(instead, printed)
+    return printed

@@ -1,0 +1,118 @@
+"""The error tree: who is whose child, which exit code it leads to, and what its sentences say."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from proctor import errors
+from proctor.errors import (
+    CannotScore,
+    ExitCode,
+    NothingSelected,
+    ProctorError,
+    StoreError,
+    SuiteError,
+    TargetError,
+    TargetTimeout,
+    UnknownName,
+    UsageError,
+    suggestion,
+)
+from proctor.model import Judgment, Problem
+
+TREE: list[tuple[type[ProctorError], type[Exception], ExitCode]] = [
+    (ProctorError, Exception, ExitCode.USAGE),
+    (UsageError, ProctorError, ExitCode.USAGE),
+    (UnknownName, UsageError, ExitCode.USAGE),
+    (SuiteError, ProctorError, ExitCode.USAGE),
+    (StoreError, ProctorError, ExitCode.USAGE),
+    (NothingSelected, ProctorError, ExitCode.NOTHING_SELECTED),
+    (TargetError, ProctorError, ExitCode.NOT_MEASURED),
+    (TargetTimeout, TargetError, ExitCode.NOT_MEASURED),
+    (CannotScore, ProctorError, ExitCode.NOT_MEASURED),
+]
+
+
+@pytest.mark.parametrize(("error", "parent", "code"), TREE)
+def test_an_error_has_its_parent_and_its_exit_code(
+    error: type[ProctorError], parent: type[Exception], code: ExitCode
+) -> None:
+    assert error.__bases__ == (parent,)
+    assert error.exit_code is code
+
+
+def test_every_error_is_in_the_tree_and_drawn_with_its_code() -> None:
+    found = {
+        each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, ProctorError)
+    }
+    assert found == {error for error, _, _ in TREE}
+    drawn = re.findall(r"(\w+) +(\d)\b", errors.__doc__ or "")
+    assert [(name, int(code)) for name, code in drawn] == [
+        (error.__name__, int(code)) for error, _, code in TREE
+    ]
+
+
+def test_exit_codes_are_those_that_scripts_know() -> None:
+    assert {code.name: int(code) for code in ExitCode} == {
+        "OK": 0,
+        "FAILED": 1,
+        "INTERRUPTED": 2,
+        "NOT_MEASURED": 3,
+        "USAGE": 4,
+        "NOTHING_SELECTED": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "sentence"),
+    [
+        ("contain", ["contains", "exact"], "Did you mean 'contains'?"),
+        (
+            "contains",
+            ["contains_them_all", "contains_any"],
+            "Did you mean 'contains_any' or 'contains_them_all'?",
+        ),
+        ("zzz", ["contains", "exact"], "Known are: contains, exact."),
+        ("zzz", [], "None are known."),
+        ("", ["exact"], "Known are: exact."),
+    ],
+)
+def test_a_suggestion_names_the_nearest_or_all(name: str, known: list[str], sentence: str) -> None:
+    assert suggestion(name, known) == sentence
+
+
+def test_an_unknown_name_says_what_it_was_and_lists_what_is_known_in_order() -> None:
+    error = UnknownName("grader", "q'x", iter(["exact", "contains"]))
+    assert str(error) == """Unknown grader "q'x". Known are: contains, exact."""
+    assert error.name == "q'x"
+
+
+def test_a_suite_error_carries_every_problem_one_a_line() -> None:
+    problems = [
+        Problem(code="bad-json", message="Not JSON.", path="s.jsonl", line=3),
+        Problem(level="warning", code="odd", message="Odd.", path="s.jsonl"),
+    ]
+    error = SuiteError(problems)
+    assert error.problems == tuple(problems)
+    assert str(error) == "s.jsonl:3: error: Not JSON.\ns.jsonl: warning: Odd."
+
+
+def test_a_target_error_says_whether_asking_again_can_help() -> None:
+    plain = TargetError("Gone.")
+    assert (plain.kind, plain.transient, plain.busy, plain.retry_after_s) == ("http", False, False, None)
+    busy = TargetError("Busy.", kind="connection", transient=True, busy=True, retry_after_s=2.5)
+    assert (busy.kind, busy.transient, busy.busy, busy.retry_after_s) == ("connection", True, True, 2.5)
+
+
+def test_a_timeout_is_a_target_error_of_its_own_kind_that_is_not_repeated() -> None:
+    error = TargetTimeout("Nothing came within 2 s.")
+    assert (str(error), error.kind, error.transient) == ("Nothing came within 2 s.", "timeout", False)
+
+
+def test_a_grader_that_could_not_tell_keeps_what_its_judges_said() -> None:
+    judgment = Judgment(judge="j", prompt_digest="sha256:0")
+    assert CannotScore("Unclear.").judgments == ()
+    assert CannotScore("Unclear.", (judgment,)).judgments == (judgment,)

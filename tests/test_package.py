@@ -1,0 +1,267 @@
+"""The package as a whole: what importing it costs, and what holds for every one of its files."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+import proctor
+from proctor.cli.main import COMMANDS, cli
+
+SOURCE = Path(proctor.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+PARSED = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+# --- what is loaded ----------------------------------------------------------------------------------------
+
+_TELL = """
+import json, sys
+before = set(sys.modules)
+try:
+    {code}
+except SystemExit as end:
+    assert not end.code, end.code
+print("\\n" + json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def loaded(code: str, folder: Path) -> list[str]:
+    """The modules that a fresh interpreter has loaded after the code, besides those it starts with."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", _TELL.format(code=code)],
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    names: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return names
+
+
+def loaded_by(folder: Path, *arguments: str) -> list[str]:
+    """The modules that a command loads."""
+    words = ["proctor", *arguments]
+    return loaded(f"sys.argv = {words!r}; from proctor.cli.main import main; main()", folder)
+
+
+def foreign(modules: list[str]) -> set[str]:
+    """The packages that are neither the standard library's nor ours."""
+    tops = {name.partition(".")[0] for name in modules}
+    return tops - sys.stdlib_module_names - {"proctor", "__mp_main__"}
+
+
+def ours(modules: list[str]) -> list[str]:
+    return [name for name in modules if name.partition(".")[0] == "proctor"]
+
+
+def test_importing_proctor_loads_itself_and_the_standard_library_alone(tmp_path: Path) -> None:
+    modules = loaded("import proctor", tmp_path)
+    assert ours(modules) == ["proctor"]
+    assert foreign(modules) == set()
+
+
+def test_a_public_name_loads_its_module_and_msgspec_alone(tmp_path: Path) -> None:
+    modules = loaded("from proctor import Case, hash_suite", tmp_path)
+    assert ours(modules) == ["proctor", "proctor.codec", "proctor.model"]
+    assert foreign(modules) <= {"msgspec", "typing_extensions"}
+
+
+HELP_OF_CLI = ("", ".main", ".saying")
+HELP_AT_MOST = 75
+"""Modules, most of them click's and the standard library's: 65 on Python 3.11."""
+
+
+def test_help_loads_click_and_no_command(tmp_path: Path) -> None:
+    modules = loaded_by(tmp_path, "--help")
+    assert set(ours(modules)) <= {
+        "proctor",
+        "proctor.errors",
+        *(f"proctor.cli{name}" for name in HELP_OF_CLI),
+    }
+    assert "click" in foreign(modules) <= {"click", "typing_extensions", "colorama"}
+    assert len(modules) <= HELP_AT_MOST
+
+
+SUITE = (
+    '{"id": "a", "category": "reasoning", "input": "four", "ideal": "four", '
+    '"assertion": {"type": "contains"}, "metadata": {"difficulty": "easy", "tokens_est": 1}}\n'
+)
+RUN_AT_MOST = 245
+"""Modules, asyncio, sqlite3 and all: 219 on Python 3.11."""
+
+
+def test_a_quiet_run_of_echo_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:
+    suite = tmp_path / "suite.jsonl"
+    suite.write_text(SUITE, encoding="utf-8")
+    store = str(tmp_path / "store.db")
+    modules = loaded_by(tmp_path, "run", str(suite), "--target", "echo", "--quiet", "--store", store)
+    needless = {
+        "rich",
+        "jsonschema",
+        "regex",
+        "aiohttp",
+        "yaml",
+        "junitparser",
+        "onnxruntime",
+        "numpy",
+        "xllamacpp",
+    }
+    assert not foreign(modules) & needless
+    assert len(modules) <= RUN_AT_MOST
+
+
+@pytest.mark.parametrize("word", COMMANDS)
+def test_every_command_in_the_table_is_there_under_its_name(word: str) -> None:
+    command = cli.get_command(click.Context(cli), word)
+    assert command is not None
+    assert command.name == word
+
+
+# --- the public names --------------------------------------------------------------------------------------
+
+
+def announced(module: ModuleType) -> dict[str, str]:
+    """The names that a type checker sees, with the modules they come from."""
+    tree = PARSED[Path(str(module.__file__))]
+    blocks = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {name.name: str(node.module) for node in imports for name in node.names}
+
+
+def test_the_public_names_are_sorted_and_the_same_for_people_type_checkers_and_python() -> None:
+    assert proctor.__all__ == sorted(proctor.__all__)
+    homes = {name: f"proctor.{module}" for name, module in proctor._HOMES.items()}
+    assert announced(proctor) == homes
+    assert set(proctor.__all__) == set(homes)
+
+
+@pytest.mark.parametrize("name", proctor.__all__)
+def test_a_public_name_is_what_its_module_has(name: str) -> None:
+    assert getattr(proctor, name) is getattr(import_module(f"proctor.{proctor._HOMES[name]}"), name)
+
+
+def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'proctor' has no attribute 'Sample'"):
+        _ = proctor.Sample
+
+
+# --- every file --------------------------------------------------------------------------------------------
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def place(path: Path, node: ast.AST | None = None) -> str:
+    line = getattr(node, "lineno", 1)
+    return f"{path.relative_to(SOURCE).as_posix()}:{line} {getattr(node, 'name', '')}".rstrip()
+
+
+def functions() -> Iterator[tuple[str, Function]]:
+    for path, tree in PARSED.items():
+        for node in ast.walk(tree):
+            if isinstance(node, Function):
+                yield place(path, node), node
+
+
+def lines_of(function: Function) -> int:
+    """The lines of a function without those of its docstring."""
+    first = function.body[0]
+    told = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(function) else 0
+    return (function.end_lineno or 0) - function.lineno + 1 - told
+
+
+def parameters_of(function: Function) -> list[str]:
+    given = function.args
+    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return [name for name in names if name not in ("self", "cls")]
+
+
+def test_every_file_says_what_it_is_for() -> None:
+    first_lines = {
+        place(path): (ast.get_docstring(tree) or "").partition("\n\n")[0] for path, tree in PARSED.items()
+    }
+    assert [where for where, line in first_lines.items() if not line.endswith((".", ":"))] == []
+
+
+def test_every_file_has_fewer_than_400_lines() -> None:
+    lengths = {place(path): path.read_bytes().count(b"\n") for path in FILES}
+    assert {where: length for where, length in lengths.items() if length >= 400} == {}
+
+
+def test_every_function_has_fewer_than_50_lines() -> None:
+    assert [where for where, function in functions() if lines_of(function) >= 50] == []
+
+
+def test_every_function_has_at_most_8_parameters() -> None:
+    assert [where for where, function in functions() if len(parameters_of(function)) > 8] == []
+
+
+def test_everything_public_says_what_it_does() -> None:
+    silent = []
+    for path, tree in PARSED.items():
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        public = [each for each in classes if not each.name.startswith("_")]
+        inside = [node for each in public for node in each.body]
+        for node in (*tree.body, *inside):
+            if isinstance(node, Function | ast.ClassDef) and not node.name.startswith("_"):
+                silent += [] if ast.get_docstring(node) else [place(path, node)]
+    assert silent == []
+
+
+def opens_text(call: ast.Call) -> bool:
+    """Whether the call opens a file as text, for all that can be seen."""
+    function = call.func
+    modes = [*call.args, *(each.value for each in call.keywords if each.arg == "mode")]
+    if any(isinstance(mode, ast.Constant) and "b" in str(mode.value) for mode in modes):
+        return False
+    if isinstance(function, ast.Name):
+        return function.id in ("open", "TextIOWrapper")
+    if not isinstance(function, ast.Attribute):
+        return False
+    if function.attr == "open":
+        # os.open gives a number, and a member of a ZIP archive is always bytes
+        return not (isinstance(function.value, ast.Name) and function.value.id in ("os", "archive"))
+    return function.attr in ("read_text", "write_text", "fdopen", "TextIOWrapper")
+
+
+def names_encoding(call: ast.Call) -> bool:
+    words = [each.value for each in call.args if isinstance(each, ast.Constant)]
+    return any(each.arg == "encoding" for each in call.keywords) or "utf-8" in words
+
+
+def test_every_text_file_is_opened_with_its_encoding_named() -> None:
+    calls = [
+        (path, node) for path, tree in PARSED.items() for node in ast.walk(tree) if isinstance(node, ast.Call)
+    ]
+    assert [place(path, call) for path, call in calls if opens_text(call) and not names_encoding(call)] == []
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("open(p)", True),
+        ("open(p, 'rb')", False),
+        ("p.open(mode='wb')", False),
+        ("p.open('w')", True),
+        ("p.read_text()", True),
+        ("os.open(p, 0)", False),
+        ("archive.open(p)", False),
+        ("os.fdopen(3, 'w')", True),
+        ("io.BytesIO()", False),
+    ],
+)
+def test_the_check_of_encodings_knows_a_text_file_when_it_sees_one(code: str, found: bool) -> None:
+    (statement,) = ast.parse(code).body
+    assert isinstance(statement, ast.Expr)
+    assert isinstance(statement.value, ast.Call)
+    assert opens_text(statement.value) is found

@@ -1,0 +1,115 @@
+"""Intervals and quantiles: known values and laws."""
+
+from __future__ import annotations
+
+from statistics import quantiles
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.stats import quantile, wilson
+
+COUNTS = st.integers(1, 10_000).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total)))
+
+
+def bounds(passed: float, total: float, z: float | None = None) -> tuple[float, float]:
+    found = wilson(passed, total) if z is None else wilson(passed, total, z)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("passed", "total", "low", "high"),
+    [
+        (7, 10, 0.397, 0.892),
+        (6, 8, 0.4093, 0.9285),
+        (0, 10, 0.0, 0.278),
+        (10, 10, 0.722, 1.0),
+        (1, 1, 0.207, 1.0),
+        (0, 1, 0.0, 0.793),
+        (50, 100, 0.404, 0.596),
+        (3.5, 7, 0.2024, 0.7976),
+    ],
+)
+def test_wilson_has_its_known_values(passed: float, total: float, low: float, high: float) -> None:
+    assert bounds(passed, total) == pytest.approx((low, high), abs=5e-4)
+
+
+def test_wilson_of_nothing_is_none() -> None:
+    assert wilson(0, 0) is None
+
+
+@pytest.mark.parametrize(("passed", "total"), [(-1, 10), (11, 10), (1, 0.5), (-0.001, 1)])
+def test_wilson_refuses_a_share_outside_0_and_1(passed: float, total: float) -> None:
+    with pytest.raises(ValueError, match="passed must be within 0 and"):
+        wilson(passed, total)
+
+
+@given(COUNTS)
+def test_wilson_stays_within_0_and_1_and_contains_the_share(counts: tuple[int, int]) -> None:
+    passed, total = counts
+    low, high = bounds(passed, total)
+    assert 0 <= low <= passed / total <= high <= 1
+    assert low < high
+
+
+@given(COUNTS)
+def test_wilson_touches_0_and_1_only_when_none_or_all_passed(counts: tuple[int, int]) -> None:
+    passed, total = counts
+    low, high = bounds(passed, total)
+    assert (low == 0) == (passed == 0)
+    assert (high == 1) == (passed == total)
+
+
+@given(COUNTS, st.integers(2, 50))
+def test_wilson_narrows_when_the_same_share_is_of_more(counts: tuple[int, int], times: int) -> None:
+    passed, total = counts
+    low, high = bounds(passed, total)
+    narrower_low, narrower_high = bounds(passed * times, total * times)
+    assert narrower_high - narrower_low < high - low
+
+
+@given(COUNTS)
+def test_wilson_of_the_failures_is_the_mirror_image(counts: tuple[int, int]) -> None:
+    passed, total = counts
+    low, high = bounds(passed, total)
+    assert bounds(total - passed, total) == pytest.approx((1 - high, 1 - low))
+
+
+@given(COUNTS)
+def test_wilson_widens_with_more_confidence(counts: tuple[int, int]) -> None:
+    passed, total = counts
+    low, high = bounds(passed, total, 1.0)
+    wide_low, wide_high = bounds(passed, total, 3.0)
+    assert wide_low <= low < high <= wide_high
+    assert wide_high - wide_low > high - low
+
+
+NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40).map(sorted)
+
+
+def test_quantile_of_none_is_none_and_of_one_is_that_one() -> None:
+    assert quantile([], 0.5) is None
+    assert [quantile([4.0], share) for share in (0, 0.5, 0.95, 1)] == [4.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("share", "value"), [(0, 1.0), (0.25, 1.75), (0.5, 2.5), (0.95, 3.85), (1, 4.0), (1 / 3, 2.0)]
+)
+def test_quantile_interpolates_between_its_neighbours(share: float, value: float) -> None:
+    assert quantile([1.0, 2.0, 3.0, 4.0], share) == pytest.approx(value)
+
+
+@given(NUMBERS, st.integers(2, 20))
+def test_quantile_is_definition_7(ordered: list[float], parts: int) -> None:
+    found = [quantile(ordered, place / parts) for place in range(1, parts)]
+    assert found == pytest.approx(quantiles(ordered, n=parts, method="inclusive"), abs=1e-6)
+
+
+@given(NUMBERS, st.floats(0, 1), st.floats(0, 1))
+def test_quantile_grows_with_the_share(ordered: list[float], one: float, other: float) -> None:
+    low, high = (quantile(ordered, share) for share in sorted((one, other)))
+    assert low is not None
+    assert high is not None
+    assert ordered[0] <= low <= high + 1e-6 <= ordered[-1] + 2e-6

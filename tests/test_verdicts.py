@@ -1,0 +1,378 @@
+"""Trials to verdicts, verdicts to numbers, numbers to exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.errors import ExitCode
+from proctor.model import (
+    Case,
+    Judgment,
+    Output,
+    PassRule,
+    Run,
+    Score,
+    Settings,
+    Suite,
+    TargetSpec,
+    Trial,
+    Usage,
+    Verdict,
+)
+from proctor.stats import wilson
+from proctor.verdicts import Counts, Tally, exit_code, rule_of, score_of, verdict_of, worst
+
+PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
+ALL = PassRule()
+
+
+def row(value: float | None, weight: float = 1.0, required: float | None = None) -> Score:
+    outcome = UNSCORED if value is None else PASS if value == 1 else FAIL
+    return Score(grader="g", name="g", value=value, outcome=outcome, weight=weight, required=required)
+
+
+def partly(value: float, weight: float = 1.0) -> Score:
+    """A score that passes below 1, as one with a threshold of its own does."""
+    return Score(grader="g", name="g", value=value, outcome=PASS, weight=weight)
+
+
+# --- the order of the rules --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scores", "verdict"),
+    [
+        # a gate that is not met fails, whatever could not be scored beside it
+        ([row(0.4, required=0.5), row(None)], FAIL),
+        ([row(None), row(0.4, required=0.5)], FAIL),
+        ([row(0.0, weight=0, required=0.5), row(1.0)], FAIL),
+        # a gate that is met, exactly too, leaves it to the rest
+        ([row(1.0, required=1.0)], PASS),
+        ([partly(0.5), row(0.5, required=0.5), row(None)], UNSCORED),
+        ([row(1.0, weight=0, required=0.5), row(1.0)], PASS),
+        # what counts and could not be scored makes the trial unscored, before anything else can fail it
+        ([row(0.0), row(None)], UNSCORED),
+        ([row(None), row(1.0)], UNSCORED),
+        ([row(None, required=0.5), row(1.0)], UNSCORED),
+        ([row(None, weight=0, required=0.5), row(1.0)], UNSCORED),
+        # what does not count changes nothing
+        ([row(None, weight=0), row(1.0)], PASS),
+        ([row(0.0, weight=0), row(1.0)], PASS),
+        ([row(1.0, weight=0), row(0.0)], FAIL),
+        # where nothing counts, nothing was measured
+        ([], UNSCORED),
+        ([row(1.0, weight=0)], UNSCORED),
+        ([row(1.0, weight=0), row(0.0, weight=0)], UNSCORED),
+        # every assertion must pass
+        ([row(1.0), row(1.0)], PASS),
+        ([row(1.0), row(0.99)], FAIL),
+        ([partly(0.6)], PASS),
+    ],
+)
+def test_a_verdict_follows_the_first_rule_that_holds(
+    trial: Callable[..., Trial], scores: list[Score], verdict: Verdict
+) -> None:
+    assert verdict_of(trial("four", *scores), ALL) is verdict
+
+
+@pytest.mark.xfail(reason="verdicts.verdict_of takes an outcome that is neither fail nor unscored for a pass")
+def test_a_score_whose_outcome_is_an_error_is_no_pass(trial: Callable[..., Trial]) -> None:
+    broken = Score(grader="g", name="g", outcome=ERROR)
+    assert verdict_of(trial("four", broken), ALL) is UNSCORED
+
+
+@pytest.mark.parametrize("rule", [ALL, PassRule(threshold=0.0)])
+@pytest.mark.parametrize("scores", [[], [row(1.0)], [row(0.0, required=1.0)], [row(None)]])
+def test_a_trial_without_an_output_is_an_error_whatever_its_scores(
+    trial: Callable[..., Trial], scores: list[Score], rule: PassRule
+) -> None:
+    assert verdict_of(trial(None, *scores), rule) is ERROR
+
+
+@pytest.mark.parametrize(
+    ("threshold", "scores", "verdict"),
+    [
+        (0.8, [row(1.0), row(0.6)], PASS),
+        (0.8, [row(1.0), row(0.59)], FAIL),
+        (0.5, [row(1.0, weight=3), row(0.0, weight=3)], PASS),
+        (0.75, [row(1.0, weight=3), row(0.0)], PASS),
+        (0.76, [row(1.0, weight=3), row(0.0)], FAIL),
+        (0.5, [row(1.0), row(0.0, weight=0)], PASS),
+        (0.0, [row(0.0)], PASS),
+        (1.0, [row(1.0, weight=1 / 3)] * 3, PASS),
+        (1.0, [row(1.0, weight=0.1)] * 10, PASS),
+        (0.7, [row(value) for value in (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)], PASS),
+        (1.0, [row(1.0), row(0.999)], FAIL),
+        # the threshold asks for the mean alone, not for each assertion
+        (0.5, [row(0.5), row(0.5)], PASS),
+        # gates and what could not be scored come first here too
+        (0.1, [row(1.0), row(0.4, required=0.5)], FAIL),
+        (0.1, [row(1.0), row(None)], UNSCORED),
+        (0.9, [row(0.6, weight=0, required=0.5)], PASS),
+        (0.9, [], UNSCORED),
+    ],
+)
+def test_a_threshold_is_reached_by_the_weighted_mean(
+    trial: Callable[..., Trial], threshold: float, scores: list[Score], verdict: Verdict
+) -> None:
+    assert verdict_of(trial("four", *scores), PassRule(threshold=threshold)) is verdict
+
+
+@pytest.mark.parametrize(
+    ("scores", "mean"),
+    [
+        ([], None),
+        ([row(None)], None),
+        ([row(1.0, weight=0)], None),
+        ([row(1.0), row(0.0)], 0.5),
+        ([row(1.0, weight=3), row(0.0)], 0.75),
+        ([row(1.0), row(None, weight=9)], 1.0),
+    ],
+)
+def test_a_score_is_the_weighted_mean_of_what_counts_and_could_be_had(
+    trial: Callable[..., Trial], scores: list[Score], mean: float | None
+) -> None:
+    assert score_of(trial("four", *scores)) == mean
+
+
+WEIGHTED = st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 100)), min_size=1, max_size=8)
+
+
+@given(WEIGHTED, st.randoms())
+def test_the_order_of_the_scores_changes_nothing(
+    trial: Callable[..., Trial], pairs: list[tuple[float, float]], random: Any
+) -> None:
+    scores = [row(value, weight) for value, weight in pairs]
+    mixed = random.sample(scores, len(scores))
+    one, other = trial("x", *scores), trial("x", *mixed)
+    assert score_of(one) == pytest.approx(score_of(other))
+    assert verdict_of(one, ALL) is verdict_of(other, ALL)
+
+
+@given(WEIGHTED)
+def test_full_marks_pass_every_threshold_whatever_the_weights(
+    trial: Callable[..., Trial], pairs: list[tuple[float, float]]
+) -> None:
+    perfect = trial("x", *[row(1.0, weight) for _, weight in pairs])
+    assert verdict_of(perfect, PassRule(threshold=1.0)) is PASS
+
+
+@pytest.mark.parametrize(
+    ("of_suite", "of_run", "threshold"),
+    [(None, None, None), (0.8, None, 0.8), (0.8, 0.5, 0.5), (None, 0.5, 0.5), (0.8, 0.0, 0.0)],
+)
+def test_the_runs_threshold_outranks_the_suites(
+    of_suite: float | None, of_run: float | None, threshold: float | None
+) -> None:
+    run = Run(
+        id="r",
+        group="g",
+        suite=Suite(name="s", dialect="pramana", pass_rule=PassRule(threshold=of_suite)),
+        target=TargetSpec(name="echo", kind="echo"),
+        settings=Settings(threshold=of_run),
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    assert rule_of(run) == PassRule(threshold=threshold)
+
+
+# --- numbers -----------------------------------------------------------------------------------------------
+
+
+def counts_of(passed: int = 0, failed: int = 0, errors: int = 0, unscored: int = 0) -> Counts:
+    counts = Counts()
+    for verdict, number in {PASS: passed, FAIL: failed, ERROR: errors, UNSCORED: unscored}.items():
+        for _ in range(number):
+            counts.add(verdict, first=True)
+    return counts
+
+
+def test_counts_of_nothing_have_no_rate() -> None:
+    counts = Counts()
+    assert (counts.total, counts.pass_rate, counts.ci95) == (0, None, None)
+
+
+def test_what_was_not_measured_is_in_the_total_and_is_no_pass() -> None:
+    counts = counts_of(passed=7, failed=1, errors=1, unscored=1)
+    assert (counts.total, counts.passed, counts.failed, counts.errors, counts.unscored) == (10, 7, 1, 1, 1)
+    assert counts.pass_rate == 0.7
+    assert counts.ci95 == pytest.approx((0.3968, 0.8922), abs=1e-4)
+
+
+def test_the_interval_counts_cases_and_not_repeats() -> None:
+    counts = Counts()
+    for repeat in range(5):
+        counts.add(PASS, first=repeat == 0)
+        counts.add(FAIL, first=repeat == 0)
+    assert (counts.total, counts.pass_rate, counts.ci95) == (10, 0.5, wilson(1, 2))
+
+
+@given(st.lists(st.tuples(st.sampled_from(list(Verdict)), st.booleans()), max_size=40))
+def test_the_interval_always_contains_the_rate(added: list[tuple[Verdict, bool]]) -> None:
+    counts = Counts()
+    for verdict, first in added:
+        counts.add(verdict, first=first)
+    if not added:
+        return
+    assert counts.pass_rate is not None
+    assert counts.ci95 is not None
+    low, high = counts.ci95
+    assert 0 <= low <= counts.pass_rate + 1e-12
+    assert counts.pass_rate - 1e-12 <= high <= 1
+
+
+def test_a_tally_adds_up_a_run(trial: Callable[..., Trial], case: Callable[..., Case]) -> None:
+    tally = Tally(ALL)
+    easy = case("a", category="math", tags=("easy",))
+    verdicts = [
+        tally.add(
+            answered(trial, 10.0, row(1.0), split="dev"),
+            case("a", category="math", tags=("easy", "short")),
+        ),
+        tally.add(answered(trial, 30.0, row(0.5), split="dev", repeat=1), easy),
+        tally.add(trial(None, split="holdout"), case("b", category="words")),
+        tally.add(answered(trial, 20.0, row(None), split="holdout"), case("c", tags=("easy",))),
+    ]
+    assert verdicts == [PASS, FAIL, ERROR, UNSCORED]
+    whole = tally.all
+    assert (whole.passed, whole.failed, whole.errors, whole.unscored, whole.cases) == (1, 1, 1, 1, 3)
+    dev, holdout = tally.splits["dev"], tally.splits["holdout"]
+    assert (dev.passed, dev.failed, dev.cases) == (1, 1, 1)
+    assert (holdout.errors, holdout.unscored, holdout.cases) == (1, 1, 2)
+    assert {name: counts.total for name, counts in tally.categories.items()} == {"math": 2, "words": 1}
+    assert {name: counts.total for name, counts in tally.tags.items()} == {"easy": 3, "short": 1}
+    assert tally.mean_score == 0.75
+    assert (tally.asked, tally.graded, tally.reused) == (4, 3, 0)
+    assert (tally.input_tokens, tally.output_tokens) == (30, 6)
+    assert tally.latency_ms() == {"p50": 20.0, "p95": 29.0, "mean": 20.0}
+    assert tally.known_cost_usd == pytest.approx(0.03)
+    assert tally.models == {"m-1"}
+    assert tally.refused_params == {"seed"}
+
+
+def answered(trial: Callable[..., Trial], latency_ms: float, *scores: Score, **fields: Any) -> Trial:
+    output = Output(
+        text="x",
+        usage=Usage(input_tokens=10, output_tokens=2),
+        latency_ms=latency_ms,
+        cost_usd=0.01,
+        model="m-1",
+        refused_params=("seed",),
+    )
+    return trial("x", *scores, **({"output": output} | fields))
+
+
+def test_a_tally_of_nothing_knows_nothing() -> None:
+    tally = Tally(ALL)
+    assert tally.mean_score is None
+    assert tally.known_cost_usd is None
+    assert tally.latency_ms() == {"p50": None, "p95": None, "mean": None}
+
+
+def test_one_unknown_price_makes_the_whole_cost_unknown(
+    trial: Callable[..., Trial], case: Callable[..., Case]
+) -> None:
+    tally = Tally(ALL)
+    tally.add(answered(trial, 1.0, row(1.0)), case())
+    assert tally.known_cost_usd == 0.01
+    tally.add(trial("free?", row(1.0)), case())
+    assert tally.known_cost_usd is None
+
+
+def test_a_trial_that_failed_costs_nothing(trial: Callable[..., Trial], case: Callable[..., Case]) -> None:
+    tally = Tally(ALL)
+    tally.add(trial(None), case())
+    assert tally.known_cost_usd == 0.0
+
+
+@pytest.mark.parametrize(("judge_cost", "cost"), [(0.5, 0.51), (None, None)])
+def test_what_the_judges_cost_is_part_of_the_cost(
+    trial: Callable[..., Trial], case: Callable[..., Case], judge_cost: float | None, cost: float | None
+) -> None:
+    judged = Score(
+        grader="llm_judge",
+        name="kind",
+        value=1.0,
+        outcome=PASS,
+        judgments=(Judgment(judge="j", prompt_digest="sha256:0", cost_usd=judge_cost),),
+    )
+    tally = Tally(ALL)
+    tally.add(answered(trial, 1.0, judged), case())
+    assert tally.known_cost_usd == (cost if cost is None else pytest.approx(cost))
+
+
+def test_an_output_used_again_counts_but_neither_costs_nor_was_asked(
+    trial: Callable[..., Trial], case: Callable[..., Case]
+) -> None:
+    tally = Tally(ALL)
+    tally.add(answered(trial, 8.0, row(1.0), source_run="earlier"), case())
+    assert (tally.asked, tally.reused, tally.graded, tally.all.passed) == (0, 1, 1, 1)
+    assert (tally.input_tokens, tally.known_cost_usd) == (0, 0.0)
+    assert tally.latency_ms()["mean"] == 8.0
+
+
+def test_a_tally_counts_by_its_own_rule(trial: Callable[..., Trial], case: Callable[..., Case]) -> None:
+    made = trial("x", row(1.0), row(0.5))
+    assert [Tally(rule).add(made, case()) for rule in (ALL, PassRule(threshold=0.7))] == [FAIL, PASS]
+
+
+# --- exit codes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "settings", "code"),
+    [
+        ({"passed": 3}, {}, ExitCode.OK),
+        ({}, {}, ExitCode.OK),
+        ({"passed": 3, "failed": 1}, {}, ExitCode.FAILED),
+        ({"passed": 3, "errors": 1}, {}, ExitCode.NOT_MEASURED),
+        ({"passed": 3, "unscored": 1}, {}, ExitCode.NOT_MEASURED),
+        ({"failed": 3, "errors": 1}, {}, ExitCode.NOT_MEASURED),
+        # so many may be without a verdict
+        ({"passed": 3, "errors": 1}, {"allow_errors": 1}, ExitCode.OK),
+        ({"passed": 3, "errors": 1, "unscored": 1}, {"allow_errors": 1}, ExitCode.NOT_MEASURED),
+        ({"passed": 3, "errors": 1, "unscored": 1}, {"allow_errors": 2}, ExitCode.OK),
+        ({"failed": 1, "errors": 1}, {"allow_errors": 1}, ExitCode.FAILED),
+        # a gate decides instead of the failures
+        ({"passed": 3, "failed": 1}, {"min_pass_rate": 0.75}, ExitCode.OK),
+        ({"passed": 3, "failed": 1}, {"min_pass_rate": 0.76}, ExitCode.FAILED),
+        ({"passed": 4}, {"min_pass_rate": 1.0}, ExitCode.OK),
+        ({"failed": 4}, {"min_pass_rate": 0.0}, ExitCode.OK),
+        ({"passed": 1, "failed": 2}, {"min_pass_rate": 1 / 3}, ExitCode.OK),
+        # and never over what was not measured
+        ({"passed": 9, "errors": 1}, {"min_pass_rate": 0.5}, ExitCode.NOT_MEASURED),
+        ({"passed": 9, "errors": 1}, {"min_pass_rate": 0.9, "allow_errors": 1}, ExitCode.OK),
+        ({"passed": 9, "errors": 1}, {"min_pass_rate": 0.91, "allow_errors": 1}, ExitCode.FAILED),
+        ({}, {"min_pass_rate": 0.5}, ExitCode.FAILED),
+    ],
+)
+def test_an_exit_code_says_what_a_caller_must_not_overlook(
+    counts: dict[str, int], settings: dict[str, Any], code: ExitCode
+) -> None:
+    assert exit_code(counts_of(**counts), Settings(**settings)) is code
+
+
+RANKED = [
+    ExitCode.OK,
+    ExitCode.NOTHING_SELECTED,
+    ExitCode.FAILED,
+    ExitCode.NOT_MEASURED,
+    ExitCode.USAGE,
+    ExitCode.INTERRUPTED,
+]
+
+
+@pytest.mark.parametrize(("better", "worse"), list(combinations(RANKED, 2)))
+def test_of_several_codes_the_worse_one_counts_in_any_order(better: ExitCode, worse: ExitCode) -> None:
+    assert worst([better, worse, better]) is worst([worse, better]) is worse
+
+
+def test_the_worst_of_no_codes_is_ok() -> None:
+    assert worst([]) is ExitCode.OK
+    assert worst([ExitCode.OK, ExitCode.FAILED, ExitCode.NOT_MEASURED, ExitCode.OK]) is ExitCode.NOT_MEASURED
