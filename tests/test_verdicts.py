@@ -108,6 +108,8 @@ def test_a_trial_without_an_output_is_an_error_whatever_its_scores(
         (0.0, [row(0.0)], PASS),
         (1.0, [row(1.0, weight=1 / 3)] * 3, PASS),
         (1.0, [row(1.0, weight=0.1)] * 10, PASS),
+        # 7 of 8, each a third, are 0.8749999999999999 in binary
+        (0.875, [row(1.0, weight=1 / 3)] * 7 + [row(0.0, weight=1 / 3)], PASS),
         (0.7, [row(value) for value in (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)], PASS),
         (1.0, [row(1.0), row(0.999)], FAIL),
         # the threshold asks for the mean alone, not for each assertion

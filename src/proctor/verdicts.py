@@ -173,8 +173,8 @@ class Tally:
 
     @property
     def known_cost_usd(self) -> float | None:
-        """What the run cost, judges included; None as soon as one price is unknown."""
-        return None if self.cost_unknown or not self.all.total else self.cost_usd
+        """What the run cost, judges included; None as soon as one price is unknown, and before any answer."""
+        return None if self.cost_unknown or not self._latencies else self.cost_usd
 
     @property
     def mean_score(self) -> float | None:

@@ -24,7 +24,7 @@ _FILES = {
 def command(folder: str, force: bool) -> None:
     """Write a starter suite, targets.yaml and a CI file into FOLDER.
 
-    Nothing that is there is replaced unless you say --force; then nothing at all is written.
+    When one of them is there already, nothing at all is written, unless you say --force.
     """
     there = [name for name in _FILES if (Path(folder) / name).exists()]
     if there and not force:
@@ -42,6 +42,7 @@ def command(folder: str, force: bool) -> None:
         [
             "",
             "Next:",
+            *([f"  cd {folder}"] if folder != "." else []),
             "  proctor validate suites/starter.jsonl",
             "  proctor run suites/starter.jsonl --target local",
         ]

@@ -14,7 +14,7 @@ import click
 from proctor.cli.saying import say
 
 if TYPE_CHECKING:
-    from proctor.stores.sqlite import SqliteStore
+    from proctor.ports import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,7 +36,7 @@ def store_path(given: str | None) -> Path:
 
 
 @contextmanager
-def open_store(given: str | None, *, must_exist: bool = False) -> Iterator[SqliteStore]:
+def open_store(given: str | None, *, must_exist: bool = False) -> Iterator[Store]:
     """The store for as long as the block lasts.
 
     Raises:
@@ -44,12 +44,12 @@ def open_store(given: str | None, *, must_exist: bool = False) -> Iterator[Sqlit
         StoreError: it cannot be used.
     """
     from proctor.errors import UsageError
-    from proctor.stores.sqlite import open_store as open_sqlite
+    from proctor.stores import STORES
 
     path = store_path(given)
     if must_exist and not path.exists():
         raise UsageError(f"There is no store at {path}: nothing was run here. Name one with --store.")
-    store = open_sqlite(str(path))
+    store = STORES.get("sqlite")(str(path))
     try:
         yield store
     finally:

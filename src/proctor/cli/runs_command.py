@@ -12,11 +12,11 @@ from proctor.cli.options import open_store, show, store_option
 from proctor.cli.saying import say, say_json
 from proctor.errors import UsageError
 from proctor.model import Run, Verdict
+from proctor.ports import Store
 from proctor.reports import console, json
 from proctor.reports.figures import percent
 from proctor.reports.rows import Row, question_of, why
 from proctor.session.reporting import reported, rows_of, write
-from proctor.stores.sqlite import SqliteStore
 
 
 @click.group("runs")
@@ -48,15 +48,16 @@ def list_runs(suite: str | None, tag: str | None, limit: int, store: str | None)
         show(lines)
 
 
-def _line(store: SqliteStore, run: Run) -> str:
+def _line(store: Store, run: Run) -> str:
     counts = store.counts(run.id)
     passed = counts.get(Verdict.PASS, 0)
     total = sum(count for verdict, count in counts.items() if verdict is not None)
     rate = percent(passed / total if total else None)
+    missing = f" ({run.planned - total:,} missing)" if total < run.planned else ""
     tags = f"  [{', '.join(run.tags)}]" if run.tags else ""
     return (
         f"{run.id:<22}  {run.status:<11}  {f'{passed:,}/{total:,}':>13}  {rate:>6}  "
-        f"{run.suite.name} on {run.target.name}{tags}"
+        f"{run.suite.name} on {run.target.name}{missing}{tags}"
     )
 
 
@@ -83,7 +84,7 @@ def show_run(run: str, failures: bool, case_id: str | None, as_json: bool, store
             show(console.lines(reported(opened, found)))
 
 
-def _find(store: SqliteStore, word: str) -> Run:
+def _find(store: Store, word: str) -> Run:
     if word == "last":
         newest = next(store.runs(), None)
         if newest is None:
@@ -92,7 +93,7 @@ def _find(store: SqliteStore, word: str) -> Run:
     return store.run(word)
 
 
-def _failures(store: SqliteStore, run: Run) -> Iterator[str]:
+def _failures(store: Store, run: Run) -> Iterator[str]:
     none = True
     for row in rows_of(store, run):
         if row.verdict is not Verdict.PASS:
@@ -121,8 +122,9 @@ def _whole(row: Row) -> Iterator[str]:
             sign = {True: "✓", False: "✗", None: "?"}[entry.passed]
             yield f"           {sign} {entry.text}" + (f" – {entry.evidence}" if entry.evidence else "")
         for judgment in score.judgments:
+            verdict = {True: "passes it", False: "fails it", None: "cannot be read"}[judgment.passed]
             feedback = judgment.feedback or judgment.raw
-            yield f"           {judgment.judge} said: {' '.join(feedback.split())}"
+            yield f"           {judgment.judge} {verdict}: {' '.join(feedback.split())}"
     yield ""
 
 

@@ -7,8 +7,7 @@ import os
 
 import click
 
-from proctor.cli.options import show
-from proctor.engines.patience import Patience
+from proctor.cli.options import show, store_path
 from proctor.errors import ExitCode, ProctorError
 from proctor.model import Message, Params, Prompt
 from proctor.reports.figures import cost, milliseconds
@@ -69,7 +68,9 @@ def check(target: tuple[str, ...], timeout_s: float) -> int:
     code = ExitCode.OK
     for spec in specs:
         try:
-            output = asyncio.run(probe(spec, question, os.environ, Patience(timeout_s=timeout_s, retries=0)))
+            output = asyncio.run(
+                probe(spec, question, os.environ, timeout_s=timeout_s, prices_folder=store_path(None).parent)
+            )
         except ProctorError as error:
             code = ExitCode.NOT_MEASURED
             show([f"{spec.name}: no answer: {error}"])

@@ -43,8 +43,8 @@ def compiled(pattern: str, flags: str = "") -> regex.Pattern[str]:
         raise ValueError(f"The flags {flags!r} have {unknown[0]!r}; use only the letters i, m, s and x.")
     if _steps(pattern) > _STEPS_MOST:
         raise ValueError(
-            f"The pattern {pattern[:80]!r} repeats too much: it has more than {_STEPS_MOST} steps when its "
-            "counts are written out. Use smaller counts."
+            f"The pattern {quoted(pattern[:80])} repeats too much: it has more than {_STEPS_MOST} steps when "
+            "its counts are written out. Use smaller counts."
         )
     combined = regex.VERSION0
     for letter in flags:
@@ -54,7 +54,7 @@ def compiled(pattern: str, flags: str = "") -> regex.Pattern[str]:
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
             return regex.compile(pattern, combined, cache_pattern=False)
     except (regex.error, ValueError, OverflowError, RecursionError) as error:
-        raise ValueError(f"The pattern {pattern[:80]!r} is not valid: {error}. Correct it.") from None
+        raise ValueError(f"The pattern {quoted(pattern[:80])} is not valid: {error}. Correct it.") from None
 
 
 def found(pattern: str, text: str, *, flags: str = "", full: bool = False) -> bool:
@@ -69,7 +69,7 @@ def found(pattern: str, text: str, *, flags: str = "", full: bool = False) -> bo
         match = matcher.fullmatch(text, timeout=BUDGET_S) if full else matcher.search(text, timeout=BUDGET_S)
     except TimeoutError:
         raise CannotScore(
-            f"Searching for the pattern {pattern[:80]!r} did not end within {BUDGET_S} s; "
+            f"Searching for the pattern {quoted(pattern[:80])} did not end within {BUDGET_S} s; "
             "rewrite it so that nested repeats cannot match the same text."
         ) from None
     return match is not None
@@ -96,3 +96,8 @@ def _steps(pattern: str) -> int:
             last = 1
             totals[-1] += 1
     return sum(totals)
+
+
+def quoted(text: str) -> str:
+    """The text in quotes, on one line; a backslash stays one, so that a pattern can be copied."""
+    return repr(text).replace("\\\\", "\\")

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from proctor.graders import patterns
+from proctor.graders.patterns import quoted
 from proctor.model import Entry, Mark
 from proctor.ports import Graded, Grading
 
@@ -24,12 +25,12 @@ def clip(text: str, limit: int = 120) -> str:
 
 def shown(text: str) -> str:
     """The text in quotes, shortened, on one line."""
-    return repr(clip(text))
+    return quoted(clip(text))
 
 
 def listed(texts: Iterable[str]) -> str:
     """The texts in quotes with commas between them, shortened as a whole."""
-    return clip(", ".join(map(repr, texts)))
+    return clip(", ".join(map(quoted, texts)))
 
 
 def refuse_empty(name: str, texts: tuple[str, ...]) -> None:

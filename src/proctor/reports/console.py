@@ -120,7 +120,7 @@ def verdict_line(row: Row) -> str:
 def _footer(run: Run, tally: Tally) -> str:
     counts, latency = tally.all, tally.latency_ms()
     parts = [f"{counts.passed} passed", f"{counts.failed} failed"]
-    parts += [f"{counts.errors} errors"] * bool(counts.errors)
+    parts += [f"{counts.errors} error{'s' * (counts.errors > 1)}"] * bool(counts.errors)
     parts += [f"{counts.unscored} unscored"] * bool(counts.unscored)
     if run.finished_at is not None:
         parts.append(f"in {seconds((run.finished_at - run.started_at).total_seconds())}")

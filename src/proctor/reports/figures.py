@@ -45,4 +45,6 @@ def cost(usd: float | None) -> str:
         return "unknown"
     if usd == 0:
         return "$0"
+    if usd < 0.0001:
+        return "under $0.0001"
     return f"${usd:.2f}" if usd >= 1 else f"${usd:.4f}"

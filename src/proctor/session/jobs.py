@@ -238,7 +238,7 @@ def _judges_for(
     """Who judges, and a warning when a target judges itself."""
     if "judge" not in loaded.needs:
         return (), ()
-    if judges:
+    if judges or not loaded.index.planned:
         return judges, ()
     alone = (
         f"{loaded.path}: warning: no --judge was given, so {spec.name} judges its own answers. "

@@ -103,6 +103,7 @@ class _Reading:
         self._tell = tell
         self._suite: Suite | None = None
         self._lines: dict[str, int] = {}
+        self._wrong_ids: dict[str, int] = {}
         self._digests: list[tuple[str, str, str]] = []
         self._needs: set[str] = set()
         self._problems: list[Problem] = []
@@ -111,12 +112,18 @@ class _Reading:
         if isinstance(item, Placed):
             self._take_case(item.case, item.line)
         elif isinstance(item, Problem):
-            self._problems.append(item)
+            self._take_problem(item)
         else:
             self._suite = item
 
+    def _take_problem(self, problem: Problem) -> None:
+        """A case that is wrong is not yielded, but its id is taken all the same."""
+        self._problems.append(problem)
+        if problem.level == "error" and problem.case and problem.line and problem.case not in self._lines:
+            self._wrong_ids.setdefault(problem.case, problem.line)
+
     def _take_case(self, case: Case, line: int) -> None:
-        first = self._lines.setdefault(case.id, line)
+        first = self._wrong_ids.get(case.id) or self._lines.setdefault(case.id, line)
         if len(self._lines) == len(self._digests):  # the id added nothing, so it was there
             self._wrong(
                 "duplicate-id",

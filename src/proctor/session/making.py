@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -118,9 +118,9 @@ class Making:
         help_ = Help(judges=judges, embedder=self._reach.embedder)
         store = self._store
 
-        async def ask(planned: Planned) -> Output:
+        def ask(planned: Planned) -> Awaitable[Output]:
             case = planned.case
-            return await target.answer(Prompt(messages=case.input, case_id=case.id, repeat=planned.repeat))
+            return target.answer(Prompt(messages=case.input, case_id=case.id, repeat=planned.repeat))
 
         return Work(
             ask=ask,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 import proctor
@@ -32,7 +33,7 @@ class Reach:
         *,
         concurrency: int,
         patience: Patience,
-        prices_folder: Path,
+        prices: Prices,
         notify: Callable[[str], None],
         progress: Callable[[str, int, int], None] = lambda _name, _done, _total: None,
     ) -> None:
@@ -42,7 +43,7 @@ class Reach:
             environ: where keys and the paths of a user's own files come from.
             concurrency: the most requests at once per endpoint.
             patience: time limit and retries of every call.
-            prices_folder: where a user's own `prices.toml` may lie.
+            prices: what models cost.
             notify: told what takes long, in sentences.
             progress: told how far a download is: its name, the bytes that are here, the bytes of all.
         """
@@ -60,10 +61,7 @@ class Reach:
         self._limits: dict[tuple[str, str], Limit] = {}
         self._open: dict[TargetSpec, Patient] = {}
         self._embedder: Embeds | None = None
-        self._prices = _shipped_prices()
-        self._own_prices = _own_prices(environ, prices_folder)
-        everything = [*self._prices.values(), *self._own_prices.values()]
-        self.prices_date = max((price.date for price in everything), default=None)
+        self._prices = prices
 
     async def target(self, spec: TargetSpec) -> Patient:
         """The target of that spec, opened at most once.
@@ -85,7 +83,7 @@ class Reach:
             limit,
             self._patience,
             # A user's own price holds wherever the model is served, a list price only at its maker's.
-            price=price_of(spec.model, self._own_prices) or price_for(spec, self._prices),
+            price=price_of(spec.model, self._prices.own) or price_for(spec, self._prices.shipped),
             notify=self._notify,
         )
         self._open[spec] = patient
@@ -139,23 +137,38 @@ def _key(spec: TargetSpec) -> TargetSpec:
     return replace(spec, name="")
 
 
-def _shipped_prices() -> dict[str, Price]:
-    return parse_prices(_PRICES.read_text(encoding="utf-8"), "prices.toml")
+class Prices(Struct, frozen=True, kw_only=True):
+    """What models cost: the list prices that are shipped, and the user's own."""
+
+    shipped: dict[str, Price]
+    own: dict[str, Price]
+
+    @property
+    def date(self) -> str | None:
+        """The newest date of any of them."""
+        return max((price.date for price in (*self.shipped.values(), *self.own.values())), default=None)
 
 
-def _own_prices(environ: Mapping[str, str], folder: Path) -> dict[str, Price]:
-    """The user's own: `$PROCTOR_PRICES`, else `prices.toml` beside the store, else none."""
+def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
+    """The prices in use; the user's own are in `$PROCTOR_PRICES`, else in `prices.toml` in that folder.
+
+    Raises:
+        UsageError: the user's own file cannot be read.
+    """
+    shipped = parse_prices(_PRICES.read_text(encoding="utf-8"), "prices.toml")
     named = environ.get("PROCTOR_PRICES")
     own = Path(named) if named else folder / "prices.toml"
     if not named and not own.is_file():
-        return {}
+        return Prices(shipped=shipped, own={})
     try:
-        return parse_prices(own.read_text(encoding="utf-8"), str(own))
+        return Prices(shipped=shipped, own=parse_prices(own.read_text(encoding="utf-8"), str(own)))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The prices in {str(own)!r} cannot be read: {error}.") from None
 
 
-async def probe(spec: TargetSpec, prompt: Prompt, environ: Mapping[str, str], patience: Patience) -> Output:
+async def probe(
+    spec: TargetSpec, prompt: Prompt, environ: Mapping[str, str], *, timeout_s: float, prices_folder: Path
+) -> Output:
     """Open a target, ask it once, close it.
 
     Raises:
@@ -163,7 +176,11 @@ async def probe(spec: TargetSpec, prompt: Prompt, environ: Mapping[str, str], pa
         TargetError: it does not answer.
     """
     reach = Reach(
-        environ, concurrency=1, patience=patience, prices_folder=Path(), notify=lambda _message: None
+        environ,
+        concurrency=1,
+        patience=Patience(timeout_s=timeout_s, retries=0),
+        prices=load_prices(environ, prices_folder),
+        notify=lambda _message: None,
     )
     try:
         return await (await reach.target(spec)).answer(prompt)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from proctor.errors import ExitCode, UsageError
+from proctor.errors import ExitCode, UnknownName, UsageError
 from proctor.model import Case, Run
 from proctor.ports import Store
 from proctor.reports import REPORTS
@@ -45,13 +45,18 @@ def check_endings(paths: Sequence[str]) -> None:
     """Refuse files that no report can be written to, before anything is asked.
 
     Raises:
-        UsageError: the ending of a path is that of no report, or its folder is not there.
+        UsageError: the ending of a path is that of no report, its folder is not there, or it is one itself.
     """
     for path in paths:
         ending = Path(path).suffix.lower()
-        if ending not in REPORTS:
+        try:
+            REPORTS.get(ending)
+        except UnknownName:
             known = " ".join(REPORTS.names())
-            raise UsageError(f"Nothing can be written to {path!r}: the ending says how, one of {known}.")
+            message = f"Nothing can be written to {path!r}: the ending says how, one of {known}."
+            raise UsageError(message) from None
+        if Path(path).is_dir():
+            raise UsageError(f"{path!r} is a folder. Name a file, or remove the folder.")
         if not Path(path).absolute().parent.is_dir():
             raise UsageError(f"The folder of {path!r} does not exist. Make it first.")
 

@@ -15,7 +15,7 @@ from proctor.ports import Store
 from proctor.session import events
 from proctor.session.jobs import Job, Jobs, Request
 from proctor.session.making import Making
-from proctor.session.reaching import Reach
+from proctor.session.reaching import Reach, load_prices
 
 
 class Session:
@@ -53,17 +53,18 @@ class Session:
             UsageError: a target, judge or run cannot be had; nothing was asked.
             NothingSelected: the selection leaves no case of any suite.
         """
-        settings = request.settings
+        prices = load_prices(self._environ, self._prices_folder)
+        jobs = Jobs(self._store, self._environ, self._listen, prices.date).of(request)
+        settings = jobs[0].run.settings  # of a stored run these are its own, where nothing else was asked for
         reach = Reach(
             self._environ,
             concurrency=settings.concurrency,
             patience=Patience(timeout_s=settings.timeout_s, retries=settings.retries),
-            prices_folder=self._prices_folder,
+            prices=prices,
             notify=lambda message: self._listen(events.Told(message)),
             progress=lambda name, done, total: self._listen(events.Fetching(name, done, total)),
         )
         try:
-            jobs = Jobs(self._store, self._environ, self._listen, reach.prices_date).of(request)
             await self._open(jobs, reach)
             done = []
             for job in jobs:

@@ -2,7 +2,8 @@
 
 The function is called with the text where the prompt is one user message, else with a list of
 `{"role": …, "content": …}`. It returns a text, an Output or the fields of one as a dictionary; it may be a
-coroutine function. An ordinary one runs in a thread, which a time limit abandons but cannot end.
+coroutine function. An ordinary one runs in a thread of its own, which a time limit abandons but cannot end;
+the process ends all the same.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import reduce
 from importlib import import_module, invalidate_caches
 from pathlib import Path
+from threading import Thread
 from time import perf_counter
 from typing import Any
 
@@ -29,12 +31,11 @@ from proctor.targets.opening import Opening
 class Function:
     """A function of the user's own."""
 
-    def __init__(self, name: str, function: Callable[[Any], Any], *, threads: int) -> None:
+    def __init__(self, name: str, function: Callable[[Any], Any]) -> None:
         self._name = name
         self._function = function
         called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
         self._is_async = inspect.iscoroutinefunction(called)
-        self._threads = ThreadPoolExecutor(max(threads, 1), thread_name_prefix="proctor-function")
 
     async def answer(self, prompt: Prompt) -> Output:
         """What the function returns.
@@ -48,9 +49,7 @@ class Function:
             if self._is_async:
                 result = await self._function(asked)
             else:
-                result = await asyncio.get_running_loop().run_in_executor(
-                    self._threads, self._function, asked
-                )
+                result = await _in_a_thread(self._function, asked)
                 if inspect.isawaitable(result):
                     result = await result
         except TargetError:
@@ -62,8 +61,7 @@ class Function:
         return self._output(result, (perf_counter() - started) * 1000)
 
     async def aclose(self) -> None:
-        """Let go of the threads; one that is still in the function ends with it."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Nothing: a thread that is still in the function ends with it, or with the process."""
 
     def _output(self, result: Any, latency_ms: float) -> Output:
         if isinstance(result, str):
@@ -78,13 +76,40 @@ class Function:
         return output if output.latency_ms else replace(output, latency_ms=latency_ms)
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> Function:
+async def open_target(spec: TargetSpec, opening: Opening) -> Function:  # noqa: ARG001  # as every target
     """The target that a specification of kind `function` names.
 
     Raises:
         UsageError: the function cannot be imported.
     """
-    return Function(spec.model, _imported(spec), threads=opening.connections)
+    return Function(spec.model, _imported(spec))
+
+
+async def _in_a_thread(function: Callable[[Any], Any], argument: Any) -> Any:
+    """What the function returns in a thread that keeps nobody from exiting, unlike those of an executor."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if future.done():
+            return  # its caller's time was up
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        result, failure = None, None
+        try:
+            result = function(argument)
+        except BaseException as error:  # noqa: BLE001  # it is raised where the function was called
+            # A future refuses StopIteration, which would end the coroutine that waits for it.
+            failure = RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
+        with suppress(RuntimeError):  # the loop has closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    Thread(target=work, daemon=True).start()
+    return await future
 
 
 def _argument(prompt: Prompt) -> str | list[dict[str, str]]:

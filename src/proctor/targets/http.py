@@ -18,9 +18,9 @@ from typing import TypeVar
 import msgspec
 from aiohttp import (
     ClientConnectorCertificateError,
+    ClientConnectorError,
     ClientError,
     ClientHttpProxyError,
-    ClientSession,
     ClientSSLError,
 )
 from yarl import URL
@@ -89,14 +89,14 @@ class Post:
             optional: the names, as the endpoint writes them, that may be left out.
 
         Raises:
-            TargetError: see `post_json`.
+            TargetError: a status other than 2xx, or no connection; its fields say whether to ask again.
         """
         refused = self.refused
         body = encode(refused)
         while True:
             started = perf_counter()
             try:
-                data = await post_json(self._session, self._url, self._headers, body, self._proxy)
+                data = await self._once(body)
             except RefusedRequest as error:
                 name = error.names(optional)
                 if name is None or name in refused:
@@ -111,6 +111,27 @@ class Post:
             if refused is not self.refused:
                 self.refused |= refused
             return data, latency_ms
+
+    async def _once(self, body: bytes) -> bytes:
+        """The body of a 2xx reply; redirections are not followed, as they would carry the key along."""
+        try:
+            response = await self._session.post(
+                self._url,
+                data=body if len(body) < _ONE_PIECE else BytesIO(body),
+                headers=self._headers,
+                proxy=self._proxy,
+                allow_redirects=False,
+            )
+            try:
+                reply = await response.read()
+            except BaseException:
+                response.close()
+                raise
+        except (ClientError, OSError) as error:
+            raise _unreached(self._url, error, self._headers) from error
+        if 200 <= response.status < 300:
+            return reply
+        raise fault(self._url, response.status, reply, response.headers, self._headers)
 
     def read(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
         """The reply in the shape that its decoder expects.
@@ -132,36 +153,19 @@ class Post:
         return fault(self._url, status, data, {}, self._headers)
 
 
-async def post_json(
-    session: ClientSession, url: URL, headers: Mapping[str, str], body: bytes, proxy: URL | None = None
-) -> bytes:
-    """The body of the endpoint's 2xx reply; redirections are not followed, as they would carry the key along.
-
-    Raises:
-        TargetError: any other status, or no connection; `transient`, `busy` and `retry_after_s` say which.
-        RefusedRequest: status 400 or 422.
-    """
-    data = body if len(body) < _ONE_PIECE else BytesIO(body)
-    try:
-        async with session.post(
-            url, data=data, headers=headers, proxy=proxy, allow_redirects=False
-        ) as response:
-            reply = await response.read()
-            if 200 <= response.status < 300:
-                return reply
-            raise fault(url, response.status, reply, response.headers, headers)
-    except (ClientConnectorCertificateError, ClientSSLError) as error:
-        raise TargetError(
+def _unreached(url: URL, error: ClientError | OSError, headers: Mapping[str, str]) -> TargetError:
+    """What it means that no reply came."""
+    if isinstance(error, (ClientConnectorCertificateError, ClientSSLError)):
+        return TargetError(
             f"No encrypted connection to {_place(url)}: {_short(str(error))}.", kind="connection"
-        ) from error
-    except ClientHttpProxyError as error:
-        raise fault(url, error.status, b"the proxy refused it", {}, headers) from error
-    except (ClientError, OSError) as error:
-        raise TargetError(
-            f"No answer from {_place(url)}: {_short(str(error)) or type(error).__name__}.",
-            kind="connection",
-            transient=True,
-        ) from error
+        )
+    if isinstance(error, ClientHttpProxyError):
+        return fault(url, error.status, b"the proxy refused it", {}, headers)
+    why = _short(str(error)) or type(error).__name__
+    if isinstance(error, ClientConnectorError):
+        why = f"{error.os_error.strerror or error.os_error}. Is a server listening there"
+        return TargetError(f"No connection to {_place(url)}: {why}?", kind="connection", transient=True)
+    return TargetError(f"No answer from {_place(url)}: {why}.", kind="connection", transient=True)
 
 
 def fault(

@@ -37,7 +37,6 @@ _BARE = (
     (re.compile(r"claude-."), "anthropic"),
     (re.compile(r"gemini-."), "google"),
 )
-_ALONE = frozenset({"echo", "local"})
 _HTTP = frozenset({*SERVICES, "anthropic", "google"})
 _AT_URL = re.compile(r"(.*?)@(https?://.*)", re.DOTALL | re.IGNORECASE)
 
@@ -61,8 +60,8 @@ def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> Targe
         _find(kind if colon else word)
     if kind == "echo" and rest:
         raise UsageError(f"Target {word!r}: echo takes nothing after its name. Write echo.")
-    if kind not in _ALONE and not rest:
-        raise UsageError(f"Target {word!r} is not complete. Write {kind}:{_REST.get(kind, 'NAME')}.")
+    if kind in _REST and not rest:
+        raise UsageError(f"Target {word!r} is not complete. Write {kind}:{_REST[kind]}.")
     return TargetSpec(name=word, kind=kind, model=rest, params=params)
 
 

@@ -1,0 +1,320 @@
+"""Runs that were cut short: killed, interrupted, resumed, and asked again where they went wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sqlite3
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+Proctor = Callable[..., Any]
+
+NOTE = """
+import asyncio, os, time
+def note(prompt):
+    with open("asked.txt", "a", encoding="utf-8") as file:
+        file.write(prompt + "\\n")
+"""
+# Writes down every question before it answers, slowly.
+SLOW = NOTE + """
+async def f(prompt):
+    note(prompt)
+    await asyncio.sleep({seconds})
+    return prompt
+"""
+
+
+def _stored(folder: Path) -> int:
+    """How many trials another process sees in the store."""
+    path = folder / ".proctor" / "proctor.db"
+    if not path.exists():
+        return 0
+    try:
+        with closing(sqlite3.connect(path)) as db:
+            return int(db.execute("SELECT count(*) FROM trials").fetchone()[0])
+    except sqlite3.OperationalError:  # the tables are being made
+        return 0
+
+
+def _wait_until(ready: Callable[[], bool]) -> None:
+    until = monotonic() + 20
+    while not ready():
+        assert monotonic() < until, "It never came to that."
+        sleep(0.01)
+
+
+def _asked(folder: Path) -> list[str]:
+    return (folder / "asked.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def _rows(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def many(suite: Proctor) -> str:
+    name: str = suite(*((f"t{n}", f"q{n}", f"q{n}") for n in range(1500)))
+    return name
+
+
+def test_a_run_killed_in_the_middle_is_finished_by_resuming_and_every_trial_counts_once(
+    start: Proctor, proctor: Proctor, many: str, function: Proctor, folder: Path
+) -> None:
+    words = ("run", many, "--target", function(SLOW.format(seconds=0.01)))
+    killed: subprocess.Popen[str] = start(*words)
+    _wait_until(lambda: _stored(folder) > 300)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    before = _stored(folder)
+    asked_before = len(_asked(folder))
+    assert 300 < before < 1500
+    assert "running" in proctor("runs", "list").out
+
+    told = proctor(*words, "--resume", "--json", "-o", "all.jsonl")
+    assert (told.code, told.run["status"]) == (0, "finished")
+    assert (told.run["total"], told.run["passed"]) == (1500, 1500)
+    rows = _rows(folder / "all.jsonl")
+    assert [row["case_id"] for row in rows] == [f"t{n}" for n in range(1500)]
+    assert {row["run"] for row in rows} == {told.run["run"]}
+    # What was durable is not asked again; what was lost is at most what was under way or 100 ms old.
+    assert len(_asked(folder)) - asked_before == 1500 - before
+    assert asked_before - before < 600
+    assert proctor("runs", "list").out.count("1,500/1,500") == 1
+
+
+def test_ctrl_c_keeps_what_finished_and_names_the_command_that_goes_on(
+    start: Proctor, proctor: Proctor, many: str, function: Proctor, folder: Path
+) -> None:
+    words = ("run", many, "--target", function(SLOW.format(seconds=0.05)), "--json", "--concurrency", "8")
+    begun: subprocess.Popen[str] = start(*words, "--store", "my store.db")
+    _wait_until(lambda: (folder / "asked.txt").exists() and len(_asked(folder)) > 40)
+    begun.send_signal(signal.SIGINT)
+    out, err = begun.communicate(timeout=10)
+    assert begun.returncode == 2
+    (run,) = json.loads(out)["runs"]
+    assert (run["status"], run["exit_code"], json.loads(out)["exit_code"]) == ("interrupted", 2, 2)
+    assert run["total"] == len(_asked(folder)) < 1500  # calls under way were allowed to finish
+    assert "Traceback" not in err
+
+    found = re.search(r"Continue with: proctor (run --resume=(\S+) --store 'my store\.db')", err)
+    assert found is not None
+    assert found[2] == run["run"]
+    (folder / f"{words[3].split(':')[1]}.py").write_text(SLOW.format(seconds=0), encoding="utf-8")
+    told = proctor("run", f"--resume={found[2]}", "--store", "my store.db", "--json")
+    assert (told.code, told.run["run"], told.run["passed"]) == (0, run["run"], 1500)
+    assert Counter(_asked(folder)).most_common(1)[0][1] == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_stops_at_once(
+    start: Proctor, proctor: Proctor, many: str, function: Proctor, folder: Path, number: signal.Signals
+) -> None:
+    begun: subprocess.Popen[str] = start("run", many, "--target", function(SLOW.format(seconds=60)))
+    _wait_until(lambda: (folder / "asked.txt").exists())
+    began = monotonic()
+    begun.send_signal(number)
+    assert begun.stderr is not None
+    assert "Ctrl-C again" in begun.stderr.readline()
+    begun.send_signal(number)
+    assert begun.wait(10) == 2
+    assert monotonic() - began < 3
+    assert "--resume=" in begun.stderr.read()
+    assert "interrupted" in proctor("runs", "list").out
+
+
+def test_ctrl_c_before_the_first_run_begins_is_2(start: Proctor, half: str, folder: Path) -> None:
+    # A folder of Python modules is looked through while the target is opened: the signal comes then.
+    (folder / "late.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nasync def f(prompt):\n    return prompt\n",
+        encoding="utf-8",
+    )
+    begun: subprocess.Popen[str] = start("run", half, "--target", "function:late:f", "--json")
+    out, err = begun.communicate(timeout=10)
+    assert begun.returncode == 2
+    assert json.loads(out)["exit_code"] == 2
+    assert "Traceback" not in err
+
+
+def test_a_function_that_hangs_does_not_keep_the_command_from_ending(
+    start: Proctor, suite: Proctor, function: Proctor
+) -> None:
+    target = function("import time\ndef f(prompt):\n    time.sleep(30)\n    return prompt\n")
+    begun: subprocess.Popen[str] = start(
+        "run", suite(("a", "x", "x")), "--target", target, "--timeout", "0.1", "--json"
+    )
+    out, _ = begun.communicate(timeout=3)
+    assert begun.returncode == json.loads(out)["exit_code"] == 3
+
+
+# --- what is resumed ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cut(start: Proctor, half: str, function: Proctor, folder: Path) -> Callable[..., str]:
+    """Cuts a run of `half` short after four of its ten cases and gives its target, which is quick from then."""
+
+    def make(*words: str) -> str:
+        quick = "import os\nasync def f(prompt):\n    return prompt\n"
+        target: str = function(
+            "import os, signal\nasync def f(prompt):\n"
+            "    if prompt == 'say 4':\n        import asyncio\n        await asyncio.sleep(0.12)\n"
+            "        os.kill(os.getpid(), signal.SIGKILL)\n    return prompt\n"
+        )
+        begun: subprocess.Popen[str] = start(
+            "run", half, "--target", target, "--concurrency", "1", *words
+        )
+        begun.communicate(timeout=20)
+        assert _stored(folder) == 4
+        (folder / f"{target.split(':')[1]}.py").write_text(quick, encoding="utf-8")
+        return target
+
+    return make
+
+
+def test_resuming_without_a_run_finds_the_newest_that_fits(
+    proctor: Proctor, cut: Proctor, half: str, folder: Path
+) -> None:
+    target = cut()
+    told = proctor("run", "--resume", half, "--target", target, "--json")
+    assert (told.code, told.run["total"], told.run["passed"]) == (1, 10, 5)
+    assert told.err == ""
+    assert len(proctor("runs", "list").out.splitlines()) == 2
+    assert proctor("run", half, "--target", target, "--resume", "--json").run["run"] != told.run["run"]
+
+
+def test_resuming_a_run_by_its_id_needs_nothing_else(proctor: Proctor, cut: Proctor, half: str) -> None:
+    target = cut()
+    run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
+    Path(half).unlink()  # its cases are in the store
+    told = proctor("run", f"--resume={run_id}", "--json")
+    assert (told.code, told.run["run"], told.run["total"]) == (1, run_id, 10)
+    assert told.run["target"] == target
+
+
+@pytest.mark.parametrize(
+    "words", [("--temperature", "0.5"), ("--seed", "7"), ("--limit", "9"), ("--repeat", "2"), ("--id", "t*")]
+)
+def test_what_does_not_fit_is_begun_anew_and_that_is_told(
+    proctor: Proctor, cut: Proctor, half: str, words: tuple[str, str]
+) -> None:
+    target = cut()
+    told = proctor("run", half, "--target", target, "--resume", "--json", *words)
+    assert "no unfinished run" in told.err
+    assert told.run["asked"] == told.run["total"]
+    assert len(proctor("runs", "list").out.splitlines()) == 3
+
+
+def test_what_does_not_decide_which_trials_there_are_may_change(
+    proctor: Proctor, cut: Proctor, half: str
+) -> None:
+    target = cut()
+    told = proctor(
+        *("run", half, "--target", target, "--resume", "--json", "--concurrency", "3", "--retries", "0"),
+        *("--timeout", "5", "--min-pass-rate", "0.5"),
+    )
+    assert (told.code, told.run["total"]) == (0, 10)
+    assert "unfinished" not in told.err
+
+
+def test_a_changed_suite_is_not_taken_for_the_one_that_was_cut_short(
+    proctor: Proctor, cut: Proctor, half: str, suite: Proctor
+) -> None:
+    target = cut()
+    run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
+    suite(*((f"t{n}", f"say {n}", "other") for n in range(10)), name=half)
+    assert "no unfinished run" in proctor("run", half, "--target", target, "--resume").err
+    told = proctor("run", half, "--target", target, f"--resume={run_id}")
+    assert told.code == 4
+    assert "other content" in told.err
+
+
+def test_a_run_is_not_continued_on_another_target(proctor: Proctor, cut: Proctor, half: str) -> None:
+    cut()
+    run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
+    told = proctor("run", half, "--target", "echo", f"--resume={run_id}")
+    assert told.code == 4
+    assert "not on 'echo'" in told.err
+
+
+def test_a_finished_run_is_not_asked_again(proctor: Proctor, half: str, folder: Path) -> None:
+    first = proctor("run", half, "--target", "echo", "--json").run
+    told = proctor("run", f"--resume={first['run']}", "--json")
+    assert "nothing is missing" in told.err
+    assert (told.run["run"], told.run["total"]) == (first["run"], 10)
+    assert told.run["finished_at"] == first["finished_at"]
+
+
+def test_resuming_another_judges_run_is_not_done_in_silence(
+    proctor: Proctor, start: Proctor, suite: Proctor, function: Proctor, script: Proctor
+) -> None:
+    name = suite(*({"id": f"c{n}", "input": "x", "scorer": "llm_judge", "rubric": "Good?"} for n in range(3)))
+    strict, kind = script(rules={"*": '{"score": 1}'}), script(rules={"*": '{"score": 5}'})
+    target = function(
+        "import os, signal, asyncio\nasync def f(prompt):\n"
+        "    if os.path.exists('go'):\n        return prompt\n"
+        "    if os.path.exists('one'):\n        await asyncio.sleep(0.12)\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    open('one', 'w').close()\n    return prompt\n"
+    )
+    begun: subprocess.Popen[str] = start(
+        "run", name, "--target", target, "--judge", strict, "--concurrency", "1"
+    )
+    begun.communicate(timeout=20)
+    Path("go").touch()
+    told = proctor("run", name, "--target", target, "--judge", kind, "--resume", "--json")
+    assert told.code == 4 or told.err or told.run["judges"] == [kind]
+
+
+# --- asking again what went wrong --------------------------------------------------------------------------
+
+
+def test_only_what_went_wrong_is_asked_again_and_the_earlier_run_stays(
+    proctor: Proctor, half: str, function: Proctor
+) -> None:
+    target = function(
+        NOTE + "def f(prompt):\n    if prompt in ('say 1', 'say 2') and not os.path.exists('well'):\n"
+        "        raise RuntimeError('down')\n    note(prompt)\n    return prompt\n"
+    )
+    first = proctor("run", half, "--target", target, "--json").run
+    assert (first["errors"], first["passed"], first["failed"]) == (2, 4, 4)
+    Path("well").touch()
+    Path("asked.txt").unlink()
+    told = proctor("run", f"--retry-errors={first['run']}", "--json", "-o", "again.jsonl")
+    assert sorted(_asked(Path())) == ["say 1", "say 2"]
+    again = told.run
+    assert (told.code, again["errors"], again["passed"], again["failed"]) == (1, 0, 5, 5)
+    assert (again["asked"], again["reused"], again["total"]) == (2, 8, 10)
+    assert again["run"] != first["run"]
+    assert proctor("runs", "show", first["run"], "--json").run["errors"] == 2
+    sources = Counter(row["source_run"] for row in _rows(Path("again.jsonl")))
+    assert sources == {first["run"]: 8, None: 2}
+
+
+def test_what_could_not_be_judged_is_judged_again_and_not_asked_again(
+    proctor: Proctor, suite: Proctor, function: Proctor, folder: Path
+) -> None:
+    name = suite({"id": "c", "input": "x", "scorer": "llm_judge", "rubric": "Good?"})
+    target = function(NOTE + "def f(prompt):\n    note(prompt)\n    return 'answer'\n")
+    (folder / "judge.jsonl").write_text('{"*": "Well..."}', encoding="utf-8")
+    words = ("--judge", "scripted:judge.jsonl", "--json")
+    first = proctor("run", name, "--target", target, *words)
+    assert (first.code, first.run["unscored"]) == (3, 1)
+    (folder / "judge.jsonl").write_text('{"*": "{\\"score\\": 5}"}', encoding="utf-8")
+    again = proctor("run", f"--retry-errors={first.run['run']}", "--json")
+    assert (again.code, again.run["passed"], again.run["reused"]) == (0, 1, 1)
+    assert len(_asked(folder)) == 1
+
+
+def test_errors_of_a_run_without_any_are_nothing_to_ask(proctor: Proctor, half: str) -> None:
+    first = proctor("run", half, "--target", "echo", "--json").run
+    again = proctor("run", "--retry-errors", first["run"], "--json").run
+    assert (again["asked"], again["reused"], again["passed"]) == (0, 10, 5)

@@ -1,0 +1,152 @@
+"""Keys are sent where they belong, and reach no store, no file and no terminal."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Proctor = Callable[..., Any]
+SECRET = "sk-secret-0123456789abcdefghij"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    status: int
+    authorizations: list[str | None]
+    answer: str
+
+
+class _Echoing(BaseHTTPRequestHandler):
+    """Says in its answer, or in its complaint, which key it was given."""
+
+    server: _Server
+
+    def do_POST(self) -> None:  # noqa: N802  # the base class's name
+        self.rfile.read(int(self.headers["Content-Length"]))
+        given = self.headers["Authorization"]
+        self.server.authorizations.append(given)
+        said = self.server.answer.replace("KEY", str(given))
+        fine = {"choices": [{"message": {"content": said}}], "usage": {"prompt_tokens": 7}}
+        body = json.dumps({"error": {"message": said}} if self.server.status >= 400 else fine).encode()
+        self.send_response(self.server.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_words: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def endpoint() -> Iterator[_Server]:
+    server = _Server(("127.0.0.1", 0), _Echoing)
+    server.status, server.answer, server.authorizations = 200, "fine", []
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def _url(server: _Server) -> str:
+    return f"http://127.0.0.1:{server.server_port}/v1"
+
+
+def _holding(folder: Path, secret: str) -> list[str]:
+    """The files below a folder that hold the secret, whole or as its longer half."""
+    needles = [secret.encode(), secret[len(secret) // 2 :].encode()]
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    return [str(path) for path in files if any(needle in path.read_bytes() for needle in needles)]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 500])
+def test_a_key_that_an_endpoint_repeats_in_its_complaint_is_blotted_out_everywhere(
+    proctor: Proctor,
+    half: str,
+    folder: Path,
+    endpoint: _Server,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+) -> None:
+    monkeypatch.setenv("PROCTOR_API_KEY", SECRET)
+    endpoint.status, endpoint.answer = status, f"Bad key: KEY, that is {SECRET}"
+    words = [word for ending in ("json", "jsonl", "csv", "md", "xml") for word in ("-o", f"out.{ending}")]
+    target = f"openai:m@{_url(endpoint)}"
+    told = proctor("run", half, "--target", target, "--retries", "0", *words)
+    assert told.code == 3
+    assert set(endpoint.authorizations) == {f"Bearer {SECRET}"}
+    assert "Bad key" in told.out
+    shown = [proctor("runs", *more).out for more in (("show", "last"), ("show", "last", "--failures"))]
+    shown.append(proctor("targets", "check", target).out)
+    assert all(SECRET not in text for text in (told.out, told.err, *shown))
+    assert _holding(folder, SECRET) == []
+
+
+def test_another_services_key_is_never_sent(
+    proctor: Proctor, half: str, endpoint: _Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY"):
+        monkeypatch.setenv(name, SECRET)
+    proctor("run", half, "--target", f"openai:m@{_url(endpoint)}")
+    assert set(endpoint.authorizations) == {None}
+    monkeypatch.setenv("OPENAI_BASE_URL", _url(endpoint))
+    endpoint.authorizations.clear()
+    proctor("run", half, "--target", "openai:m")
+    assert set(endpoint.authorizations) == {None}
+
+
+def test_a_key_in_the_environment_is_in_no_store_and_no_answer_of_a_command(
+    proctor: Proctor, half: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    told = proctor("run", half, "--target", "command:env", "--json", "-o", "out.jsonl")
+    assert told.run["errors"] == 0
+    assert _holding(folder, SECRET) == []
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated(proctor: Proctor, half: str) -> None:
+    told = proctor("run", half, "--target", f"openai:m@http://user:{SECRET}@127.0.0.1:1/v1", "--json")
+    assert told.code == 4
+    assert SECRET not in told.out + told.err
+
+
+def test_a_real_answer_has_its_tokens_counted_and_its_latency(
+    proctor: Proctor, suite: Proctor, endpoint: _Server
+) -> None:
+    target = f"openai:m@{_url(endpoint)}"
+    run = proctor("run", suite(("a", "x", "fine"), ("b", "y", "fine")), "--target", target, "--json").run
+    assert (run["passed"], run["usage"]["input_tokens"]) == (2, 14)
+    assert run["latency_ms"]["p50"] > 0
+    assert run["cost_usd"] is None
+
+
+def test_a_price_of_the_users_own_makes_a_cost(
+    proctor: Proctor, suite: Proctor, endpoint: _Server, folder: Path
+) -> None:
+    (folder / ".proctor").mkdir()
+    prices = '[[price]]\nmodel = "m"\ninput = 1000000.0\noutput = 1.0\nsource = "me"\ndate = "2026-01-01"\n'
+    (folder / ".proctor" / "prices.toml").write_text(prices, encoding="utf-8")
+    target = f"openai:m@{_url(endpoint)}"
+    told = proctor("run", suite(("a", "x", "fine")), "--target", target, "--json")
+    assert told.run["cost_usd"] == 7.0
+
+
+def test_an_endpoint_that_is_gone_is_3_and_says_where_it_was_looked_for(
+    proctor: Proctor, suite: Proctor, endpoint: _Server
+) -> None:
+    endpoint.shutdown()
+    endpoint.server_close()
+    target = f"openai:m@{_url(endpoint)}"
+    told = proctor("run", suite(("a", "x", "fine")), "--target", target, "--retries", "0")
+    assert told.code == 3
+    assert f"127.0.0.1:{endpoint.server_port}" in told.out
+    assert "connection: " in told.out
