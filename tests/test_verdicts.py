@@ -287,10 +287,14 @@ def test_one_unknown_price_makes_the_whole_cost_unknown(
     assert tally.known_cost_usd is None
 
 
-def test_a_trial_that_failed_costs_nothing(trial: Callable[..., Trial], case: Callable[..., Case]) -> None:
+def test_a_trial_that_failed_costs_nothing_and_is_no_cost_by_itself(
+    trial: Callable[..., Trial], case: Callable[..., Case]
+) -> None:
     tally = Tally(ALL)
     tally.add(trial(None), case())
-    assert tally.known_cost_usd == 0.0
+    assert tally.known_cost_usd is None
+    tally.add(answered(trial, 1.0, row(1.0)), case())
+    assert tally.known_cost_usd == 0.01
 
 
 @pytest.mark.parametrize(("judge_cost", "cost"), [(0.5, 0.51), (None, None)])

@@ -189,6 +189,9 @@ class Store(Protocol):
     def begin(self, run: Run) -> None:
         """Keep a run that is starting."""
 
+    def claim(self, run_id: str) -> None:
+        """Make sure that no other process makes this run; raises StoreError when one does."""
+
     def arrived(self, run_id: str, trial: Trial) -> None:
         """Keep an output whose grading has not ended."""
 

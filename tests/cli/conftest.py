@@ -112,9 +112,7 @@ def suite(folder: Path) -> Callable[..., str]:
         ]
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
-        )
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
         return name
 
     return write
@@ -123,7 +121,9 @@ def suite(folder: Path) -> Callable[..., str]:
 @pytest.fixture
 def half(suite: Callable[..., str]) -> str:
     """Ten cases of which the target `echo` passes five."""
-    return suite(*((f"t{n}", f"say {n}", f"say {n}" if n % 2 else "no") for n in range(10)), name="half.jsonl")
+    return suite(
+        *((f"t{n}", f"say {n}", f"say {n}" if n % 2 else "no") for n in range(10)), name="half.jsonl"
+    )
 
 
 @pytest.fixture

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import re
 import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +161,9 @@ def test_a_hash_depends_on_the_cases_and_not_on_their_order_or_the_files_spaces(
     rows = [{"id": name, "input": "ü", "ideal": "x", **fields} for name in ("a", "b")]
     texts = {
         "one": "\n".join(map(json.dumps, rows)),
-        "two": "\n\n".join(json.dumps(row, ensure_ascii=False, separators=(" , ", ":  ")) for row in rows[::-1]),
+        "two": "\n\n".join(
+            json.dumps(row, ensure_ascii=False, separators=(" , ", ":  ")) for row in rows[::-1]
+        ),
         "three": json.dumps(rows[0]),
     }
     for name, text in texts.items():
@@ -357,3 +362,28 @@ def test_names_and_answers_are_utf_8_in_files_whatever_the_locale(
     assert told.code == 0
     for ending in ("jsonl", "csv", "xml"):
         assert "é🦉" in (folder / f"out.{ending}").read_text(encoding="utf-8")
+
+
+def test_on_a_terminal_there_is_a_bar_and_colour_and_the_same_words(
+    start: Proctor, suite: Proctor, function: Proctor
+) -> None:
+    name = suite(*((f"t{n}", "x", "x" if n else "no") for n in range(30)))
+    target = function(
+        "import asyncio\nasync def f(prompt):\n    await asyncio.sleep(0.06)\n    return prompt\n"
+    )
+    ours, theirs = os.openpty()
+    words = ("run", name, "--target", target, "--concurrency", "6")
+    environ = {"TERM": "xterm-256color", "COLUMNS": "120"}
+    begun: subprocess.Popen[str] = start(*words, stdout=theirs, stderr=theirs, environ=environ)
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # how Linux tells that the other side has closed
+        while chunk := os.read(ours, 65536):
+            shown += chunk
+    os.close(ours)
+    text = shown.decode("utf-8")
+    assert begun.wait(10) == 1
+    assert "/30" in text
+    assert "29 passed" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    assert "\x1b[" in text
+    assert "Traceback" not in text

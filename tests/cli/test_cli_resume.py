@@ -25,12 +25,15 @@ def note(prompt):
         file.write(prompt + "\\n")
 """
 # Writes down every question before it answers, slowly.
-SLOW = NOTE + """
+SLOW = (
+    NOTE
+    + """
 async def f(prompt):
     note(prompt)
     await asyncio.sleep({seconds})
     return prompt
 """
+)
 
 
 def _stored(folder: Path) -> int:
@@ -119,7 +122,7 @@ def test_a_second_signal_stops_at_once(
     start: Proctor, proctor: Proctor, many: str, function: Proctor, folder: Path, number: signal.Signals
 ) -> None:
     begun: subprocess.Popen[str] = start("run", many, "--target", function(SLOW.format(seconds=60)))
-    _wait_until(lambda: (folder / "asked.txt").exists())
+    _wait_until((folder / "asked.txt").exists)
     began = monotonic()
     begun.send_signal(number)
     assert begun.stderr is not None
@@ -160,7 +163,7 @@ def test_a_function_that_hangs_does_not_keep_the_command_from_ending(
 
 @pytest.fixture
 def cut(start: Proctor, half: str, function: Proctor, folder: Path) -> Callable[..., str]:
-    """Cuts a run of `half` short after four of its ten cases and gives its target, which is quick from then."""
+    """Cuts a run of `half` short after four of its ten cases; gives its target, which is quick from then."""
 
     def make(*words: str) -> str:
         quick = "import os\nasync def f(prompt):\n    return prompt\n"
@@ -169,9 +172,7 @@ def cut(start: Proctor, half: str, function: Proctor, folder: Path) -> Callable[
             "    if prompt == 'say 4':\n        import asyncio\n        await asyncio.sleep(0.12)\n"
             "        os.kill(os.getpid(), signal.SIGKILL)\n    return prompt\n"
         )
-        begun: subprocess.Popen[str] = start(
-            "run", half, "--target", target, "--concurrency", "1", *words
-        )
+        begun: subprocess.Popen[str] = start("run", half, "--target", target, "--concurrency", "1", *words)
         begun.communicate(timeout=20)
         assert _stored(folder) == 4
         (folder / f"{target.split(':')[1]}.py").write_text(quick, encoding="utf-8")

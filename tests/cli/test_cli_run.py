@@ -115,7 +115,7 @@ def test_a_suite_with_errors_is_4_and_all_of_them_are_told(
     proctor: Proctor, folder: Path, suite: Proctor
 ) -> None:
     (folder / "bad.jsonl").write_text(
-        '{"id": "a", "input": "x"}\n{"id": "b", "expected": "x"}\n{"id": "c", "input": "x", "expektd": "x"}\n',
+        '{"id": "a", "input": "x"}\n{"id": "b", "expected": "x"}\n{"id": "c", "input": "x", "expektd": 1}\n',
         encoding="utf-8",
     )
     told = proctor("run", "bad.jsonl", suite(("a", "x", "x")), "--target", "echo", "--json")
@@ -218,9 +218,7 @@ def mixed(suite: Proctor) -> str:
         (("--repeat", "3", "--limit", "2"), 6),
     ],
 )
-def test_so_many_trials_are_made(
-    proctor: Proctor, mixed: str, words: tuple[str, ...], total: int
-) -> None:
+def test_so_many_trials_are_made(proctor: Proctor, mixed: str, words: tuple[str, ...], total: int) -> None:
     assert proctor("run", mixed, "--target", "echo", "--json", *words).run["total"] == total
 
 
@@ -451,7 +449,7 @@ def test_a_file_name_that_is_not_utf_8_is_refused_with_a_sentence(
     proctor: Proctor, folder: Path, suite: Proctor
 ) -> None:
     suite(("a", "x", "x"), name="all/a.jsonl")
-    os.rename(b"all/a.jsonl", b"all/\xe9.jsonl")
+    Path("all/a.jsonl").rename(os.fsdecode(b"all/\xe9.jsonl"))
     assert proctor("run", "all", "--target", "echo").code == 4
     assert proctor("run", os.fsdecode(b"all/\xe9.jsonl"), "--target", "echo").code == 4
     assert proctor("validate", "all").code == 4

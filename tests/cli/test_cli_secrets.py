@@ -17,6 +17,7 @@ SECRET = "sk-secret-0123456789abcdefghij"
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 64  # more at once than wait here would try again after a second
     status: int
     authorizations: list[str | None]
     answer: str
@@ -27,7 +28,7 @@ class _Echoing(BaseHTTPRequestHandler):
 
     server: _Server
 
-    def do_POST(self) -> None:  # noqa: N802  # the base class's name
+    def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         given = self.headers["Authorization"]
         self.server.authorizations.append(given)
@@ -104,7 +105,7 @@ def test_another_services_key_is_never_sent(
     assert set(endpoint.authorizations) == {None}
 
 
-def test_a_key_in_the_environment_is_in_no_store_and_no_answer_of_a_command(
+def test_a_key_in_the_environment_is_in_no_store_and_in_no_answer_of_a_program(
     proctor: Proctor, half: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
@@ -129,11 +130,20 @@ def test_a_real_answer_has_its_tokens_counted_and_its_latency(
     assert run["cost_usd"] is None
 
 
+def test_both_token_counts_of_a_trial_are_written_also_when_one_is_zero(
+    proctor: Proctor, suite: Proctor, endpoint: _Server, folder: Path
+) -> None:
+    target = f"openai:m@{_url(endpoint)}"
+    proctor("run", suite(("a", "x", "fine")), "--target", target, "-o", "out.jsonl")
+    row = json.loads((folder / "out.jsonl").read_text(encoding="utf-8"))
+    assert (row["usage"]["input_tokens"], row["usage"]["output_tokens"]) == (7, 0)
+
+
 def test_a_price_of_the_users_own_makes_a_cost(
     proctor: Proctor, suite: Proctor, endpoint: _Server, folder: Path
 ) -> None:
     (folder / ".proctor").mkdir()
-    prices = '[[price]]\nmodel = "m"\ninput = 1000000.0\noutput = 1.0\nsource = "me"\ndate = "2026-01-01"\n'
+    prices = '[models."m"]\ninput = 1000000.0\noutput = 1.0\nsource = "me"\ndate = "2026-01-01"\n'
     (folder / ".proctor" / "prices.toml").write_text(prices, encoding="utf-8")
     target = f"openai:m@{_url(endpoint)}"
     told = proctor("run", suite(("a", "x", "fine")), "--target", target, "--json")

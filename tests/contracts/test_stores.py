@@ -74,8 +74,8 @@ def _saved(store: Store, cases: Sequence[Case], **fields: Any) -> Suite:
     writer = store.saving()
     for each in cases:
         writer.add(each, sent_digest(each))
-    suite = Suite(**{"name": "s", "dialect": "meridian", "digest": DIGEST, "case_count": len(cases)} | fields)
-    return writer.keep(suite)
+    given: dict[str, Any] = {"name": "s", "dialect": "meridian", "digest": DIGEST, "case_count": len(cases)}}
+    return writer.keep(Suite(**given | fields))
 
 
 @pytest.fixture

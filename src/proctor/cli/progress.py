@@ -32,6 +32,7 @@ class Progress:
         self._say = say
         self._bar = None if quiet or not sys.stderr.isatty() else _Bar()
         self._total = 0
+        self._fetched: str | None = None
         self._counts = dict.fromkeys(Verdict, 0)
         self._cost: float | None = None
         self._began = self._told = monotonic()
@@ -68,9 +69,11 @@ class Progress:
         """How far a download is."""
         now = monotonic()
         every = _FIRST_LINE_S if self._bar is None else _DRAW_EVERY_S
-        if self._quiet or (now - self._told < every and done < total):
+        ended = done >= total
+        if self._quiet or self._fetched == name or (now - self._told < every and not ended):
             return
         self._told = now
+        self._fetched = name if ended else None
         words = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB"
         if self._bar is None:
             say(f"{name}: {words}", err=True)

@@ -73,10 +73,12 @@ class Making:
 
     def _begin(self) -> None:
         if self._continues:
+            self._store.claim(self._run.id)
             self._run = replace(self._run, status="running", finished_at=None)
             self._store.update(self._run)
         else:
             self._store.begin(self._run)
+            self._store.claim(self._run.id)
         index = self._index
         splits = (
             [index.split_of(position) for position in index.chosen] if index.holdout is not None else None

@@ -15,6 +15,7 @@ from proctor.codec import decode, encode, settings_digest, target_digest
 from proctor.errors import StoreError
 from proctor.model import Case, Run, Suite, Trial, Verdict
 from proctor.ports import StoredCase, StoredTrial
+from proctor.stores.claims import Claims
 from proctor.stores.opening import as_store_errors, connect, opened
 from proctor.stores.writer import Writer
 
@@ -46,6 +47,7 @@ class SqliteStore:
         self.path = path
         self._db = db
         self._writer = Writer(lambda: connect(path))
+        self._claims = Claims(path)
         self._keys: dict[str, int] = {}
         self._closed = False
 
@@ -96,6 +98,19 @@ class SqliteStore:
                     encode(run),
                 ),
             )
+
+    def claim(self, run_id: str) -> None:
+        """Make sure that no other process makes this run, until the store is closed.
+
+        Raises:
+            StoreError: another process does.
+        """
+        with as_store_errors(self.path):
+            if not self._claims.claim(self._key(run_id)):
+                raise StoreError(
+                    f"Run {run_id} is being made by another process right now. Wait for it to end, "
+                    "or begin a new run without --resume."
+                )
 
     def update(self, run: Run) -> None:
         """Keep a run's present state, after everything handed over so far."""
@@ -216,6 +231,7 @@ class SqliteStore:
         try:
             self._writer.close()
         finally:
+            self._claims.close()
             self._db.close()
 
     def _key(self, run_id: str) -> int:

@@ -1,0 +1,306 @@
+"""`proctor runs`, `targets`, `models` and `init`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Proctor = Callable[..., Any]
+
+# --- runs --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stored(proctor: Proctor, half: str) -> str:
+    """The id of a run of ten cases, of which five passed."""
+    run_id: str = proctor("run", half, "--target", "echo", "--json").run["run"]
+    return run_id
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",),
+        ("show", "last"),
+        ("export", "last", "-o", "x.json"),
+        ("tag", "last", "t"),
+        ("delete", "last", "-y"),
+    ],
+)
+def test_without_a_store_it_says_so_and_makes_none(
+    proctor: Proctor, folder: Path, words: tuple[str, ...]
+) -> None:
+    told = proctor("runs", *words)
+    assert told.code == 4
+    assert "There is no store" in told.err
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("show", "zzz"), ("export", "zzz", "-o", "x.json"), ("tag", "zzz", "t"), ("delete", "zzz", "-y")],
+)
+def test_a_run_that_is_not_there_is_4(proctor: Proctor, stored: str, words: tuple[str, ...]) -> None:
+    told = proctor("runs", *words)
+    assert told.code == 4
+    assert "There is no run 'zzz'" in told.err
+
+
+def test_a_list_has_a_line_a_run_newest_first(proctor: Proctor, half: str, stored: str) -> None:
+    second = proctor("run", half, "--target", "echo", "--id", "t1", "--json").run["run"]
+    lines = proctor("runs", "list").out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == [second, stored]
+    assert "1/1" in lines[1]
+    assert "100.0%" in lines[1]
+    assert "5/10" in lines[2]
+    assert lines[2].endswith("half on echo")
+    assert len(proctor("runs", "list", "--limit", 1).out.splitlines()) == 3
+
+
+def test_a_list_can_be_of_one_suite_or_tag(proctor: Proctor, suite: Proctor, stored: str) -> None:
+    other = proctor("run", suite(("a", "x", "x")), "--target", "echo", "--json").run["run"]
+    proctor("runs", "tag", other, "nightly")
+    assert [line.split()[0] for line in proctor("runs", "list", "--suite", "half").out.splitlines()[1:]] == [
+        stored
+    ]
+    assert other in proctor("runs", "list", "--tag", "nightly").out
+    assert "No run" in proctor("runs", "list", "--tag", "none").out
+
+
+def test_a_stored_run_is_shown_as_it_was_told(proctor: Proctor, half: str) -> None:
+    told = proctor("run", half, "--target", "echo")
+    run_id = told.out.splitlines()[-1].removeprefix("Run ")
+    assert proctor("runs", "show", run_id).out in told.out
+    assert proctor("runs", "show", "last").out == proctor("runs", "show", run_id[:-1]).out
+
+
+def test_a_stored_run_has_the_same_numbers_in_json(proctor: Proctor, half: str) -> None:
+    told = proctor("run", half, "--target", "echo", "--json")
+    shown = proctor("runs", "show", "last", "--json")
+    assert shown.json == told.json
+    assert shown.code == 0  # that it could be shown, not what it came to
+
+
+def test_failures_are_shown_with_question_and_answer(proctor: Proctor, stored: str) -> None:
+    out = proctor("runs", "show", stored, "--failures").out
+    assert [line for line in out.splitlines() if line.startswith("FAIL")] == [
+        f"FAIL t{n}" for n in range(0, 10, 2)
+    ]
+    for words in ("question:  say 4", "expected:  no", "answer:    say 4"):
+        assert words in out
+
+
+def test_a_run_without_failures_says_so(proctor: Proctor, suite: Proctor) -> None:
+    proctor("run", suite(("a", "x", "x")), "--target", "echo")
+    assert proctor("runs", "show", "last", "--failures").out == "Every trial passed.\n"
+
+
+def test_one_case_is_shown_with_every_repeat(proctor: Proctor, half: str) -> None:
+    proctor("run", half, "--target", "echo", "--repeat", 3)
+    out = proctor("runs", "show", "last", "--case", "t1").out
+    assert out.count("PASS t1") == 3
+    assert "PASS t1 (repeat 2)" in out
+    told = proctor("runs", "show", "last", "--case", "zzz")
+    assert (told.code, "'zzz'" in told.err) == (4, True)
+
+
+def test_a_stored_run_shows_its_questions_when_the_suite_file_is_gone(
+    proctor: Proctor, stored: str, half: str
+) -> None:
+    Path(half).unlink()
+    assert "say 4" in proctor("runs", "show", stored, "--failures").out
+    assert proctor("runs", "export", stored, "-o", "x.csv").code == 0
+    assert "say 4" in Path("x.csv").read_text(encoding="utf-8")
+
+
+def test_several_runs_are_exported_into_one_file(proctor: Proctor, half: str, stored: str) -> None:
+    second = proctor("run", half, "--target", "echo", "--limit", 2, "--json").run["run"]
+    assert proctor("runs", "export", stored, second, "-o", "x.jsonl").err == "12 trials written to x.jsonl\n"
+    runs = [json.loads(line)["run"] for line in Path("x.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert runs == [stored] * 10 + [second] * 2
+
+
+@pytest.mark.parametrize("output", ["x.txt", "x", "no/x.json"])
+def test_an_export_to_what_cannot_be_written_is_4(proctor: Proctor, stored: str, output: str) -> None:
+    assert proctor("runs", "export", stored, "-o", output).code == 4
+
+
+def test_tags_are_given_and_taken_away(proctor: Proctor, stored: str) -> None:
+    assert proctor("runs", "tag", stored, "b", "a").out == f"{stored}: a, b\n"
+    assert proctor("runs", "tag", stored, "a", "--remove").out == f"{stored}: b\n"
+    assert proctor("runs", "tag", stored).out == f"{stored}: b\n"
+    assert proctor("runs", "show", stored, "--json").run["tags"] == ["b"]
+
+
+def test_deleting_asks_first_and_nobody_who_cannot_answer_loses_anything(
+    proctor: Proctor, stored: str
+) -> None:
+    assert proctor("runs", "delete", stored).code == 4
+    assert stored in proctor("runs", "list").out
+    assert proctor("runs", "delete", stored, "--yes").code == 0
+    assert stored not in proctor("runs", "list").out
+
+
+def test_showing_listing_and_exporting_change_nothing_in_the_store(
+    proctor: Proctor, stored: str, folder: Path
+) -> None:
+    store = folder / ".proctor" / "proctor.db"
+    before = sha256(store.read_bytes()).digest()
+    for words in (
+        ("list",),
+        ("show", stored),
+        ("show", stored, "--failures"),
+        ("export", stored, "-o", "x.md"),
+    ):
+        assert proctor("runs", *words).code == 0
+    assert sha256(store.read_bytes()).digest() == before
+
+
+@pytest.mark.parametrize("kind", ["text", "folder", "newer", "cut", "empty-database"])
+def test_what_is_no_store_is_refused_by_every_command_and_left_as_it_is(
+    proctor: Proctor, half: str, folder: Path, stored: str, kind: str
+) -> None:
+    store, good = folder / "kept.db", (folder / ".proctor" / "proctor.db").read_bytes()
+    if kind == "folder":
+        store.mkdir()
+    else:
+        newer = good[:60] + (99).to_bytes(4, "big") + good[64:]
+        contents = {"text": b"hello\n" * 100, "newer": newer, "cut": good[:-4096]}
+        contents["empty-database"] = good[:60] + bytes(12) + good[72:]
+        store.write_bytes(contents[kind])
+    before = store.read_bytes() if store.is_file() else b""
+    for words in (("run", half, "--target", "echo"), ("runs", "list"), ("runs", "delete", stored, "-y")):
+        told = proctor(*words, "--store", "kept.db")
+        assert told.code == 4
+        assert "kept.db" in told.err
+        assert told.err.count("\n") == 1
+    if store.is_file():
+        assert store.read_bytes() == before
+    assert sorted(path.name for path in folder.iterdir() if path.name.startswith("kept")) == ["kept.db"]
+
+
+# --- targets and models ------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_target_is_listed_with_the_key_it_wants(
+    proctor: Proctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    out = proctor("targets", "list").out
+    for kind in ("openai", "anthropic", "google", "ollama", "local", "command", "function", "replay", "echo"):
+        assert f"\n{kind}" in f"\n{out}"
+    assert "OPENAI_API_KEY set" in out
+    assert "ANTHROPIC_API_KEY not set" in out
+    assert "sk-secret" not in out
+
+
+@pytest.mark.parametrize(
+    ("targets", "code"),
+    [
+        (("echo",), 0),
+        (("command:cat",), 0),
+        (("command:false",), 3),
+        (("echo", "command:false", "command:cat"), 3),
+        (("openai:m@http://127.0.0.1:9/v1",), 3),
+        (("openai:m",), 3),
+        (("nobody",), 4),
+        ((), 4),
+    ],
+)
+def test_checking_targets_tells_of_each_whether_it_answers(
+    proctor: Proctor, targets: tuple[str, ...], code: int
+) -> None:
+    told = proctor("targets", "check", *targets)
+    assert told.code == code
+    if code != 4:
+        assert [line.split(": ")[0] for line in told.out.splitlines()] == list(targets)
+
+
+def test_checking_a_target_keeps_nothing(proctor: Proctor, folder: Path) -> None:
+    proctor("targets", "check", "echo")
+    assert list(folder.iterdir()) == []
+
+
+def test_the_embedded_models_are_listed_without_fetching_any(proctor: Proctor, folder: Path) -> None:
+    told = proctor("models", "list")
+    assert told.code == 0
+    assert "MB" in told.out
+    assert "not fetched" in told.out
+    assert not Path(os.environ["PROCTOR_CACHE"]).exists()
+
+
+def test_a_model_that_is_not_known_cannot_be_pulled(proctor: Proctor) -> None:
+    told = proctor("models", "pull", "no-such-model")
+    assert told.code == 4
+    assert "no-such-model" in told.err
+
+
+# --- init --------------------------------------------------------------------------------------------------
+
+STARTER = ("suites/starter.jsonl", "targets.yaml", ".github/workflows/proctor.yml")
+
+
+def test_a_new_project_starts_with_a_suite_that_can_be_run(proctor: Proctor, folder: Path) -> None:
+    told = proctor("init")
+    assert told.code == 0
+    assert all((folder / name).is_file() and name in told.out for name in STARTER)
+    checked = proctor("validate", "starter", "--strict", "--json")
+    assert checked.code == 0
+    assert checked.json["files"][0]["cases"] > 0
+    assert proctor("run", "starter", "--target", "echo").code in (1, 3)
+
+
+@pytest.mark.parametrize("there", STARTER)
+def test_nothing_that_is_there_is_replaced_and_then_nothing_is_written(
+    proctor: Proctor, folder: Path, there: str
+) -> None:
+    (folder / there).parent.mkdir(parents=True, exist_ok=True)
+    (folder / there).write_text("mine", encoding="utf-8")
+    told = proctor("init")
+    assert told.code == 4
+    assert there in told.err
+    assert (folder / there).read_text(encoding="utf-8") == "mine"
+    assert sum((folder / name).exists() for name in STARTER) == 1
+    assert proctor("init", "--force").code == 0
+    assert (folder / there).read_text(encoding="utf-8") != "mine"
+
+
+def test_another_folder_can_be_named_and_is_made(proctor: Proctor, folder: Path) -> None:
+    assert proctor("init", "new/project").code == 0
+    assert (folder / "new" / "project" / "targets.yaml").is_file()
+    (folder / "file").write_text("", encoding="utf-8")
+    assert proctor("init", "file").code == 4
+    assert proctor("init", "file/below").code == 4
+
+
+# --- the process -------------------------------------------------------------------------------------------
+
+
+def test_the_module_is_the_program(process: Proctor, half: str) -> None:
+    told = process("run", half, "--target", "echo", "--json")
+    assert told.code == told.json["exit_code"] == 1
+    assert process("--version").out.startswith("proctor, version ")
+
+
+def test_help_loads_nothing_that_a_command_needs(process: Proctor) -> None:
+    told = process("--help", environ={"PYTHONPROFILEIMPORTTIME": "1"})
+    loaded = {line.rpartition("|")[2].strip() for line in told.err.splitlines()}
+    assert told.code == 0
+    assert not loaded & {"aiohttp", "sqlite3", "asyncio", "rich", "msgspec", "uvloop", "yaml", "jsonschema"}
+
+
+def test_where_a_fault_lies_is_shown_only_when_asked_for(start: Proctor, suite: Proctor) -> None:
+    # `PROCTOR_PRICES` names a file that cannot be read: a sentence, also when faults are shown.
+    for debug in ("0", "1"):
+        environ = {"PROCTOR_DEBUG": debug, "PROCTOR_PRICES": "missing.toml"}
+        begun = start("run", suite(("a", "x", "x")), "--target", "echo", environ=environ)
+        _, err = begun.communicate(timeout=10)
+        assert begun.returncode == 4
+        assert "missing.toml" in err
+        assert "Traceback" not in err
