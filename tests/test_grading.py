@@ -194,7 +194,6 @@ def test_an_outcome_is_what_the_mark_says_turned_round_if_negated(
     assert (found.outcome, found.value) == (outcome, scored)
 
 
-@pytest.mark.xfail(reason="grading._from_mark takes any number for a value")
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.5, 7.0])
 def test_a_value_that_is_no_share_of_1_is_unscored(value: float) -> None:
     found = score_of(fixed(value, True))
@@ -273,7 +272,6 @@ async def test_grading_at_once_and_waiting_give_the_same_scores() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
-@pytest.mark.xfail(reason="grading.grade_at_once leaves out the score of a grader that wants to be awaited")
 def test_grading_at_once_leaves_no_assertion_out() -> None:
     case = asking(Assertion(grader="untold"), fixed(1.0, True))
     assert len(grade_at_once(case, Output(text="x"), GRADERS_HERE)) == 2
@@ -354,7 +352,7 @@ def test_binding_puts_the_parameters_in_place() -> None:
     [
         ("contains", {}, ["`value`"]),
         ("contains", {"value": 3}, ["value: ", "`str`", "`int`"]),
-        ("contains", {"value": "x", "folding": True}, ["`folding`"]),
+        ("contains", {"value": "x", "folding": True}, ["'folding'", "value"]),
         ("required_words", {"words": ["a", 3]}, ["words[1]: ", "`str`", "`int`"]),
         ("required_words", {"words": "a"}, ["words: "]),
         ("length", {"min_words": -1}, ["`min_words`", "-1"]),
@@ -366,7 +364,7 @@ def test_binding_puts_the_parameters_in_place() -> None:
 def test_a_wrong_parameter_is_a_sentence_that_names_it(
     grader: str, params: dict[str, Any], parts: list[str]
 ) -> None:
-    with pytest.raises(ValueError, match=r"\.$") as raised:
+    with pytest.raises(ValueError, match=r"[.?]$") as raised:
         bind(Assertion(grader=grader, params=params), GRADERS.get)
     message = str(raised.value)
     assert all(part in message for part in parts)

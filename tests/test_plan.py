@@ -247,14 +247,12 @@ def test_outputs_graded_together_stay_together_or_are_all_graded_again(
     assert [(one.repeat, one.output is not None) for one in found] == planned
 
 
-@pytest.mark.xfail(reason="plan.trials takes earlier trials of a case that is not asked for the next one's")
 def test_an_earlier_trial_of_a_case_that_is_not_asked_is_nobody_elses(trial: Callable[..., Trial]) -> None:
     cases = [case("a"), case("b")]
     earlier = Earlier(trials=iter([stored(trial, 0)]))
     assert places(plan(cases, index_of(cases, Selection(ids=("b",))), earlier=earlier)) == [(1, 0)]
 
 
-@pytest.mark.xfail(reason="plan._of_case counts earlier repeats that the run does not have")
 def test_an_earlier_repeat_beyond_those_asked_does_not_stand_for_a_missing_one(
     trial: Callable[..., Trial],
 ) -> None:

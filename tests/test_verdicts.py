@@ -82,7 +82,6 @@ def test_a_verdict_follows_the_first_rule_that_holds(
     assert verdict_of(trial("four", *scores), ALL) is verdict
 
 
-@pytest.mark.xfail(reason="verdicts.verdict_of takes an outcome that is neither fail nor unscored for a pass")
 def test_a_score_whose_outcome_is_an_error_is_no_pass(trial: Callable[..., Trial]) -> None:
     broken = Score(grader="g", name="g", outcome=ERROR)
     assert verdict_of(trial("four", broken), ALL) is UNSCORED

@@ -67,17 +67,30 @@ def sent_digest(case: Case) -> str:
 
 def judged_digest(case: Case) -> str:
     """How answers to the case are judged, and nothing of what is sent."""
-    return _digest(_JUDGED, (case.expected, case.criteria, case.assertions))
+    return _digest(_JUDGED, (case.expected, case.criteria, [_judging(one) for one in case.assertions]))
 
 
 def assertion_digest(assertion: Assertion) -> str:
-    """One assertion with its parameters."""
-    return _digest(_ASSERTION, assertion)
+    """One assertion with its parameters; not its label, which judges nothing."""
+    return _digest(_ASSERTION, _judging(assertion))
+
+
+def _judging(assertion: Assertion) -> tuple[Any, ...]:
+    # Field by field, since a float that only equals its default is not left out of a noun's JSON.
+    return (
+        assertion.grader,
+        assertion.params,
+        float(assertion.weight),
+        assertion.required if assertion.required is None else float(assertion.required),
+        assertion.negated,
+    )
 
 
 def target_digest(spec: TargetSpec) -> str:
     """The target and every parameter it is asked with; not the name the user gave it."""
-    return _digest(_TARGET, (spec.kind, spec.model, spec.endpoint, spec.params))
+    params = {name: getattr(spec.params, name) for name in spec.params.__struct_fields__}
+    asked = {name: value for name, value in params.items() if value is not None}
+    return _digest(_TARGET, (spec.kind, spec.model, spec.endpoint, asked))
 
 
 def settings_digest(thing: Any) -> str:

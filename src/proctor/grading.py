@@ -6,7 +6,8 @@ nothing by itself.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from enum import Enum
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from proctor.codec import assertion_digest
-from proctor.errors import CannotScore
+from proctor.errors import CannotScore, suggestion
 from proctor.model import Assertion, Case, Mark, Output, Score, Verdict
 from proctor.ports import Embeds, Graded, Grader, Judge
 
@@ -40,12 +41,15 @@ def bind(assertion: Assertion, graders: Graders) -> Grader:
     try:
         return cast("Grader", msgspec.convert(assertion.params, kind))
     except msgspec.ValidationError as error:
-        raise ValueError(_as_sentence(str(error))) from None
+        raise ValueError(_as_sentence(str(error), kind.__struct_fields__)) from None
 
 
-def _as_sentence(message: str) -> str:
-    """Msgspec's message with the place in front: `words: Expected …`."""
+def _as_sentence(message: str, known: tuple[str, ...]) -> str:
+    """What msgspec says with the place in front: `words: Expected …`."""
     text, _, place = message.partition(" - at `$")
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL)
+    if unknown:
+        return f"Unknown parameter {unknown[1]!r}. {suggestion(unknown[1], known)}"
     field = place.rstrip("`").lstrip(".")
     sentence = text if text.endswith((".", "?")) else text + "."
     return f"{field}: {sentence}" if field else sentence
@@ -77,8 +81,17 @@ def manner_of(case: Case, graders: Graders) -> Manner:
 def grade_at_once(case: Case, output: Output, graders: Graders) -> tuple[Score, ...]:
     """One score per assertion, for a case that can be graded at once."""
     graded = Graded(case=case, output=output)
-    scores = [_begin(assertion, graded, graders) for assertion in case.assertions]
-    return tuple([score for score in scores if isinstance(score, Score)])
+    return tuple([_at_once(assertion, graded, graders) for assertion in case.assertions])
+
+
+def _at_once(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
+    begun = _begin(assertion, graded, graders)
+    if isinstance(begun, Score):
+        return begun
+    if isinstance(begun, Coroutine):
+        begun.close()
+    reason = f"The grader {assertion.grader!r} wants to wait, and does not say in `needs` for whom."
+    return _unscored(assertion, CannotScore(reason))
 
 
 async def grade(case: Case, output: Output, graders: Graders, help_: Help) -> tuple[Score, ...]:
@@ -153,7 +166,10 @@ def _unscored(assertion: Assertion, error: CannotScore) -> Score:
 
 
 def _from_mark(assertion: Assertion, mark: Mark) -> Score:
-    value, passed = mark.value, mark.passed
+    value, passed, reason = mark.value, mark.passed, mark.reason
+    if value is not None and not 0 <= value <= 1:
+        reason = f"The grader {assertion.grader!r} gave the value {value}, which is not within 0 and 1."
+        value = passed = None
     if assertion.negated:
         value = None if value is None else 1.0 - value
         passed = None if passed is None else not passed
@@ -169,7 +185,7 @@ def _from_mark(assertion: Assertion, mark: Mark) -> Score:
         outcome=outcome,
         weight=assertion.weight,
         required=assertion.required,
-        reason=mark.reason,
+        reason=reason,
         entries=mark.entries,
         judgments=mark.judgments,
         details=mark.details,

@@ -139,7 +139,8 @@ def trials(
         next_wanted = next(wanted, None)
         known: dict[int, StoredTrial] = {}
         while next_earlier is not None and next_earlier.trial.position <= position:
-            known[next_earlier.trial.repeat] = next_earlier
+            if next_earlier.trial.position == position:
+                known[next_earlier.trial.repeat] = next_earlier
             next_earlier = next(earlier.trials, None)
         yield from _of_case(
             stored_case, position, index, repeats_of(stored_case.case, repeats), together, known, earlier
@@ -158,7 +159,7 @@ def _of_case(
     earlier: Earlier,
 ) -> Iterator[Planned]:
     case, split = stored_case.case, index.split_of(position)
-    staying = {repeat for repeat, stored in known.items() if earlier.stays(stored)} if known else set()
+    staying = {repeat for repeat, stored in known.items() if repeat < repeats and earlier.stays(stored)}
     if staying and len(staying) < repeats and together(case):
         staying = set()
     for repeat in range(repeats):

@@ -47,8 +47,10 @@ class Registry(Generic[T]):
         self._where[name] = "added at run time"
         self._loaded[name] = thing
 
-    def names(self) -> list[str]:
-        """The names in the table, sorted."""
+    def names(self, *, installed: bool = False) -> list[str]:
+        """The names in the table, sorted; with `installed` those of other packages too."""
+        if installed:
+            self._find_installed()
         return sorted(self._where)
 
     def __contains__(self, name: str) -> bool:

@@ -46,8 +46,8 @@ def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
         counting = True
         if score.required is not None and score.value is not None and score.value < score.required:
             return Verdict.FAIL
-        unscored = unscored or score.outcome is Verdict.UNSCORED
         failed = failed or score.outcome is Verdict.FAIL
+        unscored = unscored or score.outcome not in (Verdict.PASS, Verdict.FAIL)
     if not counting or unscored:
         return Verdict.UNSCORED
     if rule.threshold is not None:

@@ -275,6 +275,26 @@ def test_resuming_another_judges_run_is_not_done_in_silence(
     assert told.code == 4 or told.err or told.run["judges"] == [kind]
 
 
+def test_a_run_that_another_process_is_making_is_not_made_twice(
+    start: Proctor, proctor: Proctor, half: str, function: Proctor, folder: Path
+) -> None:
+    target = function(
+        NOTE + "async def f(prompt):\n    note(prompt)\n    while not os.path.exists('go'):\n"
+        "        await asyncio.sleep(0.01)\n    return prompt\n"
+    )
+    begun: subprocess.Popen[str] = start("run", half, "--target", target, "--json")
+    _wait_until(lambda: (folder / "asked.txt").exists() and len(_asked(folder)) == 10)
+    run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
+    for words in ((f"--resume={run_id}",), (half, "--target", target, "--resume")):
+        told = proctor("run", *words)
+        assert told.code == 4
+        assert "another process" in told.err
+    (folder / "go").touch()
+    out, _ = begun.communicate(timeout=10)
+    (run,) = json.loads(out)["runs"]
+    assert (run["status"], run["total"], len(_asked(folder))) == ("finished", 10, 10)
+
+
 # --- asking again what went wrong --------------------------------------------------------------------------
 
 

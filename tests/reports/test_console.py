@@ -143,7 +143,6 @@ def test_a_long_reason_is_cut_with_a_sign(
     assert line == "FAIL      c  " + ("exact: " + "r" * 200)[:99] + "…"
 
 
-@pytest.mark.xfail(reason="console.verdict_line prints a case's id as it is")
 @pytest.mark.parametrize("case_id", ["two\nlines", "over\rwritten", "\x1b[2Jgone"])
 def test_no_case_id_breaks_its_line_or_reaches_the_terminal(
     trial: Callable[..., Trial], case: Callable[..., Case], case_id: str

@@ -143,7 +143,7 @@ async def test_a_session_cancelled_at_once_tells_and_stores_that_it_was(
     )
     request = Request(suites=(three,), targets=(f"function:{name}:f",))
     making = asyncio.create_task(session().run(request))
-    while name not in sys.modules or not sys.modules[name].started.is_set():
+    while not making.done() and not (name in sys.modules and sys.modules[name].started.is_set()):
         await asyncio.sleep(0.005)
     making.cancel()
     (done,) = await making

@@ -173,3 +173,27 @@ def test_what_is_used_after_closing_is_told_in_a_sentence(
         store.run("r1")
     with pytest.raises(StoreError):
         store.record("r1", trial("x"), Verdict.PASS)
+
+
+def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: Open, begin: Begin) -> None:
+    store = opened(tmp_path / "kept.db")
+    begin(store, "a")
+    begin(store, "b")
+    claims = (
+        "import sys\nfrom proctor.stores.sqlite import open_store\nstore = open_store(sys.argv[1])\n"
+        "store.claim('a')\nstore.claim('a')\nprint('claimed', flush=True)\nsys.stdin.read()\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", claims, store.path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "claimed\n"
+    with pytest.raises(StoreError, match="another process"):
+        store.claim("a")
+    store.claim("b")
+    other.kill()
+    other.communicate()
+    store.claim("a")

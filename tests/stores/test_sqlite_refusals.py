@@ -149,10 +149,22 @@ def _read_all(store: SqliteStore) -> None:
         store.close()
 
 
+@pytest.mark.parametrize("body", [b'{"id": 7}', b"", "text", 7])
 @pytest.mark.parametrize("table", ["runs", "trials", "cases", "suites"])
-def test_a_body_that_cannot_be_read_is_told(kept: Path, table: str) -> None:
+def test_a_body_that_cannot_be_read_is_told(kept: Path, table: str, body: object) -> None:
     with sqlite3.connect(kept) as db:
-        db.execute(f"UPDATE {table} SET body = ?", (b'{"id": 7}',))
+        db.execute(f"UPDATE {table} SET body = ?", (body,))
+    db.close()
+    with pytest.raises(StoreError, match="is damaged"):
+        _read_all(open_store(str(kept)))
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE trials SET verdict = 'maybe'", "UPDATE suite_cases SET sent = 'text'"]
+)
+def test_a_column_that_cannot_be_read_is_told(kept: Path, change: str) -> None:
+    with sqlite3.connect(kept) as db:
+        db.execute(change)
     db.close()
     with pytest.raises(StoreError, match="is damaged"):
         _read_all(open_store(str(kept)))

@@ -26,6 +26,7 @@ class Limit:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._halved_at = float("-inf")
         self._closed_until = 0.0
+        self._opening: asyncio.TimerHandle | None = None
 
     def try_enter(self) -> bool:
         """Take a place if one is free now and nobody waits for it."""
@@ -35,10 +36,7 @@ class Limit:
         return False
 
     async def enter(self) -> None:
-        """Take a place, waiting for one in turn, and for the end of a pause that the endpoint asked for."""
-        while (left := self._closed_until - monotonic()) > 0:  # noqa: ASYNC110  # the pause may be prolonged
-            await asyncio.sleep(left)
-        self._closed_until = 0.0
+        """Take a place, waiting in turn for one and for the end of a pause that the endpoint asked for."""
         if self.try_enter():
             return
         place = asyncio.get_running_loop().create_future()
@@ -74,9 +72,20 @@ class Limit:
             self._halved_at = now
         if pause_s:
             self._closed_until = max(self._closed_until, now + pause_s)
+            if self._opening is None:
+                self._opening = asyncio.get_running_loop().call_later(pause_s, self._open)
+
+    def _open(self) -> None:
+        self._opening = None
+        left = self._closed_until - monotonic()
+        if left > 0:  # the pause was prolonged meanwhile
+            self._opening = asyncio.get_running_loop().call_later(left, self._open)
+            return
+        self._closed_until = 0.0
+        self._let_in()
 
     def _let_in(self) -> None:
-        while self._waiting and self.in_flight < int(self.allowed):
+        while self._waiting and not self._closed_until and self.in_flight < int(self.allowed):
             place = self._waiting.popleft()
             if not place.done():
                 self.in_flight += 1

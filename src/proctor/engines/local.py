@@ -101,9 +101,9 @@ class Engine:
 
     async def _worker(self, trials: Iterator[Planned]) -> None:
         for count, planned in enumerate(trials, 1):
-            await self._attempt(planned)
             if self._stopping.is_set():
                 return
+            await self._attempt(planned)
             if count % _BATCH == 0:
                 await asyncio.sleep(0)  # a target that answers at once never waits by itself
 
@@ -115,7 +115,8 @@ class Engine:
             try:
                 output = await work.ask(planned)
             except TargetError as error:
-                failure = Failure(stage="target", kind=error.kind, message=str(error))
+                message = str(error).encode("utf-8", "replace").decode("utf-8")
+                failure = Failure(stage="target", kind=error.kind, message=message)
         manner = work.manner(case)
         if manner is Manner.TOGETHER:
             await self._gather(planned, _trial(planned, started_at, output, failure))

@@ -82,6 +82,7 @@ class Patient:
                     raise self._too_late() from None
                 raise
             else:
+                _check(output)
                 self._limit.succeeded()
                 return self._finished(output, queue_ms=(asked_at - began) * 1000)
             finally:
@@ -119,3 +120,15 @@ class Patient:
     async def aclose(self) -> None:
         """Close the target."""
         await self._target.aclose()
+
+
+def _check(output: Output) -> None:
+    """Refuse what no file can hold: half of a surrogate pair, which a program may well return."""
+    if not output.text.isascii():
+        try:
+            output.text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise TargetError(
+                f"The answer cannot be kept: character {error.start} is half of a surrogate pair.",
+                kind="protocol",
+            ) from None

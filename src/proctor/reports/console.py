@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from proctor.model import Run, Verdict
-from proctor.reports.figures import cost, interval, milliseconds, percent, points, seconds
+from proctor.reports.figures import cost, interval, milliseconds, one_line, percent, points, seconds
 from proctor.reports.rows import Reported, Row, why
 from proctor.verdicts import Counts, Tally
 
@@ -31,7 +31,9 @@ def lines(reported: Reported) -> Iterator[str]:
         yield ""
     version = f" {run.suite.version}" if run.suite.version else ""
     reported_as = ", ".join(sorted(tally.models - {run.target.model}))
-    yield f"{run.suite.name}{version} on {run.target.name}" + (f" ({reported_as})" if reported_as else "")
+    yield one_line(
+        f"{run.suite.name}{version} on {run.target.name}" + (f" ({reported_as})" if reported_as else "")
+    )
     yield ""
     yield from _table(tally)
     yield ""
@@ -70,7 +72,7 @@ def _table(tally: Tally) -> Iterator[str]:
     rows = [("all", tally.all)]
     for groups in (tally.splits, tally.categories):
         if len(groups) > 1:
-            rows += [(f"  {name}", groups[name]) for name in sorted(groups)]
+            rows += [(f"  {one_line(name)}", groups[name]) for name in sorted(groups)]
     width = max(12, *(len(name) for name, _ in rows)) if rows else 12
     yield f"{'':<{width}}  passed  total    rate  0%{'95% interval':^{_AXIS - 4}}100%"
     for name, counts in rows:
@@ -110,8 +112,8 @@ def _not_passed(reported: Reported) -> Iterator[str]:
 
 def verdict_line(row: Row) -> str:
     """A trial in one line: its verdict, its case, and why it did not pass."""
-    name = row.trial.case_id if row.trial.repeat == 0 else f"{row.trial.case_id} (repeat {row.trial.repeat})"
-    reason = why(row.trial)
+    name = one_line(row.trial.case_id) + (f" (repeat {row.trial.repeat})" if row.trial.repeat else "")
+    reason = "" if row.verdict is Verdict.PASS else why(row.trial)
     if len(reason) > _REASON:
         reason = reason[: _REASON - 1] + "…"
     return f"{row.verdict.value.upper():<8}  {name}  {reason}".rstrip()

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 
+from proctor.model import Verdict
 from proctor.reports.rows import Reported, question_of, trial_row, why
 
 _COLUMNS = (
@@ -44,7 +45,7 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
                 "tags": ",".join(row.case.tags),
                 "question": question_of(row.case),
                 "output": None if row.trial.output is None else row.trial.output.text,
-                "why": why(row.trial),
+                "why": "" if row.verdict is Verdict.PASS else why(row.trial),
                 "input_tokens": usage.get("input_tokens"),
                 "output_tokens": usage.get("output_tokens"),
             }

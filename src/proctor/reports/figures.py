@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 _DASH = "–"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+
+
+def one_line(text: str) -> str:
+    """The text without line ends and whatever else would move a terminal's cursor or turn its writing."""
+    return " ".join(_CONTROL.sub(" ", text).split())
 
 
 def percent(share: float | None, digits: int = 1) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from proctor.errors import ExitCode
-from proctor.model import Case, Run, Score, Trial, Verdict
+from proctor.model import Case, Output, Run, Score, Trial, Verdict
+from proctor.reports.figures import one_line
 from proctor.verdicts import Counts, Tally, score_of
 
 
@@ -97,10 +98,10 @@ def trial_row(run: Run, row: Row) -> dict[str, Any]:
         "verdict": row.verdict.value,
         "score": score_of(trial),
         "scores": [score_row(score) for score in trial.scores],
-        "output": None if output is None else to_builtins(output),
-        "failure": None if trial.failure is None else to_builtins(trial.failure),
+        "output": _output_row(output),
+        "failure": _whole(trial.failure),
         "latency_ms": None if output is None else output.latency_ms,
-        "usage": None if output is None or output.usage is None else to_builtins(output.usage),
+        "usage": None if output is None else _whole(output.usage),
         "cost_usd": None if output is None else output.cost_usd,
         "tags": list(row.case.tags),
         "category": row.case.category,
@@ -125,7 +126,7 @@ def score_row(score: Score) -> dict[str, Any]:
             {"text": entry.text, "passed": entry.passed, "evidence": entry.evidence}
             for entry in score.entries
         ],
-        "judgments": [to_builtins(judgment) for judgment in score.judgments],
+        "judgments": [{**_whole(judgment), "usage": _whole(judgment.usage)} for judgment in score.judgments],
         "details": score.details,
     }
 
@@ -140,13 +141,35 @@ def question_of(case: Case) -> str:
 def why(trial: Trial) -> str:
     """In one line, why a trial did not pass: its failure, or the reasons of the scores that did not."""
     if trial.failure is not None:
-        return f"{trial.failure.kind}: {trial.failure.message}".replace("\n", " ")
+        return one_line(f"{trial.failure.kind}: {trial.failure.message}")
     reasons = [
         f"{score.name}: {score.reason or score.outcome.value}"
         for score in trial.scores
         if score.outcome is not Verdict.PASS
     ]
-    return "; ".join(reasons).replace("\n", " ")
+    reasons += [
+        f"{score.name}: {score.value:.2f} is below its gate {score.required:g}"
+        for score in trial.scores
+        if score.outcome is Verdict.PASS
+        and score.required is not None
+        and score.value is not None
+        and score.value < score.required
+    ]
+    if not reasons:
+        mean = score_of(trial)
+        reasons = ["nothing that counts could be scored" if mean is None else f"the score is {mean:.2f}"]
+    return one_line("; ".join(reasons))
+
+
+def _whole(noun: Any) -> Any:
+    """A noun with all of its fields, also those at their defaults."""
+    if noun is None:
+        return None
+    return {name: to_builtins(getattr(noun, name)) for name in noun.__struct_fields__}
+
+
+def _output_row(output: Output | None) -> dict[str, Any] | None:
+    return None if output is None else {**_whole(output), "usage": _whole(output.usage)}
 
 
 def _time(moment: Any) -> str | None:

@@ -170,8 +170,11 @@ class Jobs:
             target_digest(wanted.target),
             settings_digest((wanted.settings.selection, wanted.settings.repeats)),
         )
-        if newest is None:
-            self._warn("There is no unfinished run of this suite, target and settings: a new one begins.")
+        if newest is None or newest.judges != wanted.judges:
+            self._warn(
+                "There is no unfinished run of this suite, target, judges and settings: a new one begins."
+            )
+            return None
         return newest
 
     def _continued(self, run: Run, request: Request) -> Job:

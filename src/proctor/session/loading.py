@@ -88,7 +88,14 @@ def load(
 
 def _dialect_of(source: Source) -> str:
     beginning = head(source.path, islice(source.lines(), _HEAD_LINES))
-    return detect(beginning, {name: DIALECTS.get(name) for name in DIALECTS.names()})
+    known = DIALECTS.names()
+    try:
+        return detect(beginning, {name: DIALECTS.get(name) for name in known})
+    except SuiteError:
+        everything = DIALECTS.names(installed=True)
+        if everything == known:
+            raise
+        return detect(beginning, {name: DIALECTS.get(name) for name in everything})
 
 
 class _Reading:

@@ -65,7 +65,8 @@ class Making:
         except asyncio.CancelledError:
             self._stopped = True  # stopped at once: what finished is stored, and the run says so below
         finally:
-            run = replace(self._run, status=status, finished_at=datetime.now(UTC))
+            finished_at = self._run.finished_at or datetime.now(UTC)
+            run = replace(self._run, status=status, finished_at=finished_at)
             self._store.update(run)
         done = events.Done(run, self._tally)
         self._listen(done)
@@ -74,8 +75,9 @@ class Making:
     def _begin(self) -> None:
         if self._continues:
             self._store.claim(self._run.id)
-            self._run = replace(self._run, status="running", finished_at=None)
-            self._store.update(self._run)
+            if self._run.status != "finished":
+                self._run = replace(self._run, status="running", finished_at=None)
+                self._store.update(self._run)
         else:
             self._store.begin(self._run)
             self._store.claim(self._run.id)

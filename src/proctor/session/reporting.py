@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from proctor.errors import ExitCode, UnknownName, UsageError
+from proctor.errors import ExitCode, StoreError, UnknownName, UsageError
 from proctor.model import Case, Run
 from proctor.ports import Store
 from proctor.reports import REPORTS
@@ -37,7 +37,10 @@ def rows_of(store: Store, run: Run) -> Iterator[Row]:
         if stored.verdict is None:
             continue
         while position < stored.trial.position:
-            position, case = next(cases)
+            found = next(cases, None)
+            if found is None:
+                raise StoreError(f"The store is damaged: it lacks cases of run {run.id}.")
+            position, case = found
         yield Row(trial=stored.trial, verdict=verdict_of(stored.trial, rule), case=case)
 
 

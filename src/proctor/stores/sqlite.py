@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from typing import TypeVar
 
@@ -60,7 +61,7 @@ class SqliteStore:
     def suite(self, name: str) -> Suite | None:
         """The suite last saved under that name, or None."""
         row = self._one("SELECT body FROM suites WHERE name = ? ORDER BY key DESC LIMIT 1", name)
-        return None if row is None else self._read(row[0], Suite)
+        return None if row is None else self._read(lambda: decode(row[0], Suite))
 
     def cases(self, content: str) -> Iterator[StoredCase]:
         """The cases of the suite of that content, in order; nothing holds them all."""
@@ -76,7 +77,7 @@ class SqliteStore:
             if not rows:
                 return
             for body, sent in rows:
-                yield StoredCase(self._read(body, Case), "sha256:" + sent.hex())
+                yield self._read(partial(_stored_case, body, sent))
             start += _PAGE
 
     # --- runs ---
@@ -127,7 +128,7 @@ class SqliteStore:
         for (key,) in keys:
             row = self._one("SELECT body FROM runs WHERE key = ?", key)
             if row is not None:
-                yield self._read(row[0], Run)
+                yield self._read(partial(decode, row[0], Run))
 
     def run(self, run_id: str) -> Run:
         """The run of that id, or of that unambiguous beginning of an id.
@@ -149,7 +150,7 @@ class SqliteStore:
         if len(found) > 1:
             ids = ", ".join(row[1] for row in found)
             raise StoreError(f"More than one run begins with {run_id!r}: {ids}. Give more of the id.")
-        return self._read(found[0][0], Run)
+        return self._read(lambda: decode(found[0][0], Run))
 
     def unfinished(self, suite_digest: str, target_digest: str, settings_digest: str) -> Run | None:
         """The newest run of that suite, target and settings that has not finished."""
@@ -160,7 +161,7 @@ class SqliteStore:
             target_digest,
             settings_digest,
         )
-        return None if row is None else self._read(row[0], Run)
+        return None if row is None else self._read(lambda: decode(row[0], Run))
 
     def delete(self, run_id: str) -> None:
         """Forget a run and its trials, and the suite's cases when no run has them any more."""
@@ -198,7 +199,7 @@ class SqliteStore:
             rows = self._db.execute(
                 "SELECT verdict, count(*) FROM trials WHERE run = ? GROUP BY verdict", (self._key(run_id),)
             ).fetchall()
-        return {None if verdict is None else Verdict(verdict): count for verdict, count in rows}
+        return self._read(lambda: {_verdict(verdict): count for verdict, count in rows})
 
     def trials(self, run_id: str) -> Iterator[StoredTrial]:
         """A run's trials in suite order; nothing holds them all."""
@@ -214,7 +215,7 @@ class SqliteStore:
             if not rows:
                 return
             for _, _, verdict, body in rows:
-                yield StoredTrial(self._read(body, Trial), None if verdict is None else Verdict(verdict))
+                yield self._read(partial(_stored_trial, body, verdict))
             position, repeat = rows[-1][:2]
 
     # --- the file ---
@@ -243,19 +244,32 @@ class SqliteStore:
             key = self._keys[run_id] = int(row[0])
         return key
 
-    def _read(self, body: bytes, kind: type[T]) -> T:
+    def _read(self, make: Callable[[], T]) -> T:
+        """What is made of a row, which may be damaged in any way."""
         try:
-            return decode(body, kind)
-        except (DecodeError, UnicodeDecodeError) as error:
+            return make()
+        except (DecodeError, ValueError, TypeError, AttributeError) as error:
             raise StoreError(
-                f"The store {self.path} is damaged: a {kind.__name__.lower()} in it cannot be read "
-                f"({error}). Restore it from a copy, or name another file with --store."
+                f"The store {self.path} is damaged: a row of it cannot be read ({error}). "
+                "Restore it from a copy, or name another file with --store."
             ) from error
 
     def _one(self, statement: str, *values: object) -> tuple[bytes, ...] | None:
         with as_store_errors(self.path):
             row: tuple[bytes, ...] | None = self._db.execute(statement, values).fetchone()
         return row
+
+
+def _stored_case(body: bytes, sent: bytes) -> StoredCase:
+    return StoredCase(decode(body, Case), "sha256:" + sent.hex())
+
+
+def _stored_trial(body: bytes, verdict: str | None) -> StoredTrial:
+    return StoredTrial(decode(body, Trial), _verdict(verdict))
+
+
+def _verdict(word: str | None) -> Verdict | None:
+    return None if word is None else Verdict(word)
 
 
 class SavingSuite:

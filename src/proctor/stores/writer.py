@@ -101,6 +101,7 @@ class Writer:
                     self._hurry.clear()
                     self._some.clear()
                     self._write(db)
+                self._write(db)  # what came between the last look and the wish to close
             finally:
                 db.close()
         except sqlite3.Error as error:

@@ -158,9 +158,12 @@ def _own_group() -> dict[str, Any]:
 
 def _feed(transport: asyncio.SubprocessTransport, data: bytes) -> None:
     pipe = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
-    if data:
-        pipe.write(data)
-    pipe.close()
+    if pipe.is_closing():
+        return  # the program has ended already, without reading; uvloop refuses to write then
+    with suppress(RuntimeError):  # … or ends right now
+        if data:
+            pipe.write(data)
+        pipe.close()
 
 
 def _settle(future: asyncio.Future[None]) -> None:

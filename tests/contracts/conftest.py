@@ -1,0 +1,81 @@
+"""Every store, opened as often as a test wants, and a run in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.codec import sent_digest
+from proctor.model import Assertion, Case, Run, Suite, TargetSpec
+from proctor.ports import Store
+from proctor.stores import STORES
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture(params=STORES.names())
+def open_another(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Store]]:
+    """Opens the same store, each time anew."""
+    opened: list[Store] = []
+    kind = STORES.get(request.param)
+
+    def make() -> Store:
+        opened.append(kind(str(tmp_path / "kept")))
+        return opened[-1]
+
+    yield make
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_another: Callable[[], Store]) -> Store:
+    return open_another()
+
+
+@pytest.fixture
+def cases(case: Make) -> list[Case]:
+    rich = Assertion(grader="contains", params={"words": ["ä", "\n"]}, weight=0.5, required=0.2, negated=True)
+    return [
+        case("plain"),
+        case("../../etc/passwd\n\x00🦉", "zwei\nZeilen", expected=["a", None, 1.5], tags=("t", "u")),
+        case("rich", assertions=(rich, rich), category="c", metadata={"deep": {"x": [1]}}, repeats=3),
+    ]
+
+
+@pytest.fixture
+def saved() -> Callable[..., Suite]:
+    """Saves a suite of those cases in a store; further fields by name."""
+
+    def make(store: Store, cases: Sequence[Case], **fields: Any) -> Suite:
+        writer = store.saving()
+        for each in cases:
+            writer.add(each, sent_digest(each))
+        given: dict[str, Any] = {"name": "s", "dialect": "meridian", "digest": "sha256:" + "ab" * 32}
+        return writer.keep(Suite(**given | {"case_count": len(cases)} | fields))
+
+    return make
+
+
+@pytest.fixture
+def begun(store: Store, cases: list[Case], trial: Make, saved: Make) -> Callable[..., Run]:
+    """A run that has begun, of a suite that is saved."""
+    noon = trial("").started_at
+
+    def make(run_id: str = "r1", *, suite: Suite | None = None, **fields: Any) -> Run:
+        given = {
+            "id": run_id,
+            "group": "g",
+            "suite": suite or saved(store, cases),
+            "target": TargetSpec(name="echo", kind="echo"),
+            "started_at": noon,
+            "planned": 3,
+        }
+        run = Run(**(given | fields))
+        store.begin(run)
+        return run
+
+    return make

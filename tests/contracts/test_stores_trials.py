@@ -1,0 +1,254 @@
+"""What every store promises of trials."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from statistics import median
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proctor.errors import StoreError
+from proctor.model import (
+    Judgment,
+    Output,
+    Trial,
+    Usage,
+    Verdict,
+)
+from proctor.ports import Store
+
+Make = Callable[..., Any]
+DIGEST = "sha256:" + "ab" * 32
+
+
+# --- trials ------------------------------------------------------------------------------------------------
+
+
+def test_a_trial_comes_back_as_it_was(
+    store: Store, begun: Make, trial: Make, score: Make, open_another: Callable[[], Store]
+) -> None:
+    begun()
+    judgment = Judgment(judge="j", prompt_digest=DIGEST, raw="YES\x00\n🦉", usage=Usage(input_tokens=1))
+    output = Output(text="a\x00b\r\n🦉\u2028", latency_ms=1.25, cost_usd=1e-9, refused_params=("seed",))
+    made = [
+        trial("4", score(1.0), score(0.5, judgments=(judgment,), details={"x": [1]}), split="dev"),
+        trial(None, position=1, repeat=2),
+        trial("", position=2, output=output, source_run="earlier"),
+    ]
+    for each in made:
+        store.record("r1", each, Verdict.PASS)
+    store.flush()
+    assert [stored.trial for stored in open_another().trials("r1")] == made
+
+
+def test_trials_come_in_suite_order_whatever_the_order_of_their_arrival(
+    store: Store, begun: Make, trial: Make
+) -> None:
+    begun()
+    places = [(number * 7 % 300, repeat) for number in range(300) for repeat in (2, 0, 1)]
+    for position, repeat in places:
+        store.record("r1", trial("x", position=position, repeat=repeat), Verdict.PASS)
+    found = [(stored.trial.position, stored.trial.repeat) for stored in store.trials("r1")]
+    assert found == sorted(places)
+
+
+def test_a_second_record_of_the_same_trial_changes_nothing(store: Store, begun: Make, trial: Make) -> None:
+    begun()
+    store.record("r1", trial("first"), Verdict.PASS)
+    store.record("r1", trial("second"), Verdict.FAIL)
+    store.flush()
+    store.record("r1", trial("third"), Verdict.ERROR)
+    store.arrived("r1", trial("fourth"))
+    (kept,) = store.trials("r1")
+    assert (kept.trial.output.text, kept.verdict) == ("first", Verdict.PASS)  # type: ignore[union-attr]
+    assert store.counts("r1") == {Verdict.PASS: 1}
+
+
+def test_an_output_waits_without_a_verdict_until_its_trial_is_recorded(
+    store: Store, begun: Make, trial: Make, score: Make
+) -> None:
+    begun()
+    store.arrived("r1", trial("4"))
+    (waiting,) = store.trials("r1")
+    assert (waiting.trial, waiting.verdict) == (trial("4"), None)
+    assert store.counts("r1") == {None: 1}
+    store.record("r1", trial("4", score(0.0)), Verdict.FAIL)
+    (done,) = store.trials("r1")
+    assert (done.trial, done.verdict) == (trial("4", score(0.0)), Verdict.FAIL)
+
+
+def test_an_output_and_its_trial_handed_over_together_end_as_the_trial(
+    store: Store, begun: Make, trial: Make, score: Make
+) -> None:
+    begun()
+    for position in range(200):
+        store.arrived("r1", trial("4", position=position))
+        store.record("r1", trial("4", score(1.0), position=position), Verdict.PASS)
+    store.flush()
+    assert store.counts("r1") == {Verdict.PASS: 200}
+    assert all(stored.trial.scores for stored in store.trials("r1"))
+
+
+def test_the_trials_of_one_run_are_not_those_of_another(store: Store, begun: Make, trial: Make) -> None:
+    begun("a")
+    begun("b")
+    store.record("a", trial("of a"), Verdict.PASS)
+    store.record("b", trial("of b"), Verdict.UNSCORED)
+    assert [each.trial.output.text for each in store.trials("b")] == ["of b"]  # type: ignore[union-attr]
+    assert store.counts("a") == {Verdict.PASS: 1}
+    assert store.counts("b") == {Verdict.UNSCORED: 1}
+
+
+def test_trials_of_a_run_that_is_not_there_are_an_error(store: Store, trial: Make) -> None:
+    with pytest.raises(StoreError, match="There is no run 'r9'"):
+        store.record("r9", trial("x"), Verdict.PASS)
+    with pytest.raises(StoreError, match="There is no run 'r9'"):
+        list(store.trials("r9"))
+
+
+def test_a_run_can_be_read_while_its_trials_are_written(
+    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
+) -> None:
+    begun()
+    for position in range(600):
+        store.record("r1", trial("x", position=position), Verdict.PASS)
+    store.flush()
+    reading = open_another().trials("r1")
+    first = [next(reading) for _ in range(300)]
+    for position in range(600, 900):
+        store.record("r1", trial("x", position=position), Verdict.PASS)
+    store.flush()
+    positions = [stored.trial.position for stored in (*first, *reading)]
+    assert positions == sorted(set(positions))
+    assert len(positions) >= 600
+
+
+@pytest.mark.parametrize("method", ["arrived", "record"])
+def test_what_is_handed_over_is_durable_within_a_tenth_of_a_second(
+    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store], method: str
+) -> None:
+    begun()
+    other, took = open_another(), []
+    for position in range(5):
+        verdict = {} if method == "arrived" else {"verdict": Verdict.PASS}
+        handed_over = monotonic()
+        getattr(store, method)("r1", trial("x", position=position), **verdict)
+        while sum(other.counts("r1").values()) <= position:
+            assert monotonic() - handed_over < 2
+            sleep(0.002)
+        took.append(monotonic() - handed_over)
+    assert median(took) < 0.1  # the median, as this machine may be busy with something else
+
+
+def test_handing_over_does_not_wait_for_the_disk(store: Store, begun: Make, trial: Make) -> None:
+    begun()
+    store.record("r1", trial("x"), Verdict.PASS)  # starts whatever has to be started
+    made = [trial("x", position=position) for position in range(1, 400)]
+    began = monotonic()
+    for each in made:
+        store.record("r1", each, Verdict.PASS)
+    assert (monotonic() - began) / len(made) < 0.001
+
+
+def test_flushing_makes_everything_seen_by_others(
+    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
+) -> None:
+    begun()
+    other = open_another()
+    for position in range(10_000):
+        store.record("r1", trial("x", position=position), Verdict.PASS)
+    store.flush()
+    assert other.counts("r1") == {Verdict.PASS: 10_000}
+
+
+def test_closing_keeps_everything_and_can_be_done_twice(
+    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
+) -> None:
+    begun()
+    for time in range(40):  # often, as what is lost at the end is lost by a hair
+        mine = open_another()
+        for repeat in range(3):
+            mine.record("r1", trial("x", position=time, repeat=repeat), Verdict.PASS)
+        mine.close()
+        mine.close()
+    assert store.counts("r1") == {Verdict.PASS: 120}
+
+
+def test_several_can_write_at_once(
+    store: Store, begun: Make, trial: Make, open_another: Callable[[], Store]
+) -> None:
+    for number in range(4):
+        begun(f"r{number}")
+    problems: list[BaseException] = []
+
+    def write(number: int, mine: Store) -> None:
+        try:
+            for position in range(300):
+                mine.record(f"r{number}", trial(f"{number}", position=position), Verdict.PASS)
+                if position % 100 == 0:
+                    mine.flush()
+            mine.flush()
+        except BaseException as error:  # noqa: BLE001  # handed to the test
+            problems.append(error)
+
+    threads = [threading.Thread(target=write, args=(number, open_another())) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert [store.counts(f"r{number}") for number in range(4)] == [{Verdict.PASS: 300}] * 4
+
+
+# --- laws --------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["arrived", "record", "flush"]), st.integers(0, 3), st.integers(0, 9)),
+        max_size=30,
+    )
+)
+def test_the_first_record_of_a_trial_counts_and_until_then_the_last_output(
+    store: Store, begun: Make, trial: Make, steps: list[tuple[str, int, int]]
+) -> None:
+    for run in store.runs():
+        store.delete(run.id)
+    begun()
+    expected: dict[int, tuple[str, Verdict | None]] = {}
+    for what, position, number in steps:
+        made, before = trial(str(number), position=position), expected.get(position)
+        if what == "flush":
+            store.flush()
+            continue
+        if what == "arrived":
+            store.arrived("r1", made)
+        else:
+            store.record("r1", made, Verdict.FAIL)
+        if before is None or before[1] is None:
+            expected[position] = (str(number), Verdict.FAIL if what == "record" else None)
+    found = {
+        stored.trial.position: (stored.trial.output.text, stored.verdict)  # type: ignore[union-attr]
+        for stored in store.trials("r1")
+    }
+    assert found == expected
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(), case_id=st.text(min_size=1))
+def test_every_text_and_every_id_comes_back(
+    store: Store, begun: Make, trial: Make, text: str, case_id: str
+) -> None:
+    for run in store.runs():
+        store.delete(run.id)
+    begun()
+    made: Trial = trial(text, case_id=case_id)
+    store.record("r1", made, Verdict.PASS)
+    (kept,) = store.trials("r1")
+    assert kept.trial == made
