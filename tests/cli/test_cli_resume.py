@@ -166,15 +166,15 @@ def cut(start: Proctor, half: str, function: Proctor, folder: Path) -> Callable[
     """Cuts a run of `half` short after four of its ten cases; gives its target, which is quick from then."""
 
     def make(*words: str) -> str:
-        quick = "import os\nasync def f(prompt):\n    return prompt\n"
         target: str = function(
-            "import os, signal\nasync def f(prompt):\n"
-            "    if prompt == 'say 4':\n        import asyncio\n        await asyncio.sleep(0.12)\n"
-            "        os.kill(os.getpid(), signal.SIGKILL)\n    return prompt\n"
+            "import asyncio\nasync def f(prompt):\n    if prompt == 'say 4':\n"
+            "        await asyncio.sleep(60)\n    return prompt\n"
         )
         begun: subprocess.Popen[str] = start("run", half, "--target", target, "--concurrency", "1", *words)
-        begun.communicate(timeout=20)
-        assert _stored(folder) == 4
+        _wait_until(lambda: _stored(folder) == 4)
+        begun.kill()
+        begun.communicate()
+        quick = "async def f(prompt):\n    return prompt\n"
         (folder / f"{target.split(':')[1]}.py").write_text(quick, encoding="utf-8")
         return target
 
@@ -260,16 +260,15 @@ def test_resuming_another_judges_run_is_not_done_in_silence(
     name = suite(*({"id": f"c{n}", "input": "x", "scorer": "llm_judge", "rubric": "Good?"} for n in range(3)))
     strict, kind = script(rules={"*": '{"score": 1}'}), script(rules={"*": '{"score": 5}'})
     target = function(
-        "import os, signal, asyncio\nasync def f(prompt):\n"
-        "    if os.path.exists('go'):\n        return prompt\n"
-        "    if os.path.exists('one'):\n        await asyncio.sleep(0.12)\n"
-        "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    open('one', 'w').close()\n    return prompt\n"
+        NOTE + "async def f(prompt):\n    if os.path.exists('asked.txt') and not os.path.exists('go'):\n"
+        "        await asyncio.sleep(60)\n    note(prompt)\n    return prompt\n"
     )
     begun: subprocess.Popen[str] = start(
         "run", name, "--target", target, "--judge", strict, "--concurrency", "1"
     )
-    begun.communicate(timeout=20)
+    _wait_until(lambda: _stored(Path()) == 1)
+    begun.kill()
+    begun.communicate()
     Path("go").touch()
     told = proctor("run", name, "--target", target, "--judge", kind, "--resume", "--json")
     assert told.code == 4 or told.err or told.run["judges"] == [kind]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -183,6 +185,15 @@ def test_what_is_no_store_is_refused_by_every_command_and_left_as_it_is(
     if store.is_file():
         assert store.read_bytes() == before
     assert sorted(path.name for path in folder.iterdir() if path.name.startswith("kept")) == ["kept.db"]
+
+
+def test_a_store_that_has_lost_cases_says_so(proctor: Proctor, stored: str, folder: Path) -> None:
+    with closing(sqlite3.connect(folder / ".proctor" / "proctor.db", isolation_level=None)) as db:
+        db.execute("DELETE FROM suite_cases WHERE position > 3")
+    for words in (("show", stored), ("show", stored, "--failures"), ("export", stored, "-o", "x.csv")):
+        told = proctor("runs", *words)
+        assert told.code == 4
+        assert "damaged" in told.err
 
 
 # --- targets and models ------------------------------------------------------------------------------------

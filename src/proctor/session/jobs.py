@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +10,6 @@ from secrets import token_hex
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor import __version__
 from proctor.codec import settings_digest, target_digest
 from proctor.errors import NothingSelected, SuiteError, UsageError
 from proctor.graders import GRADERS
@@ -144,7 +141,6 @@ class Jobs:
             target=spec,
             judges=judges,
             settings=request.settings,
-            versions=_versions(),
             prices_date=self.prices_date,
             started_at=datetime.now(UTC),
             planned=loaded.index.planned,
@@ -189,7 +185,6 @@ class Jobs:
             earlier,
             id=_new_id(),
             group=_new_id(),
-            versions=_versions(),
             started_at=datetime.now(UTC),
             finished_at=None,
             status="running",
@@ -253,12 +248,3 @@ def _judges_for(
 def _new_id() -> str:
     """A run's id: sorts by time, and is unique without asking anybody."""
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{token_hex(3)}"
-
-
-def _versions() -> dict[str, str]:
-    versions = {"proctor": __version__, "python": platform.python_version()}
-    for name in ("aiohttp", "msgspec", "regex", "jsonschema"):
-        version = getattr(sys.modules.get(name), "__version__", None)
-        if version is not None:
-            versions[name] = str(version)
-    return versions

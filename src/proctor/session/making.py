@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import platform
+import sys
 from collections.abc import Awaitable, Iterator
 from datetime import UTC, datetime
 from typing import Literal
 
 from msgspec.structs import replace
 
+from proctor import __version__
 from proctor.engines.local import Engine, Work
 from proctor.graders import GRADERS
 from proctor.grading import Help, Manner, grade, grade_at_once, grade_repeats, manner_of
@@ -79,6 +82,7 @@ class Making:
                 self._run = replace(self._run, status="running", finished_at=None)
                 self._store.update(self._run)
         else:
+            self._run = replace(self._run, versions=_versions())
             self._store.begin(self._run)
             self._store.claim(self._run.id)
         index = self._index
@@ -157,3 +161,13 @@ class Making:
 
 def _together(case: Case) -> bool:
     return manner_of(case, GRADERS.get) is Manner.TOGETHER
+
+
+def _versions() -> dict[str, str]:
+    """What makes the run; of libraries those that are loaded, as only they can have to do with it."""
+    versions = {"proctor": __version__, "python": platform.python_version()}
+    for name in ("aiohttp", "msgspec", "regex"):
+        module = sys.modules.get(name)
+        if module is not None:
+            versions[name] = str(vars(module).get("__version__", "unknown"))
+    return versions
