@@ -187,7 +187,7 @@ class Store(Protocol):
         """Begin to save a suite; nothing of it is there before `keep`."""
 
     def begin(self, run: Run) -> None:
-        """Keep a run that is starting."""
+        """Keep a run that is starting, and claim it."""
 
     def claim(self, run_id: str) -> None:
         """Make sure that no other process makes this run; raises StoreError when one does."""

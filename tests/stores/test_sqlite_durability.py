@@ -184,9 +184,11 @@ def test_what_is_used_after_closing_is_told_in_a_sentence(
 
 
 def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: Open, begin: Begin) -> None:
+    first = open_store(str(tmp_path / "kept.db"))
+    begin(first, "a")
+    begin(first, "b")
+    first.close()
     store = opened(tmp_path / "kept.db")
-    begin(store, "a")
-    begin(store, "b")
     claims = (
         "import sys\nfrom proctor.stores.sqlite import open_store\nstore = open_store(sys.argv[1])\n"
         "store.claim('a')\nstore.claim('a')\nprint('claimed', flush=True)\nsys.stdin.read()\n"
@@ -202,6 +204,8 @@ def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: O
     with pytest.raises(StoreError, match="another process"):
         store.claim("a")
     store.claim("b")
+    with pytest.raises(StoreError, match="another process"):
+        store.delete("a")
     other.kill()
     other.communicate()
     store.claim("a")

@@ -171,6 +171,9 @@ def command(ctx: click.Context, /, **given: Any) -> int:
         progress.close()
     if given["as_json"]:
         say_json(json.summary(runs))
+    if session.not_begun:
+        say(f"Not begun: {', '.join(session.not_begun)}.", err=True)
+        return ExitCode.INTERRUPTED
     return worst(run.exit_code for run in runs)
 
 

@@ -84,7 +84,6 @@ class Making:
         else:
             self._run = replace(self._run, versions=_versions())
             self._store.begin(self._run)
-            self._store.claim(self._run.id)
         index = self._index
         splits = (
             [index.split_of(position) for position in index.chosen] if index.holdout is not None else None

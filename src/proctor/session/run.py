@@ -38,6 +38,8 @@ class Session:
         self._prices_folder = prices_folder
         self._making: Making | None = None
         self._stopped = False
+        self.not_begun: list[str] = []
+        """What was still to be run when `stop` came, in words."""
 
     def stop(self) -> None:
         """Begin no further trial; calls under way get a few seconds, and what finished is kept."""
@@ -67,8 +69,11 @@ class Session:
         try:
             await self._open(jobs, reach)
             done = []
-            for job in jobs:
+            for place, job in enumerate(jobs):
                 if self._stopped:
+                    self.not_begun = [
+                        f"{left.run.suite.name} on {left.run.target.name}" for left in jobs[place:]
+                    ]
                     break
                 self._making = Making(job, self._store, reach, self._listen)
                 done.append(await self._making.make())

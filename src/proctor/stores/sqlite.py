@@ -83,8 +83,8 @@ class SqliteStore:
     # --- runs ---
 
     def begin(self, run: Run) -> None:
-        """Keep a run that is starting."""
-        with as_store_errors(self.path):
+        """Keep a run that is starting, and claim it."""
+        with as_store_errors(self.path), _transaction(self._db):
             self._db.execute(
                 "INSERT INTO runs (id, started_at, suite, content, target, settings, status, body) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -99,6 +99,7 @@ class SqliteStore:
                     encode(run),
                 ),
             )
+            self.claim(run.id)  # while nobody else can see it
 
     def claim(self, run_id: str) -> None:
         """Make sure that no other process makes this run, until the store is closed.
@@ -110,7 +111,7 @@ class SqliteStore:
             if not self._claims.claim(self._key(run_id)):
                 raise StoreError(
                     f"Run {run_id} is being made by another process right now. Wait for it to end, "
-                    "or begin a new run without --resume."
+                    "or stop it, or begin a new run."
                 )
 
     def update(self, run: Run) -> None:
@@ -165,6 +166,7 @@ class SqliteStore:
 
     def delete(self, run_id: str) -> None:
         """Forget a run and its trials, and the suite's cases when no run has them any more."""
+        self.claim(run_id)
         key = self._key(run_id)
         self._writer.flush()
         with as_store_errors(self.path), _transaction(self._db):
@@ -279,14 +281,11 @@ class SavingSuite:
         """Use `SqliteStore.saving`."""
         self._path = store.path
         self._db = store._db
-        with as_store_errors(self._path):
-            self._db.execute("BEGIN IMMEDIATE")
-            (last,) = self._db.execute("SELECT coalesce(max(key), 0) FROM suites").fetchone()
-        self._key = last + 1
+        self._key: int | None = None
         self._count = 0
         self._content = sha256(b"proctor/content/1\n")
         self._bodies: list[tuple[bytes, bytes]] = []
-        self._places: list[tuple[int, int, bytes, bytes]] = []
+        self._places: list[tuple[int, bytes, bytes]] = []
 
     def add(self, case: Case, sent: str) -> None:
         """The next case, in order, with the digest of what is sent for it."""
@@ -294,15 +293,22 @@ class SavingSuite:
         digest = sha256(body).digest()
         self._content.update(digest)
         self._bodies.append((digest, body))
-        self._places.append((self._key, self._count, digest, bytes.fromhex(sent[7:])))
+        self._places.append((self._count, digest, bytes.fromhex(sent[7:])))
         self._count += 1
         if len(self._bodies) >= 1000:
             self._write()
 
     def _write(self) -> None:
         with as_store_errors(self._path):
+            if (
+                self._key is None
+            ):  # only now, so that a small suite keeps others from writing only for a moment
+                self._db.execute("BEGIN IMMEDIATE")
+                (last,) = self._db.execute("SELECT coalesce(max(key), 0) FROM suites").fetchone()
+                self._key = last + 1
             self._db.executemany("INSERT OR IGNORE INTO cases (digest, body) VALUES (?, ?)", self._bodies)
-            self._db.executemany("INSERT INTO suite_cases VALUES (?, ?, ?, ?)", self._places)
+            places = [(self._key, *place) for place in self._places]
+            self._db.executemany("INSERT INTO suite_cases VALUES (?, ?, ?, ?)", places)
         self._bodies.clear()
         self._places.clear()
 

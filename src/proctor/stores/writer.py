@@ -17,6 +17,7 @@ Row = tuple[int, int, int, str | None, bytes]
 
 _GATHER_S = 0.03
 """How long rows gather before they are committed: well under the promised 100 ms."""
+_PATIENCE_S = 0.1
 _TOO_MANY = 4096
 """So many rows waiting make the next hand-over wait, which keeps memory flat."""
 _CHUNKS = (512, 64, 8, 1)
@@ -58,6 +59,8 @@ class Writer:
     def put(self, row: Row) -> None:
         """Hand a row over; waits only when thousands are waiting already."""
         self._check()
+        if self._closing:
+            raise StoreError("The store is closed: nothing more can be written.")
         with self._lock:
             self._pending.append(row)
             waiting = len(self._pending)
@@ -74,13 +77,14 @@ class Writer:
     def flush(self) -> None:
         """Wait until every row handed over is committed."""
         self._hurry.set()
-        self._idle.wait()
+        while not self._idle.wait(_PATIENCE_S):
+            self._check()  # a thread that has died tells nobody else
         self._check()
 
     def close(self) -> None:
         """Flush, and end the thread."""
+        self._closing = True
         if self._thread is not None:
-            self._closing = True
             self._some.set()
             self._hurry.set()
             self._thread.join()
