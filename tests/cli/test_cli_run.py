@@ -181,3 +181,14 @@ def test_a_case_passes_at_the_threshold(
     told = proctor(*words)
     assert told.run["passed"] == verdicts
     assert told.run["mean_score"] == 0.75
+
+
+def test_a_suite_whose_file_is_gone_runs_by_its_name_from_the_store(
+    proctor: Proctor, folder: Path, half: str
+) -> None:
+    first = proctor("run", half, "--target", "echo", "--json").run
+    (folder / half).unlink()
+    again = proctor("run", Path(half).stem, "--target", "echo", "--split", "dev", "--json").run
+    assert again["suite_digest"] == first["suite_digest"]
+    assert again["total"] == first["splits"]["dev"]["total"]
+    assert proctor("run", "never-run", "--target", "echo").code == 4

@@ -16,6 +16,10 @@ _BUILTIN = Path(proctor.__file__).with_name("suites") / "v1.0"
 _ENDINGS = (".jsonl", ".csv", ".ndjson", ".json")
 
 
+class NoSuchSuite(UsageError):
+    """A word that stands for no file."""
+
+
 def find(word: str) -> list[Path]:
     """The files a word stands for.
 
@@ -23,7 +27,8 @@ def find(word: str) -> list[Path]:
     `suites/WORD.*`.
 
     Raises:
-        UsageError: it stands for nothing, or for more than one file.
+        NoSuchSuite: it stands for nothing here; a store may still have a suite of that name.
+        UsageError: it stands for more than one file, or for a folder without any.
     """
     path = Path(word)
     if path.is_file():
@@ -42,7 +47,9 @@ def find(word: str) -> list[Path]:
     if named:
         return named
     known = [*TIERS, *sorted({file.stem for file in Path("suites").glob("*") if file.is_file()})]
-    raise UsageError(f"There is no suite {word!r}: no file, no folder and no name. {suggestion(word, known)}")
+    raise NoSuchSuite(
+        f"There is no suite {word!r}: no file, no folder and no name. {suggestion(word, known)}"
+    )
 
 
 def source_of(path: Path) -> Source:

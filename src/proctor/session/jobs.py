@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from secrets import token_hex
 
 from msgspec import Struct
@@ -13,12 +14,12 @@ from msgspec.structs import replace
 from proctor.codec import settings_digest, target_digest
 from proctor.errors import NothingSelected, SuiteError, UsageError
 from proctor.graders import GRADERS
-from proctor.model import Params, Problem, Run, Settings, TargetSpec
+from proctor.model import Params, Problem, Run, Settings, Suite, TargetSpec
 from proctor.plan import Index, Indexer
 from proctor.ports import Store
 from proctor.reports.problems import lines_of
 from proctor.session import events
-from proctor.session.finding import find
+from proctor.session.finding import NoSuchSuite, find
 from proctor.session.loading import Loaded, load
 from proctor.targets.naming import parse_target
 
@@ -97,31 +98,49 @@ class Jobs:
 
     def _load_all(self, request: Request) -> list[Loaded]:
         suites, errors = [], list[Problem]()
-        for path in [path for word in request.suites for path in find(word)]:
-            writer = self.store.saving()
+        for word in request.suites:
             try:
-                loaded = load(
-                    path,
-                    dialect=request.dialect,
-                    writer=writer,
-                    selection=request.settings.selection,
-                    repeats=request.settings.repeats,
-                    tell=partial(self._reading, str(path)),
-                )
-            except SuiteError as error:
-                errors.extend(error.problems)
+                paths = find(word)
+            except NoSuchSuite as missing:
+                suites.append(self._stored(word, request, missing))
                 continue
-            finally:
-                writer.drop()
-            errors.extend(loaded.errors)
-            if not errors:
-                for line in lines_of(loaded.warnings):
-                    self._warn(line)
-            suites.append(loaded)
+            for path in paths:
+                try:
+                    loaded = self._load(path, request)
+                except SuiteError as error:
+                    errors.extend(error.problems)
+                    continue
+                errors.extend(loaded.errors)
+                suites.append(loaded)
         if errors:
             warnings = [problem for loaded in suites for problem in loaded.warnings]
             raise SuiteError([*errors, *warnings])
+        for loaded in suites:
+            for line in lines_of(loaded.warnings):
+                self._warn(line)
         return suites
+
+    def _load(self, path: Path, request: Request) -> Loaded:
+        writer = self.store.saving()
+        try:
+            return load(
+                path,
+                dialect=request.dialect,
+                writer=writer,
+                selection=request.settings.selection,
+                repeats=request.settings.repeats,
+                tell=partial(self._reading, str(path)),
+            )
+        finally:
+            writer.drop()
+
+    def _stored(self, word: str, request: Request, missing: NoSuchSuite) -> Loaded:
+        """The suite that was last saved under that name, without its file; else raises what is given."""
+        suite = self.store.suite(word)
+        if suite is None:
+            raise missing
+        index, needs = self._index_of(suite, request.settings)
+        return Loaded(path=word, suite=suite, index=index, needs=needs, problems=())
 
     def _job(
         self,
@@ -177,7 +196,7 @@ class Jobs:
         if run.status == "finished":
             self._warn(f"Run {run.id} has finished already: nothing is missing.")
         run = replace(run, settings=_newer(run.settings, request))
-        index, needs = self._index_of(run)
+        index, needs = self._index_of(run.suite, run.settings)
         return Job(run=run, index=index, needs=needs, earlier_run=run)
 
     def _retried(self, earlier: Run, request: Request) -> Job:
@@ -191,17 +210,17 @@ class Jobs:
             prices_date=self.prices_date,
             settings=_newer(earlier.settings, request),
         )
-        index, needs = self._index_of(run)
+        index, needs = self._index_of(run.suite, run.settings)
         return Job(run=run, index=index, needs=needs, earlier_run=earlier)
 
-    def _index_of(self, run: Run) -> tuple[Index, frozenset[str]]:
-        indexer = Indexer(run.settings.selection, run.settings.repeats)
+    def _index_of(self, suite: Suite, settings: Settings) -> tuple[Index, frozenset[str]]:
+        indexer = Indexer(settings.selection, settings.repeats)
         graders: set[str] = set()
-        for stored in self.store.cases(run.suite.content):
+        for stored in self.store.cases(suite.content):
             indexer.add(stored.case)
             graders.update(assertion.grader for assertion in stored.case.assertions)
         needs = {GRADERS.get(name).needs for name in graders} - {None}
-        return indexer.index(run.suite.split_rule), frozenset(needs)
+        return indexer.index(suite.split_rule), frozenset(needs)
 
     def _reading(self, path: str, cases: int) -> None:
         self.listen(events.Reading(path, cases))
