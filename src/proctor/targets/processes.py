@@ -69,19 +69,7 @@ async def run_process(
         TargetTimeout: it did not end in time.
         TargetError: of kind `program`: it could not be started or wrote too much.
     """
-    loop = asyncio.get_running_loop()
-    try:
-        transport, collector = await loop.subprocess_exec(
-            lambda: _Collector(loop, output_limit),
-            *argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environ),
-            **_own_group(),
-        )
-    except (OSError, ValueError) as error:
-        raise TargetError(f"{argv[0]!r} could not be started: {error}.", kind="program") from error
+    transport, collector = await _started(argv, environ, output_limit)
     try:
         async with asyncio.timeout(timeout_s):
             _feed(transport, stdin)
@@ -101,6 +89,25 @@ async def run_process(
             f"{argv[0]!r} wrote more than {output_limit:,} bytes to stdout and was killed.", kind="program"
         )
     return Finished(transport.get_returncode() or 0, bytes(collector.stdout), bytes(collector.stderr))
+
+
+async def _started(
+    argv: Sequence[str], environ: Mapping[str, str], output_limit: int
+) -> tuple[asyncio.SubprocessTransport, _Collector]:
+    """The program under way; raises TargetError when it cannot be started."""
+    loop = asyncio.get_running_loop()
+    try:
+        return await loop.subprocess_exec(
+            lambda: _Collector(loop, output_limit),
+            *argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environ),
+            **_own_group(),
+        )
+    except (OSError, ValueError) as error:
+        raise TargetError(f"{argv[0]!r} could not be started: {error}.", kind="program") from error
 
 
 class _Collector(asyncio.SubprocessProtocol):
