@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -327,3 +328,20 @@ def test_a_key_that_no_header_can_hold_is_refused_without_being_shown(key: str) 
     with pytest.raises(UsageError, match="OPENAI_API_KEY") as caught:
         key_for("https://api.openai.com/v1", Opening({"OPENAI_API_KEY": key}), "The target")
     assert key not in str(caught.value)
+
+
+async def test_a_small_reply_that_unfolds_to_more_than_any_answer_is_cut_off(
+    opening: Make, spec: Make, ask: Make
+) -> None:
+    packed = gzip.compress(b"0" * (70 * 2**20), 1)
+
+    async def bomb(_request: web.Request) -> web.Response:
+        return web.Response(body=packed, headers={"Content-Encoding": "gzip"})
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", bomb)
+    async with TestServer(app) as server:
+        target = await open_target(spec("openai", endpoint=str(server.make_url("/v1"))), opening())
+        with pytest.raises(TargetError, match="more than 64 MiB") as caught:
+            await target.answer(ask("hello"))
+    assert not caught.value.transient

@@ -21,6 +21,7 @@ from aiohttp import (
     ClientConnectorError,
     ClientError,
     ClientHttpProxyError,
+    ClientResponse,
     ClientSSLError,
 )
 from yarl import URL
@@ -48,6 +49,8 @@ _BUSY = frozenset({429, 503, 529})
 _SHOWN = 300
 # aiohttp warns when bytes of more than a MiB are handed over in one piece.
 _ONE_PIECE = 2**20
+_MOST = 64 * 2**20
+"""Bytes of a reply; no answer of a model comes near."""
 
 
 class RefusedRequest(TargetError):
@@ -123,7 +126,7 @@ class Post:
                 allow_redirects=False,
             )
             try:
-                reply = await response.read()
+                reply = await _read(response)
             except BaseException:
                 response.close()
                 raise
@@ -151,6 +154,25 @@ class Post:
     def fault(self, status: int, data: bytes) -> TargetError:
         """What an error inside a reply of status 200 means, by the status that it names itself."""
         return fault(self._url, status, data, {}, self._headers)
+
+
+async def _read(response: ClientResponse) -> bytes:
+    """The whole body, but no more than `_MOST`: a small compressed body may unfold without end.
+
+    Raises:
+        TargetError: there is more.
+    """
+    length = response.content_length
+    if length is not None and length <= _MOST and "Content-Encoding" not in response.headers:
+        return await response.read()
+    body = bytearray()
+    async for piece in response.content.iter_chunked(_ONE_PIECE):
+        body += piece
+        if len(body) > _MOST:
+            raise TargetError(
+                f"{_place(response.url)} answered with more than {_MOST // 2**20} MiB.", kind="protocol"
+            )
+    return bytes(body)
 
 
 def _unreached(url: URL, error: ClientError | OSError, headers: Mapping[str, str]) -> TargetError:
