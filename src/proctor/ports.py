@@ -208,7 +208,7 @@ class Store(Protocol):
         """Every run, newest first."""
 
     def run(self, run_id: str) -> Run:
-        """The run of that id, or of that unambiguous beginning of an id."""
+        """The run of that id, or of that unambiguous beginning of one; `last` is the newest."""
 
     def unfinished(self, suite_digest: str, target_digest: str, settings_digest: str) -> Run | None:
         """The newest run of that suite, target and settings that has not finished."""

@@ -120,8 +120,14 @@ class Tally:
         self._score_sum = 0.0
         self._score_count = 0
 
-    def add(self, trial: Trial, case: Case) -> Verdict:
-        """Count one finished trial of that case and give its verdict back."""
+    def add(self, trial: Trial, case: Case, *, kept: bool = False) -> Verdict:
+        """Count one finished trial of that case and give its verdict back.
+
+        Args:
+            trial: the trial.
+            case: its case.
+            kept: it was taken over from another run with its scores.
+        """
         verdict = verdict_of(trial, self.rule)
         first = trial.repeat == 0
         self.all.add(verdict, first=first)
@@ -135,7 +141,7 @@ class Tally:
         if score is not None:
             self._score_sum += score
             self._score_count += 1
-        if trial.scores:
+        if trial.scores and not kept:
             self.graded += 1
         self._count_output(trial)
         return verdict

@@ -315,3 +315,42 @@ def test_where_a_fault_lies_is_shown_only_when_asked_for(start: Proctor, suite: 
         assert begun.returncode == 4
         assert "missing.toml" in err
         assert "Traceback" not in err
+
+
+def test_a_run_that_was_cut_short_says_what_is_missing(proctor: Proctor, half: str, folder: Path) -> None:
+    run_id = proctor("run", half, "--target", "echo", "--json").run["run"]
+    with closing(sqlite3.connect(folder / ".proctor" / "proctor.db")) as db, db:
+        db.execute("DELETE FROM trials WHERE position >= 7")
+        db.execute("UPDATE runs SET body = replace(CAST(body AS TEXT), '\"finished\"', '\"running\"')")
+    assert "3 of 10 trials are missing" in proctor("runs", "show", run_id).out
+    assert proctor("runs", "show", run_id, "--json").run["exit_code"] == 2
+    proctor("runs", "export", run_id, "-o", "x.md")
+    assert "3 of 10 trials are missing" in (folder / "x.md").read_text(encoding="utf-8")
+
+
+def test_a_gate_says_whether_it_held(proctor: Proctor, half: str) -> None:
+    assert "did not hold: 50.00%" in proctor("run", half, "--target", "echo", "--min-pass-rate", "0.6").out
+    assert "The gate held" in proctor("run", half, "--target", "echo", "--min-pass-rate", "0.5").out
+
+
+def test_a_stored_run_alone_refuses_what_it_has_decided(proctor: Proctor, half: str) -> None:
+    run_id = proctor("run", half, "--target", "echo", "--json").run["run"]
+    told = proctor("run", f"--resume={run_id}", "--temperature", "0.9", "--limit", "2")
+    assert told.code == 4
+    assert "--temperature, --limit" in told.err
+
+
+def test_what_a_function_prints_is_no_part_of_the_json(
+    proctor: Proctor, half: str, function: Proctor
+) -> None:
+    target = function("def f(prompt):\n    print('noise')\n    return prompt\n")
+    told = proctor("run", half, "--target", target, "--json")
+    assert told.run["total"] == 10
+    assert "noise" in told.err
+
+
+def test_the_stores_own_folder_keeps_itself_out_of_a_repository(
+    proctor: Proctor, half: str, folder: Path
+) -> None:
+    proctor("run", half, "--target", "echo", "-q")
+    assert (folder / ".proctor" / ".gitignore").read_text(encoding="utf-8") == "*\n"

@@ -41,7 +41,7 @@ RUN = [
     "warnings",
     "exit_code",
 ]
-RUN_BESIDE = ["refused_params", "prices_date", "tags", "started_at", "finished_at"]
+RUN_BESIDE = ["planned", "refused_params", "prices_date", "tags", "started_at", "finished_at"]
 COUNTS = ["total", "passed", "failed", "errors", "unscored", "pass_rate", "ci95"]
 TRIAL = [
     "run",

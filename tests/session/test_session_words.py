@@ -43,7 +43,12 @@ def test_a_folder_is_its_suites_in_order_of_their_names(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("word", "hint"),
-    [("mien", "'mine'"), ("all", "no suite in it"), ("twice", "twice.csv, suites/twice.jsonl"), ("", "''")],
+    [
+        ("mien", "'mine'"),
+        ("all", "no suite in it"),
+        ("twice", "twice.csv, suites/twice.jsonl"),
+        ("", "is empty"),
+    ],
 )
 def test_a_word_for_nothing_says_what_there_is(folder: Path, word: str, hint: str) -> None:
     _touch("suites/mine.jsonl", "suites/twice.jsonl", "suites/twice.csv", "all/notes.md")

@@ -241,3 +241,8 @@ def test_programs_run_under_the_fast_event_loop_as_well() -> None:
     output, exit_code = uvloop.run(main())
     assert len(output.text) == 2_000_000
     assert exit_code == "0"
+
+
+@linux
+async def test_a_program_may_open_its_stdin_by_name(opening: Make, spec: Make, ask: Make) -> None:
+    assert (await _answer(opening, spec, ask("by name"), "cat /dev/stdin")).text == "by name"

@@ -24,7 +24,9 @@ def command(suite: tuple[str, ...], dialect: str | None) -> None:
     for word in suite:
         for path in find(word):
             loaded = load(path, dialect=dialect)
+            if loaded.suite.dialect == "pramana":  # over the lines as they stand: a new version needs it
+                show([f"{hash_suite(path)}  {path}"])
+                continue
             if loaded.errors:
                 raise SuiteError(loaded.errors)
-            is_pramana = loaded.suite.dialect == "pramana"
-            show([f"{hash_suite(path) if is_pramana else loaded.suite.digest}  {path}"])
+            show([f"{loaded.suite.digest}  {path}"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from importlib import import_module
 from typing import Any
@@ -97,7 +98,7 @@ def _invoke(arguments: list[str]) -> int:
         return ExitCode.INTERRUPTED
     except ProctorError as error:
         _tell_json(arguments, str(error), error.exit_code)
-        say(str(error), err=True)
+        say(_as_error(str(error)), err=True)
         return error.exit_code
     except BrokenPipeError:
         raise
@@ -127,11 +128,19 @@ def _check_encoding(arguments: list[str]) -> None:
             ) from None
 
 
+def _as_error(message: str) -> str:
+    """The message as `WHERE: error: message`, where it does not say so already."""
+    if re.match(r".*: (error|warning): ", message):
+        return message
+    place = re.match(r"(\S+:\d+): ", message)
+    return f"{place[1]}: error: {message[place.end() :]}" if place else f"proctor: error: {message}"
+
+
 def _refuse(arguments: list[str], message: str, error: click.ClickException) -> int:
     _tell_json(arguments, message, ExitCode.USAGE)
     context = getattr(error, "ctx", None)
     hint = f" See `{context.command_path} --help`." if context is not None else ""
-    say(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}", err=True)
+    say(_as_error(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}"), err=True)
     return ExitCode.USAGE
 
 

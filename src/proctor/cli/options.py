@@ -49,7 +49,10 @@ def open_store(given: str | None, *, must_exist: bool = False) -> Iterator[Store
     path = store_path(given)
     if must_exist and not path.exists():
         raise UsageError(f"There is no store at {path}: nothing was run here. Name one with --store.")
+    new_folder = not given and path.parent.name == ".proctor" and not path.parent.exists()
     store = STORES.get("sqlite")(str(path))
+    if new_folder:  # runs are no part of a repository unless somebody wants them to be
+        (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
     try:
         yield store
     finally:

@@ -9,6 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext, redirect_stdout
 from typing import Any
 
 import click
@@ -39,6 +40,22 @@ class _RunCommand(click.Command):
         return super().parse_args(ctx, plain)
 
 
+_FIXED = {
+    "targets": "--target",
+    "judges": "--judge",
+    "temperature": "--temperature",
+    "seed": "--seed",
+    "max_tokens": "--max-tokens",
+    "dialect": "--dialect",
+    "repeats": "--repeat",
+    "split": "--split",
+    "tags": "--tag",
+    "exclude_tags": "--exclude-tag",
+    "categories": "--category",
+    "ids": "--id",
+    "limit": "--limit",
+}
+"""What a stored run has decided already."""
 _SHARE = click.FloatRange(0, 1)
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.argument("suite", nargs=-1),
@@ -158,7 +175,9 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     try:
         with open_store(given["store"]) as store:
             session = Session(store, os.environ, progress, prices_folder=store_path(given["store"]).parent)
-            done = _run(session, _request(ctx, given), progress)
+            # What a function of the user's prints is no part of a report.
+            with redirect_stdout(sys.stderr) if given["as_json"] or given["quiet"] else nullcontext():
+                done = _run(session, _request(ctx, given), progress)
             runs = []
             for one in done:
                 runs.append(reported(store, one.run, one.tally))
@@ -205,6 +224,7 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
         ids=given["ids"],
         limit=given["limit"],
     )
+    given_by_user = ParameterSource.COMMANDLINE
     names = ("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "allow_errors")
     return Request(
         suites=(*given["suite"], *given["more_suites"]),
@@ -218,6 +238,7 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
         dialect=given["dialect"],
         resume=given["resume"],
         retry_errors=given["retry_errors"],
+        fixed=tuple(flag for name, flag in _FIXED.items() if ctx.get_parameter_source(name) is given_by_user),
     )
 
 

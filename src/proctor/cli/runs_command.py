@@ -70,7 +70,7 @@ def _line(store: Store, run: Run) -> str:
 def show_run(run: str, failures: bool, case_id: str | None, as_json: bool, store: str | None) -> None:
     """The numbers of RUN, counted again from its trials."""
     with open_store(store, must_exist=True) as opened:
-        found = _find(opened, run)
+        found = opened.run(run)
         if case_id is not None:
             rows = [row for row in rows_of(opened, found) if row.trial.case_id == case_id]
             if not rows:
@@ -82,15 +82,6 @@ def show_run(run: str, failures: bool, case_id: str | None, as_json: bool, store
             say_json(json.summary([reported(opened, found)]))
         else:
             show(console.lines(reported(opened, found)))
-
-
-def _find(store: Store, word: str) -> Run:
-    if word == "last":
-        newest = next(store.runs(), None)
-        if newest is None:
-            raise UsageError("No run is stored here yet.")
-        return newest
-    return store.run(word)
 
 
 def _failures(store: Store, run: Run) -> Iterator[str]:
@@ -142,7 +133,7 @@ def _block(name: str, text: str) -> Iterator[str]:
 def export(run: tuple[str, ...], output: str, store: str | None) -> None:
     """Write every trial of each RUN to a file, in the form that its ending says."""
     with open_store(store, must_exist=True) as opened:
-        runs = [reported(opened, _find(opened, word)) for word in run]
+        runs = [reported(opened, opened.run(word)) for word in run]
         write(output, runs)
         total = sum(one.tally.all.total for one in runs)
         say(f"{total:,} trials written to {output}", err=True)
@@ -156,7 +147,7 @@ def export(run: tuple[str, ...], output: str, store: str | None) -> None:
 def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> None:
     """Give RUN each TAG; without one, print the tags it has."""
     with open_store(store, must_exist=True) as opened:
-        found = _find(opened, run)
+        found = opened.run(run)
         tags = set(found.tags) - set(tag) if remove else set(found.tags) | set(tag)
         if tag:
             opened.update(replace(found, tags=tuple(sorted(tags))))
@@ -171,7 +162,7 @@ def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
     """Forget each RUN with its trials, for good."""
     with open_store(store, must_exist=True) as opened:
         for word in run:
-            found = _find(opened, word)
+            found = opened.run(word)
             if not yes:
                 if not sys.stdin.isatty():
                     raise UsageError("Deleting asks first, and nobody can answer here. Add --yes.")

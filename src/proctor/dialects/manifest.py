@@ -133,7 +133,7 @@ def _tiers(tiers: Fields) -> list[Tier]:
             file=fields.required_text("file"),
             test_count=fields.integer("test_count") or 0,
             estimated_tokens=fields.integer("estimated_tokens"),
-            estimated_cost_usd=fields.number("estimated_cost_usd"),
+            estimated_cost_usd=_cost(fields),
             hash=published,
             description=fields.text("description"),
         )
@@ -208,3 +208,10 @@ def check_tier(
 def _unlisted(notes: Notes, what: str, used: Collection[str], listed: tuple[str, ...] | None) -> None:
     for name in sorted(set(used) - set(listed)) if listed is not None else ():
         notes.error("manifest-mismatch", f"The manifest does not list the {what} {name!r}.")
+
+
+def _cost(fields: Fields) -> float | None:
+    cost = fields.number("estimated_cost_usd")
+    if cost is not None and cost < 0:
+        fields.error("bad-cost", "estimated_cost_usd", f"is {cost}; a cost in US dollars is 0 or more.")
+    return cost

@@ -142,9 +142,9 @@ def _row(header: list[str], cells: list[str], notes: Notes) -> dict[str, str]:
         if not cell or cell.isspace():
             continue
         name = header[place] if place < len(header) else ""
-        if name:
+        if name in COLUMNS:
             row[name] = cell.strip() if name in _WORDS else cell
-        else:
+        elif not name:  # a column with an unknown name was reported once, at the header
             notes.error(
                 "extra-cell",
                 f"The cell {shown(cell)} stands in column {place + 1}, which has no name. "

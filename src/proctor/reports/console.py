@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from proctor.model import Run, Verdict
 from proctor.reports.figures import cost, interval, milliseconds, one_line, percent, points, seconds
-from proctor.reports.rows import Reported, Row, why
+from proctor.reports.rows import Reported, Row, gate, missing, why
 from proctor.verdicts import Counts, Tally
 
 _AXIS = 24
@@ -39,6 +39,7 @@ def lines(reported: Reported) -> Iterator[str]:
     yield ""
     yield from _not_passed(reported)
     yield _footer(run, tally)
+    yield from (line for line in (missing(reported), gate(reported)) if line is not None)
     if tally.refused_params:
         names = ", ".join(sorted(tally.refused_params))
         yield f"Not applied, as the target does not take it: {names}"
@@ -94,8 +95,8 @@ def _drawn(counts: Counts) -> str:
 
 
 def _not_passed(reported: Reported) -> Iterator[str]:
-    missing = reported.tally.all.total - reported.tally.all.passed
-    if not missing:
+    not_passed = reported.tally.all.total - reported.tally.all.passed
+    if not not_passed:
         return
     shown = 0
     for row in reported.rows():
@@ -105,8 +106,8 @@ def _not_passed(reported: Reported) -> Iterator[str]:
         shown += 1
         if shown == _LISTED:
             break
-    if missing > shown:
-        yield f"…and {missing - shown} more: proctor runs show {reported.run.id} --failures"
+    if not_passed > shown:
+        yield f"…and {not_passed - shown} more: proctor runs show {reported.run.id} --failures"
     yield ""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from proctor.model import Verdict
 from proctor.reports.figures import cost, interval, milliseconds, percent
-from proctor.reports.rows import Reported, question_of, why
+from proctor.reports.rows import Reported, gate, missing, question_of, why
 from proctor.verdicts import Counts
 
 _LISTED = 50
@@ -26,6 +26,9 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
             f"{counts.unscored} unscored. Median latency {milliseconds(tally.latency_ms()['p50'])}, "
             f"cost {cost(tally.known_cost_usd)}. Run `{run.id}`, suite `{run.suite.digest}`.\n\n"
         )
+        for line in (missing(reported), gate(reported)):
+            if line is not None:
+                yield f"**{line}**\n\n"
         yield from _table("Split", tally.splits)
         yield from _table("Category", tally.categories)
         yield from _table("Tag", tally.tags)

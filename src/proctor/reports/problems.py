@@ -24,5 +24,5 @@ def lines_of(problems: Iterable[Problem]) -> list[str]:
     for (path, code), count in seen.items():
         if count > _LISTED:
             more = count - _LISTED
-            lines.append(f"{path}: warning: {more} more like the last, of the kind {code}.")
+            lines.append(f"{path}: warning: {more} more with the code {code}.")
     return lines

@@ -61,6 +61,7 @@ def run_row(reported: Reported) -> dict[str, Any]:
         "target": run.target.name,
         "judges": [judge.name for judge in run.judges],
         "status": run.status,
+        "planned": run.planned,
         **counts_row(tally.all),
         "mean_score": tally.mean_score,
         "splits": _each(tally.splits),
@@ -80,6 +81,25 @@ def run_row(reported: Reported) -> dict[str, Any]:
         "warnings": list(run.warnings),
         "exit_code": int(reported.exit_code),
     }
+
+
+def missing(reported: Reported) -> str | None:
+    """A sentence that tells how much of a run is not there; None for a whole one."""
+    planned, there = reported.run.planned, reported.tally.all.total
+    if there >= planned:
+        return None
+    return f"Not finished: {planned - there:,} of {planned:,} trials are missing."
+
+
+def gate(reported: Reported) -> str | None:
+    """A sentence that tells whether the gate held; None where none was asked for."""
+    wanted = reported.run.settings.min_pass_rate
+    if wanted is None:
+        return None
+    rate = reported.tally.all.pass_rate or 0.0
+    if rate >= wanted - 1e-12:
+        return f"The gate held: {rate:.2%} passed and {wanted:.2%} had to."
+    return f"The gate did not hold: {rate:.2%} passed and {wanted:.2%} had to."
 
 
 def _each(groups: dict[str, Counts]) -> dict[str, Any]:

@@ -30,6 +30,8 @@ def find(word: str) -> list[Path]:
         NoSuchSuite: it stands for nothing here; a store may still have a suite of that name.
         UsageError: it stands for more than one file, or for a folder without any.
     """
+    if not word.strip():
+        raise UsageError("The name of the suite is empty. Is a variable not set?")
     path = Path(word)
     if path.is_file():
         return [path]
@@ -46,7 +48,7 @@ def find(word: str) -> list[Path]:
         raise UsageError(f"The suite {word!r} is more than one file: {found}. Name one of them.")
     if named:
         return named
-    known = [*TIERS, *sorted({file.stem for file in Path("suites").glob("*") if file.is_file()})]
+    known = sorted({*TIERS, *(file.stem for file in Path("suites").glob("*") if file.is_file())})
     raise NoSuchSuite(
         f"There is no suite {word!r}: no file, no folder and no name. {suggestion(word, known)}"
     )

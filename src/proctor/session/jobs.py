@@ -34,6 +34,8 @@ class Request(Struct, frozen=True, kw_only=True):
     settings: Settings = Settings()
     explicit: frozenset[str] = frozenset()
     """The fields of `settings` that were given and not left at their defaults."""
+    fixed: tuple[str, ...] = ()
+    """The flags that were given and that a stored run has decided already."""
     dialect: str | None = None
     resume: str | None = None
     """A run's id; empty for the newest unfinished run of the same suite, target and settings."""
@@ -79,6 +81,13 @@ class Jobs:
             UsageError: a word stands for no suite, target or run.
             NothingSelected: the selection leaves no case of any suite.
         """
+        if request.resume is not None and request.retry_errors:
+            raise UsageError("Give either --resume or --retry-errors, not both.")
+        if (request.resume or request.retry_errors) and not request.suites and request.fixed:
+            flags = ", ".join(request.fixed)
+            raise UsageError(
+                f"A stored run has decided this already: {flags}. Leave it out, or begin a new run."
+            )
         if request.resume and not request.suites:
             return [self._continued(self.store.run(request.resume), request)]
         if request.retry_errors and not request.suites:
@@ -92,9 +101,13 @@ class Jobs:
         suites = self._load_all(request)
         group = _new_id()
         jobs = [self._job(request, loaded, spec, judges, group) for loaded in suites for spec in specs]
-        if not any(job.index.planned for job in jobs):
+        chosen = [job for job in jobs if job.index.planned]
+        if not chosen:
             raise NothingSelected("The selection leaves no case. Loosen --tag, --category, --id or --split.")
-        return jobs
+        for job in jobs:
+            if not job.index.planned:
+                self._warn(f"The selection leaves no case of {job.run.suite.name}, which is left out.")
+        return chosen
 
     def _load_all(self, request: Request) -> list[Loaded]:
         suites, errors = [], list[Problem]()
@@ -254,7 +267,8 @@ def _judges_for(
 ) -> tuple[tuple[TargetSpec, ...], tuple[str, ...]]:
     """Who judges, and a warning when a target judges itself."""
     if "judge" not in loaded.needs:
-        return (), ()
+        unused = f"{loaded.path}: warning: no case asks a judge, so --judge has no effect."
+        return (), (unused,) if judges else ()
     if judges or not loaded.index.planned:
         return judges, ()
     alone = (

@@ -63,7 +63,7 @@ class Making:
         status: Literal["finished", "interrupted"] = "interrupted"
         try:
             await self._engine.run(self._planned())
-            if not self._engine.stopped:
+            if not self._engine.stopped or self._tally.all.total >= self._index.planned:
                 status = "finished"
         except asyncio.CancelledError:
             self._stopped = True  # stopped at once: what finished is stored, and the run says so below
@@ -139,8 +139,8 @@ class Making:
             finished=lambda trial, planned: self._count(trial, planned.case, stored=False),
         )
 
-    def _count(self, trial: Trial, case: Case, *, stored: bool) -> None:
-        verdict = self._tally.add(trial, case)
+    def _count(self, trial: Trial, case: Case, *, stored: bool, kept: bool = False) -> None:
+        verdict = self._tally.add(trial, case, kept=kept)
         if not stored:
             self._store.record(self._run.id, trial, verdict)
         self._listen(events.Finished(trial, verdict, self._tally.known_cost_usd))
@@ -155,7 +155,7 @@ class Making:
             self._count(trial, case, stored=True)
         else:
             source = trial.source_run or self._earlier_run.id
-            self._count(replace(trial, source_run=source), case, stored=False)
+            self._count(replace(trial, source_run=source), case, stored=False, kept=True)
 
 
 def _together(case: Case) -> bool:

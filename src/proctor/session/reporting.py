@@ -24,7 +24,7 @@ def reported(store: Store, run: Run, tally: Tally | None = None) -> Reported:
         tally = Tally(rule_of(run))
         for row in rows_of(store, run):
             tally.add(row.trial, row.case)
-    code = ExitCode.INTERRUPTED if run.status == "interrupted" else exit_code(tally.all, run.settings)
+    code = exit_code(tally.all, run.settings) if run.status == "finished" else ExitCode.INTERRUPTED
     return Reported(run=run, tally=tally, exit_code=code, rows=lambda: rows_of(store, run))
 
 

@@ -6,6 +6,7 @@ file → suite and cases → planned trials → output → scores → trial → 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -70,6 +71,7 @@ class Session:
             await self._open(jobs, reach)
             done = []
             for place, job in enumerate(jobs):
+                await asyncio.sleep(0.001)  # a signal that came while something was imported is heard now
                 if self._stopped:
                     self.not_begun = [
                         f"{left.run.suite.name} on {left.run.target.name}" for left in jobs[place:]

