@@ -212,6 +212,13 @@ async def test_a_reference_that_is_data_is_shown_as_json() -> None:
     assert '{"river":["Nile"]}' in script.prompts[0].messages[1].content
 
 
+async def test_what_a_judge_thinks_before_its_reply_is_kept_and_not_read() -> None:
+    script = Script("<think>\nNO? It names the Nile.\n</think>\n\nYES")
+    mark = await mark_of(YES_NO, script)
+    assert mark.passed is True
+    assert [one.raw for one in mark.judgments] == ["<think>\nNO? It names the Nile.\n</think>\n\nYES"]
+
+
 async def test_an_unreadable_reply_is_repaired_with_the_reply_in_view() -> None:
     script = Script("I think so", '{"verdict": "NO"}')
     mark = await mark_of(YES_NO, script)

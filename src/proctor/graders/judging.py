@@ -40,6 +40,8 @@ them. A reference answer shows what is right; other words with the same meaning 
 
 REPAIR = "That reply cannot be read. Do not explain it. Judge the same material again.\n\n{form}"
 
+_THINKING = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+"""What a reasoning model writes before its reply, where its server does not take it out."""
 _MARKDOWN = "*_`\"'“”‘’ \t"
 
 
@@ -108,7 +110,7 @@ async def _consult(judge: Judge, prompt: Prompt, request: Request) -> Opinion:
         except TargetError as error:
             problem = f"The judge {judge.name!r} did not answer: {error}"
             return Opinion(reading=None, problem=problem, judgments=tuple(judgments))
-        reading = request.read(reply.text)
+        reading = request.read(_THINKING.sub("", reply.text))
         judgments.append(_judgment(judge, digest, nth, reply, reading))
         if reading is not None:
             return Opinion(reading=reading, problem="", judgments=tuple(judgments))
