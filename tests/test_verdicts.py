@@ -354,6 +354,7 @@ def test_a_tally_counts_by_its_own_rule(trial: Callable[..., Trial], case: Calla
         ({"passed": 9, "errors": 1}, {"min_pass_rate": 0.5}, ExitCode.NOT_MEASURED),
         ({"passed": 9, "errors": 1}, {"min_pass_rate": 0.9, "allow_errors": 1}, ExitCode.OK),
         ({"passed": 9, "errors": 1}, {"min_pass_rate": 0.91, "allow_errors": 1}, ExitCode.FAILED),
+        ({"errors": 4, "unscored": 1}, {"allow_errors": 9}, ExitCode.NOT_MEASURED),
         ({}, {"min_pass_rate": 0.5}, ExitCode.FAILED),
     ],
 )

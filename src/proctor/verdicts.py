@@ -203,7 +203,8 @@ def _of(groups: dict[str, Counts], name: str) -> Counts:
 
 def exit_code(counts: Counts, settings: Settings) -> ExitCode:
     """What a finished run says to its caller: what was not measured outranks what failed."""
-    if counts.errors + counts.unscored > settings.allow_errors:
+    not_measured = counts.errors + counts.unscored
+    if not_measured > settings.allow_errors or (counts.total and not_measured == counts.total):
         return ExitCode.NOT_MEASURED
     if settings.min_pass_rate is not None:
         held = (counts.pass_rate or 0.0) >= settings.min_pass_rate - 1e-12

@@ -264,15 +264,41 @@ def test_a_long_pause_that_was_asked_for_is_told(virtually: Virtually, asked_for
     assert all("6 s" in sentence for sentence in heard)
 
 
-def test_what_is_no_target_error_comes_through_and_leaves_the_endpoint_free(virtually: Virtually) -> None:
+def test_what_nobody_thought_of_is_one_failed_answer_and_leaves_the_endpoint_free(
+    virtually: Virtually,
+) -> None:
     class Broken(Failing):
         async def answer(self, prompt: Prompt) -> Output:
             raise KeyError("a fault")
 
     limit = Limit(1)
-    with pytest.raises(KeyError):
+    with pytest.raises(TargetError, match="KeyError: 'a fault'") as caught:
         virtually(Patient(Broken(0, _passing), limit, Patience()).answer(PROMPT))
+    assert (caught.value.kind, caught.value.transient) == ("protocol", False)
     assert limit.in_flight == 0
+
+
+def test_a_pause_that_is_asked_for_beyond_reason_is_not_waited_for(virtually: Virtually) -> None:
+    class Asleep(Failing):
+        async def answer(self, prompt: Prompt) -> Output:
+            raise TargetError("Busy.", transient=True, busy=True, retry_after_s=86_400)
+
+    limit = Limit(2)
+    with pytest.raises(TargetError, match="86,400 s, which is too long"):
+        virtually(Patient(Asleep(0, _passing), limit, Patience()).answer(PROMPT))
+    assert limit.try_enter()
+
+
+@pytest.mark.parametrize("fields", [{"latency_ms": float("nan")}, {"cost_usd": float("inf")}])
+def test_a_number_that_no_store_can_hold_is_a_failed_answer(
+    virtually: Virtually, fields: dict[str, Any]
+) -> None:
+    class Odd(Failing):
+        async def answer(self, prompt: Prompt) -> Output:
+            return Output(text="4", **fields)
+
+    with pytest.raises(TargetError, match="cannot be kept"):
+        virtually(Patient(Odd(0, _passing), Limit(1), Patience()).answer(PROMPT))
 
 
 def test_a_known_price_makes_a_cost_and_an_unknown_one_none(virtually: Virtually) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import time
+import warnings
 
 import pytest
 
@@ -42,4 +44,34 @@ def test_a_search_is_stopped_near_its_budget() -> None:
 def test_nested_sets_keep_the_meaning_they_have_in_python() -> None:
     assert found(r"[a||b]", "|")
     assert found(r"[[a]", "[")
-    assert not found(r"[\w--a]", "\n")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [("a{e}", "zzz"), ("x_{i}", "x_9"), (r"e\^{i}", "e^7"), ("(?:ab){e<=1}", "xb"), ("[[:alpha:]]", "b")],
+)
+def test_what_only_the_package_reads_specially_is_taken_literally(pattern: str, text: str) -> None:
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):
+        assert found(pattern, text) is bool(re.search(pattern, text)) is False
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("a{2}", "aa"),
+        ("a{,2}b", "aab"),
+        ("x_{i}", "x_{i}"),
+        ("[]{]", "{"),
+        (r"\N{DIGIT ONE}", "1"),
+        (r"[^\]]", "a"),
+    ],
+)
+def test_braces_and_sets_mean_what_they_mean_to_the_standard_library(pattern: str, text: str) -> None:
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):
+        assert found(pattern, text) is bool(re.search(pattern, text)) is True
+
+
+@pytest.mark.parametrize("pattern", [r"\h", r"[\w--a]", r"\p{L}"])
+def test_what_the_standard_library_refuses_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError, match="not valid"):
+        compiled(pattern)

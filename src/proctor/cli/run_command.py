@@ -250,8 +250,11 @@ def _run(session: Session, request: Request, progress: Progress) -> list[events.
         import uvloop
 
         loops = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=loops) as runner:
-        return runner.run(_stoppable(session, request, progress))
+    try:
+        with asyncio.Runner(loop_factory=loops) as runner:
+            return runner.run(_stoppable(session, request, progress))
+    except asyncio.CancelledError:
+        raise click.Abort from None  # stopped at once, before there was a run to tell of
 
 
 async def _stoppable(session: Session, request: Request, progress: Progress) -> list[events.Done]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+_BLOCKED_S = 0.05
+
 
 class Deadlines:
     """Gives each call the same time."""
@@ -23,6 +25,7 @@ class Deadlines:
         self._due: dict[asyncio.Task[Any], float] = {}
         self._late: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self._looked_again: set[float] = set()
 
     def begin(self) -> asyncio.Task[Any]:
         """The present task's call begins; give what is returned to `end`."""
@@ -51,6 +54,11 @@ class Deadlines:
         for task, due in list(self._due.items()):
             if due > now:
                 self._timer = loop.call_at(due, self._look, loop)
+                return
+            if now - due > _BLOCKED_S and due not in self._looked_again:
+                # Something kept the loop from running: an answer may be here and only wants reading.
+                self._looked_again = {due}
+                self._timer = loop.call_later(_BLOCKED_S, self._look, loop)
                 return
             if task not in self._late:
                 self._late.add(task)

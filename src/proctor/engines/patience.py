@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from math import inf
 from time import monotonic
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.codec import encode
 from proctor.engines.deadlines import Deadlines
 from proctor.engines.limit import Limit
-from proctor.errors import TargetError, TargetTimeout
+from proctor.errors import ProctorError, TargetError, TargetTimeout
 from proctor.model import Output, Price, Prompt
 from proctor.ports import Target
 from proctor.pricing import cost_usd
 
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
+_LONGEST_PAUSE_S = 300.0
+"""An endpoint that asks for a longer pause is not waited for, unless --timeout is longer still."""
 _WORTH_A_WORD_S = 5.0
 """A pause that an endpoint asks for is told to the user when it is at least so long."""
 
@@ -74,15 +78,21 @@ class Patient:
             asked_at = monotonic()
             call = self._deadlines.begin()
             try:
-                output = await self._target.answer(prompt)
+                output = _checked(await self._target.answer(prompt))
             except TargetError as error:
                 wait_s = self._wait_s(tries, error, asked_at)
+            except ProctorError:
+                raise
+            except Exception as error:
+                # One reply that nobody thought of is one trial without an output, not the end of a run.
+                raise TargetError(
+                    f"The answer cannot be read: {type(error).__name__}: {error}", kind="protocol"
+                ) from error
             except asyncio.CancelledError:
                 if self._deadlines.end(call):
                     raise self._too_late() from None
                 raise
             else:
-                _check(output)
                 self._limit.succeeded()
                 return self._finished(output, queue_ms=(asked_at - began) * 1000)
             finally:
@@ -97,6 +107,11 @@ class Patient:
 
     def _wait_s(self, tries: int, error: TargetError, asked_at: float) -> float:
         """How long to wait before the next try; raises the error when there is to be none."""
+        longest_s = max(_LONGEST_PAUSE_S, self._patience.timeout_s)
+        if error.retry_after_s is not None and error.retry_after_s > longest_s:
+            raise TargetError(
+                f"{error} It asks to wait {error.retry_after_s:,.0f} s, which is too long."
+            ) from error
         if error.busy:
             self._limit.busy(asked_at, error.retry_after_s)
         if not error.transient or tries >= self._patience.retries:
@@ -122,13 +137,18 @@ class Patient:
         await self._target.aclose()
 
 
-def _check(output: Output) -> None:
-    """Refuse what no file can hold: half of a surrogate pair, which a program may well return."""
-    if not output.text.isascii():
+def _checked(output: Output) -> Output:
+    """The output, unless no store could hold it: half of a surrogate pair, or a time that is no number.
+
+    Raises:
+        TargetError: it could not.
+    """
+    if not output.text.isascii() or output.tool_calls or output.messages:
         try:
-            output.text.encode("utf-8")
+            encode(output)
         except UnicodeEncodeError as error:
-            raise TargetError(
-                f"The answer cannot be kept: character {error.start} is half of a surrogate pair.",
-                kind="protocol",
-            ) from None
+            what = f"character {error.start} is half of a surrogate pair"
+            raise TargetError(f"The answer cannot be kept: {what}.", kind="protocol") from None
+    if not 0 <= output.latency_ms < inf or not 0 <= (output.cost_usd or 0.0) < inf:
+        raise TargetError("The answer cannot be kept: its latency or cost is not 0 or more.", kind="protocol")
+    return output

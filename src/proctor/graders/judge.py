@@ -64,8 +64,8 @@ def read_verdict(reply: str) -> Reading | None:
     try:
         parsed = parse_json(reply)
     except (NotJson, CannotScore):
-        if any(_word(line) for line in reply.strip().split("\n")[1:]):
-            return None
+        if "{" in reply or any(_word(line) for line in reply.strip().split("\n")[1:]):
+            return None  # a second verdict may stand there
         return _reading(_word(reply), rest(reply))
     if isinstance(parsed, dict):
         verdict = parsed.get("verdict")

@@ -40,8 +40,6 @@ them. A reference answer shows what is right; other words with the same meaning 
 
 REPAIR = "That reply cannot be read. Do not explain it. Judge the same material again.\n\n{form}"
 
-_THINKING = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
-"""What a reasoning model writes before its reply, where its server does not take it out."""
 _MARKDOWN = "*_`\"'“”‘’ \t"
 
 
@@ -110,7 +108,7 @@ async def _consult(judge: Judge, prompt: Prompt, request: Request) -> Opinion:
         except TargetError as error:
             problem = f"The judge {judge.name!r} did not answer: {error}"
             return Opinion(reading=None, problem=problem, judgments=tuple(judgments))
-        reading = request.read(_THINKING.sub("", reply.text))
+        reading = request.read(without_thinking(reply.text))
         judgments.append(_judgment(judge, digest, nth, reply, reading))
         if reading is not None:
             return Opinion(reading=reading, problem="", judgments=tuple(judgments))
@@ -124,6 +122,17 @@ async def _consult(judge: Judge, prompt: Prompt, request: Request) -> Opinion:
         f"the last is {clip(judgments[-1].raw, 60)!r}."
     )
     return Opinion(reading=None, problem=problem, judgments=tuple(judgments))
+
+
+def without_thinking(reply: str) -> str:
+    """The reply without what a reasoning model writes before it, where its server does not take that out.
+
+    Only one pair of marks is believed: with more of them, an answer that the judge quotes may have set one.
+    """
+    start, mark, rest = reply.partition("</think>")
+    if not mark or not start.lstrip().startswith("<think>") or reply.count("think>") != 2:
+        return reply
+    return rest
 
 
 def _judgment(judge: Judge, digest: str, nth: int, reply: Output, reading: Reading | None) -> Judgment:

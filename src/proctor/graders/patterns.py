@@ -52,8 +52,9 @@ def compiled(pattern: str, flags: str = "") -> regex.Pattern[str]:
     try:
         # The package warns of what later versions may read otherwise; version 0 reads it as `re` does.
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
-            return regex.compile(pattern, combined, cache_pattern=False)
-    except (regex.error, ValueError, OverflowError, RecursionError) as error:
+            re.compile(pattern)  # what the standard library refuses is no pattern of a suite
+            return regex.compile(_as_re_reads_it(pattern), combined, cache_pattern=False)
+    except (re.error, regex.error, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"The pattern {quoted(pattern[:80])} is not valid: {error}. Correct it.") from None
 
 
@@ -101,3 +102,34 @@ def _steps(pattern: str) -> int:
 def quoted(text: str) -> str:
     """The text in quotes, on one line; a backslash stays one, so that a pattern can be copied."""
     return repr(text).replace("\\\\", "\\")
+
+
+_QUANTIFIER = re.compile(r"\{(\d+(,\d*)?|,\d+)\}")
+
+
+def _as_re_reads_it(pattern: str) -> str:
+    """The pattern with what only the package `regex` reads specially taken literally, as `re` does.
+
+    That is a brace that begins no repeat (`x{e}` would match approximately) and `[:` inside a set.
+    """
+    parts: list[str] = []
+    place, in_set = 0, False
+    while place < len(pattern):
+        letter = pattern[place]
+        taken = 1
+        if letter == "\\":
+            named = re.match(r"\\N\{[^}]*\}", pattern[place:])
+            taken = named.end() if named else 2
+        elif in_set:
+            in_set = letter != "]"
+            if pattern.startswith("[:", place):
+                parts.append("\\")
+        elif letter == "[":
+            in_set = True
+            # A `]` right after the beginning is a letter of the set.
+            taken = 3 if pattern.startswith("[^]", place) else 2 if pattern.startswith("[]", place) else 1
+        elif letter == "{" and not _QUANTIFIER.match(pattern, place):
+            parts.append("\\")
+        parts.append(pattern[place : place + taken])
+        place += taken
+    return "".join(parts)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import TypeVar
 
 from msgspec import DecodeError
@@ -32,6 +33,7 @@ def open_store(path: str) -> SqliteStore:
     Raises:
         StoreError: the file is no store, is damaged, or was written by a newer version; it is left as it is.
     """
+    path = str(Path(path).absolute())  # whoever changes the working directory later does not move the store
     return SqliteStore(path, opened(path))
 
 

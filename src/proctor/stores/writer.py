@@ -54,7 +54,7 @@ class Writer:
         self._idle.set()
         self._thread: Thread | None = None
         self._closing = False
-        self._error: sqlite3.Error | None = None
+        self._error: Exception | None = None
 
     def put(self, row: Row) -> None:
         """Hand a row over; waits only when thousands are waiting already."""
@@ -108,7 +108,7 @@ class Writer:
                 self._write(db)  # what came between the last look and the wish to close
             finally:
                 db.close()
-        except sqlite3.Error as error:
+        except Exception as error:  # noqa: BLE001  # whatever it is, the next hand-over must hear of it
             self._error = error
         finally:
             self._idle.set()

@@ -47,7 +47,7 @@ class Command:
         if not self._answers_in_file:
             finished, latency_ms = await self._run({"PROMPT": text}, text)
             return Output(text=_decoded(finished.stdout), latency_ms=latency_ms)
-        with tempfile.TemporaryDirectory(prefix="proctor-") as folder:
+        with tempfile.TemporaryDirectory(prefix="proctor-", ignore_cleanup_errors=True) as folder:
             path = Path(folder) / "answer"
             _, latency_ms = await self._run({"PROMPT": text, "OUTPUT_FILE": str(path)}, text)
             return Output(text=_decoded(self._read(path)), latency_ms=latency_ms)

@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from proctor.codec import decode, encode
 from proctor.errors import TargetError, UsageError
 from proctor.model import Output, Prompt, TargetSpec
 from proctor.targets.opening import Opening
@@ -67,8 +68,9 @@ class Function:
         if isinstance(result, str):
             return Output(text=result, latency_ms=latency_ms)
         try:
-            output = msgspec.convert(result, Output)
-        except msgspec.ValidationError as error:
+            # There and back, so that what a store could not read again is found out here.
+            output = decode(encode(result), Output)
+        except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
             raise TargetError(
                 f"{self._name} returned {type(result).__name__}, neither a text nor an output: {error}.",
                 kind="program",

@@ -131,10 +131,12 @@ class Post:
                 response.close()
                 raise
         except (ClientError, OSError) as error:
-            raise _unreached(self._url, error, self._headers) from error
+            raise _without_secrets(_unreached(self._url, error, self._headers), self._headers) from error
         if 200 <= response.status < 300:
             return reply
-        raise fault(self._url, response.status, reply, response.headers, self._headers)
+        raise _without_secrets(
+            fault(self._url, response.status, reply, response.headers, self._headers), self._headers
+        )
 
     def read(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
         """The reply in the shape that its decoder expects.
@@ -173,6 +175,12 @@ async def _read(response: ClientResponse) -> bytes:
                 f"{_place(response.url)} answered with more than {_MOST // 2**20} MiB.", kind="protocol"
             )
     return bytes(body)
+
+
+def _without_secrets(error: TargetError, headers: Mapping[str, str]) -> TargetError:
+    """The error, its whole text searched once more: a key may come back in an address or a header."""
+    error.args = (_without_keys(str(error), headers),)
+    return error
 
 
 def _unreached(url: URL, error: ClientError | OSError, headers: Mapping[str, str]) -> TargetError:

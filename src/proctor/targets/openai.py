@@ -125,7 +125,7 @@ class OpenAi:
 
         data, latency_ms = await self._post.send(encode, _OPTIONAL)
         reply = self._post.read(_REPLY, data)
-        if reply.error is not None or not reply.choices:
+        if reply.error or not reply.choices:
             raise self._without_answer(reply, data)
         choice = reply.choices[0]
         message = choice.message
