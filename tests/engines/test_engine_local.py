@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from time import sleep
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.engines.local import GRACE_S, Engine, Work
 from proctor.errors import StoreError, TargetError
@@ -382,3 +384,21 @@ def test_repeats_whose_group_is_incomplete_when_stopped_are_kept_as_outputs_only
 
     virtually(go())
     assert desk.events == [("arrived", "c0", 0), ("arrived", "c0", 1)]
+
+
+def test_answers_that_wait_for_slow_graders_are_handed_over_before_they_are_graded(
+    virtually: Virtually, plan: Make
+) -> None:
+    desk = Desk(_text)
+    at_once = desk.work.grade_at_once
+
+    def slowly(case: Case, output: Output) -> tuple[Score, ...]:
+        sleep(0.02)
+        desk.events.append(("graded", case.id, 0))
+        return at_once(case, output)
+
+    virtually(Engine(replace(desk.work, grade_at_once=slowly), 4).run(iter(plan(4))))
+    told = [(what, case_id) for what, case_id, _ in desk.events if what in ("arrived", "graded")]
+    assert [what for what, _ in told] == ["graded", *["arrived"] * 3, *["graded"] * 3]
+    assert {case_id for _, case_id in told[1:4]} == {case_id for _, case_id in told[4:]}
+    assert sorted(desk.ids) == ["c0", "c1", "c2", "c3"]

@@ -60,6 +60,8 @@ class Engine:
         self._stopping = asyncio.Event()
         self._groups: dict[int, dict[int, Trial]] = {}
         self._answered: list[_Answered] = []
+        self._told = 0
+        """So many of them, from the first, were told as arrived."""
         self._timer: asyncio.TimerHandle | None = None
         self._error: BaseException | None = None
 
@@ -149,15 +151,23 @@ class Engine:
         try:
             for place, (planned, started_at, output, failure) in enumerate(answered):
                 if place and perf_counter() - began > _LONGEST_WAIT_S:
-                    # Slow graders must not keep the loop from reading answers that are there.
-                    self._answered = answered[place:] + self._answered
-                    self._timer = asyncio.get_running_loop().call_later(0, self._finish_answered)
+                    self._leave_for_later(answered[place:], told=self._told - place)
                     return
                 scores = () if output is None else work.grade_at_once(planned.case, output)
                 work.finished(_trial(planned, started_at, output, failure, scores), planned)
+            self._told = 0
         except Exception as error:  # noqa: BLE001  # `run` raises it: a timer has nobody to raise it to
             self._error = self._error or error
             self._stopping.set()
+
+    def _leave_for_later(self, left: list[_Answered], told: int) -> None:
+        """Slow graders must not keep the loop from reading answers, nor answers from being stored."""
+        for planned, started_at, output, _ in left[max(told, 0) :]:
+            if output is not None and planned.output is None:
+                self._work.arrived(_trial(planned, started_at, output, None))
+        self._told = len(left)
+        self._answered = left
+        self._timer = asyncio.get_running_loop().call_later(0, self._finish_answered)
 
     async def _gather(self, planned: Planned, trial: Trial) -> None:
         """Keep a trial until the others of its case are there, then grade all of them."""

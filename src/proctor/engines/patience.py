@@ -83,7 +83,7 @@ class Patient:
                 wait_s = self._wait_s(tries, error, asked_at)
             except ProctorError:
                 raise
-            except Exception as error:
+            except Exception as error:  # the one place where what a target's code did not foresee ends
                 # One reply that nobody thought of is one trial without an output, not the end of a run.
                 raise TargetError(
                     f"The answer cannot be read: {type(error).__name__}: {error}", kind="protocol"
