@@ -16,7 +16,7 @@ import pytest
 
 from proctor.model import Case, Failure, Message, Output, Run, Score, Suite, TargetSpec, Trial, Verdict
 from proctor.reports.rows import Reported, Row
-from proctor.verdicts import Tally, exit_code, rule_of
+from proctor.verdicts import Tally, exit_code, rules_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -80,7 +80,7 @@ def reported() -> Callable[..., Reported]:
             "planned": len(pairs),
         }
         run = Run(**given | fields)
-        tally = Tally(rule_of(run))
+        tally = Tally(rules_of(run))
         rows = [Row(trial=made, verdict=tally.add(made, of), case=of) for made, of in pairs]
         return Reported(
             run=run, tally=tally, exit_code=exit_code(tally.all, run.settings), rows=lambda: iter(rows)

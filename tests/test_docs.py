@@ -21,7 +21,7 @@ from typing import Any
 import click
 import pytest
 
-from proctor import model
+from proctor import model, parts
 from proctor.cli.main import COMMANDS
 from proctor.dialects import DIALECTS, meridian, pramana
 from proctor.dialects.meridian_expected import TYPES
@@ -142,8 +142,8 @@ def definitions() -> dict[str, str]:
 
 
 def test_every_noun_is_defined() -> None:
-    tree = ast.parse(Path(model.__file__).read_text(encoding="utf-8"))
-    nouns = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    trees = [ast.parse(Path(each.__file__).read_text(encoding="utf-8")) for each in (model, parts)]
+    nouns = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
     assert nouns - set(definitions()) == set()
 
 

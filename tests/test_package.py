@@ -73,7 +73,7 @@ def test_importing_proctor_loads_itself_and_the_standard_library_alone(tmp_path:
 
 def test_a_public_name_loads_its_module_and_msgspec_alone(tmp_path: Path) -> None:
     modules = loaded("from proctor import Case, hash_suite", tmp_path)
-    assert ours(modules) == ["proctor", "proctor.codec", "proctor.model"]
+    assert ours(modules) == ["proctor", "proctor.codec", "proctor.model", "proctor.parts"]
     assert foreign(modules) <= {"msgspec", "typing_extensions"}
 
 

@@ -205,7 +205,7 @@ def test_what_was_graded_stays_and_what_waits_is_planned_with_its_output(trial: 
     kept: list[tuple[str, str]] = []
     earlier = Earlier(
         trials=iter([stored(trial, 0), stored(trial, 1, state="waiting"), stored(trial, 2, state="error")]),
-        stays=lambda each: each.verdict is not None,
+        stays=lambda each, _case: each.verdict is not None,
         kept=lambda made, of: kept.append((str(made.output and made.output.text), of.id)),
     )
     planned = plan(cases, earlier=earlier)
@@ -218,7 +218,7 @@ def test_what_went_wrong_is_asked_again_and_its_source_is_named_only_with_an_out
 ) -> None:
     earlier = Earlier(
         trials=iter([stored(trial, 0), stored(trial, 1, state="error"), stored(trial, 2, state="waiting")]),
-        stays=lambda each: each.verdict is Verdict.PASS,
+        stays=lambda each, _case: each.verdict is Verdict.PASS,
         source_run="run-1",
     )
     planned = plan([case(letter) for letter in "abcd"], earlier=earlier)
@@ -241,7 +241,7 @@ def test_outputs_graded_together_stay_together_or_are_all_graded_again(
 ) -> None:
     earlier = Earlier(
         trials=iter([stored(trial, 0, repeat, state) for repeat, state in enumerate(states)]),
-        stays=lambda each: each.verdict is not None,
+        stays=lambda each, _case: each.verdict is not None,
     )
     found = plan([case("a", repeats=3)], earlier=earlier, together=lambda _case: True)
     assert [(one.repeat, one.output is not None) for one in found] == planned
@@ -282,7 +282,7 @@ def test_whatever_is_there_already_every_trial_is_kept_or_planned_and_never_both
     }
     kept: list[tuple[int, int]] = []
 
-    def stays(each: StoredTrial) -> bool:
+    def stays(each: StoredTrial, _case: Case) -> bool:
         return each.verdict is Verdict.PASS or (errors_stay and each.verdict is Verdict.ERROR)
 
     def keep(made: Trial, of: Case) -> None:
@@ -306,6 +306,6 @@ def test_whatever_is_there_already_every_trial_is_kept_or_planned_and_never_both
         known = there.get((one.position, one.repeat))
         assert one.output == (known.trial.output if known is not None else None)
     for position, repeat in kept:
-        assert stays(there[position, repeat])
+        assert stays(there[position, repeat], Case(id="any", input=()))
         if suite[position][1]:
             assert position not in {one.position for one in planned}

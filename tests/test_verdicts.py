@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.errors import ExitCode
 from proctor.model import (
@@ -27,7 +28,7 @@ from proctor.model import (
     Verdict,
 )
 from proctor.stats import wilson
-from proctor.verdicts import Counts, Tally, exit_code, rule_of, score_of, verdict_of, worst
+from proctor.verdicts import Counts, Tally, exit_code, rules_of, score_of, verdict_of, worst
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 ALL = PassRule()
@@ -180,7 +181,7 @@ def test_the_runs_threshold_outranks_the_suites(
         settings=Settings(threshold=of_run),
         started_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
-    assert rule_of(run) == PassRule(threshold=threshold)
+    assert rules_of(run)(Case(id="c", input=())) == PassRule(threshold=threshold)
 
 
 # --- numbers -----------------------------------------------------------------------------------------------
@@ -229,7 +230,7 @@ def test_the_interval_always_contains_the_rate(added: list[tuple[Verdict, bool]]
 
 
 def test_a_tally_adds_up_a_run(trial: Callable[..., Trial], case: Callable[..., Case]) -> None:
-    tally = Tally(ALL)
+    tally = Tally(lambda _case: ALL)
     easy = case("a", category="math", tags=("easy",))
     verdicts = [
         tally.add(
@@ -270,7 +271,7 @@ def answered(trial: Callable[..., Trial], latency_ms: float, *scores: Score, **f
 
 
 def test_a_tally_of_nothing_knows_nothing() -> None:
-    tally = Tally(ALL)
+    tally = Tally(lambda _case: ALL)
     assert tally.mean_score is None
     assert tally.known_cost_usd is None
     assert tally.latency_ms() == {"p50": None, "p95": None, "mean": None}
@@ -279,7 +280,7 @@ def test_a_tally_of_nothing_knows_nothing() -> None:
 def test_one_unknown_price_makes_the_whole_cost_unknown(
     trial: Callable[..., Trial], case: Callable[..., Case]
 ) -> None:
-    tally = Tally(ALL)
+    tally = Tally(lambda _case: ALL)
     tally.add(answered(trial, 1.0, row(1.0)), case())
     assert tally.known_cost_usd == 0.01
     tally.add(trial("free?", row(1.0)), case())
@@ -289,7 +290,7 @@ def test_one_unknown_price_makes_the_whole_cost_unknown(
 def test_a_trial_that_failed_costs_nothing_and_is_no_cost_by_itself(
     trial: Callable[..., Trial], case: Callable[..., Case]
 ) -> None:
-    tally = Tally(ALL)
+    tally = Tally(lambda _case: ALL)
     tally.add(trial(None), case())
     assert tally.known_cost_usd is None
     tally.add(answered(trial, 1.0, row(1.0)), case())
@@ -307,7 +308,7 @@ def test_what_the_judges_cost_is_part_of_the_cost(
         outcome=PASS,
         judgments=(Judgment(judge="j", prompt_digest="sha256:0", cost_usd=judge_cost),),
     )
-    tally = Tally(ALL)
+    tally = Tally(lambda _case: ALL)
     tally.add(answered(trial, 1.0, judged), case())
     assert tally.known_cost_usd == (cost if cost is None else pytest.approx(cost))
 
@@ -315,16 +316,28 @@ def test_what_the_judges_cost_is_part_of_the_cost(
 def test_an_output_used_again_counts_but_neither_costs_nor_was_asked(
     trial: Callable[..., Trial], case: Callable[..., Case]
 ) -> None:
-    tally = Tally(ALL)
+    tally = Tally(lambda _case: ALL)
     tally.add(answered(trial, 8.0, row(1.0), source_run="earlier"), case())
     assert (tally.asked, tally.reused, tally.graded, tally.all.passed) == (0, 1, 1, 1)
     assert (tally.input_tokens, tally.known_cost_usd) == (0, 0.0)
     assert tally.latency_ms()["mean"] == 8.0
 
 
-def test_a_tally_counts_by_its_own_rule(trial: Callable[..., Trial], case: Callable[..., Case]) -> None:
+def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites(
+    trial: Callable[..., Trial], case: Callable[..., Case]
+) -> None:
     made = trial("x", row(1.0), row(0.5))
-    assert [Tally(rule).add(made, case()) for rule in (ALL, PassRule(threshold=0.7))] == [FAIL, PASS]
+    lenient = case(pass_rule=PassRule(threshold=0.7))
+    run = Run(
+        id="r",
+        group="g",
+        suite=Suite(name="s", dialect="pramana"),
+        target=TargetSpec(name="echo", kind="echo"),
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    strict = replace(run, settings=Settings(threshold=0.8))
+    verdicts = [Tally(rules_of(one)).add(made, each) for one in (run, strict) for each in (case(), lenient)]
+    assert verdicts == [FAIL, PASS, FAIL, FAIL]
 
 
 # --- exit codes --------------------------------------------------------------------------------------------

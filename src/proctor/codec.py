@@ -62,12 +62,16 @@ def _digest(prefix: Hash, thing: Any) -> str:
 
 def sent_digest(case: Case) -> str:
     """What a target receives for the case, and nothing of how the answer is judged."""
-    return _digest(_SENT, case.input)
+    if case.workspace is None and case.target is None:
+        return _digest(_SENT, case.input)
+    return _digest(_SENT, (case.input, case.workspace, case.target))
 
 
 def judged_digest(case: Case) -> str:
     """How answers to the case are judged, and nothing of what is sent."""
-    return _digest(_JUDGED, (case.expected, case.criteria, [_judging(one) for one in case.assertions]))
+    judging = (case.expected, case.criteria, [_judging(one) for one in case.assertions])
+    # What a case adds is appended only where it is there, so that other digests stay what they were.
+    return _digest(_JUDGED, judging if case.pass_rule is None else (*judging, case.pass_rule))
 
 
 def assertion_digest(assertion: Assertion) -> str:
@@ -77,20 +81,24 @@ def assertion_digest(assertion: Assertion) -> str:
 
 def _judging(assertion: Assertion) -> tuple[Any, ...]:
     # Field by field, since a float that only equals its default is not left out of a noun's JSON.
-    return (
+    judging = (
         assertion.grader,
         assertion.params,
         float(assertion.weight),
         assertion.required if assertion.required is None else float(assertion.required),
         assertion.negated,
     )
+    return judging if assertion.pass_at is None else (*judging, float(assertion.pass_at))
 
 
 def target_digest(spec: TargetSpec) -> str:
     """The target and every parameter it is asked with; not the name the user gave it."""
     params = {name: getattr(spec.params, name) for name in spec.params.__struct_fields__}
     asked = {name: value for name, value in params.items() if value is not None}
-    return _digest(_TARGET, (spec.kind, spec.model, spec.endpoint, asked))
+    whole = (spec.kind, spec.model, spec.endpoint, asked)
+    if not spec.options and not spec.fallbacks:
+        return _digest(_TARGET, whole)
+    return _digest(_TARGET, (*whole, spec.options, [target_digest(one) for one in spec.fallbacks]))
 
 
 def settings_digest(thing: Any) -> str:
@@ -105,7 +113,10 @@ def prompt_digest(template: str) -> str:
 
 def suite_digest(suite: Suite, cases: Iterable[tuple[str, str, str]]) -> str:
     """The digest of a suite from its cases' (id, sent, judged), in any order."""
-    hasher = sha256(b"proctor/suite/1\n" + _ENCODER.encode((Params(), suite.pass_rule)))
+    rules: tuple[Any, ...] = (Params(), suite.pass_rule)
+    if suite.repeats_rule != "each":
+        rules = (*rules, suite.repeats_rule)
+    hasher = sha256(b"proctor/suite/1\n" + _ENCODER.encode(rules))
     for row in sorted(cases):
         hasher.update(_ENCODER.encode(row))
     return "sha256:" + hasher.hexdigest()

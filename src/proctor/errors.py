@@ -10,6 +10,7 @@
     ├── NothingSelected            5   a selection left no case
     ├── TargetError                3   a target did not answer
     │   └── TargetTimeout          3   … in time
+    ├── WorkspaceError             3   a workspace could not be made, or a hook failed; its trials are ERROR
     └── CannotScore                3   a grader could not tell; becomes UNSCORED, never a fail
 """
 
@@ -102,6 +103,12 @@ class TargetTimeout(TargetError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, kind="timeout")
+
+
+class WorkspaceError(ProctorError):
+    """A workspace that could not be made, or a hook that failed before the target was asked."""
+
+    exit_code = ExitCode.NOT_MEASURED
 
 
 class CannotScore(ProctorError):

@@ -7,27 +7,46 @@ nothing by itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import Enum
 from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.codec import assertion_digest
 from proctor.errors import CannotScore, suggestion
-from proctor.model import Assertion, Case, Mark, Output, Score, Verdict
-from proctor.ports import Embeds, Graded, Grader, Judge
+from proctor.model import Assertion, Case, Entry, Mark, Output, Score, Verdict
+from proctor.ports import Embeds, Graded, Grader, Judge, Programs
 
 Graders = Callable[[str], type[Any]]
 """A grader's class by its name."""
 
 
 class Help(Struct, frozen=True, kw_only=True):
-    """Whom graders may ask."""
+    """Whom graders may ask; each field is that of `Graded`."""
 
     judges: tuple[Judge, ...] = ()
+    named: Mapping[str, Judge] = {}
+    judge_repeats: int = 1
     embedder: Callable[[], Embeds] | None = None
+    programs: Programs | None = None
+    workspace: str | None = None
+
+    def graded(self, case: Case, output: Output, outputs: tuple[Output, ...] = ()) -> Graded:
+        """What a grader gets to see."""
+        return Graded(
+            case=case,
+            output=output,
+            outputs=outputs,
+            judges=self.judges,
+            named=self.named,
+            judge_repeats=self.judge_repeats,
+            embedder=self.embedder,
+            programs=self.programs,
+            workspace=self.workspace,
+        )
 
 
 def bind(assertion: Assertion, graders: Graders) -> Grader:
@@ -61,7 +80,7 @@ class Manner(Enum):
     AT_ONCE = "at once"
     """Every score can be had without asking anybody or waiting."""
     ASKING = "asking"
-    """A grader asks a judge or an embedder."""
+    """A grader asks a judge, an embedder or a program."""
     TOGETHER = "together"
     """A grader looks at all outputs of the case."""
 
@@ -73,7 +92,7 @@ def manner_of(case: Case, graders: Graders) -> Manner:
         kind = graders(assertion.grader)
         if kind.over_repeats:
             return Manner.TOGETHER
-        if kind.needs:
+        if kind.needs or kind.waits:
             manner = Manner.ASKING
     return manner
 
@@ -96,7 +115,7 @@ def _at_once(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
 
 async def grade(case: Case, output: Output, graders: Graders, help_: Help) -> tuple[Score, ...]:
     """One score per assertion of the case, in their order, for one output."""
-    graded = Graded(case=case, output=output, judges=help_.judges, embedder=help_.embedder)
+    graded = help_.graded(case, output)
     return tuple([await score(assertion, graded, graders) for assertion in case.assertions])
 
 
@@ -117,14 +136,14 @@ async def grade_repeats(
             reason = f"{missing} of {len(outputs)} outputs of the case are missing."
             shared[place] = _unscored(assertion, CannotScore(reason))
         else:
-            graded = Graded(case=case, output=everything[0], outputs=everything, judges=help_.judges)
+            graded = help_.graded(case, everything[0], everything)
             shared[place] = await score(assertion, graded, graders)
     scores: list[tuple[Score, ...]] = []
     for output in outputs:
         if output is None:
             scores.append(())
             continue
-        graded = Graded(case=case, output=output, judges=help_.judges, embedder=help_.embedder)
+        graded = help_.graded(case, output)
         own = [
             shared[place] if place in shared else await score(assertion, graded, graders)
             for place, assertion in enumerate(case.assertions)
@@ -166,13 +185,16 @@ def _unscored(assertion: Assertion, error: CannotScore) -> Score:
 
 
 def _from_mark(assertion: Assertion, mark: Mark) -> Score:
-    value, passed, reason = mark.value, mark.passed, mark.reason
+    value, passed, reason, entries = mark.value, mark.passed, mark.reason, mark.entries
     if value is not None and not 0 <= value <= 1:
         reason = f"The grader {assertion.grader!r} gave the value {value}, which is not within 0 and 1."
         value = passed = None
-    if assertion.negated:
-        value = None if value is None else 1.0 - value
-        passed = None if passed is None else not passed
+    if assertion.pass_at is not None and value is not None and passed is not None:
+        # The sum of weighted thirds must still reach 1.0, so a rounding error is forgiven.
+        passed = value >= assertion.pass_at - 1e-9
+    if assertion.negated and value is not None and passed is not None:
+        value, passed, reason = 1.0 - value, not passed, f"Negated: {reason}"
+        entries = tuple([_negated(entry) for entry in entries])
     if passed is None or value is None:
         outcome = Verdict.UNSCORED
     else:
@@ -186,7 +208,11 @@ def _from_mark(assertion: Assertion, mark: Mark) -> Score:
         weight=assertion.weight,
         required=assertion.required,
         reason=reason,
-        entries=mark.entries,
+        entries=entries,
         judgments=mark.judgments,
         details=mark.details,
     )
+
+
+def _negated(entry: Entry) -> Entry:
+    return entry if entry.passed is None else replace(entry, passed=not entry.passed)

@@ -11,7 +11,16 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import field
+
+from proctor.parts import Attachment as Attachment
+from proctor.parts import Hook as Hook
+from proctor.parts import Hooks as Hooks
+from proctor.parts import Message as Message
+from proctor.parts import Noun as Noun
+from proctor.parts import Repository as Repository
+from proctor.parts import ToolCall as ToolCall
+from proctor.parts import Workspace as Workspace
 
 
 class Verdict(StrEnum):
@@ -21,13 +30,6 @@ class Verdict(StrEnum):
     FAIL = "fail"
     ERROR = "error"
     UNSCORED = "unscored"
-
-
-class Noun(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A frozen record; a field at its default is left out of its JSON, so new fields keep old digests.
-
-    What is frozen can hold no cycle, so the garbage collector need not look at it.
-    """
 
 
 class Problem(Noun, frozen=True, kw_only=True):
@@ -52,23 +54,6 @@ class Problem(Noun, frozen=True, kw_only=True):
 # --- what is asked -----------------------------------------------------------------------------------------
 
 
-class ToolCall(Noun, frozen=True, kw_only=True):
-    """One call of a tool that a message asks for."""
-
-    name: str
-    arguments: dict[str, Any] = {}
-    id: str | None = None
-
-
-class Message(Noun, frozen=True, kw_only=True):
-    """One turn of a conversation."""
-
-    role: str
-    content: str = ""
-    name: str | None = None
-    tool_calls: tuple[ToolCall, ...] = ()
-
-
 class Assertion(Noun, frozen=True, kw_only=True):
     """One check that a case asks for: a grader's name and its parameters, and how much it counts."""
 
@@ -78,7 +63,16 @@ class Assertion(Noun, frozen=True, kw_only=True):
     required: float | None = None
     """The gate: a score below it fails the trial whatever the rest says. None means no gate."""
     negated: bool = False
+    pass_at: float | None = None
+    """The least value that passes; None leaves that to the grader."""
     label: str | None = None
+
+
+class PassRule(Noun, frozen=True, kw_only=True):
+    """When the scores of a trial make a pass."""
+
+    threshold: float | None = None
+    """None: every assertion must pass. A number: the weighted mean of the scores must reach it."""
 
 
 class Case(Noun, frozen=True, kw_only=True):
@@ -94,13 +88,17 @@ class Case(Noun, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     repeats: int | None = None
     """How many times the suite itself wants the case asked; None leaves it to the run."""
-
-
-class PassRule(Noun, frozen=True, kw_only=True):
-    """When the scores of a trial make a pass."""
-
-    threshold: float | None = None
-    """None: every assertion must pass. A number: the weighted mean of the scores must reach it."""
+    pass_rule: PassRule | None = None
+    """Instead of the suite's."""
+    target: str | None = None
+    """The target that is asked instead of the run's."""
+    only_targets: tuple[str, ...] = ()
+    """The targets on which the case is run; empty for all."""
+    workspace: Workspace | None = None
+    variables: tuple[str, ...] = ()
+    """The environment variables that it names as `${{ NAME }}`; they stay as written in all that is kept."""
+    notes: dict[str, Any] = {}
+    """Fields of its file that have no effect, as they were written."""
 
 
 class SplitRule(Noun, frozen=True, kw_only=True):
@@ -108,6 +106,15 @@ class SplitRule(Noun, frozen=True, kw_only=True):
 
     ratio: float = 0.2
     seed: int = 42
+
+
+class Defaults(Noun, frozen=True, kw_only=True):
+    """How a suite wants to be run where the user does not say; in no digest."""
+
+    targets: tuple[str, ...] = ()
+    concurrency: int | None = None
+    budget_usd: float | None = None
+    cache: bool | None = None
 
 
 class Suite(Noun, frozen=True, kw_only=True):
@@ -124,6 +131,14 @@ class Suite(Noun, frozen=True, kw_only=True):
     """Over its sorted cases, defaults and pass rule; not over name, order, dialect or path."""
     content: str = ""
     """Over its cases as they are stored, with tags, metadata and order; what a store finds them by."""
+    defaults: Defaults = Defaults()
+    repeats_rule: Literal["each", "any", "mean", "lower_bound"] = "each"
+    """When the repeats of a case pass: each trial counts for itself, or the case counts once: by any of them,
+    by the mean of their scores, or by the lower end of that mean's interval."""
+    folder: str = ""
+    """Where relative paths of its cases begin."""
+    notes: dict[str, Any] = {}
+    """Fields of its file that have no effect, as they were written."""
     suite_hash: str | None = None
     """The hash by which dialect pramana publishes a suite; None elsewhere."""
 
@@ -150,6 +165,16 @@ class TargetSpec(Noun, frozen=True, kw_only=True):
     endpoint: str | None = None
     """The base URL, where there is one."""
     params: Params = Params()
+    options: dict[str, Any] = {}
+    """What else its kind takes; `${{ NAME }}` stays as written and is filled in when the target is opened."""
+    judge: TargetSpec | None = None
+    """Who judges its answers, unless the run or the grader says."""
+    fallbacks: tuple[TargetSpec, ...] = ()
+    """Who is asked, in this order, when it fails for good."""
+    workers: int | None = None
+    """The most calls at once; None leaves it to the run."""
+    retries: int | None = None
+    """None leaves it to the run."""
 
 
 class Prompt(Noun, frozen=True, kw_only=True):
@@ -158,6 +183,8 @@ class Prompt(Noun, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     case_id: str = ""
     repeat: int = 0
+    workspace: str | None = None
+    """The folder to work in."""
     response_schema: dict[str, Any] | None = None
     """A JSON schema that the answer should follow, for endpoints that can enforce one."""
 
@@ -193,6 +220,14 @@ class Output(Noun, frozen=True, kw_only=True):
     """The system fingerprint as the endpoint reported it."""
     refused_params: tuple[str, ...] = ()
     """Parameters that the endpoint does not take, so that they were not applied."""
+    duration_ms: float | None = None
+    """How long the target itself says it took."""
+    file_changes: str | None = None
+    """What it changed in its workspace, as a unified diff."""
+    target: str | None = None
+    """The fallback that answered, if one did."""
+    cached: bool = False
+    """Taken from the cache: nothing was asked, and nothing paid."""
 
 
 class Judgment(Noun, frozen=True, kw_only=True):
@@ -208,6 +243,7 @@ class Judgment(Noun, frozen=True, kw_only=True):
     """The judge's reply as it came."""
     usage: Usage | None = None
     cost_usd: float | None = None
+    cached: bool = False
 
 
 class Entry(Noun, frozen=True, kw_only=True):
@@ -251,9 +287,9 @@ class Score(Noun, frozen=True, kw_only=True):
 class Failure(Noun, frozen=True, kw_only=True):
     """Why a trial has no output, or why its grading stopped."""
 
-    stage: Literal["target", "grading"]
+    stage: Literal["setup", "target", "grading"]
     kind: str
-    """`timeout`, `http`, `connection`, `refused`, `missing`, `program` or `protocol`."""
+    """`timeout`, `http`, `connection`, `refused`, `missing`, `program`, `protocol`, `budget`, `workspace`."""
     message: str
 
 
@@ -273,6 +309,8 @@ class Trial(Noun, frozen=True, kw_only=True):
     started_at: datetime
     source_run: str | None = None
     """The run whose output was used again, if it was."""
+    target: str | None = None
+    """The target that was asked, where the case names its own."""
 
 
 # --- what is kept ------------------------------------------------------------------------------------------
@@ -302,6 +340,11 @@ class Settings(Noun, frozen=True, kw_only=True):
     threshold: float | None = None
     min_pass_rate: float | None = None
     allow_errors: int = 0
+    judge_repeats: int = 1
+    """How often each judge is asked about one answer."""
+    cache: bool = False
+    budget_usd: float | None = None
+    keep_workspaces: Literal["none", "failed", "all"] = "failed"
 
 
 class Run(Noun, frozen=True, kw_only=True):
@@ -313,6 +356,8 @@ class Run(Noun, frozen=True, kw_only=True):
     suite: Suite
     target: TargetSpec
     judges: tuple[TargetSpec, ...] = ()
+    named: tuple[TargetSpec, ...] = ()
+    """Targets that cases and graders name themselves."""
     settings: Settings = Settings()
     versions: dict[str, str] = {}
     prices_date: str | None = None

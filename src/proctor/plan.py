@@ -110,7 +110,7 @@ class Earlier(Struct, frozen=True, kw_only=True):
 
     trials: Iterator[StoredTrial] = iter(())
     """In suite order."""
-    stays: Callable[[StoredTrial], bool] = lambda _stored: True
+    stays: Callable[[StoredTrial, Case], bool] = lambda _stored, _case: True
     kept: Callable[[Trial, Case], None] = lambda _trial, _case: None
     """Told of each trial that stays."""
     source_run: str | None = None
@@ -159,7 +159,7 @@ def _of_case(
     earlier: Earlier,
 ) -> Iterator[Planned]:
     case, split = stored_case.case, index.split_of(position)
-    staying = {repeat for repeat, stored in known.items() if repeat < repeats and earlier.stays(stored)}
+    staying = {repeat for repeat, stored in known.items() if repeat < repeats and earlier.stays(stored, case)}
     if staying and len(staying) < repeats and together(case):
         staying = set()
     for repeat in range(repeats):

@@ -7,7 +7,7 @@ line in that folder's table.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
@@ -15,6 +15,14 @@ from msgspec import Struct
 from proctor.model import Case, Mark, Output, Problem, Prompt, Run, Suite, Trial, Verdict
 
 # --- dialects ----------------------------------------------------------------------------------------------
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A file that a suite refers to."""
+
+    path: str
+    """Where it was found, relative to the suite's folder, with `/` between folders."""
+    data: bytes
 
 
 class Source(Struct, frozen=True, kw_only=True):
@@ -26,6 +34,18 @@ class Source(Struct, frozen=True, kw_only=True):
     """Reads the file anew, line by line, each with its line ending."""
     neighbour: Callable[[str], bytes | None] = lambda _name: None
     """The bytes of a file in the same folder, or None when it is not there."""
+    find: Callable[[str], Found | None] = lambda _reference: None
+    """The file of a relative path: looked for from the suite's folder, then from each folder above it up to
+    the repository's, then from the working directory. None when it is nowhere."""
+    expand: Callable[[str], list[str]] = lambda _glob: []
+    """The files that a glob matches, from the suite's folder, sorted; each can be given to `find`."""
+    program: Callable[[str], tuple[str, ...] | None] = lambda _name: None
+    """The command line of a grader of the user's own: a file of that name, whatever its ending, in
+    `.proctor/assertions` or `.agentv/assertions` of the suite's folder or one above it."""
+    folder: str = ""
+    """The suite's folder, absolute; it goes into the suite's header as it is."""
+    environ: Mapping[str, str] = {}
+    """What `${{ NAME }}` may name."""
 
 
 class Head(Struct, frozen=True, kw_only=True):
@@ -43,6 +63,8 @@ class Placed(Struct, frozen=True, gc=False):
 
     case: Case
     line: int
+    path: str | None = None
+    """The file it is in, where that is not the suite's own."""
 
 
 class Dialect(Protocol):
@@ -93,6 +115,42 @@ class Judge(Struct, frozen=True, kw_only=True):
     target: Answers
 
 
+class Finished(Struct, frozen=True):
+    """What a program that ended by itself left behind; a negative exit code is the signal that ended it."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    """The last of it."""
+
+
+class Programs(Protocol):
+    """Runs foreign programs for one suite: no secrets, a process group of their own, killed whole."""
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        stdin: bytes = b"",
+        *,
+        timeout_s: float,
+        cwd: str | None = None,
+        variables: Mapping[str, str] = {},
+    ) -> Finished:
+        """Run a program to its end.
+
+        Args:
+            argv: the program and its arguments; no shell sees them. A relative path is the suite's.
+            stdin: what it is given to read; it need not.
+            timeout_s: after this many seconds its whole group is killed.
+            cwd: relative to the suite's folder; None is that folder.
+            variables: added to the few that it inherits.
+
+        Raises:
+            TargetTimeout: it did not end in time.
+            TargetError: of kind `program`: it could not be started or wrote too much.
+        """
+
+
 class Graded(Struct, frozen=True, kw_only=True, gc=False):
     """All that a grader may look at."""
 
@@ -102,7 +160,14 @@ class Graded(Struct, frozen=True, kw_only=True, gc=False):
     """Every output of the case, in order of repeats; only for graders that work over repeats."""
     judges: tuple[Judge, ...] = ()
     """Those who may be asked; each is, and the majority decides."""
+    named: Mapping[str, Judge] = {}
+    """Judges by the names that graders give; empty where the run's own outrank them."""
+    judge_repeats: int = 1
+    """How often each judge is asked."""
     embedder: Callable[[], Embeds] | None = None
+    programs: Programs | None = None
+    workspace: str | None = None
+    """The folder in which the answer was made, as the target left it."""
 
 
 class Grader(Protocol):
@@ -116,7 +181,15 @@ class Grader(Protocol):
     over_repeats: ClassVar[bool]
     """True: marks all outputs of a case at once, and each of its trials gets that mark."""
     needs: ClassVar[str | None]
-    """`judge` or `embedder` where the grader asks one, else None."""
+    """`judge` or `embedder` where every such grader asks one, else None."""
+    waits: ClassVar[bool]
+    """True: `grade` gives back something to be awaited, though it asks neither."""
+
+    def wants(self) -> frozenset[str]:
+        """`judge`, `embedder` or both, where this one asks them."""
+
+    def judges(self) -> tuple[str, ...]:
+        """The targets by whose names it asks for a judge of its own."""
 
     def grade(self, graded: Graded) -> Mark | Awaitable[Mark]:
         """The mark.
@@ -131,6 +204,15 @@ class Grading(Struct, frozen=True, gc=False):
 
     over_repeats: ClassVar[bool] = False
     needs: ClassVar[str | None] = None
+    waits: ClassVar[bool] = False
+
+    def wants(self) -> frozenset[str]:
+        """What the class needs."""
+        return frozenset() if self.needs is None else frozenset((self.needs,))
+
+    def judges(self) -> tuple[str, ...]:
+        """None of its own."""
+        return ()
 
 
 # --- targets -----------------------------------------------------------------------------------------------
@@ -141,6 +223,36 @@ class Target(Answers, Protocol):
 
     async def aclose(self) -> None:
         """Stop everything that opening or asking started. Safe to call twice."""
+
+
+# --- environments ------------------------------------------------------------------------------------------
+
+
+class Stay(Protocol):
+    """One trial's time in a workspace."""
+
+    path: str
+    """The folder, absolute."""
+
+    async def changes(self) -> str | None:
+        """What was changed in the folder since the stay began, as a unified diff; None for nothing."""
+
+
+class Environment(Protocol):
+    """Makes the workspaces of one run. Trials that share a workspace stay in it one after the other."""
+
+    async def enter(self, case: Case, repeat: int) -> Stay:
+        """A stay in the workspace of the case; `before_all` and `before_each` have run.
+
+        Raises:
+            WorkspaceError: it could not be made, or a hook failed.
+        """
+
+    async def leave(self, stay: Stay, *, passed: bool) -> None:
+        """End a stay: `after_each`, then what is to be undone; what fails in it is told as a warning."""
+
+    async def aclose(self) -> None:
+        """Run every `after_all`; remove the workspaces that are not to be kept. Safe to call twice."""
 
 
 # --- stores ------------------------------------------------------------------------------------------------

@@ -6,18 +6,24 @@ Verdicts are computed from trials whenever they are wanted; a stored verdict is 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from proctor.errors import ExitCode
 from proctor.model import Case, PassRule, Run, Settings, Trial, Verdict
 from proctor.stats import quantile, wilson
 
+Rules = Callable[[Case], PassRule]
+"""The pass rule by which each case is judged."""
 
-def rule_of(run: Run) -> PassRule:
-    """The pass rule that counts in a run: the suite's own, unless the run sets a threshold."""
-    if run.settings.threshold is not None:
-        return PassRule(threshold=run.settings.threshold)
-    return run.suite.pass_rule
+
+def rules_of(run: Run) -> Rules:
+    """The pass rules that count in a run: its threshold, else the case's own, else the suite's."""
+    threshold = run.settings.threshold
+    if threshold is not None:
+        everywhere = PassRule(threshold=threshold)
+        return lambda _case: everywhere
+    rule = run.suite.pass_rule
+    return lambda case: case.pass_rule or rule
 
 
 def score_of(trial: Trial) -> float | None:
@@ -102,9 +108,9 @@ class Counts:
 class Tally:
     """Adds up the numbers of a run, trial by trial, in memory that does not grow with their answers."""
 
-    def __init__(self, rule: PassRule) -> None:
+    def __init__(self, rules: Rules) -> None:
         """Nothing counted yet."""
-        self.rule = rule
+        self._rule_for = rules
         self.all = Counts()
         self.splits: dict[str, Counts] = {}
         self.categories: dict[str, Counts] = {}
@@ -128,7 +134,7 @@ class Tally:
             case: its case.
             kept: it was taken over from another run with its scores.
         """
-        verdict = verdict_of(trial, self.rule)
+        verdict = verdict_of(trial, self._rule_for(case))
         first = trial.repeat == 0
         self.all.add(verdict, first=first)
         if trial.split is not None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.reading import file_name, parse_object, peek, rows, shown
+from proctor.dialects.reading import file_name, parse_object, peek, rows
+from proctor.fields import shown
 from proctor.model import Problem
 
 JSON = st.recursive(

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Final
 
-from proctor.dialects.reading import BOM, UTF_16, parse_object, shown
+from proctor.dialects.reading import BOM, UTF_16, parse_object
 from proctor.errors import SuiteError
+from proctor.fields import shown
 from proctor.model import Problem
 from proctor.ports import Dialect, Head
 

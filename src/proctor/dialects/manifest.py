@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.reading import Fields, Notes
+from proctor.fields import Fields, Notes
 from proctor.model import Problem
 
 _ROOT: Final = ("suite", "tiers", "metadata")

@@ -15,8 +15,9 @@ from typing import Any, Final
 from proctor.dialects.meridian_csv import columns, csv_rows
 from proctor.dialects.meridian_expected import TYPES as EXPECTED_TYPES
 from proctor.dialects.meridian_expected import Check, as_text, exact, lower
-from proctor.dialects.reading import UTF_16, Fields, Notes, file_name, parse_object, peek, rows, shown
+from proctor.dialects.reading import UTF_16, file_name, parse_object, peek, rows
 from proctor.errors import suggestion
+from proctor.fields import Fields, Notes, shown
 from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
 from proctor.ports import Head, Placed, Source
 

@@ -10,8 +10,9 @@ import csv
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from proctor.dialects.reading import BOM, Notes, peek, shown
+from proctor.dialects.reading import BOM, peek
 from proctor.errors import suggestion
+from proctor.fields import Notes, shown
 from proctor.model import Problem
 
 COLUMNS: Final = ("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags")

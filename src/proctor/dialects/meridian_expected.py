@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from math import isfinite
 from typing import Any, Final
 
-from proctor.dialects.reading import Fields, Notes, shown
 from proctor.errors import suggestion
+from proctor.fields import Fields, Notes, shown
 
 Check = tuple[str, dict[str, Any]]
 """A grader's name and its parameters."""

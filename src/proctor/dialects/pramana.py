@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from proctor.codec import hash_rows
 from proctor.dialects.manifest import Manifest, Tier, check_tier, read_manifest
-from proctor.dialects.reading import Fields, Notes, file_name, rows
+from proctor.dialects.reading import file_name, rows
+from proctor.fields import Fields, Notes
 from proctor.model import Assertion, Case, Message, Problem, Suite
 from proctor.ports import Head, Placed, Source
 

@@ -1,8 +1,7 @@
-"""Bytes to rows, and a row to checked fields: what every JSON dialect shares.
+"""Bytes to rows: what every JSON dialect shares.
 
-Turns the lines of a JSON Lines file into objects with their line numbers, and an object into typed values.
-What is wrong becomes a `Problem` that says where it stands; nothing here raises for what a user wrote. It
-knows no dialect: names, types and limits come from the caller.
+Turns the lines of a JSON Lines file into objects with their line numbers. What is wrong becomes a
+`Problem` that says where it stands; nothing here raises for what a user wrote.
 """
 
 from __future__ import annotations
@@ -10,15 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from math import isfinite
 from pathlib import PurePosixPath
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from proctor.errors import suggestion
+from proctor.fields import kind_of, shown
 from proctor.model import Problem
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -26,16 +25,7 @@ MAX_NESTING: Final = 64
 """Levels of lists and objects in one line; deeper ones cannot be written back by every JSON library."""
 
 UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
-_ABSENT: Final = object()
 _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_KINDS: Final = {
-    str: "text",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-    list: "a list",
-    dict: "an object",
-}
 
 
 # --- lines to objects --------------------------------------------------------------------------------------
@@ -108,7 +98,7 @@ def parse_object(line: bytes) -> dict[str, Any] | Problem:
     except RecursionError:
         return _too_deep()
     if not isinstance(row, dict):
-        message = f"The line is {_kind(row)}, not a JSON object. Write one JSON object per line."
+        message = f"The line is {kind_of(row)}, not a JSON object. Write one JSON object per line."
         return Problem(code="not-an-object", message=message)
     if line.count(b"{") + line.count(b"[") > MAX_NESTING and _deeper_than(row, MAX_NESTING):
         return _too_deep()
@@ -180,219 +170,6 @@ def _deeper_than(value: Any, levels: int) -> bool:
     return levels == 0 or any(_deeper_than(item, levels - 1) for item in value)
 
 
-# --- what is wrong -----------------------------------------------------------------------------------------
-
-
-def shown(value: Any) -> str:
-    """A value for a message, cut at 60 characters."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = repr(value[:60] if isinstance(value, str) else value)
-    return text if len(text) <= 60 else text[:59] + "…"
-
-
 def file_name(path: str) -> PurePosixPath:
     """A file's name without its folder, whichever separator the path uses."""
     return PurePosixPath(PurePosixPath(path.replace("\\", "/")).name)
-
-
-def _kind(value: Any) -> str:
-    return "null" if value is None else _KINDS.get(type(value), f"a {type(value).__name__}")
-
-
-class Notes:
-    """The problems of one row, in the order they were found.
-
-    `subject` and `case` name the row in each message once the case's id is known.
-    """
-
-    __slots__ = ("case", "failed", "line", "path", "problems", "subject")
-
-    def __init__(self, path: str, line: int, subject: str = "Case") -> None:
-        self.path = path
-        self.line = line
-        self.subject = subject
-        self.case: str | None = None
-        self.failed = False
-        self.problems: list[Problem] = []
-
-    def error(self, code: str, message: str, field: str | None = None, *, named: bool = False) -> None:
-        """Something that keeps the row out; `named` says that the message names the case itself."""
-        self.failed = True
-        self._add("error", code, message if named else self._named(message), field)
-
-    def warn(self, code: str, message: str, field: str | None = None) -> None:
-        """Something doubtful."""
-        self._add("warning", code, self._named(message), field)
-
-    def noted(self, field: str) -> bool:
-        """Whether a field, or something inside it, has an error already."""
-        return any(
-            problem.level == "error" and (problem.field or "").startswith(field) for problem in self.problems
-        )
-
-    def _named(self, message: str) -> str:
-        return message if self.case is None else f"{self.subject} {shown(self.case)}: {message}"
-
-    def _add(self, level: Literal["error", "warning"], code: str, message: str, field: str | None) -> None:
-        self.problems.append(
-            Problem(
-                level=level,
-                code=code,
-                message=message,
-                path=self.path,
-                line=self.line,
-                field=field,
-                case=self.case,
-            )
-        )
-
-
-# --- objects to values -------------------------------------------------------------------------------------
-
-
-class Fields:
-    """One object's fields: each is taken once under the type it must have; what is left is unknown.
-
-    A getter that finds a wrong value notes it and returns None or an empty value, so that one pass finds
-    every problem; whether the row stands is in `notes.failed`.
-    """
-
-    __slots__ = ("_left", "_prefix", "notes")
-
-    def __init__(self, row: dict[str, Any], notes: Notes, prefix: str = "") -> None:
-        self._left = row.copy()
-        self._prefix = prefix
-        self.notes = notes
-
-    def error(self, code: str, name: str, message: str) -> None:
-        """Note an error of one field; the message begins with the field's path."""
-        place = self._prefix + name
-        self.notes.error(code, f"`{place}` {message}", place)
-
-    def warn(self, code: str, name: str, message: str) -> None:
-        """Note a warning of one field; the message begins with the field's path."""
-        place = self._prefix + name
-        self.notes.warn(code, f"`{place}` {message}", place)
-
-    def wrong(self, name: str, value: Any, wanted: str) -> None:
-        """Note that a value has the wrong type: what was found and what is wanted."""
-        found = "null" if value is None else f"{shown(value)}, {_kind(value)}"
-        self.error("wrong-type", name, f"is {found}; it must be {wanted}.")
-
-    def missing(self, name: str, wanted: str) -> None:
-        """Note that a field which must be there is not."""
-        self.error("missing-field", name, f"is missing; it must be {wanted}.")
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._left
-
-    def forgive_null(self, *names: str) -> None:
-        """Let these fields be null, as if they were not written."""
-        for name in names:
-            if self._left.get(name, _ABSENT) is None:
-                del self._left[name]
-
-    def take(self, name: str) -> Any:
-        """The value as it stands; None when it is absent."""
-        return self._left.pop(name, None)
-
-    def text(self, name: str) -> str | None:
-        """A text, if the field is there."""
-        value: Any = self._left.pop(name, _ABSENT)
-        if isinstance(value, str):
-            return value
-        if value is not _ABSENT:
-            self.wrong(name, value, "text")
-        return None
-
-    def required_text(self, name: str) -> str:
-        """A text that must be there and not be blank."""
-        value: Any = self._left.pop(name, _ABSENT)
-        if isinstance(value, str):
-            if value.strip():
-                return value
-            self.error("missing-field", name, "is blank; it must be text.")
-        elif value is _ABSENT:
-            self.missing(name, "text")
-        else:
-            self.wrong(name, value, "text")
-        return ""
-
-    def choice(self, name: str, known: Sequence[str]) -> str:
-        """One of the known words; it must be there."""
-        value: Any = self._left.pop(name, _ABSENT)
-        if isinstance(value, str) and value in known:
-            return value
-        if value is _ABSENT:
-            self.missing(name, f"one of {', '.join(known)}")
-        elif isinstance(value, str):
-            self.error("unknown-value", name, f"is {shown(value)}. {suggestion(value[:60], known)}")
-        else:
-            self.wrong(name, value, f"one of {', '.join(known)}")
-        return ""
-
-    def truth(self, name: str, default: bool) -> bool:
-        """True or false, or the default."""
-        value: Any = self._left.pop(name, default)
-        if isinstance(value, bool):
-            return value
-        self.wrong(name, value, "true or false")
-        return default
-
-    def integer(self, name: str, *, least: int = 0) -> int | None:
-        """A whole number of at least `least`, if the field is there; true and 2.0 are none."""
-        value: Any = self._left.pop(name, _ABSENT)
-        if type(value) is int and value >= least:
-            return value
-        if value is not _ABSENT:
-            self.wrong(name, value, f"a whole number of at least {least}")
-        return None
-
-    def number(self, name: str) -> float | None:
-        """A finite number, if the field is there."""
-        value: Any = self._left.pop(name, _ABSENT)
-        if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
-            return value
-        if value is not _ABSENT:
-            self.wrong(name, value, "a number")
-        return None
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts; empty when the field is absent."""
-        value: Any = self._left.pop(name, _ABSENT)
-        if value is _ABSENT:
-            return ()
-        if not isinstance(value, list):
-            self.wrong(name, value, "a list of texts")
-            return ()
-        for place, item in enumerate(value):
-            if not isinstance(item, str):
-                self.wrong(f"{name}[{place}]", item, "text")
-        return tuple(value)
-
-    def object(self, name: str) -> Fields | None:
-        """The fields of an object inside this one, if it is there."""
-        value: Any = self._left.pop(name, _ABSENT)
-        if isinstance(value, dict):
-            return Fields(value, self.notes, f"{self._prefix}{name}.")
-        if value is not _ABSENT:
-            self.wrong(name, value, "an object")
-        return None
-
-    def required_object(self, name: str, wanted: str) -> Fields | None:
-        """The fields of an object that must be there; `wanted` says what it must be."""
-        if name not in self._left:
-            self.missing(name, wanted)
-        return self.object(name)
-
-    def names(self) -> list[str]:
-        """The fields not yet taken."""
-        return list(self._left)
-
-    def finish(self, known: Sequence[str]) -> None:
-        """Note every field that was not taken as unknown, with the nearest known name."""
-        for name in self._left:
-            place = shown(self._prefix + name)
-            hint = suggestion(name[:60], known) if known else "No more fields belong here; remove it."
-            self.notes.error("unknown-field", f"Unknown field {place}. {hint}", self._prefix + name)

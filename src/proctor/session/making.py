@@ -21,7 +21,7 @@ from proctor.ports import Judge, Store, StoredTrial
 from proctor.session import events
 from proctor.session.jobs import Job
 from proctor.session.reaching import Reach
-from proctor.verdicts import Tally, rule_of, verdict_of
+from proctor.verdicts import Tally, rules_of, verdict_of
 
 
 class Making:
@@ -43,8 +43,8 @@ class Making:
         self._store = store
         self._reach = reach
         self._listen = listen
-        self._rule = rule_of(job.run)
-        self._tally = Tally(self._rule)
+        self._rules = rules_of(job.run)
+        self._tally = Tally(self._rules)
         self._engine: Engine | None = None
         self._stopped = False
 
@@ -145,10 +145,10 @@ class Making:
             self._store.record(self._run.id, trial, verdict)
         self._listen(events.Finished(trial, verdict, self._tally.known_cost_usd))
 
-    def _stays(self, stored: StoredTrial) -> bool:
+    def _stays(self, stored: StoredTrial, case: Case) -> bool:
         if self._continues:
             return stored.verdict is not None
-        return verdict_of(stored.trial, self._rule) in (Verdict.PASS, Verdict.FAIL)
+        return verdict_of(stored.trial, self._rules(case)) in (Verdict.PASS, Verdict.FAIL)
 
     def _kept(self, trial: Trial, case: Case) -> None:
         if self._continues or self._earlier_run is None:

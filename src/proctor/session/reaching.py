@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import proctor
+from proctor.codec import encode
 from proctor.engines.limit import Limit
 from proctor.engines.patience import Patience, Patient
 from proctor.errors import UsageError
@@ -59,7 +60,7 @@ class Reach:
             progress=progress,
         )
         self._limits: dict[tuple[str, str], Limit] = {}
-        self._open: dict[TargetSpec, Patient] = {}
+        self._open: dict[bytes, Patient] = {}
         self._embedder: Embeds | None = None
         self._prices = prices
 
@@ -69,10 +70,10 @@ class Reach:
         Raises:
             UsageError: it cannot be opened: a key, a file or a program is missing.
         """
-        key = _key(spec)
-        for known, patient in self._open.items():
-            if _key(known) == key:
-                return patient
+        key = encode(replace(spec, name=""))
+        known = self._open.get(key)
+        if known is not None:
+            return known
         target = await TARGETS.get(spec.kind)(spec, self._opening)
         endpoint = (spec.kind, spec.endpoint or spec.model)
         limit = self._limits.get(endpoint)
@@ -86,7 +87,7 @@ class Reach:
             price=price_of(spec.model, self._prices.own) or price_for(spec, self._prices.shipped),
             notify=self._notify,
         )
-        self._open[spec] = patient
+        self._open[key] = patient
         return patient
 
     async def open_embedder(self) -> None:
@@ -131,10 +132,6 @@ class Reach:
             await patient.aclose()
         self._open.clear()
         await self._opening.aclose()
-
-
-def _key(spec: TargetSpec) -> TargetSpec:
-    return replace(spec, name="")
 
 
 class Prices(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from proctor.model import Case, Run
 from proctor.ports import Store
 from proctor.reports import REPORTS
 from proctor.reports.rows import Reported, Row
-from proctor.verdicts import Tally, exit_code, rule_of, verdict_of
+from proctor.verdicts import Tally, exit_code, rules_of, verdict_of
 
 
 def reported(store: Store, run: Run, tally: Tally | None = None) -> Reported:
@@ -21,7 +21,7 @@ def reported(store: Store, run: Run, tally: Tally | None = None) -> Reported:
         StoreError: the store cannot be read.
     """
     if tally is None:
-        tally = Tally(rule_of(run))
+        tally = Tally(rules_of(run))
         for row in rows_of(store, run):
             tally.add(row.trial, row.case)
     code = exit_code(tally.all, run.settings) if run.status == "finished" else ExitCode.INTERRUPTED
@@ -30,7 +30,7 @@ def reported(store: Store, run: Run, tally: Tally | None = None) -> Reported:
 
 def rows_of(store: Store, run: Run) -> Iterator[Row]:
     """The finished trials of a run with their cases, in suite order; nothing holds them all."""
-    rule = rule_of(run)
+    rules = rules_of(run)
     cases = enumerate(stored.case for stored in store.cases(run.suite.content))
     position, case = -1, Case(id="", input=())
     for stored in store.trials(run.id):
@@ -41,7 +41,7 @@ def rows_of(store: Store, run: Run) -> Iterator[Row]:
             if found is None:
                 raise StoreError(f"The store is damaged: it lacks cases of run {run.id}.")
             position, case = found
-        yield Row(trial=stored.trial, verdict=verdict_of(stored.trial, rule), case=case)
+        yield Row(trial=stored.trial, verdict=verdict_of(stored.trial, rules(case)), case=case)
 
 
 def check_endings(paths: Sequence[str]) -> None:

@@ -1,0 +1,215 @@
+"""YAML 1.2 text to plain data whose objects and lists know their lines.
+
+Scalars are read by the core schema (YAML 1.2.2, section 10.3.2): `yes`, `on` and `2024-01-01` are texts. Keys
+are always the text that is written. What JSON cannot hold (`.nan`, `.inf`, two equal keys) is refused, and so
+are tags of other programs: no text can make an object of a class.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, Final
+
+MAX_NESTING: Final = 64
+"""Levels of lists and objects."""
+MAX_NODES: Final = 2_000_000
+"""Values after every alias has been written out, so that a small text cannot take all memory."""
+
+_NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_TRUE = frozenset(("true", "True", "TRUE"))
+_FALSE = frozenset(("false", "False", "FALSE"))
+_INT = re.compile(r"[-+]?[0-9]+")
+_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NO_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_FIRST_OF_SPECIAL = frozenset("~nNtTfF+-.0123456789")
+_PLAIN = "plain"
+_CORE = "tag:yaml.org,2002:"
+_TAGGED: Final[dict[str, tuple[type, ...]]] = {
+    "null": (type(None),),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+}
+
+
+class BadYaml(ValueError):
+    """Text that is not YAML, or says what plain data cannot hold; `line` is where."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class Map(dict[str, Any]):
+    """An object that knows the line on which it begins and the line of each field."""
+
+    __slots__ = ("line", "lines")
+
+    def __init__(self, line: int) -> None:
+        """Empty."""
+        super().__init__()
+        self.line = line
+        self.lines: dict[str, int] = {}
+
+
+class Items(list[Any]):
+    """A list that knows the line on which it begins and the line of each item."""
+
+    __slots__ = ("line", "lines")
+
+    def __init__(self, line: int) -> None:
+        """Empty."""
+        super().__init__()
+        self.line = line
+        self.lines: list[int] = []
+
+
+def load(text: str) -> Any:
+    """The one document of a text; None for a text without any.
+
+    Objects are `Map`, lists are `Items`; both are plain otherwise.
+
+    Raises:
+        BadYaml: the text is not YAML, or says what plain data cannot hold.
+    """
+    import yaml
+
+    loader = _loader_class()(text)
+    try:
+        node = loader.get_single_node()
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise BadYaml(f"Character {error.character!r} is not allowed in YAML; remove it.", line) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = ", ".join(part for part in (error.context, error.problem) if part)
+        raise BadYaml(f"The text is not YAML: {said}.", mark.line + 1 if mark else 1) from None
+    finally:
+        loader.dispose()
+    return None if node is None else _Construction().value(node, 0)
+
+
+@cache
+def _loader_class() -> Any:
+    """PyYAML's composer in C, which leaves plain scalars for this module to read."""
+    import yaml
+    from yaml.cyaml import CParser
+
+    class Loader(CParser):  # type: ignore[misc]
+        """Gives every node a tag without looking at its text."""
+
+        def resolve(self, kind: Any, _value: Any, implicit: Any) -> str:
+            """The tag of a node that names none."""
+            if kind is yaml.ScalarNode:
+                return _PLAIN if implicit[0] else _CORE + "str"
+            return _CORE + ("seq" if kind is yaml.SequenceNode else "map")
+
+        def descend_resolver(self, _parent: Any, _index: Any) -> None:
+            """No path decides a tag here."""
+
+        def ascend_resolver(self) -> None:
+            """No path decides a tag here."""
+
+    return Loader
+
+
+class _Construction:
+    """Turns composed nodes into plain data, once."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._open: set[int] = set()
+
+    def value(self, node: Any, depth: int) -> Any:
+        self._count += 1
+        line = node.start_mark.line + 1
+        if self._count > MAX_NODES:
+            raise BadYaml(f"The text stands for more than {MAX_NODES:,} values; use fewer aliases.", line)
+        kind = node.id
+        if kind == "scalar":
+            return _scalar(node.tag, node.value, line)
+        if depth >= MAX_NESTING:
+            raise BadYaml(f"Lists and objects nest more than {MAX_NESTING} levels deep; flatten them.", line)
+        if id(node) in self._open:
+            raise BadYaml("An alias stands inside what it is an alias of.", line)
+        _check_tag(node.tag, kind, line)
+        self._open.add(id(node))
+        made = self._items(node, line, depth) if kind == "sequence" else self._map(node, line, depth)
+        self._open.discard(id(node))
+        return made
+
+    def _items(self, node: Any, line: int, depth: int) -> Items:
+        items = Items(line)
+        for child in node.value:
+            items.append(self.value(child, depth + 1))
+            items.lines.append(child.start_mark.line + 1)
+        return items
+
+    def _map(self, node: Any, line: int, depth: int) -> Map:
+        made = Map(line)
+        for key_node, child in node.value:
+            key_line = key_node.start_mark.line + 1
+            if key_node.id != "scalar":
+                raise BadYaml("The name of a field is a list or an object; write a text.", key_line)
+            key = key_node.value
+            if key in made.lines:
+                first = made.lines[key]
+                raise BadYaml(f"Field {key!r} stands already at line {first}. Remove one of them.", key_line)
+            if key == "<<" and key_node.tag == _PLAIN:
+                raise BadYaml("The merge key `<<` is no part of YAML 1.2. Write the fields out.", key_line)
+            made.lines[key] = key_line
+            made[key] = self.value(child, depth + 1)
+        return made
+
+
+def _check_tag(tag: str, kind: str, line: int) -> None:
+    if tag != _CORE + ("seq" if kind == "sequence" else "map"):
+        raise BadYaml(f"The tag {_short(tag)} is not known here. Remove it.", line)
+
+
+def _scalar(tag: str, text: str, line: int) -> Any:
+    if tag == _CORE + "str":
+        return text
+    if tag != _PLAIN:
+        return _tagged(tag, text, line)
+    if text and text[0] not in _FIRST_OF_SPECIAL:
+        return text
+    if text in _NULL:
+        return None
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    return _number(text, line)
+
+
+def _number(text: str, line: int) -> Any:
+    if _INT.fullmatch(text):
+        if len(text) > 4000:
+            raise BadYaml("A number has more than 4,000 digits; put it in quotes.", line)
+        return int(text)
+    if _BASED.fullmatch(text):
+        return int(text, 0)
+    if _NO_NUMBER.fullmatch(text):
+        raise BadYaml(f"{text} is a number that JSON cannot hold; put it in quotes if it is a text.", line)
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        if number in (float("inf"), float("-inf")):
+            raise BadYaml(f"{text} is a number that is too large; put it in quotes if it is a text.", line)
+        return number
+    return text
+
+
+def _tagged(tag: str, text: str, line: int) -> Any:
+    """A scalar with a core tag of its own, such as `!!int "3"`."""
+    value = _scalar(_PLAIN, text, line)
+    wanted = _TAGGED.get(tag.removeprefix(_CORE)) if tag.startswith(_CORE) else None
+    if wanted is None:
+        raise BadYaml(f"The tag {_short(tag)} is not known here. Remove it.", line)
+    if type(value) not in wanted:
+        raise BadYaml(f"{text!r} is not what its tag {_short(tag)} says.", line)
+    return float(value) if tag == _CORE + "float" else value
+
+
+def _short(tag: str) -> str:
+    return "!!" + tag.removeprefix(_CORE) if tag.startswith(_CORE) else tag
