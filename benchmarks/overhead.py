@@ -41,6 +41,8 @@ SCENARIOS = (
     Scenario("20,000 cases, no latency, 64 at once", 20_000, 0, 64, "wall at most 1.1 times"),
     Scenario("2,000 cases, 100 ms latency, 100 at once", 2_000, 100, 100, "wall at most 1.1 times"),
 )
+YAML_CASES = 2_000
+YAML_GOAL = "wall at most 1.5 times"
 ECHO_CASES = 100_000
 ECHO_GOAL = "at least 10,000 trials/s, at most 150 MiB"
 
@@ -65,6 +67,7 @@ def main() -> None:
         for scenario in SCENARIOS:
             small = scenario._replace(cases=100) if options.smoke else scenario
             side_by_side(small, rounds, scratch)
+        yaml_beside_lines(100 if options.smoke else YAML_CASES, rounds, scratch)
         echo(1_000 if options.smoke else ECHO_CASES, rounds, scratch)
 
 
@@ -84,6 +87,23 @@ def side_by_side(scenario: Scenario, rounds: int, scratch: Path) -> None:
     print(f"{scenario.name}: {proctor_s / floor_s:.2f} times the floor. Goal: {scenario.goal}.")
     for name, runs in (("proctor", proctors), ("floor", floors)):
         print(f"  {name:<8} {figures(runs)}", flush=True)
+
+
+def yaml_beside_lines(cases: int, rounds: int, scratch: Path) -> None:
+    """The same questions as JSON Lines with one check each and as YAML with three, in turns."""
+    suites = {"yaml": write_yaml(cases, scratch), "lines": write_suite(cases, scratch)}
+    runs: dict[str, list[Spent]] = {name: [] for name in suites}
+    with server(0) as base:
+        target = ["--target", f"openai:bench@{base}", "--concurrency", "64"]
+        for _ in range(rounds):
+            for name, suite in suites.items():
+                command = [*proctor(), "run", str(suite), *target, "-q", "--store", new_store(scratch)]
+                runs[name].append(spent(command))
+    walls = {name: median(run.wall_s for run in taken) for name, taken in runs.items()}
+    ratio = walls["yaml"] / walls["lines"]
+    print(f"{cases:,} cases as YAML with 3 checks each: {ratio:.2f} times JSON Lines. Goal: {YAML_GOAL}.")
+    for name, taken in runs.items():
+        print(f"  {name:<8} {figures(taken)}", flush=True)
 
 
 def figures(runs: list[Spent]) -> str:
@@ -152,21 +172,37 @@ def server(latency_ms: int) -> Iterator[str]:
         process.stdout.close()
 
 
+def sums(cases: int) -> Iterator[tuple[str, str, str]]:
+    """An id, a question and its answer."""
+    numbers = random.Random(7)
+    for place in range(cases):
+        one, other = numbers.randrange(1_000, 99_999), numbers.randrange(1_000, 99_999)
+        question = f"What is {one} + {other}? Answer with the number only. (case {place})"
+        yield f"sum-{place}", question, str(one + other)
+
+
 def write_suite(cases: int, scratch: Path) -> Path:
     """Sums as simple JSON Lines of dialect meridian."""
-    numbers = random.Random(7)
     path = scratch / f"sums-{cases}.jsonl"
     with path.open("w", encoding="utf-8") as file:
-        for place in range(cases):
-            one, other = numbers.randrange(1_000, 99_999), numbers.randrange(1_000, 99_999)
-            question = f"What is {one} + {other}? Answer with the number only. (case {place})"
-            case = {
-                "id": f"sum-{place}",
-                "input": question,
-                "expected": str(one + other),
-                "scorer": "contains",
-            }
+        for name, question, answer in sums(cases):
+            case = {"id": name, "input": question, "expected": answer, "scorer": "contains"}
             file.write(json.dumps(case) + "\n")
+    return path
+
+
+def write_yaml(cases: int, scratch: Path) -> Path:
+    """The same sums as YAML of dialect agentv, with three checks each."""
+    path = scratch / f"sums-{cases}.eval.yaml"
+    with path.open("w", encoding="utf-8") as file:
+        file.write("description: Sums\ntests:\n")
+        for name, question, answer in sums(cases):
+            file.write(
+                f"  - id: {name}\n    criteria: The sum is right.\n    input: {json.dumps(question)}\n"
+            )
+            file.write(f"    expected_output: '{answer}'\n    assertions:\n")
+            for kind, value in (("contains", answer), ("regex", r"\d+"), ("icontains", answer)):
+                file.write(f"      - type: {kind}\n        value: {json.dumps(value)}\n")
     return path
 
 

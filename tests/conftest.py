@@ -80,10 +80,10 @@ def reported() -> Callable[..., Reported]:
             "planned": len(pairs),
         }
         run = Run(**given | fields)
-        tally = Tally(rules_of(run))
+        tally = Tally(rules_of(run), run.suite.repeats_rule, run.settings.repeats)
         rows = [Row(trial=made, verdict=tally.add(made, of), case=of) for made, of in pairs]
         return Reported(
-            run=run, tally=tally, exit_code=exit_code(tally.all, run.settings), rows=lambda: iter(rows)
+            run=run, tally=tally, exit_code=exit_code(tally.counted, run.settings), rows=lambda: iter(rows)
         )
 
     return make

@@ -37,17 +37,22 @@ from proctor.codec import (
 from proctor.errors import SuiteError
 from proctor.model import (
     Assertion,
+    Attachment,
     Case,
+    Hook,
+    Hooks,
     Message,
     Noun,
     Output,
     Params,
     PassRule,
+    Repository,
     Selection,
     SplitRule,
     Suite,
     TargetSpec,
     ToolCall,
+    Workspace,
 )
 
 NOUNS = [
@@ -69,6 +74,7 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     Any: JSON,
     str: TEXT,
     bool: st.booleans(),
+    bytes: st.binary(max_size=8),
     int: st.integers(-(2**63), 2**64 - 1),
     float: NUMBERS,
     type(None): st.none(),
@@ -93,7 +99,10 @@ def anything(kind: Any) -> st.SearchStrategy[Any]:
     if issubclass(kind, Enum):
         return st.sampled_from(kind)
     hints = get_type_hints(kind)
-    return st.builds(kind, **{each.name: anything(hints[each.name]) for each in fields(kind)})
+    flat = {name: hint for name, hint in hints.items() if kind not in (hint, *get_args(hint))}
+    return st.builds(
+        kind, **{each.name: anything(flat[each.name]) for each in fields(kind) if each.name in flat}
+    )
 
 
 @pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
@@ -245,6 +254,12 @@ OTHER_FIELDS: list[tuple[str, Any, set[str]]] = [
     ("category", None, NEITHER),
     ("metadata", {}, NEITHER),
     ("repeats", None, NEITHER),
+    ("pass_rule", PassRule(threshold=0.5), JUDGED),
+    ("target", "other", SENT),
+    ("only_targets", ("other",), NEITHER),
+    ("workspace", Workspace(template="t"), SENT),
+    ("variables", ("KEY",), NEITHER),
+    ("notes", {"note": "x"}, NEITHER),
 ]
 
 
@@ -273,11 +288,30 @@ def judged_with(assertion: Assertion) -> str:
 
 
 CALL = ToolCall(name="add", arguments={"a": 1}, id="t1")
-MESSAGE = Message(role="user", content="x", name="ann", tool_calls=(CALL,))
+PICTURE = Attachment(kind="image", path="a.png", media_type="image/png", data=b"PNG")
+MESSAGE = Message(role="user", content="x", name="ann", tool_calls=(CALL,), parts=("x", PICTURE))
+FALLING_BACK = replace(TARGET, options={"command": "run"}, fallbacks=(TargetSpec(name="e", kind="echo"),))
 
 
 def sent_with_call(call: ToolCall) -> str:
     return sent_with(replace(MESSAGE, tool_calls=(call,)))
+
+
+def sent_with_attachment(attachment: Attachment) -> str:
+    return sent_with(replace(MESSAGE, parts=(attachment,)))
+
+
+HOOK = Hook(command=("make",), timeout_s=1.0, cwd="x")
+INSIDE = Workspace(
+    template="t",
+    repositories=(Repository(path="r", source="s"),),
+    hooks=Hooks(before_all=HOOK),
+    path="p",
+)
+
+
+def sent_with_workspace(workspace: Workspace) -> str:
+    return sent_digest(Case(id="x", input=(), workspace=workspace))
 
 
 @pytest.mark.parametrize(
@@ -287,7 +321,9 @@ def sent_with_call(call: ToolCall) -> str:
         (sent_with_call, CALL, set()),
         (assertion_digest, CASE.assertions[0], {"label"}),
         (judged_with, CASE.assertions[0], {"label"}),
-        (target_digest, TARGET, {"name"}),
+        (target_digest, FALLING_BACK, {"name", "judge", "workers", "retries"}),
+        (sent_with_attachment, PICTURE, set()),
+        (sent_with_workspace, INSIDE, set()),
     ],
 )
 def test_a_digest_changes_with_every_field_that_counts_and_with_no_other(
@@ -295,7 +331,15 @@ def test_a_digest_changes_with_every_field_that_counts_and_with_no_other(
 ) -> None:
     for each in fields(type(thing)):
         value = getattr(thing, each.name)
-        other = {str: f"{value}!", bool: not value, dict: {"other": 1}, tuple: (), Params: Params()}
+        other = {
+            str: f"{value}!",
+            bool: not value,
+            dict: {"other": 1},
+            tuple: (),
+            Params: Params(),
+            bytes: b"other",
+            Hooks: Hooks(),
+        }
         changed = replace(thing, **{each.name: other.get(type(value), 0.125)})
         assert changed != thing
         assert (digest(changed) == digest(thing)) == (each.name in ignored), each.name

@@ -23,7 +23,17 @@ import pytest
 
 from proctor import model, parts
 from proctor.cli.main import COMMANDS
-from proctor.dialects import DIALECTS, meridian, pramana
+from proctor.dialects import (
+    DIALECTS,
+    agentv,
+    agentv_assertions,
+    agentv_messages,
+    agentv_suite,
+    agentv_tests,
+    agentv_workspace,
+    meridian,
+    pramana,
+)
 from proctor.dialects.meridian_expected import TYPES
 from proctor.errors import ExitCode
 from proctor.graders import GRADERS
@@ -122,6 +132,19 @@ def test_every_word_of_the_suite_formats_is_in_the_page_on_suites() -> None:
     assert missing(words, "docs/write-a-suite.md") == []
 
 
+def test_every_word_of_dialect_agentv_is_in_its_page() -> None:
+    words = {*agentv_messages.MESSAGE, *agentv_messages.BLOCK, *agentv_messages.TOOL_CALL}
+    for part in (agentv_suite, agentv_tests):
+        words |= {*part.EXECUTION, *part.WITHOUT_EFFECT}
+    words |= {*agentv.TESTS, *agentv_suite.SUITE, *agentv_suite.TRIALS, *agentv_suite.STRATEGIES}
+    words |= {*agentv_tests.TEST, *(old for names in agentv_tests.OLD_NAMES.values() for old in names)}
+    words |= {*agentv_workspace.WORKSPACE, *agentv_workspace.HOOK, *agentv_workspace.REPOSITORY}
+    words |= {*agentv_workspace.MOMENTS, *agentv_workspace.CHECKOUT, *agentv_workspace.CLONE}
+    words |= {*agentv_assertions._KINDS, *agentv_assertions._COMMON}
+    assert len(words) > 100
+    assert missing(words, "docs/agentv.md") == []
+
+
 def test_every_form_of_report_and_field_is_in_the_page_on_runs() -> None:
     makers = (rows.run_row, rows.counts_row, rows.trial_row, rows.score_row)
     fields = {
@@ -142,7 +165,7 @@ def definitions() -> dict[str, str]:
 
 
 def test_every_noun_is_defined() -> None:
-    trees = [ast.parse(Path(each.__file__).read_text(encoding="utf-8")) for each in (model, parts)]
+    trees = [ast.parse(Path(str(each.__file__)).read_text(encoding="utf-8")) for each in (model, parts)]
     nouns = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
     assert nouns - set(definitions()) == set()
 

@@ -19,6 +19,7 @@ from proctor.errors import (
     TargetTimeout,
     UnknownName,
     UsageError,
+    WorkspaceError,
     suggestion,
 )
 from proctor.model import Judgment, Problem
@@ -32,6 +33,7 @@ TREE: list[tuple[type[ProctorError], type[Exception], ExitCode]] = [
     (NothingSelected, ProctorError, ExitCode.NOTHING_SELECTED),
     (TargetError, ProctorError, ExitCode.NOT_MEASURED),
     (TargetTimeout, TargetError, ExitCode.NOT_MEASURED),
+    (WorkspaceError, ProctorError, ExitCode.NOT_MEASURED),
     (CannotScore, ProctorError, ExitCode.NOT_MEASURED),
 ]
 

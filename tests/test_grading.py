@@ -374,3 +374,42 @@ def test_a_wrong_parameter_is_a_sentence_that_names_it(
 def test_an_unknown_grader_is_named_with_the_nearest_ones() -> None:
     with pytest.raises(UnknownName, match=r"Unknown grader 'contain'\. Did you mean 'contains'"):
         bind(Assertion(grader="contain"), GRADERS.get)
+
+
+# --- pass marks and negation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "said", "pass_at", "negated", "outcome"),
+    [
+        (0.79, True, 0.8, False, Verdict.FAIL),
+        (0.8, False, 0.8, False, Verdict.PASS),
+        (0.1 + 0.7, False, 0.8, False, Verdict.PASS),
+        (0.5, False, 0.4, False, Verdict.PASS),
+        (0.5, False, 0.8, True, Verdict.PASS),
+        (0.9, True, 0.8, True, Verdict.FAIL),
+        (0.5, True, None, False, Verdict.PASS),
+        (None, None, 0.8, False, Verdict.UNSCORED),
+        (None, None, 0.8, True, Verdict.UNSCORED),
+    ],
+)
+def test_a_pass_mark_decides_before_the_negation(
+    value: float | None, said: bool | None, pass_at: float | None, negated: bool, outcome: Verdict
+) -> None:
+    assert score_of(fixed(value, said, pass_at=pass_at, negated=negated)).outcome is outcome
+
+
+def test_a_negated_score_says_so_and_turns_its_entries_round() -> None:
+    found = score_of(Assertion(grader="detailed", negated=True))
+    assert (found.value, found.outcome, found.reason) == (0.75, Verdict.PASS, "Negated: a quarter")
+    assert found.entries == (Entry(text="north", passed=False, evidence="N"),)
+
+
+def test_what_cannot_be_scored_is_not_called_negated() -> None:
+    assert score_of(Assertion(grader="unsure", negated=True)).reason == "The judge would not say."
+
+
+async def test_a_grader_sees_the_programs_and_the_workspace() -> None:
+    help_ = Help(workspace="/w", judge_repeats=3)
+    graded = help_.graded(asking(), Output(text="x"))
+    assert (graded.workspace, graded.judge_repeats, graded.programs) == ("/w", 3, None)

@@ -30,7 +30,8 @@ MINIMAL: dict[str, Any] = {
     "TargetSpec": {"name": "echo", "kind": "echo"},
     "Verdict": "pass",
     "datetime": datetime(2026, 1, 1, tzinfo=UTC),
-    "Literal['target', 'grading']": "target",
+    "Literal['setup', 'target', 'grading']": "target",
+    "Literal['file', 'image']": "file",
 }
 
 each_noun = pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)

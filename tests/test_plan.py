@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.model import Case, Message, Output, Selection, SplitRule, Trial, Verdict
+from proctor.model import (
+    Case,
+    Message,
+    Output,
+    Seat,
+    Selection,
+    SplitRule,
+    Trial,
+    Verdict,
+    Workspace,
+)
 from proctor.plan import Earlier, Index, Indexer, Planned, matches, repeats_of, trials
 from proctor.ports import StoredCase, StoredTrial
 
@@ -23,16 +34,20 @@ def case(name: str, **fields: Any) -> Case:
 EVERY = Selection()
 
 
+def indexer_of(cases: Iterable[Case], selection: Selection = EVERY, repeats: int | None = None) -> Indexer:
+    indexer = Indexer(selection, repeats)
+    for each in cases:
+        indexer.add(each)
+    return indexer
+
+
 def index_of(
     cases: Iterable[Case],
     selection: Selection = EVERY,
     rule: SplitRule | None = None,
     repeats: int | None = None,
 ) -> Index:
-    indexer = Indexer(selection, repeats)
-    for each in cases:
-        indexer.add(each)
-    return indexer.index(rule)
+    return indexer_of(cases, selection, repeats).index(rule)
 
 
 def ids(cases: list[Case], index: Index) -> str:
@@ -309,3 +324,61 @@ def test_whatever_is_there_already_every_trial_is_kept_or_planned_and_never_both
         assert stays(there[position, repeat], Case(id="any", input=()))
         if suite[position][1]:
             assert position not in {one.position for one in planned}
+
+
+# --- seats -------------------------------------------------------------------------------------------------
+
+GUESTS = [case("plain"), case("own", target="special"), case("some", only_targets=("a", "b"))]
+
+
+@pytest.mark.parametrize(
+    ("seat", "selected"),
+    [
+        (Seat(), "plain own some"),
+        (Seat(target="c"), "plain own some"),
+        (Seat(target="a", first=True, alone=False), "plain own some"),
+        (Seat(target="b", first=False, alone=False), "plain some"),
+        (Seat(target="c", first=True, alone=False), "plain own"),
+        (Seat(target="c", first=False, alone=False), "plain"),
+    ],
+)
+def test_a_case_with_a_target_of_its_own_is_asked_once_and_one_for_some_targets_on_these(
+    seat: Seat, selected: str
+) -> None:
+    assert ids(GUESTS, indexer_of(GUESTS).index(None, seat)) == selected
+
+
+def test_a_limit_takes_the_same_cases_in_every_run_of_a_group() -> None:
+    indexer = indexer_of(GUESTS, Selection(limit=2))
+    runs = [Seat(target="a", first=first, alone=False) for first in (True, False)]
+    assert [ids(GUESTS, indexer.index(None, seat)) for seat in runs] == ["plain own", "plain"]
+
+
+def test_cases_that_no_run_would_ask_are_named() -> None:
+    indexer = indexer_of(GUESTS)
+    assert [indexer.nowhere(targets) for targets in (["a", "c"], ["c", "d"])] == [[], ["some"]]
+
+
+def test_an_index_knows_whether_a_selected_case_has_a_workspace() -> None:
+    cases = [case("a"), case("b", workspace=Workspace())]
+    selections = (Selection(), Selection(ids=("a",)), Selection(ids=("b",)))
+    assert [index_of(cases, selection).workspaces for selection in selections] == [True, False, True]
+
+
+def test_an_answer_made_in_a_workspace_that_is_gone_is_asked_for_again() -> None:
+    trial = Trial(
+        case_id="a",
+        position=0,
+        sent="sha256:0",
+        output=Output(text="x"),
+        started_at=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+    inside = [StoredCase(case("a", workspace=Workspace()), "sha256:0")]
+    outside = [StoredCase(case("a"), "sha256:0")]
+    outputs = []
+    for stored in (inside, outside):
+        earlier = Earlier(trials=iter([StoredTrial(trial, None)]), stays=lambda each, _case: False)
+        index = index_of([one.case for one in stored])
+        (planned,) = trials(stored, index, repeats=None, together=lambda _: False, earlier=earlier)
+        outputs.append(planned.output)
+    assert outputs == [None, Output(text="x")]

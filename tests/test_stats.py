@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from statistics import quantiles
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.stats import quantile, wilson
+from proctor.stats import mean_interval, quantile, t_95, wilson
 
 COUNTS = st.integers(1, 10_000).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total)))
 
@@ -113,3 +114,62 @@ def test_quantile_grows_with_the_share(ordered: list[float], one: float, other: 
     assert low is not None
     assert high is not None
     assert ordered[0] <= low <= high + 1e-6 <= ordered[-1] + 2e-6
+
+
+@pytest.mark.parametrize(
+    ("freedom", "point"),
+    [
+        (1, 12.706205),
+        (2, 4.302653),
+        (3, 3.182446),
+        (4, 2.776445),
+        (5, 2.570582),
+        (9, 2.262157),
+        (10, 2.228139),
+        (29, 2.045230),
+        (30, 2.042272),
+        (120, 1.979930),
+        (1000, 1.962339),
+    ],
+)
+def test_t_95_is_that_of_the_tables(freedom: int, point: float) -> None:
+    assert t_95(freedom) == pytest.approx(point, abs=5e-7)
+
+
+def test_t_95_has_its_closed_form_for_two_degrees_of_freedom() -> None:
+    assert t_95(2) == pytest.approx(0.95 * sqrt(2 / (1 - 0.95**2)), rel=1e-10)
+
+
+@given(st.integers(1, 300))
+def test_t_95_falls_towards_the_normal_distributions(freedom: int) -> None:
+    assert t_95(freedom) > t_95(freedom + 1) > 1.95996
+
+
+def test_t_95_needs_a_degree_of_freedom() -> None:
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        t_95(0)
+
+
+@pytest.mark.parametrize(
+    ("values", "interval"),
+    [
+        ([1.0, 1.0, 1.0], (1.0, 1.0)),
+        ([0.0, 1.0], (0.5 - 12.706205 / 2, 0.5 + 12.706205 / 2)),
+        ([0.8, 0.9, 1.0], (0.9 - 4.302653 * 0.1 / sqrt(3), 0.9 + 4.302653 * 0.1 / sqrt(3))),
+    ],
+)
+def test_a_mean_has_its_t_interval(values: list[float], interval: tuple[float, float]) -> None:
+    assert mean_interval(values) == pytest.approx(interval, abs=1e-6)
+
+
+def test_one_value_has_no_interval() -> None:
+    assert mean_interval([1.0]) is None
+    assert mean_interval([]) is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=20))
+def test_an_interval_is_even_around_the_mean(values: list[float]) -> None:
+    interval = mean_interval(values)
+    assert interval is not None
+    assert sum(interval) / 2 == pytest.approx(sum(values) / len(values), abs=1e-9)
+    assert interval[0] <= interval[1]

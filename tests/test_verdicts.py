@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from proctor.errors import ExitCode
 from proctor.model import (
     Case,
+    Failure,
     Judgment,
     Output,
     PassRule,
@@ -28,7 +29,7 @@ from proctor.model import (
     Verdict,
 )
 from proctor.stats import wilson
-from proctor.verdicts import Counts, Tally, exit_code, rules_of, score_of, verdict_of, worst
+from proctor.verdicts import Counts, Tally, exit_code, failed_gates, rules_of, score_of, verdict_of, worst
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 ALL = PassRule()
@@ -251,7 +252,7 @@ def test_a_tally_adds_up_a_run(trial: Callable[..., Trial], case: Callable[..., 
     assert {name: counts.total for name, counts in tally.tags.items()} == {"easy": 3, "short": 1}
     assert tally.mean_score == 0.75
     assert (tally.asked, tally.graded, tally.reused) == (4, 3, 0)
-    assert (tally.input_tokens, tally.output_tokens) == (30, 6)
+    assert (tally.spent.calls, tally.spent.input_tokens, tally.spent.output_tokens) == (3, 30, 6)
     assert tally.latency_ms() == {"p50": 20.0, "p95": 29.0, "mean": 20.0}
     assert tally.known_cost_usd == pytest.approx(0.03)
     assert tally.models == {"m-1"}
@@ -297,20 +298,68 @@ def test_a_trial_that_failed_costs_nothing_and_is_no_cost_by_itself(
     assert tally.known_cost_usd == 0.01
 
 
-@pytest.mark.parametrize(("judge_cost", "cost"), [(0.5, 0.51), (None, None)])
-def test_what_the_judges_cost_is_part_of_the_cost(
-    trial: Callable[..., Trial], case: Callable[..., Case], judge_cost: float | None, cost: float | None
+def judged(*costs: float | None, **fields: Any) -> Score:
+    """A score with a judgment of each of these costs, of 5 tokens in and 1 out."""
+    given: dict[str, Any] = {"judge": "j", "prompt_digest": "sha256:0"} | fields
+    usage = Usage(input_tokens=5, output_tokens=1)
+    judgments = tuple(Judgment(usage=usage, cost_usd=cost, **given) for cost in costs)
+    return Score(grader="llm_judge", name="kind", value=1.0, outcome=PASS, judgments=judgments)
+
+
+@pytest.mark.parametrize(
+    ("target", "judges", "whole", "least"),
+    [(0.01, 0.5, 0.51, 0.51), (0.01, None, None, 0.01), (None, 0.5, None, 0.5), (None, None, None, 0.0)],
+)
+def test_what_the_target_and_the_judges_cost_is_counted_apart(
+    trial: Callable[..., Trial],
+    case: Callable[..., Case],
+    target: float | None,
+    judges: float | None,
+    whole: float | None,
+    least: float,
 ) -> None:
-    judged = Score(
-        grader="llm_judge",
-        name="kind",
-        value=1.0,
-        outcome=PASS,
-        judgments=(Judgment(judge="j", prompt_digest="sha256:0", cost_usd=judge_cost),),
-    )
     tally = Tally(lambda _case: ALL)
-    tally.add(answered(trial, 1.0, judged), case())
-    assert tally.known_cost_usd == (cost if cost is None else pytest.approx(cost))
+    output = Output(text="x", usage=Usage(input_tokens=10, output_tokens=2), cost_usd=target)
+    tally.add(trial("x", judged(judges), output=output), case())
+    assert (tally.target_cost_usd, tally.spent_judging.cost_usd) == (target, judges)
+    assert tally.known_cost_usd == (whole if whole is None else pytest.approx(whole))
+    assert tally.least_cost_usd == pytest.approx(least)
+
+
+def test_calls_and_tokens_of_judges_are_not_the_targets(
+    trial: Callable[..., Trial], case: Callable[..., Case]
+) -> None:
+    tally = Tally(lambda _case: ALL)
+    tally.add(answered(trial, 1.0, judged(0.1, 0.1), judged(0.1)), case())
+    spent, judging = tally.spent, tally.spent_judging
+    assert (spent.calls, spent.input_tokens, spent.output_tokens) == (1, 10, 2)
+    assert (judging.calls, judging.input_tokens, judging.output_tokens) == (3, 15, 3)
+
+
+def test_what_came_from_the_cache_was_neither_asked_nor_paid(
+    trial: Callable[..., Trial], case: Callable[..., Case]
+) -> None:
+    tally = Tally(lambda _case: ALL)
+    usage = Usage(input_tokens=10, output_tokens=2)
+    kept = Output(text="x", usage=usage, cost_usd=0.01, latency_ms=8.0, cached=True)
+    tally.add(trial("x", judged(0.5, cached=True), output=kept), case())
+    assert (tally.asked, tally.cached, tally.spent.cached, tally.spent_judging.cached) == (0, 1, 1, 1)
+    assert (tally.spent.calls, tally.spent_judging.calls, tally.spent.input_tokens) == (0, 0, 0)
+    assert (tally.known_cost_usd, tally.latency_ms()["mean"]) == (0.0, 8.0)
+    tally.add(trial("x", judged(None, cached=True), output=replace(kept, cost_usd=None)), case())
+    assert tally.known_cost_usd == 0.0
+
+
+@pytest.mark.parametrize(
+    ("stage", "kind", "asked"),
+    [("target", "timeout", 1), ("target", "budget", 0), ("setup", "workspace", 0)],
+)
+def test_a_trial_that_failed_before_its_target_was_asked_is_not_counted_as_asked(
+    trial: Callable[..., Trial], case: Callable[..., Case], stage: Any, kind: str, asked: int
+) -> None:
+    tally = Tally(lambda _case: ALL)
+    tally.add(trial(None, failure=Failure(stage=stage, kind=kind, message="No.")), case())
+    assert (tally.asked, tally.all.errors) == (asked, 1)
 
 
 def test_an_output_used_again_counts_but_neither_costs_nor_was_asked(
@@ -319,7 +368,7 @@ def test_an_output_used_again_counts_but_neither_costs_nor_was_asked(
     tally = Tally(lambda _case: ALL)
     tally.add(answered(trial, 8.0, row(1.0), source_run="earlier"), case())
     assert (tally.asked, tally.reused, tally.graded, tally.all.passed) == (0, 1, 1, 1)
-    assert (tally.input_tokens, tally.known_cost_usd) == (0, 0.0)
+    assert (tally.spent.input_tokens, tally.known_cost_usd) == (0, 0.0)
     assert tally.latency_ms()["mean"] == 8.0
 
 
@@ -395,3 +444,11 @@ def test_of_several_codes_the_worse_one_counts_in_any_order(better: ExitCode, wo
 def test_the_worst_of_no_codes_is_ok() -> None:
     assert worst([]) is ExitCode.OK
     assert worst([ExitCode.OK, ExitCode.FAILED, ExitCode.NOT_MEASURED, ExitCode.OK]) is ExitCode.NOT_MEASURED
+
+
+def test_a_gate_that_failed_is_named_and_the_weighted_score_stays(trial: Callable[..., Trial]) -> None:
+    gated = Score(grader="g", name="safe", value=0.5, outcome=FAIL, weight=1.0, required=0.8)
+    made = trial("x", gated, row(1.0, weight=9.0))
+    assert verdict_of(made, PassRule(threshold=0.8)) is FAIL
+    assert failed_gates(made) == ["safe"]
+    assert score_of(made) == pytest.approx(0.95)

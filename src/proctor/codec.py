@@ -64,7 +64,9 @@ def sent_digest(case: Case) -> str:
     """What a target receives for the case, and nothing of how the answer is judged."""
     if case.workspace is None and case.target is None:
         return _digest(_SENT, case.input)
-    return _digest(_SENT, (case.input, case.workspace, case.target))
+    # The hooks of a workspace are given the metadata.
+    metadata = None if case.workspace is None else case.metadata
+    return _digest(_SENT, (case.input, case.workspace, case.target, metadata))
 
 
 def judged_digest(case: Case) -> str:

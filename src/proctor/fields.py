@@ -37,7 +37,10 @@ def shown(value: Any) -> str:
 
 def kind_of(value: Any) -> str:
     """What a value is, in the words of JSON."""
-    return "null" if value is None else _KINDS.get(type(value), f"a {type(value).__name__}")
+    if value is None:
+        return "null"
+    kind = next((each for each in type(value).__mro__ if each in _KINDS), type(value))
+    return _KINDS.get(kind, f"a {kind.__name__}")
 
 
 class Notes:
@@ -114,17 +117,25 @@ class Fields:
     of its fields (`lines`, as those of `proctor.yaml12` do) stands at the line of its field.
     """
 
-    __slots__ = ("_left", "_lines", "_prefix", "notes")
+    __slots__ = ("_begin", "_left", "_lines", "_prefix", "notes")
 
     def __init__(self, row: dict[str, Any], notes: Notes, prefix: str = "") -> None:
         self._left = dict(row)
         self._lines: Mapping[str, int] = getattr(row, "lines", {})
+        self._begin: int | None = getattr(row, "line", None)
         self._prefix = prefix
         self.notes = notes
 
     def line_of(self, name: str) -> int | None:
-        """The line on which a field stands, where that is known; of `name[0]` that of `name`."""
-        return self._lines.get(name) or self._lines.get(name.partition("[")[0])
+        """The line on which a field stands, where that is known; of `name[0]` that of `name`.
+
+        A field that is missing stands where the object begins.
+        """
+        return self._lines.get(name) or self._lines.get(name.partition("[")[0]) or self._begin
+
+    def place(self, name: str) -> str:
+        """The path of a field inside its case."""
+        return self._prefix + name
 
     def error(self, code: str, name: str, message: str) -> None:
         """Note an error of one field; the message begins with the field's path."""

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from proctor.codec import assertion_digest
 from proctor.errors import CannotScore, suggestion
 from proctor.model import Assertion, Case, Entry, Mark, Output, Score, Verdict
-from proctor.ports import Embeds, Graded, Grader, Judge, Programs
+from proctor.ports import Embeds, Graded, Grader, Judge, Programs, Together, one_by_one
 
 Graders = Callable[[str], type[Any]]
 """A grader's class by its name."""
@@ -30,6 +30,7 @@ class Help(Struct, frozen=True, kw_only=True):
     judges: tuple[Judge, ...] = ()
     named: Mapping[str, Judge] = {}
     judge_repeats: int = 1
+    together: Together = one_by_one
     embedder: Callable[[], Embeds] | None = None
     programs: Programs | None = None
     workspace: str | None = None
@@ -43,6 +44,7 @@ class Help(Struct, frozen=True, kw_only=True):
             judges=self.judges,
             named=self.named,
             judge_repeats=self.judge_repeats,
+            together=self.together,
             embedder=self.embedder,
             programs=self.programs,
             workspace=self.workspace,
@@ -166,7 +168,10 @@ async def score(assertion: Assertion, graded: Graded, graders: Graders) -> Score
 def _begin(assertion: Assertion, graded: Graded, graders: Graders) -> Score | Awaitable[Mark]:
     """The score, or what is to be awaited for its mark."""
     try:
-        mark = bind(assertion, graders).grade(graded)
+        grader = bind(assertion, graders)
+        if assertion.pass_at is not None and grader.needs == "judge":
+            graded = replace(graded, pass_at=assertion.pass_at)
+        mark = grader.grade(graded)
         return _from_mark(assertion, mark) if isinstance(mark, Mark) else mark
     except Exception as error:  # noqa: BLE001  # see _not_scored
         return _not_scored(assertion, error)

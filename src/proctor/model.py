@@ -187,6 +187,8 @@ class Prompt(Noun, frozen=True, kw_only=True):
     """The folder to work in."""
     response_schema: dict[str, Any] | None = None
     """A JSON schema that the answer should follow, for endpoints that can enforce one."""
+    temperature: float | None = None
+    """Instead of the target's own; None leaves it at that."""
 
 
 # --- what came back ----------------------------------------------------------------------------------------
@@ -347,17 +349,32 @@ class Settings(Noun, frozen=True, kw_only=True):
     keep_workspaces: Literal["none", "failed", "all"] = "failed"
 
 
+class Seat(Noun, frozen=True, kw_only=True):
+    """Which of the runs of its group on the same suite a run is."""
+
+    target: str = ""
+    first: bool = True
+    """Cases with a target of their own are asked in this one only."""
+    alone: bool = True
+    """There is no other: cases that are for certain targets only are asked all the same."""
+
+
 class Run(Noun, frozen=True, kw_only=True):
     """One suite on one target, once."""
 
     id: str
     group: str
     """Runs that one command started together share it."""
+    seat: Seat = Seat()
     suite: Suite
     target: TargetSpec
     judges: tuple[TargetSpec, ...] = ()
-    named: tuple[TargetSpec, ...] = ()
-    """Targets that cases and graders name themselves."""
+    judges_given: bool = False
+    """The user named them, so that no judge which a grader or a target names is asked."""
+    named_targets: tuple[TargetSpec, ...] = ()
+    """Those that cases name instead of the run's."""
+    named_judges: tuple[TargetSpec, ...] = ()
+    """Those that graders name."""
     settings: Settings = Settings()
     versions: dict[str, str] = {}
     prices_date: str | None = None

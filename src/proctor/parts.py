@@ -99,10 +99,7 @@ class Hooks(Noun, frozen=True, kw_only=True):
 
 
 class Workspace(Noun, frozen=True, kw_only=True):
-    """The folder in which an agent works on a case, and how it is made; paths are relative to the suite's.
-
-    Cases whose workspaces are equal form a group: one folder for all of them when it is shared.
-    """
+    """The folder in which an agent works, made from the suite's paths; equal ones make a group of cases."""
 
     template: str | None = None
     """A folder that is copied; its `.git` is left out."""

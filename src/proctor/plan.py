@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
 from proctor.holdout import held_out
-from proctor.model import Case, Output, Selection, SplitRule, Trial
+from proctor.model import Case, Output, Seat, Selection, SplitRule, Trial
 from proctor.ports import StoredCase, StoredTrial
 
 
@@ -54,6 +54,8 @@ class Index(Struct, frozen=True, kw_only=True):
     """The positions of all held-out cases; None for a suite that is not split."""
     planned: int
     """How many trials the selected cases make."""
+    workspaces: bool = False
+    """Whether any selected case has a workspace."""
 
     def split_of(self, position: int) -> str | None:
         """`dev`, `holdout`, or None for a suite that is not split."""
@@ -64,6 +66,16 @@ def _split_of(position: int, holdout: frozenset[int] | None) -> str | None:
     if holdout is None:
         return None
     return "holdout" if position in holdout else "dev"
+
+
+def _held(case: Case, seat: Seat) -> bool:
+    """Whether the case is asked in the run of that seat."""
+    if case.target is not None:
+        return seat.first
+    return seat.alone or not case.only_targets or seat.target in case.only_targets
+
+
+_ALONE = Seat()
 
 
 class Indexer:
@@ -82,27 +94,45 @@ class Indexer:
         self._categories: list[str | None] = []
         self._matching = array("I")
         self._matching_repeats = array("I")
+        self._special: dict[int, Case] = {}
+        self._workspaces: set[int] = set()
 
     def add(self, case: Case) -> None:
         """The next case, in order."""
         if matches(case, self._selection):
             self._matching.append(len(self._ids))
             self._matching_repeats.append(repeats_of(case, self._repeats))
+            if case.target is not None or case.only_targets:
+                self._special[len(self._ids)] = case
+            if case.workspace is not None:
+                self._workspaces.add(len(self._ids))
         self._ids.append(case.id)
         self._categories.append(case.category)
 
-    def index(self, rule: SplitRule | None) -> Index:
-        """The index of all that was added; the split and the limit are applied here."""
+    def nowhere(self, targets: Sequence[str]) -> list[str]:
+        """The ids of matching cases that are for certain targets only, none of which is among these."""
+        return [
+            case.id
+            for case in self._special.values()
+            if case.target is None and not set(case.only_targets) & set(targets)
+        ]
+
+    def index(self, rule: SplitRule | None, seat: Seat = _ALONE) -> Index:
+        """The index of all that was added; the split, the limit and the seat are applied here."""
         holdout = None if rule is None else frozenset(held_out(self._ids, self._categories, rule))
-        chosen, planned = array("I"), 0
+        chosen, taken, planned = array("I"), 0, 0
         for position, repeats in zip(self._matching, self._matching_repeats, strict=True):
             if self._selection.split not in ("all", _split_of(position, holdout)):
                 continue
-            if len(chosen) == self._selection.limit:
+            if taken == self._selection.limit:
                 break
-            chosen.append(position)
-            planned += repeats
-        return Index(chosen=chosen, holdout=holdout, planned=planned)
+            taken += 1
+            special = self._special.get(position)
+            if special is None or _held(special, seat):
+                chosen.append(position)
+                planned += repeats
+        workspaces = not self._workspaces.isdisjoint(chosen)
+        return Index(chosen=chosen, holdout=holdout, planned=planned, workspaces=workspaces)
 
 
 class Earlier(Struct, frozen=True, kw_only=True):
@@ -167,7 +197,9 @@ def _of_case(
         if stored is not None and repeat in staying:
             earlier.kept(stored.trial, case)
             continue
-        output = stored.trial.output if stored is not None else None
+        # What was done in a workspace is gone with it, and cannot be graded any more.
+        again = stored is not None and case.workspace is None
+        output = stored.trial.output if stored is not None and again else None
         yield Planned(
             case=case,
             position=position,

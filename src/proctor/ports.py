@@ -151,6 +151,15 @@ class Programs(Protocol):
         """
 
 
+Together = Callable[[Iterable[Awaitable[Any]]], Awaitable[list[Any]]]
+"""Awaits several things, at once if it can, and gives what came of them in order; graders start nothing."""
+
+
+async def one_by_one(things: Iterable[Awaitable[Any]]) -> list[Any]:
+    """Await each thing after the one before it."""
+    return [await thing for thing in things]
+
+
 class Graded(Struct, frozen=True, kw_only=True, gc=False):
     """All that a grader may look at."""
 
@@ -164,6 +173,10 @@ class Graded(Struct, frozen=True, kw_only=True, gc=False):
     """Judges by the names that graders give; empty where the run's own outrank them."""
     judge_repeats: int = 1
     """How often each judge is asked."""
+    pass_at: float | None = None
+    """The assertion's, for graders that ask judges: each judgment is for or against by it."""
+    together: Together = one_by_one
+    """How it waits for several judges."""
     embedder: Callable[[], Embeds] | None = None
     programs: Programs | None = None
     workspace: str | None = None

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from proctor.errors import UsageError
 from proctor.model import Price, TargetSpec, Usage
 
-FREE_KINDS = frozenset({"echo", "local", "scripted"})
+FREE_KINDS = frozenset({"echo", "local", "mock", "scripted"})
 """Kinds of target that cost nothing."""
 
 _PRICED_HOSTS = frozenset(
@@ -72,6 +72,8 @@ def price_for(spec: TargetSpec, prices: Mapping[str, Price]) -> Price | None:
 
 def cost_usd(usage: Usage | None, price: Price | None) -> float | None:
     """What an answer cost in US dollars; cached tokens count at their own price, else at the input's."""
+    if price is not None and not price.input and not price.output:
+        return 0.0  # whatever was used
     if usage is None or price is None:
         return None
     cached = min(usage.cached_tokens, usage.input_tokens)

@@ -1,7 +1,8 @@
 """`${{ NAME }}` in what users write: found, filled in from the environment, and blotted out again. Pure.
 
 What is stored and digested keeps the reference as written, so that a secret is in no record and a digest is
-the same everywhere. It is filled in only when a prompt or a command is made.
+the same everywhere. It is filled in only when a prompt or a command is made. What an attached file says is
+nobody's reference: it may be a workflow that writes `${{ NAME }}` for a program of its own.
 """
 
 from __future__ import annotations
@@ -10,21 +11,25 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from proctor.errors import UsageError
-from proctor.model import Case
+from proctor.model import Attachment, Case
 
 T = TypeVar("T")
 
 _REFERENCE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+_JSON = msgspec.json.Encoder()
 _SHORTEST_SECRET = 6
 """A shorter value is not blotted out: it would be found in every text."""
 
 
 def names_in(value: Any) -> tuple[str, ...]:
     """The variables that plain data or a noun refers to, sorted."""
+    if b"${{" not in _JSON.encode(value):  # much faster than looking at each text
+        return ()
     return tuple(sorted({name for text in _texts(value) for name in _REFERENCE.findall(text)}))
 
 
@@ -38,7 +43,7 @@ def filled(value: T, environ: Mapping[str, str]) -> T:
     def fill(text: str) -> str:
         return _REFERENCE.sub(lambda found: _value(found[1], environ), text) if "${{" in text else text
 
-    return cast("T", _mapped(value, fill))
+    return cast("T", _mapped(value, fill, Attachment))
 
 
 def filled_case(case: Case, environ: Mapping[str, str]) -> Case:
@@ -51,20 +56,38 @@ def filled_case(case: Case, environ: Mapping[str, str]) -> Case:
 
 
 def masked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
-    """Plain data or a noun in which the value of each variable is its reference again."""
-    secrets = [(environ[name], f"${{{{ {name} }}}}") for name in names if name in environ]
-    long = sorted(
-        (pair for pair in secrets if len(pair[0]) >= _SHORTEST_SECRET), key=lambda pair: -len(pair[0])
-    )
-    if not long:
+    """Plain data or a noun in which the value of each variable is its reference again.
+
+    Where values overlap the longest counts; of equal ones the first name.
+    """
+    secrets = _secrets(names, environ)
+    if not secrets:
         return value
+    references = {secret: f"${{{{ {name} }}}}" for name, secret in reversed(secrets.items())}
+    # All at once: one by one, a value could be found inside the reference to another.
+    longest_first = sorted(references, key=lambda secret: (-len(secret), secret))
+    sought = re.compile("|".join(map(re.escape, longest_first)))
+    return cast("T", _mapped(value, lambda text: sought.sub(lambda found: references[found[0]], text)))
 
-    def mask(text: str) -> str:
-        for secret, reference in long:
-            text = text.replace(secret, reference)
-        return text
 
-    return cast("T", _mapped(value, mask))
+def unmasked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
+    """What `masked` was given, as far as that can be told.
+
+    Unlike `filled` it touches no other reference: what a target has answered may name any variable.
+    """
+    secrets = _secrets(names, environ)
+
+    def fill(text: str) -> str:
+        if "${{" not in text:
+            return text
+        return _REFERENCE.sub(lambda found: secrets.get(found[1], found[0]), text)
+
+    return cast("T", _mapped(value, fill))
+
+
+def _secrets(names: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, str]:
+    """The values that are blotted out, by the names of their variables."""
+    return {name: environ[name] for name in names if len(environ.get(name, "")) >= _SHORTEST_SECRET}
 
 
 def _value(name: str, environ: Mapping[str, str]) -> str:
@@ -86,21 +109,21 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _texts(item)
-    elif isinstance(value, Struct):
+    elif isinstance(value, Struct) and not isinstance(value, Attachment):
         yield from _texts(asdict(value))
 
 
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str) and type(value) is str:
+def _mapped(value: Any, change: Callable[[str], str], untouched: type | tuple[()] = ()) -> Any:
+    if type(value) is str:
         return change(value)
     if isinstance(value, dict):
-        return {key: _mapped(item, change) for key, item in value.items()}
+        return {key: _mapped(item, change, untouched) for key, item in value.items()}
     if isinstance(value, list):
-        return [_mapped(item, change) for item in value]
+        return [_mapped(item, change, untouched) for item in value]
     if isinstance(value, tuple):
-        return tuple([_mapped(item, change) for item in value])
-    if isinstance(value, Struct):
+        return tuple([_mapped(item, change, untouched) for item in value])
+    if isinstance(value, Struct) and not isinstance(value, untouched):
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        changed = {name: _mapped(field, change) for name, field in fields.items()}
+        changed = {name: _mapped(field, change, untouched) for name, field in fields.items()}
         return replace(value, **{name: new for name, new in changed.items() if new is not fields[name]})
     return value

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
+from math import fsum
+from typing import Literal
 
 from proctor.errors import ExitCode
-from proctor.model import Case, PassRule, Run, Settings, Trial, Verdict
-from proctor.stats import quantile, wilson
+from proctor.model import Case, Judgment, Output, PassRule, Run, Settings, Trial, Verdict
+from proctor.plan import repeats_of
+from proctor.stats import mean_interval, quantile, wilson
 
 Rules = Callable[[Case], PassRule]
 """The pass rule by which each case is judged."""
+RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
+"""As `Suite.repeats_rule` has it."""
 
 
 def rules_of(run: Run) -> Rules:
@@ -36,6 +41,15 @@ def score_of(trial: Trial) -> float | None:
     return total / weights if weights else None
 
 
+def failed_gates(trial: Trial) -> list[str]:
+    """The names of the scores below their gates: each of them fails the trial, whatever the rest says."""
+    return [
+        score.name
+        for score in trial.scores
+        if score.required is not None and score.value is not None and score.value < score.required - 1e-9
+    ]
+
+
 def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
     """What a trial came to.
 
@@ -50,7 +64,7 @@ def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
         if score.weight <= 0 and score.required is None:
             continue
         counting = True
-        if score.required is not None and score.value is not None and score.value < score.required:
+        if score.required is not None and score.value is not None and score.value < score.required - 1e-9:
             return Verdict.FAIL
         failed = failed or score.outcome is Verdict.FAIL
         unscored = unscored or score.outcome not in (Verdict.PASS, Verdict.FAIL)
@@ -61,6 +75,53 @@ def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
         # The sum of weighted thirds must still reach 1.0, so a rounding error is forgiven.
         failed = mean is not None and mean < rule.threshold - 1e-9
     return Verdict.FAIL if failed else Verdict.PASS
+
+
+class Repeats:
+    """The trials of one case, as far as they are in, and what the case comes to by all of them."""
+
+    __slots__ = ("_rule", "_scores", "_verdicts")
+
+    def __init__(self, rule: PassRule) -> None:
+        """None in yet; `rule` is the case's."""
+        self._rule = rule
+        self._verdicts: list[Verdict] = []
+        self._scores: list[float] = []
+
+    def __len__(self) -> int:
+        """How many are in."""
+        return len(self._verdicts)
+
+    def add(self, trial: Trial, verdict: Verdict) -> None:
+        """The next trial of the case, with its verdict."""
+        self._verdicts.append(verdict)
+        if self._rule.threshold is None:
+            self._scores.append(float(verdict is Verdict.PASS))
+        else:
+            self._scores.append(0.0 if failed_gates(trial) else score_of(trial) or 0.0)
+
+    def verdict(self, how: RepeatsRule) -> Verdict:
+        """What the case came to by the trials that are in, of which there must be one.
+
+        A single trial decides alone. Under `any` one that passed is enough. Else an ERROR outranks an
+        UNSCORED, and that the rest. Under `mean` the mean of the scores must reach the rule's threshold,
+        under `lower_bound` the lower end of its 95 % interval; a trial below a gate counts as 0 there, and
+        where every assertion must pass, a trial counts as 1 or 0 and the mean must be 1.
+        """
+        if len(self) == 1:
+            return self._verdicts[0]
+        outranking: tuple[Verdict, ...] = (Verdict.ERROR, Verdict.UNSCORED)
+        if how == "any":
+            outranking = (Verdict.PASS, *outranking, Verdict.FAIL)
+        for verdict in outranking:
+            if verdict in self._verdicts:
+                return verdict
+        reached = fsum(self._scores) / len(self)
+        interval = mean_interval(self._scores)
+        if how == "lower_bound" and interval is not None:
+            reached = max(0.0, interval[0])
+        threshold = 1.0 if self._rule.threshold is None else self._rule.threshold
+        return Verdict.PASS if reached >= threshold - 1e-9 else Verdict.FAIL
 
 
 class Counts:
@@ -105,20 +166,62 @@ class Counts:
         return wilson(min(rate * cases, cases), cases)
 
 
+class Spent:
+    """What calls took: of a run's target, or of all of its judges."""
+
+    __slots__ = ("_unknown", "cached", "calls", "input_tokens", "least_cost_usd", "output_tokens")
+
+    def __init__(self) -> None:
+        """Nothing was called yet."""
+        self.calls = self.cached = self.input_tokens = self.output_tokens = 0
+        self.least_cost_usd = 0.0
+        self._unknown = False
+
+    def add(self, call: Output | Judgment) -> None:
+        """Count what came of one call; one that the cache saved took nothing, whatever it took once."""
+        if call.cached:
+            self.cached += 1
+            return
+        self.calls += 1
+        if call.usage is not None:
+            self.input_tokens += call.usage.input_tokens
+            self.output_tokens += call.usage.output_tokens
+        if call.cost_usd is None:
+            self._unknown = True
+        else:
+            self.least_cost_usd += call.cost_usd
+
+    @property
+    def cost_usd(self) -> float | None:
+        """In US dollars; None as soon as one price is unknown."""
+        return None if self._unknown else self.least_cost_usd
+
+
 class Tally:
     """Adds up the numbers of a run, trial by trial, in memory that does not grow with their answers."""
 
-    def __init__(self, rules: Rules) -> None:
-        """Nothing counted yet."""
+    def __init__(self, rules: Rules, repeats_rule: RepeatsRule = "each", repeats: int | None = None) -> None:
+        """Nothing counted yet.
+
+        Args:
+            rules: the pass rule of each case.
+            repeats_rule: the suite's.
+            repeats: how often the run asks each case; None leaves it to the case.
+        """
         self._rule_for = rules
+        self._repeats_rule = repeats_rule
+        self._repeats = repeats
+        self._open: dict[int, Repeats] = {}
         self.all = Counts()
+        self.cases: Counts | None = None if repeats_rule == "each" else Counts()
+        """The cases whose trials are all in; None where each trial counts for itself."""
         self.splits: dict[str, Counts] = {}
         self.categories: dict[str, Counts] = {}
         self.tags: dict[str, Counts] = {}
-        self.asked = self.graded = self.reused = 0
-        self.input_tokens = self.output_tokens = 0
-        self.cost_usd = 0.0
-        self.cost_unknown = False
+        self.asked = self.graded = self.reused = self.cached = 0
+        self.spent = Spent()
+        """By the target alone."""
+        self.spent_judging = Spent()
         self.refused_params: set[str] = set()
         self.models: set[str] = set()
         self._latencies = array("d")
@@ -134,15 +237,13 @@ class Tally:
             case: its case.
             kept: it was taken over from another run with its scores.
         """
-        verdict = verdict_of(trial, self._rule_for(case))
-        first = trial.repeat == 0
-        self.all.add(verdict, first=first)
-        if trial.split is not None:
-            _of(self.splits, trial.split).add(verdict, first=first)
-        if case.category is not None:
-            _of(self.categories, case.category).add(verdict, first=first)
-        for tag in case.tags:
-            _of(self.tags, tag).add(verdict, first=first)
+        rule = self._rule_for(case)
+        verdict = verdict_of(trial, rule)
+        self.all.add(verdict, first=trial.repeat == 0)
+        if self.cases is None:
+            self._count_parts(trial, case, verdict, first=trial.repeat == 0)
+        else:
+            self._count_case(trial, case, verdict, rule)
         score = score_of(trial)
         if score is not None:
             self._score_sum += score
@@ -152,22 +253,40 @@ class Tally:
         self._count_output(trial)
         return verdict
 
+    def _count_parts(self, trial: Trial, case: Case, verdict: Verdict, *, first: bool) -> None:
+        if trial.split is not None:
+            _of(self.splits, trial.split).add(verdict, first=first)
+        if case.category is not None:
+            _of(self.categories, case.category).add(verdict, first=first)
+        for tag in case.tags:
+            _of(self.tags, tag).add(verdict, first=first)
+
+    def _count_case(self, trial: Trial, case: Case, verdict: Verdict, rule: PassRule) -> None:
+        repeats = self._open.get(trial.position) or Repeats(rule)
+        repeats.add(trial, verdict)
+        if len(repeats) < repeats_of(case, self._repeats):
+            self._open[trial.position] = repeats
+            return
+        self._open.pop(trial.position, None)
+        whole = repeats.verdict(self._repeats_rule)
+        self.counted.add(whole, first=True)
+        self._count_parts(trial, case, whole, first=True)
+
     def _count_output(self, trial: Trial) -> None:
+        output, failure = trial.output, trial.failure
         if trial.source_run is not None:
             self.reused += 1
-        else:
+        elif output is not None and output.cached:
+            self.cached += 1
+        elif failure is None or (failure.stage == "target" and failure.kind != "budget"):
             self.asked += 1
-        output = trial.output
         if output is None:
             return
         if trial.source_run is None:
-            self._count_cost(output.cost_usd)
-            if output.usage is not None:
-                self.input_tokens += output.usage.input_tokens
-                self.output_tokens += output.usage.output_tokens
+            self.spent.add(output)
             for score in trial.scores:
                 for judgment in score.judgments:
-                    self._count_cost(judgment.cost_usd)
+                    self.spent_judging.add(judgment)
         self._latencies.append(output.latency_ms)
         if trial.split is not None:
             spent, count = self._split_latencies.get(trial.split, (0.0, 0))
@@ -177,16 +296,26 @@ class Tally:
         if output.model is not None:
             self.models.add(output.model)
 
-    def _count_cost(self, cost_usd: float | None) -> None:
-        if cost_usd is None:
-            self.cost_unknown = True
-        else:
-            self.cost_usd += cost_usd
+    @property
+    def counted(self) -> Counts:
+        """What pass rates and exit codes are of: cases under a rule over repeats, else trials."""
+        return self.all if self.cases is None else self.cases
+
+    @property
+    def target_cost_usd(self) -> float | None:
+        """What the target cost; None as soon as one price is unknown, and before any answer."""
+        return self.spent.cost_usd if self._latencies else None
 
     @property
     def known_cost_usd(self) -> float | None:
         """What the run cost, judges included; None as soon as one price is unknown, and before any answer."""
-        return None if self.cost_unknown or not self._latencies else self.cost_usd
+        target, judges = self.target_cost_usd, self.spent_judging.cost_usd
+        return None if target is None or judges is None else target + judges
+
+    @property
+    def least_cost_usd(self) -> float:
+        """What the run cost, judges included, without the calls whose cost is unknown."""
+        return self.spent.least_cost_usd + self.spent_judging.least_cost_usd
 
     @property
     def mean_score(self) -> float | None:

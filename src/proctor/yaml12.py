@@ -1,8 +1,8 @@
 """YAML 1.2 text to plain data whose objects and lists know their lines.
 
 Scalars are read by the core schema (YAML 1.2.2, section 10.3.2): `yes`, `on` and `2024-01-01` are texts. Keys
-are always the text that is written. What JSON cannot hold (`.nan`, `.inf`, two equal keys) is refused, and so
-are tags of other programs: no text can make an object of a class.
+are always the text that is written. What the wire form cannot hold (`.nan`, `.inf`, two equal keys, a whole
+number beyond 64 bits) is refused, and so are tags of other programs: no text can make an object of a class.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ _INT = re.compile(r"[-+]?[0-9]+")
 _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NO_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_LONE_RETURN = re.compile(r"\r(?!\n)")
+_HIDDEN: Final = {0x85: 0xF0085, 0x2028: 0xF2028, 0x2029: 0xF2029}
+"""YAML 1.1 broke lines at these characters and 1.2 does not, so the parser must not see them: it gets private
+ones instead."""
+_SHOWN: Final = {private: shown for shown, private in _HIDDEN.items()}
 _FIRST_OF_SPECIAL = frozenset("~nNtTfF+-.0123456789")
 _PLAIN = "plain"
 _CORE = "tag:yaml.org,2002:"
@@ -76,29 +81,48 @@ def load(text: str) -> Any:
     """
     import yaml
 
-    loader = _loader_class()(text)
+    data = _encoded(text)
+    loader = _loader_class()(data)
     try:
         node = loader.get_single_node()
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
+        line = data.count(b"\n", 0, error.position) + 1
         raise BadYaml(f"Character {error.character!r} is not allowed in YAML; remove it.", line) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = ", ".join(part for part in (error.context, error.problem) if part)
-        raise BadYaml(f"The text is not YAML: {said}.", mark.line + 1 if mark else 1) from None
+        # The end of a text without a line break is on the next line to the parser.
+        line = min(mark.line, text.count("\n")) + 1 if mark else 1
+        raise BadYaml(f"The text is not YAML: {said}.", line) from None
     finally:
         loader.dispose()
     return None if node is None else _Construction().value(node, 0)
+
+
+def _encoded(text: str) -> bytes:
+    """What the parser reads: UTF-8 whose only line breaks are those that have one meaning everywhere."""
+    lone = _LONE_RETURN.search(text) if "\r" in text else None
+    if lone is not None:
+        line = text.count("\n", 0, lone.start()) + 1
+        raise BadYaml("A carriage return stands there without a line feed. End each line with one.", line)
+    hidden = text if text.isascii() else text.translate(_HIDDEN)
+    try:
+        return hidden.encode("utf-8")
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise BadYaml("Half of a character (a surrogate) is not allowed; write all of it.", line) from None
 
 
 @cache
 def _loader_class() -> Any:
     """PyYAML's composer in C, which leaves plain scalars for this module to read."""
     import yaml
-    from yaml.cyaml import CParser
+    from yaml.cyaml import CParser  # type: ignore[attr-defined]  # not in the types of the package
 
-    class Loader(CParser):  # type: ignore[misc]
-        """Gives every node a tag without looking at its text."""
+    class Loader(CParser):
+        """Gives every node a tag without looking at its text, and stops where they nest too deep."""
+
+        depth = 0
 
         def resolve(self, kind: Any, _value: Any, implicit: Any) -> str:
             """The tag of a node that names none."""
@@ -106,11 +130,15 @@ def _loader_class() -> Any:
                 return _PLAIN if implicit[0] else _CORE + "str"
             return _CORE + ("seq" if kind is yaml.SequenceNode else "map")
 
-        def descend_resolver(self, _parent: Any, _index: Any) -> None:
-            """No path decides a tag here."""
+        def descend_resolver(self, parent: Any, _index: Any) -> None:
+            """Counts the levels, since the composer calls itself for each and would exhaust the stack."""
+            self.depth += 1
+            if self.depth > MAX_NESTING + 1:
+                raise _too_deep(parent.start_mark.line + 1)
 
         def ascend_resolver(self) -> None:
-            """No path decides a tag here."""
+            """Ends a level."""
+            self.depth -= 1
 
     return Loader
 
@@ -131,7 +159,7 @@ class _Construction:
         if kind == "scalar":
             return _scalar(node.tag, node.value, line)
         if depth >= MAX_NESTING:
-            raise BadYaml(f"Lists and objects nest more than {MAX_NESTING} levels deep; flatten them.", line)
+            raise _too_deep(line)
         if id(node) in self._open:
             raise BadYaml("An alias stands inside what it is an alias of.", line)
         _check_tag(node.tag, kind, line)
@@ -153,7 +181,7 @@ class _Construction:
             key_line = key_node.start_mark.line + 1
             if key_node.id != "scalar":
                 raise BadYaml("The name of a field is a list or an object; write a text.", key_line)
-            key = key_node.value
+            key = key_node.value if key_node.value.isascii() else key_node.value.translate(_SHOWN)
             if key in made.lines:
                 first = made.lines[key]
                 raise BadYaml(f"Field {key!r} stands already at line {first}. Remove one of them.", key_line)
@@ -169,7 +197,13 @@ def _check_tag(tag: str, kind: str, line: int) -> None:
         raise BadYaml(f"The tag {_short(tag)} is not known here. Remove it.", line)
 
 
+def _too_deep(line: int) -> BadYaml:
+    return BadYaml(f"Lists and objects nest more than {MAX_NESTING} levels deep; flatten them.", line)
+
+
 def _scalar(tag: str, text: str, line: int) -> Any:
+    if not text.isascii():
+        text = text.translate(_SHOWN)
     if tag == _CORE + "str":
         return text
     if tag != _PLAIN:
@@ -185,11 +219,9 @@ def _scalar(tag: str, text: str, line: int) -> Any:
 
 def _number(text: str, line: int) -> Any:
     if _INT.fullmatch(text):
-        if len(text) > 4000:
-            raise BadYaml("A number has more than 4,000 digits; put it in quotes.", line)
-        return int(text)
+        return _integer(text, 10, line)
     if _BASED.fullmatch(text):
-        return int(text, 0)
+        return _integer(text, 0, line)
     if _NO_NUMBER.fullmatch(text):
         raise BadYaml(f"{text} is a number that JSON cannot hold; put it in quotes if it is a text.", line)
     if _FLOAT.fullmatch(text):
@@ -198,6 +230,15 @@ def _number(text: str, line: int) -> Any:
             raise BadYaml(f"{text} is a number that is too large; put it in quotes if it is a text.", line)
         return number
     return text
+
+
+def _integer(text: str, base: int, line: int) -> int:
+    # Leading zeros aside, 24 characters are enough for every number of 64 bits in each base.
+    digits = text if base == 0 else text.lstrip("+-").lstrip("0")
+    number = int(text, base) if len(digits) <= 24 else 1 << 64
+    if -(1 << 63) <= number < 1 << 64:
+        return number
+    raise BadYaml(f"The number {text[:24]} does not fit in 64 bits; put it in quotes.", line)
 
 
 def _tagged(tag: str, text: str, line: int) -> Any:

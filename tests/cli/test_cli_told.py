@@ -143,7 +143,7 @@ def test_the_json_of_a_run_has_every_field_of_the_contract(proctor: Proctor, hal
     assert (run["asked"], run["graded"], run["reused"]) == (10, 10, 0)
     assert set(run["latency_ms"]) == {"p50", "p95", "mean"}
     assert set(run["usage"]) == {"input_tokens", "output_tokens"}
-    assert run["cost_usd"] is None
+    assert run["cost_usd"] == 0
     assert run["exit_code"] == told.json["exit_code"] == told.code == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -17,24 +18,59 @@ from proctor.graders import GRADERS
 from proctor.model import Case, Mark, Message, Output, Prompt
 from proctor.ports import Graded, Grading, Judge
 
+FOUR = {"name": "says", "assertion": {"grader": "contains", "params": {"value": "four"}}}
 PARAMS: dict[str, list[dict[str, Any]]] = {
+    "composite": [
+        {"members": [FOUR], "aggregator": {"type": "weighted_average", "weights": {"says": 2}}},
+        {"members": [FOUR], "aggregator": {"type": "threshold", "threshold": 0.5}},
+        {"members": [FOUR], "aggregator": {"type": "program", "command": ["./sum"], "timeout_s": 5}},
+        {"members": [FOUR], "aggregator": {"type": "llm_grader", "prompt": "Weigh.", "judge": "big"}},
+    ],
     "consistency": [{}, {"expected": "four", "match": "contains"}],
     "contains": [{"value": "four"}, {"value": "FOUR", "ignore_case": True}],
+    "contains_all": [{"values": ["fo", "our"]}, {"values": ["FOUR"], "ignore_case": True}],
     "contains_any": [{"values": ["four", "4"]}],
+    "cost": [{"budget_usd": 0.5}],
+    "ends_with": [{"value": "four"}, {"value": "four\n", "trim": False}],
     "exact": [{"value": "four"}],
+    "execution_metrics": [{"max_tool_calls": 3, "target_exploration_ratio": 0.5}, {"max_llm_calls": 1}],
+    "field_accuracy": [{"fields": [{"path": "a[0].b", "match": "date", "formats": ["DD/MM/YYYY"]}]}],
     "forbidden_words": [{"words": ["sorry", "50%"]}],
     "is_json": [{}],
     "json_array": [{}, {"min_items": 1, "schema": {"type": "string"}}],
     "json_keys": [{"keys": ["a"]}],
     "json_schema": [{"schema": {"type": "object", "patternProperties": {"^a": {"pattern": "b+"}}}}],
+    "latency": [{"threshold_ms": 5000}],
     "length": [{"min_words": 1, "max_sentences": 2}, {"max_words": 5}],
+    "llm_grader": [
+        {},
+        {"prompt": "Is {{ output }} four?", "judge": "big", "temperature": 0.5, "config": {"a": 1}},
+    ],
     "llm_judge": [{"prompt": "Is it four?"}],
     "number": [{"value": 4}],
+    "program": [{"command": ["./check"]}, {"command": ["python", "a.py"], "cwd": "b", "config": {"c": 1}}],
     "refusal": [{}, {"expected": False}],
     "regex": [{"pattern": "fo+"}, {"pattern": "x*"}],
     "required_words": [{"words": ["four", "C++"]}],
     "rubric": [{"rubric": "It is four."}],
+    "rubrics": [
+        {"items": [{"id": "four", "outcome": "It is four.", "weight": 2, "required": True}]},
+        {
+            "items": [{"id": "four", "score_ranges": [{"low": 0, "high": 10, "outcome": "any"}]}],
+            "judge": "big",
+        },
+    ],
     "semantic_similarity": [{"value": ["four", "4"]}],
+    "skill_trigger": [{"skill": "csv"}, {"skill": "csv", "should_trigger": False}],
+    "starts_with": [{"value": "four"}],
+    "token_usage": [{"max_total": 100}, {"max_input": 10, "max_output": 10}],
+    "tool_trajectory": [
+        {"mode": "any_order", "minimums": {"search": 1}},
+        {"mode": "in_order", "expected": [{"tool": "search", "args": {"q": "x"}, "max_duration_ms": 5}]},
+        {"mode": "exact", "expected": []},
+        {"mode": "superset", "expected": [{"tool": "search", "args": "any"}], "args_match": "subset"},
+        {"mode": "subset", "expected": [{"tool": "search", "args": {"q": "x"}, "args_match": ["q"]}]},
+    ],
     "unscored": [{"reason": "Nothing measures this."}],
 }
 EACH = [(name, params) for name in GRADERS.names() for params in PARAMS.get(name, [])]
@@ -44,13 +80,26 @@ PASS_EMPTY: list[tuple[str, dict[str, Any]]] = [
     ("refusal", {"expected": False}),
     ("regex", {"pattern": "x*"}),
 ]
+UNREPORTED: list[tuple[str, dict[str, Any]]] = [
+    ("cost", {"budget_usd": 0.5}),
+    ("execution_metrics", {"max_tool_calls": 3, "target_exploration_ratio": 0.5}),
+    ("latency", {"threshold_ms": 5000}),
+    ("skill_trigger", {"skill": "csv"}),
+    ("skill_trigger", {"skill": "csv", "should_trigger": False}),
+    ("token_usage", {"max_total": 100}),
+    ("tool_trajectory", {"mode": "exact", "expected": []}),
+]
 
 
 class Agreeable:
-    """A judge that agrees to everything, in a form that both kinds of judging grader can read."""
+    """A judge that agrees to everything, in a form that every judging grader can read."""
 
     async def answer(self, prompt: Prompt) -> Output:
-        return Output(text='{"verdict": "YES", "score": 5, "reason": "Agreed."}')
+        assert prompt.response_schema is not None
+        score = prompt.response_schema["properties"].get("score", {}).get("maximum")
+        checks = [{"id": "four", "satisfied": True, "score": 10, "reasoning": "Agreed."}]
+        reply = {"verdict": "YES", "score": score, "reason": "Agreed.", "checks": checks}
+        return Output(text=json.dumps(reply))
 
 
 class Flat:
@@ -116,6 +165,14 @@ async def test_an_empty_answer_passes_only_where_nothing_was_asked_of_it(
     mark = await mark_of(name, params, answer)
     passed = mark is not None and bool(mark.passed)
     assert passed == ((name, params) in PASS_EMPTY)
+
+
+@pytest.mark.parametrize(("name", "params"), UNREPORTED)
+async def test_what_the_target_did_not_report_is_neither_passed_nor_failed(
+    name: str, params: dict[str, Any]
+) -> None:
+    assert (name, params) in EACH
+    assert await mark_of(name, params, "four") is None
 
 
 @pytest.mark.parametrize(("name", "params"), EACH)

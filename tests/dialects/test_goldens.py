@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import convert
+from msgspec.structs import replace
 
 from proctor.codec import encode
 from proctor.dialects import DIALECTS
@@ -22,21 +22,33 @@ from proctor.dialects.meridian_expected import UNSCORED
 from proctor.graders import GRADERS
 from proctor.model import Problem, Suite
 from proctor.ports import Source
+from proctor.session.finding import source_of
 
 HERE = Path(__file__).parent
-FILES = sorted([*HERE.glob("*/*.jsonl"), *HERE.glob("*/*.csv")])
+SIDECARS = {"lines.yaml", "rows.eval.yaml"}
+FILES = sorted(
+    path
+    for ending in ("jsonl", "csv", "yaml")
+    for path in HERE.glob(f"*/*.{ending}")
+    if path.name not in SIDECARS
+)
+ENVIRON = {
+    "WHO": "Ada",
+    "MANY": "5",
+    "TARGET": "small",
+    "YES": "true",
+    "SECRET": "hush-hush",
+    "FOLDER": "tpl",
+    "MINUTES": "minutes",
+    "SHARE": "0.25",
+    "PER_TEST": "per_test",
+    "THIRD": "third",
+}
 
 
 def source(path: Path) -> Source:
     """A file whose path in messages is only its folder's name and its own."""
-
-    def neighbour(name: str) -> bytes | None:
-        beside = path.with_name(name)
-        return beside.read_bytes() if beside.exists() else None
-
-    return Source(
-        path=f"{path.parent.name}/{path.name}", lines=lambda: BytesIO(path.read_bytes()), neighbour=neighbour
-    )
+    return replace(source_of(path, ENVIRON), path=f"{path.parent.name}/{path.name}", folder="/suites")
 
 
 def golden(path: Path) -> Path:
@@ -51,7 +63,8 @@ def read(path: Path) -> dict[str, Any]:
         elif isinstance(item, Problem):
             found["problems"].append(item)
         else:
-            found["cases"].append({"line": item.line, "case": item.case})
+            where = {"line": item.line} if item.path is None else {"line": item.line, "path": item.path}
+            found["cases"].append({**where, "case": item.case})
     plain: dict[str, Any] = json.loads(encode(found))
     return plain
 

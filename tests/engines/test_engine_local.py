@@ -11,10 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.engines.local import GRACE_S, Engine, Work
-from proctor.errors import StoreError, TargetError
+from proctor.errors import StoreError, TargetError, WorkspaceError
 from proctor.grading import Manner
-from proctor.model import Case, Output, Score, Trial, Verdict
+from proctor.model import Case, Output, Score, Trial, Verdict, Workspace
 from proctor.plan import Planned
+from proctor.ports import Stay
 
 Virtually = Callable[[Any], Any]
 Make = Callable[..., Any]
@@ -30,6 +31,7 @@ class Desk:
         manner: Manner = Manner.AT_ONCE,
         judge_s: float = 0,
         fails_after: int | None = None,
+        closed: bool = False,
     ) -> None:
         self.events: list[tuple[str, str, int]] = []
         self.finished: list[Trial] = []
@@ -38,17 +40,31 @@ class Desk:
         self._ask = ask
         self._judge_s = judge_s
         self._fails_after = fails_after
+        self._closed = closed
         self.work = Work(
             ask=self._answer,
             grade=self._grade,
             grade_repeats=self._grade_repeats,
             grade_at_once=lambda case, output: _scores(output),
             manner=lambda case: manner,
-            arrived=lambda trial: self.events.append(("arrived", trial.case_id, trial.repeat)),
+            arrived=lambda trial, _: self.events.append(("arrived", trial.case_id, trial.repeat)),
             finished=self._finished,
+            enter=self._enter,
+            leave=self._leave,
         )
 
-    async def _answer(self, planned: Planned) -> Output:
+    async def _enter(self, planned: Planned) -> Stay:
+        self.events.append(("enter", planned.case.id, planned.repeat))
+        if self._closed:
+            raise WorkspaceError("The hook before_each ended with exit code 1.")
+        return Room(planned.case.id)
+
+    async def _leave(self, stay: Stay, passed: bool) -> None:
+        self.events.append(("leave " + ("passed" if passed else "failed"), stay.path, 0))
+
+    async def _answer(self, planned: Planned, workspace: str | None) -> Output:
+        if workspace is not None:
+            self.events.append(("ask", workspace, planned.repeat))
         self.begun.append(planned)
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
@@ -58,8 +74,8 @@ class Desk:
             self.in_flight -= 1
             self.ended += 1
 
-    async def _grade(self, case: Case, output: Output) -> tuple[Score, ...]:
-        self.events.append(("judging", case.id, 0))
+    async def _grade(self, case: Case, output: Output, workspace: str | None) -> tuple[Score, ...]:
+        self.events.append(("judging", workspace or case.id, 0))
         await asyncio.sleep(self._judge_s)
         return _scores(output)
 
@@ -69,16 +85,27 @@ class Desk:
         await asyncio.sleep(self._judge_s)
         return [() if output is None else _scores(output) for output in outputs]
 
-    def _finished(self, trial: Trial, planned: Planned) -> None:
+    def _finished(self, trial: Trial, planned: Planned) -> Verdict:
         assert trial.case_id == planned.case.id
         if self._fails_after is not None and len(self.finished) >= self._fails_after:
             raise StoreError("The disk is full.")
         self.events.append(("finished", trial.case_id, trial.repeat))
         self.finished.append(trial)
+        return Verdict.PASS if trial.scores else Verdict.ERROR
 
     @property
     def ids(self) -> list[str]:
         return [trial.case_id for trial in self.finished]
+
+
+class Room:
+    """A stay that changes one file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    async def changes(self) -> str | None:
+        return f"+{self.path}"
 
 
 def _scores(output: Output) -> tuple[Score, ...]:
@@ -402,3 +429,44 @@ def test_answers_that_wait_for_slow_graders_are_handed_over_before_they_are_grad
     assert [what for what, _ in told] == ["graded", *["arrived"] * 3, *["graded"] * 3]
     assert {case_id for _, case_id in told[1:4]} == {case_id for _, case_id in told[4:]}
     assert sorted(desk.ids) == ["c0", "c1", "c2", "c3"]
+
+
+# --- workspaces --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("manner", [Manner.AT_ONCE, Manner.ASKING])
+def test_a_workspace_is_left_after_its_answer_is_graded(
+    virtually: Virtually, case: Make, plan: Make, manner: Manner
+) -> None:
+    desk = Desk(_text, manner=manner)
+    inside = [replace(one, case=replace(one.case, workspace=Workspace())) for one in plan(1)]
+    virtually(Engine(desk.work, 2).run(iter(inside)))
+    assert [event for event, *_ in desk.events] == [
+        "enter", "ask", "arrived", "judging", "finished", "leave passed",
+    ]  # fmt: skip
+    assert desk.finished[0].output is not None
+    assert desk.finished[0].output.file_changes == "+c0"
+
+
+def test_a_workspace_that_cannot_be_made_is_an_error_of_its_trial_and_nobody_is_asked(
+    virtually: Virtually, plan: Make
+) -> None:
+    desk = Desk(_text, closed=True)
+    planned = plan(2)
+    inside = replace(planned[0], case=replace(planned[0].case, workspace=Workspace()))
+    virtually(Engine(desk.work, 2).run(iter([inside, planned[1]])))
+    failures = {trial.case_id: trial.failure for trial in desk.finished}
+    assert failures["c1"] is None
+    assert failures["c0"] is not None
+    assert (failures["c0"].stage, failures["c0"].kind) == ("setup", "workspace")
+    assert [one.case.id for one in desk.begun] == ["c1"]
+
+
+def test_a_workspace_is_left_though_its_target_fails(virtually: Virtually, plan: Make) -> None:
+    async def refuse(_planned: Planned) -> Output:
+        raise TargetError("Nobody is there.", kind="connection")
+
+    desk = Desk(refuse)
+    inside = [replace(one, case=replace(one.case, workspace=Workspace())) for one in plan(1)]
+    virtually(Engine(desk.work, 1).run(iter(inside)))
+    assert desk.events[-1] == ("leave failed", "c0", 0)

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from proctor.errors import CannotScore
 from proctor.graders.text import (
     Contains,
+    ContainsAll,
     ContainsAny,
+    EndsWith,
     Exact,
     ForbiddenWords,
     Regex,
     RequiredWords,
+    StartsWith,
     clip,
     shown,
 )
@@ -91,6 +94,66 @@ def test_contains_any_is_content_with_one(params: dict[str, Any], answer: str, p
 def test_contains_any_names_the_first_listed_text_that_it_finds() -> None:
     mark = mark_of(ContainsAny(values=("green", "blue", "red")), "red and blue")
     assert mark.reason == "The answer contains 'blue'."
+
+
+@pytest.mark.parametrize(
+    ("params", "answer", "passed"),
+    [
+        ({"values": ["red", "blue"]}, "a blue and a red door", True),
+        ({"values": ["red", "blue"]}, "a blue door", False),
+        ({"values": ["Red", "blue"]}, "a blue and a red door", False),
+        ({"values": ["Red", "STRASSE"], "ignore_case": True}, "die rede auf der Straße", True),
+        ({"values": ["re", "red"]}, "red", True),
+        ({"values": ["red"]}, "", False),
+    ],
+)
+def test_contains_all_wants_every_one(params: dict[str, Any], answer: str, passed: bool) -> None:
+    mark = mark_of(msgspec.convert(params, ContainsAll), answer)
+    assert (mark.passed, mark.value) == (passed, float(passed))
+
+
+def test_contains_all_has_an_entry_a_text_and_names_what_is_missing() -> None:
+    mark = mark_of(ContainsAll(values=("one", "two", "three")), "number two\nof them")
+    assert mark.reason == "The answer lacks 'one', 'three': 'number two\\nof them'."
+    assert [(entry.text, entry.passed, entry.evidence) for entry in mark.entries] == [
+        ("one", False, None),
+        ("two", True, "number two of them"),
+        ("three", False, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("params", "answer", "starts", "ends"),
+    [
+        ({"value": "Dear"}, "Dear Sir", True, False),
+        ({"value": "Sir"}, "Dear Sir", False, True),
+        ({"value": "dear"}, "Dear", False, False),
+        ({"value": " Dear\n"}, "\n Dear ", True, True),
+        ({"value": "Dear", "trim": False}, " Dear\n", False, False),
+        ({"value": "\n", "trim": False}, " Dear\n", False, True),
+        ({"value": "Dear Sir"}, "Dear", False, False),
+        ({"value": "Dear"}, "", False, False),
+    ],
+)
+def test_starts_with_and_ends_with_look_at_one_end(
+    params: dict[str, Any], answer: str, starts: bool, ends: bool
+) -> None:
+    for kind, passed in ((StartsWith, starts), (EndsWith, ends)):
+        mark = mark_of(kind(**params), answer)
+        assert (mark.passed, mark.value) == (passed, float(passed))
+        assert [entry.passed for entry in mark.entries] == [passed]
+
+
+@given(st.text(), st.text(min_size=1), st.text())
+def test_what_stands_at_an_end_is_found_there(before: str, value: str, after: str) -> None:
+    assert mark_of(StartsWith(value=value, trim=False), value + after).passed
+    assert mark_of(EndsWith(value=value, trim=False), before + value).passed
+
+
+def test_the_end_in_question_is_shown() -> None:
+    answer = "A" * 200 + "Z" * 200
+    assert mark_of(StartsWith(value="x"), answer).reason.endswith("'" + "A" * 119 + "…'.")
+    assert mark_of(EndsWith(value="x"), answer).reason.endswith("'…" + "Z" * 119 + "'.")
 
 
 @pytest.mark.parametrize(
@@ -203,6 +266,10 @@ def test_a_search_that_does_not_end_is_unscored() -> None:
         (Contains, {"value": ""}, "every answer contains that"),
         (ContainsAny, {"values": []}, "at least one text"),
         (ContainsAny, {"values": ["a", ""]}, "every answer contains that"),
+        (ContainsAll, {"values": []}, "at least one text"),
+        (ContainsAll, {"values": ["a", ""]}, "every answer contains that"),
+        (StartsWith, {"value": " "}, "every answer begins and ends with that"),
+        (EndsWith, {"value": "", "trim": False}, "every answer begins and ends with that"),
         (RequiredWords, {"words": []}, "at least one text"),
         (RequiredWords, {"words": ["a", " "]}, "blank text ' '"),
         (ForbiddenWords, {"words": []}, "at least one text"),

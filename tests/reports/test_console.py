@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from proctor.model import Case, Output, Score, SplitRule, Suite, Trial, Verdict
+from proctor.model import Case, Judgment, Output, Score, SplitRule, Suite, Trial, Verdict
 from proctor.reports.console import lines, opening, verdict_line
+from proctor.reports.markdown import render
 from proctor.reports.rows import Reported, Row
 
 
@@ -21,6 +22,21 @@ def test_the_text_of_a_run_of_nothing_is_its_golden_file(
     reported: Callable[..., Reported], golden: Callable[[Path, str], None]
 ) -> None:
     golden(Path(__file__).parent / "golden" / "nothing.txt", "\n".join(lines(reported())) + "\n")
+
+
+def test_what_came_from_the_cache_is_counted_and_what_judging_cost_told_apart(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
+) -> None:
+    judgments = tuple(
+        Judgment(judge="j", prompt_digest="sha256:0", cost_usd=0.25, cached=cached)
+        for cached in (True, False)
+    )
+    judged = Score(grader="llm_judge", name="kind", value=1.0, outcome=Verdict.PASS, judgments=judgments)
+    asked, kept = (Output(text="x", cost_usd=0.5, cached=cached) for cached in (False, True))
+    made = reported((trial("x", judged, output=asked), case("a")), (trial("x", output=kept), case("b")))
+    (footer,) = (line for line in lines(made) if " passed · " in line)
+    assert footer.endswith(" · 2 from the cache · cost $0.5000 + $0.2500 for judging")
+    assert "cost $0.5000 + $0.2500 for judging, 2 from the cache." in "".join(render([made]))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proctor.reports.figures import cost, interval, milliseconds, percent, points, seconds
+from proctor.reports.figures import cost, costs, interval, milliseconds, percent, points, seconds
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,21 @@ def test_a_duration_has_at_most_two_units(value: float, text: str) -> None:
 )
 def test_a_cost_is_in_dollars_and_unknown_is_not_0(usd: float | None, text: str) -> None:
     assert cost(usd) == text
+
+
+@pytest.mark.parametrize(
+    ("target", "judges", "calls", "text"),
+    [
+        (0.12, 0.0, 0, "$0.1200"),
+        (None, 0.0, 0, "unknown"),
+        (0.12, 0.03, 1, "$0.1200 + $0.0300 for judging"),
+        (0.0, 0.03, 9, "$0 + $0.0300 for judging"),
+        (None, 0.03, 1, "unknown + $0.0300 for judging"),
+        (0.12, None, 1, "$0.1200 + unknown for judging"),
+        (None, None, 1, "unknown"),
+    ],
+)
+def test_what_judging_cost_is_told_apart(
+    target: float | None, judges: float | None, calls: int, text: str
+) -> None:
+    assert costs(target, judges, calls) == text

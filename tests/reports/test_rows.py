@@ -41,7 +41,18 @@ RUN = [
     "warnings",
     "exit_code",
 ]
-RUN_BESIDE = ["planned", "refused_params", "prices_date", "tags", "started_at", "finished_at"]
+RUN_BESIDE = [
+    "cached",
+    "judge",
+    "repeats_rule",
+    "by_case",
+    "planned",
+    "refused_params",
+    "prices_date",
+    "tags",
+    "started_at",
+    "finished_at",
+]
 COUNTS = ["total", "passed", "failed", "errors", "unscored", "pass_rate", "ci95"]
 TRIAL = [
     "run",
@@ -62,7 +73,7 @@ TRIAL = [
     "sealed",
     "started_at",
 ]
-TRIAL_BESIDE = ["source_run"]
+TRIAL_BESIDE = ["failed_gates", "source_run"]
 SCORE = ["grader", "name", "value", "outcome", "weight", "required", "reason", "entries", "judgments"]
 SCORE_BESIDE = ["details"]
 ENTRY = ["text", "passed", "evidence"]
@@ -77,6 +88,7 @@ def test_a_run_has_the_promised_fields(mixed: Reported) -> None:
     assert sorted(row) == sorted(RUN + RUN_BESIDE)
     assert sorted(row["latency_ms"]) == ["mean", "p50", "p95"]
     assert sorted(row["usage"]) == ["input_tokens", "output_tokens"]
+    assert sorted(row["judge"]) == ["cached", "calls", "cost_usd", "input_tokens", "output_tokens"]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +121,9 @@ def test_a_runs_numbers_are_those_of_its_trials(mixed: Reported) -> None:
     }
     assert (row["asked"], row["graded"], row["reused"], row["exit_code"]) == (6, 6, 1, 3)
     assert row["judges"] == ["j-1", "j-2"]
+    tokens = {"input_tokens": 5, "output_tokens": 1}
+    assert row["judge"] == {"calls": 2, "cached": 0, **tokens, "cost_usd": 0.003}
+    assert (row["cost_usd"], row["cached"]) == (0.00012, 0)
     assert (row["started_at"], row["finished_at"]) == ("2026-03-01T12:00:00Z", "2026-03-01T12:00:02.500000Z")
 
 

@@ -37,9 +37,17 @@ def told() -> list[events.Event]:
 
 
 @pytest.fixture
-def session(store: SqliteStore, told: list[events.Event], folder: Path) -> Callable[[], Session]:
+def environ(folder: Path) -> dict[str, str]:
+    """The environment of a test's sessions; its workspaces are made in the test's folder."""
+    return {"PATH": os.environ["PATH"], "PROCTOR_CACHE": str(folder / "cache")}
+
+
+@pytest.fixture
+def session(
+    store: SqliteStore, told: list[events.Event], folder: Path, environ: dict[str, str]
+) -> Callable[[], Session]:
     def make() -> Session:
-        return Session(store, {"PATH": os.environ["PATH"]}, told.append, prices_folder=folder)
+        return Session(store, environ, told.append, folder=folder)
 
     return make
 

@@ -115,7 +115,7 @@ async def test_stopping_keeps_what_finished_and_the_next_session_does_the_rest(
         if finished == 10:
             session.stop()
 
-    session = Session(store, {}, stop_at_ten, prices_folder=folder)
+    session = Session(store, {}, stop_at_ten, folder=folder)
     request = Request(suites=(many,), targets=(f"function:{name}:f",), settings=Settings(concurrency=2))
     (cut,) = await session.run(request)
     assert cut.run.status == "interrupted"
@@ -191,7 +191,7 @@ async def test_two_sessions_of_two_stores_on_one_file_do_not_disturb_each_other(
 ) -> None:
     many = suite(*((f"c{n}", "x", "x") for n in range(200)))
     other = open_store(str(folder / "kept.db"))
-    silent = Session(other, {}, lambda _event: None, prices_folder=folder)
+    silent = Session(other, {}, lambda _event: None, folder=folder)
     request = Request(suites=(many,), targets=("echo",))
     results = await asyncio.gather(make(many), silent.run(request))
     assert [done.tally.all.passed for (done,) in results] == [200, 200]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_STORE = ".proctor/proctor.db"
+_KEPT_OUT = "*\n!assertions/\n!assertions/**\n!templates/\n!templates/**\n!targets.yaml\n!.gitignore\n"
 
 
 def store_option(function: F) -> F:
@@ -52,7 +53,7 @@ def open_store(given: str | None, *, must_exist: bool = False) -> Iterator[Store
     new_folder = not given and path.parent.name == ".proctor" and not path.parent.exists()
     store = STORES.get("sqlite")(str(path))
     if new_folder:  # runs are no part of a repository unless somebody wants them to be
-        (path.parent / ".gitignore").write_text("*\n", encoding="utf-8")
+        (path.parent / ".gitignore").write_text(_KEPT_OUT, encoding="utf-8")
     try:
         yield store
     finally:

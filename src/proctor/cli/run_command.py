@@ -29,14 +29,15 @@ from proctor.session.reporting import check_endings, reported, write
 from proctor.session.run import Session
 from proctor.verdicts import worst
 
-_OPTIONAL_VALUE = "--resume"
+_OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all"}
+"""Flags whose value may be left out, and what that stands for."""
 
 
 class _RunCommand(click.Command):
-    """Knows that `--resume` takes a value only with `=`, so that `--resume SUITE` names a suite."""
+    """Knows which flags take a value only with `=`, so that `--resume SUITE` names a suite."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        plain = [f"{_OPTIONAL_VALUE}=" if word == _OPTIONAL_VALUE else word for word in args]
+        plain = [f"{word}={_OPTIONAL_VALUES[word]}" if word in _OPTIONAL_VALUES else word for word in args]
         return super().parse_args(ctx, plain)
 
 
@@ -56,6 +57,11 @@ _FIXED = {
     "limit": "--limit",
 }
 """What a stored run has decided already."""
+_SETTINGS = (
+    *("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "allow_errors"),
+    *("judge_repeats", "cache", "budget_usd", "keep_workspaces"),
+)
+"""Flags whose values are those of `Settings`."""
 _SHARE = click.FloatRange(0, 1)
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.argument("suite", nargs=-1),
@@ -73,6 +79,15 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--judge", "judges", multiple=True, metavar="T", help="Whom judge graders ask. May be repeated."
+    ),
+    click.option(
+        "--judge-repeat",
+        "judge_repeats",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Ask each judge so often; the majority decides.",
     ),
     click.option(
         "--repeat", "repeats", type=click.IntRange(1), help="Ask every case so often.  [default: 1]"
@@ -112,6 +127,22 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default=4,
         show_default=True,
         help="How often a call is repeated after 408, 409, 429, 5xx or a lost connection.",
+    ),
+    click.option(
+        "--cache", is_flag=True, help="Take answers from the cache where the same was asked before."
+    ),
+    click.option(
+        "--budget-usd",
+        type=click.FloatRange(0, min_open=True),
+        metavar="X",
+        help="Ask nobody any more when a run has cost so many dollars.",
+    ),
+    click.option(
+        "--keep-workspaces",
+        type=click.Choice(["none", "failed", "all"]),
+        default="failed",
+        show_default=True,
+        help="Which workspaces stay on disk; without a value, all.",
     ),
     click.option("--threshold", type=_SHARE, help="A case passes at this weighted score."),
     click.option(
@@ -162,8 +193,8 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def command(ctx: click.Context, /, **given: Any) -> int:
     """Run every SUITE against every target: ask, grade, store, report.
 
-    SUITE is a file (JSON Lines or CSV), a folder of such files, the name of a file in suites/, or a built-in
-    tier: cheap (10 cases), moderate (25), comprehensive (75).
+    SUITE is a file (YAML, JSON Lines or CSV), a folder of such files, the name of a file in suites/, or a
+    built-in tier: cheap (10 cases), moderate (25), comprehensive (75).
 
     \b
     proctor run cheap --target local
@@ -174,7 +205,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     progress = Progress(quiet=given["quiet"], say=_sayer(given))
     try:
         with open_store(given["store"]) as store:
-            session = Session(store, os.environ, progress, prices_folder=store_path(given["store"]).parent)
+            session = Session(store, os.environ, progress, folder=store_path(given["store"]).parent)
             # What a function of the user's prints is no part of a report.
             with redirect_stdout(sys.stderr) if given["as_json"] or given["quiet"] else nullcontext():
                 done = _run(session, _request(ctx, given), progress)
@@ -225,15 +256,14 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
         limit=given["limit"],
     )
     given_by_user = ParameterSource.COMMANDLINE
-    names = ("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "allow_errors")
     return Request(
         suites=(*given["suite"], *given["more_suites"]),
         targets=given["targets"],
         judges=given["judges"],
         params=Params(temperature=given["temperature"], seed=given["seed"], max_tokens=given["max_tokens"]),
-        settings=Settings(selection=selection, **{name: given[name] for name in names}),
+        settings=Settings(selection=selection, **{name: given[name] for name in _SETTINGS}),
         explicit=frozenset(
-            name for name in names if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
+            name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         ),
         dialect=given["dialect"],
         resume=given["resume"],

@@ -8,21 +8,29 @@ import os
 import click
 
 from proctor.cli.options import show, store_path
-from proctor.errors import ExitCode, ProctorError
-from proctor.model import Message, Params, Prompt
+from proctor.errors import ExitCode, ProctorError, SuiteError, UsageError
+from proctor.model import Message, Output, Params, Prompt, TargetSpec
 from proctor.reports.figures import cost, milliseconds
+from proctor.reports.problems import lines_of
+from proctor.session.naming import Names
 from proctor.session.reaching import probe
-from proctor.targets.naming import parse_target
+from proctor.targets import replay, scripted
+from proctor.targets.targets_file import Listed
+
+_QUESTION = (Message(role="user", content="Reply with the word ready."),)
+_SHOWN = 60
 
 _KINDS = (
     ("openai:MODEL[@URL]", "OPENAI_API_KEY", "OpenAI, or any OpenAI-compatible server by its base URL"),
     ("anthropic:MODEL", "ANTHROPIC_API_KEY", "Anthropic's messages; aliases opus, sonnet, haiku"),
     ("google:MODEL", "GEMINI_API_KEY", "Google's generateContent"),
+    ("azure:DEPLOYMENT[@URL]", "AZURE_OPENAI_API_KEY", "Azure OpenAI at $AZURE_OPENAI_ENDPOINT"),
     ("deepseek:MODEL", "DEEPSEEK_API_KEY", "DeepSeek; alias deepseek_chat"),
     ("groq:MODEL", "GROQ_API_KEY", "Groq"),
     ("mistral:MODEL", "MISTRAL_API_KEY", "Mistral"),
     ("together:MODEL", "TOGETHER_API_KEY", "Together"),
     ("nvidia:MODEL", "NVIDIA_API_KEY", "NVIDIA NIM"),
+    ("openrouter:MODEL", "OPENROUTER_API_KEY", "OpenRouter"),
     ("ollama:MODEL", None, "Ollama on this machine, or at $OLLAMA_HOST"),
     ("local[:FILE.gguf]", None, "the embedded SmolLM2-135M, or any GGUF file; needs proctor[local]"),
     (
@@ -30,10 +38,12 @@ _KINDS = (
         None,
         "a program: prompt on stdin or as {PROMPT}, answer on stdout or in {OUTPUT_FILE}",
     ),
+    ("cli:COMMAND LINE", None, "a command line of the shell, such as an agent's, with {PROMPT} and more"),
     ("function:MODULE:NAME", None, "a Python function, sync or async"),
     ("replay:FILE", None, "the outputs of an exported run, by case id"),
     ("scripted:FILE", None, "answers by case id or glob"),
     ("echo", None, "the last user message"),
+    ("mock[:TEXT]", None, "always the same text"),
 )
 
 
@@ -44,39 +54,79 @@ def command() -> None:
 
 @command.command("list")
 def list_targets() -> None:
-    """Every kind of target, how it is written, and which key it wants."""
+    """Every kind of target, how it is written, and which key it wants; then those of the targets file."""
     lines = []
     for form, variable, what in _KINDS:
         key = (
             "no key" if variable is None else f"{variable} {'set' if os.environ.get(variable) else 'not set'}"
         )
-        lines.append(f"{form:<22}  {key:<26}  {what}")
+        lines.append(f"{form:<22}  {key:<28}  {what}")
     show(
         [*lines, "", "Another host gets the key in PROCTOR_API_KEY, if that is set, and never another one's."]
     )
+    names = Names(os.environ)
+    if names.file is not None:
+        show(["", f"{names.file.path}:", *(_listed(one) for one in names.file.listed(os.environ))])
+        show(lines_of(names.file.warnings))
+
+
+def _listed(one: Listed) -> str:
+    variables = ", ".join(f"{name} {'not set' if name in one.unset else 'set'}" for name in one.variables)
+    what = " ".join(one.what.split())
+    what = what if len(what) <= _SHOWN else what[: _SHOWN - 1] + "…"
+    return f"{one.name:<22}  {f'{one.kind} {what}'.strip()}" + (f"  ({variables})" if variables else "")
 
 
 @command.command("check")
-@click.argument("target", nargs=-1, required=True)
+@click.argument("target", nargs=-1)
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True
 )
 def check(target: tuple[str, ...], timeout_s: float) -> int:
-    """Ask each TARGET one short question; exit code 3 when one does not answer."""
-    specs = [parse_target(word, Params(max_tokens=16), os.environ) for word in target]
-    question = Prompt(messages=(Message(role="user", content="Reply with the word ready."),), case_id="check")
+    """Ask each TARGET one short question; exit code 3 when one does not answer.
+
+    Without TARGET every target of the targets file is asked.
+    """
+    names = Names(os.environ)
+    params = Params(max_tokens=16)
+    specs = [(word, _named(names, word, params)) for word in target or names.names()]
+    if not specs:
+        raise UsageError("Name a target, such as `proctor targets check local`: no targets.yaml names any.")
     code = ExitCode.OK
-    for spec in specs:
-        try:
-            output = asyncio.run(
-                probe(spec, question, os.environ, timeout_s=timeout_s, prices_folder=store_path(None).parent)
-            )
-        except ProctorError as error:
+    for word, spec in specs:
+        output = spec if isinstance(spec, ProctorError) else _answer(spec, timeout_s)
+        if isinstance(output, ProctorError):
             code = ExitCode.NOT_MEASURED
-            show([f"{spec.name}: no answer: {error}"])
+            show([f"{word}: no answer: {' '.join(str(output).splitlines())}"])
             continue
         reported = f", reports itself as {output.model}" if output.model else ""
         answer = repr(" ".join(output.text.split())[:60])
         took = f"in {milliseconds(output.latency_ms)}, cost {cost(output.cost_usd)}{reported}"
-        show([f"{spec.name}: answered {answer} {took}"])
+        show([f"{word}: answered {answer} {took}"])
     return code
+
+
+def _named(names: Names, word: str, params: Params) -> TargetSpec | SuiteError:
+    """A target, or which of its variables is not set; the others can be asked all the same."""
+    names.names()  # what is wrong with the file itself is no matter of one target
+    try:
+        return names.spec(word, params)
+    except SuiteError as error:
+        return error
+
+
+def _answer(spec: TargetSpec, timeout_s: float) -> Output | ProctorError:
+    """What a target answers to one short question, or why it does not."""
+    prices_folder = store_path(None).parent
+    try:
+        prompt = Prompt(messages=_QUESTION, case_id=_case_of(spec))
+        return asyncio.run(probe(spec, prompt, os.environ, timeout_s=timeout_s, prices_folder=prices_folder))
+    except ProctorError as error:
+        return error
+
+
+def _case_of(spec: TargetSpec) -> str:
+    """A case that the target has an answer for: a recording and a script know only their own."""
+    if spec.kind == "replay":
+        return replay.first_case(spec.model)
+    return scripted.first_case(spec.model) if spec.kind == "scripted" else "check"

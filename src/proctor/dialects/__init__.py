@@ -6,6 +6,7 @@ from proctor.registry import Registry
 DIALECTS: Registry[Dialect] = Registry(
     "dialects",
     {
+        "agentv": "proctor.dialects.agentv:DIALECT",
         "meridian": "proctor.dialects.meridian:DIALECT",
         "pramana": "proctor.dialects.pramana:DIALECT",
     },

@@ -21,6 +21,9 @@ LINES: Final = 50
 """How many lines are looked at."""
 
 _KEY = re.compile(r'"(\w+)"\s*:')
+_YAML = re.compile(r"([ \t\r]*(#[^\n]*|---[^\n]*|%YAML[^\n]*)?\n)*[\"']?[A-Za-z_$][\w$-]*[\"']?[ \t]*:(\s|$)")
+"""A text whose first line that says something is a field of YAML."""
+_YAML_KEY = re.compile(r"^[\"']?([\w$-]+)[\"']?[ \t]*:(?=\s|$)", re.MULTILINE)
 
 
 def head(path: str, lines: Iterable[bytes]) -> Head:
@@ -28,11 +31,13 @@ def head(path: str, lines: Iterable[bytes]) -> Head:
 
     Lines that cannot be read are passed over here and reported when the file is read. A file that is one JSON
     value over several lines has no rows; its keys stand in for one, so that the dialect that it was meant
-    for can say what is wrong with it.
+    for can say what is wrong with it. So do the fields of YAML, in which a text may look like a row.
     """
     first = list(islice(lines, LINES))
     data = b"".join(first)
     text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig", "replace")
+    if _YAML.match(text):
+        return Head(path=path, text=text, rows=(dict.fromkeys(_YAML_KEY.findall(text)),))
     parsed = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
     rows = tuple(row for row in parsed if isinstance(row, dict))
     if not rows and text.lstrip().startswith(("{", "[")):
@@ -59,7 +64,7 @@ def detect(head: Head, dialects: Mapping[str, Dialect]) -> str:
         names = ", ".join(sorted(dialects))
         message = (
             f"No dialect recognises the file: {_found(head)}. Looked for JSON Lines with fields of one "
-            f"dialect and for CSV with a column `input` or `prompt`. "
+            f"dialect, for YAML with `tests`, and for CSV with a column `input` or `prompt`. "
             f"Name the dialect with --dialect; known are: {names}."
         )
     raise SuiteError([Problem(code=code, message=message, path=head.path, line=1)])

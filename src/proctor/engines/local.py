@@ -16,10 +16,11 @@ from time import perf_counter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.errors import TargetError
+from proctor.errors import TargetError, WorkspaceError
 from proctor.grading import Manner
-from proctor.model import Case, Failure, Output, Score, Trial
+from proctor.model import Case, Failure, Output, Score, Trial, Verdict
 from proctor.plan import Planned
+from proctor.ports import Stay
 
 GRACE_S = 5.0
 """How long calls under way may still take when a run is stopped."""
@@ -32,17 +33,21 @@ _LONGEST_WAIT_S = 0.01
 class Work(Struct, frozen=True, kw_only=True):
     """What an engine needs to be told."""
 
-    ask: Callable[[Planned], Awaitable[Output]]
-    """Raises TargetError."""
-    grade: Callable[[Case, Output], Awaitable[tuple[Score, ...]]]
+    ask: Callable[[Planned, str | None], Awaitable[Output]]
+    """Asks in a workspace, if there is one. Raises TargetError."""
+    grade: Callable[[Case, Output, str | None], Awaitable[tuple[Score, ...]]]
     grade_repeats: Callable[[Case, Sequence[Output | None]], Awaitable[list[tuple[Score, ...]]]]
     grade_at_once: Callable[[Case, Output], tuple[Score, ...]]
     manner: Callable[[Case], Manner]
     """Which of the three a case is graded by."""
-    arrived: Callable[[Trial], None]
+    arrived: Callable[[Trial, Planned], None]
     """Told of each output whose grading will take a while."""
-    finished: Callable[[Trial, Planned], None]
-    """Told of each finished trial."""
+    finished: Callable[[Trial, Planned], Verdict]
+    """Told of each finished trial; says what it came to."""
+    enter: Callable[[Planned], Awaitable[Stay]]
+    """Begins a stay in the case's workspace. Raises WorkspaceError."""
+    leave: Callable[[Stay, bool], Awaitable[None]]
+    """Ends a stay; told whether its trial passed."""
 
 
 class Engine:
@@ -116,13 +121,12 @@ class Engine:
     async def _attempt(self, planned: Planned) -> None:
         work, case = self._work, planned.case
         started_at = datetime.now(UTC)
+        if case.workspace is not None:
+            await self._attempt_inside(planned, started_at)
+            return
         output, failure = planned.output, None
         if output is None:
-            try:
-                output = await work.ask(planned)
-            except TargetError as error:
-                message = str(error).encode("utf-8", "replace").decode("utf-8")
-                failure = Failure(stage="target", kind=error.kind, message=message)
+            output, failure = await self._ask(planned, None)
         manner = work.manner(case)
         if manner is Manner.TOGETHER:
             await self._gather(planned, _trial(planned, started_at, output, failure))
@@ -130,9 +134,44 @@ class Engine:
             self._finish_soon((planned, started_at, output, failure))
         else:
             if planned.output is None:
-                work.arrived(_trial(planned, started_at, output, None))
-            scores = await work.grade(case, output)
+                work.arrived(_trial(planned, started_at, output, None), planned)
+            scores = await work.grade(case, output, None)
             work.finished(_trial(planned, started_at, output, None, scores), planned)
+
+    async def _ask(self, planned: Planned, workspace: str | None) -> tuple[Output | None, Failure | None]:
+        try:
+            return await self._work.ask(planned, workspace), None
+        except TargetError as error:
+            return None, Failure(stage="target", kind=error.kind, message=_readable(error))
+
+    async def _attempt_inside(self, planned: Planned, started_at: datetime) -> None:
+        """A trial in a workspace, which stays as the target left it until the answer is graded."""
+        work, passed = self._work, False
+        try:
+            stay = await work.enter(planned)
+        except WorkspaceError as error:
+            broken = Failure(stage="setup", kind="workspace", message=_readable(error))
+            trial = _trial(planned, started_at, None, broken)
+            if work.manner(planned.case) is Manner.TOGETHER:
+                await self._gather(planned, trial)
+            else:
+                work.finished(trial, planned)
+            return
+        try:
+            output, failure = await self._ask(planned, stay.path)
+            if output is not None:
+                output = replace(output, file_changes=await stay.changes() or output.file_changes)
+            trial = _trial(planned, started_at, output, failure)
+            if work.manner(planned.case) is Manner.TOGETHER:
+                passed = output is not None
+                await self._gather(planned, trial)
+                return
+            if output is not None:
+                work.arrived(trial, planned)
+                trial = replace(trial, scores=await work.grade(planned.case, output, stay.path))
+            passed = work.finished(trial, planned) is Verdict.PASS
+        finally:
+            await work.leave(stay, passed)
 
     def _finish_soon(self, answered: _Answered) -> None:
         self._answered.append(answered)
@@ -164,7 +203,7 @@ class Engine:
         """Slow graders must not keep the loop from reading answers, nor answers from being stored."""
         for planned, started_at, output, _ in left[max(told, 0) :]:
             if output is not None and planned.output is None:
-                self._work.arrived(_trial(planned, started_at, output, None))
+                self._work.arrived(_trial(planned, started_at, output, None), planned)
         self._told = len(left)
         self._answered = left
         self._timer = asyncio.get_running_loop().call_later(0, self._finish_answered)
@@ -172,7 +211,7 @@ class Engine:
     async def _gather(self, planned: Planned, trial: Trial) -> None:
         """Keep a trial until the others of its case are there, then grade all of them."""
         if planned.output is None and trial.output is not None:
-            self._work.arrived(trial)
+            self._work.arrived(trial, planned)
         group = self._groups.setdefault(planned.position, {})
         group[planned.repeat] = trial
         if len(group) < planned.repeats:
@@ -190,6 +229,11 @@ _Answered = tuple[Planned, datetime, Output | None, Failure | None]
 def _in_batches(planned: Iterator[Planned]) -> Iterator[Planned]:
     while batch := list(islice(planned, _BATCH)):
         yield from batch
+
+
+def _readable(error: Exception) -> str:
+    """What an error says, with every character that a store cannot hold replaced."""
+    return str(error).encode("utf-8", "replace").decode("utf-8")
 
 
 def _trial(
@@ -210,4 +254,5 @@ def _trial(
         failure=failure,
         started_at=started_at,
         source_run=planned.source_run,
+        target=planned.case.target,
     )

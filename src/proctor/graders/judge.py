@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from proctor.errors import CannotScore
-from proctor.graders.judging import Reading, Request, ask, first_line, reason_of, rest
+from proctor.graders.judging import Request, ask, first_line, rest, text_in
+from proctor.graders.panel import Reading
 from proctor.graders.structure import NotJson, parse_json
 from proctor.model import Mark
 from proctor.ports import Graded, Grading
@@ -69,7 +70,9 @@ def read_verdict(reply: str) -> Reading | None:
         return _reading(_word(reply), rest(reply))
     if isinstance(parsed, dict):
         verdict = parsed.get("verdict")
-        return _reading(verdict.strip().upper() if isinstance(verdict, str) else None, reason_of(parsed))
+        return _reading(
+            verdict.strip().upper() if isinstance(verdict, str) else None, text_in(parsed, "reason")
+        )
     return _reading(_word(parsed), None) if isinstance(parsed, str) else None
 
 

@@ -8,7 +8,8 @@ from functools import partial
 from typing import ClassVar
 
 from proctor.errors import CannotScore
-from proctor.graders.judging import Reading, Request, ask, first_line, reason_of, rest
+from proctor.graders.judging import Request, ask, first_line, rest, text_in
+from proctor.graders.panel import Reading
 from proctor.graders.structure import NotJson, parse_json
 from proctor.model import Mark
 from proctor.ports import Graded, Grading
@@ -86,7 +87,7 @@ def read_score(reply: str, rubric: Rubric) -> Reading | None:
         return _plain(reply, rubric)
     if isinstance(parsed, dict):
         score = parsed.get("score")
-        return _reading(score, reason_of(parsed), rubric) if isinstance(score, int | float) else None
+        return _reading(score, text_in(parsed, "reason"), rubric) if isinstance(score, int | float) else None
     return _reading(parsed, None, rubric) if isinstance(parsed, int | float) else None
 
 

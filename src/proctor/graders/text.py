@@ -46,6 +46,13 @@ def refuse_empty(name: str, texts: tuple[str, ...]) -> None:
             raise ValueError(f"`{name}` has the blank text {text!r}, which says nothing; remove it.")
 
 
+def _refuse_nothing(values: tuple[str, ...]) -> None:
+    if not values:
+        raise ValueError("`values` is empty, and nothing can be looked for; give at least one text.")
+    if "" in values:
+        raise ValueError("`values` has an empty text, and every answer contains that; remove it.")
+
+
 class Exact(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer is the expected text."""
 
@@ -99,12 +106,7 @@ class ContainsAny(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
     ignore_case: bool = False
 
     def __post_init__(self) -> None:
-        if not self.values:
-            raise ValueError(
-                "`values` is empty, and no answer contains any of nothing; give at least one text."
-            )
-        if "" in self.values:
-            raise ValueError("`values` has an empty text, and every answer contains that; remove it.")
+        _refuse_nothing(self.values)
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when one does, else 0; the reason names the first that was found."""
@@ -121,6 +123,72 @@ class ContainsAny(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
             passed=False,
             reason=f"The answer contains none of {listed(self.values)}: {shown(answer)}.",
         )
+
+
+class ContainsAll(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when every one of the texts stands somewhere in the answer."""
+
+    values: tuple[str, ...]
+    ignore_case: bool = False
+
+    def __post_init__(self) -> None:
+        _refuse_nothing(self.values)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when all do, else 0; one entry a text."""
+        answer = graded.output.text.casefold() if self.ignore_case else graded.output.text
+        entries: list[Entry] = []
+        missing: list[str] = []
+        for value in self.values:
+            sought = value.casefold() if self.ignore_case else value
+            at = answer.find(sought)
+            evidence = _around(answer, at, len(sought)) if at >= 0 else None
+            entries.append(Entry(text=value, passed=at >= 0, evidence=evidence))
+            if at < 0:
+                missing.append(value)
+        return Mark(
+            value=0.0 if missing else 1.0,
+            passed=not missing,
+            reason=f"The answer lacks {listed(missing)}: {shown(graded.output.text)}."
+            if missing
+            else f"The answer contains {listed(self.values)}.",
+            entries=tuple(entries),
+        )
+
+
+class StartsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer begins with the expected text."""
+
+    value: str
+    trim: bool = True
+    """Leave out white space at both ends of both."""
+
+    def __post_init__(self) -> None:
+        _refuse_no_end(self.value, trim=self.trim)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it does, else 0; the only entry shows how the answer begins."""
+        answer, wanted = _ends(graded, self.value, trim=self.trim)
+        there = answer.startswith(wanted)
+        return _end_mark(there, "begins" if there else "begin", wanted, clip(answer))
+
+
+class EndsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer ends with the expected text."""
+
+    value: str
+    trim: bool = True
+    """Leave out white space at both ends of both."""
+
+    def __post_init__(self) -> None:
+        _refuse_no_end(self.value, trim=self.trim)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it does, else 0; the only entry shows how the answer ends."""
+        answer, wanted = _ends(graded, self.value, trim=self.trim)
+        there = answer.endswith(wanted)
+        last = answer if len(answer) <= 120 else "…" + answer[-119:]
+        return _end_mark(there, "ends" if there else "end", wanted, last)
 
 
 class RequiredWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -222,6 +290,27 @@ class Regex(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             passed=False,
             reason=f"The answer does not match {shown(self.pattern)}: {shown(answer)}.",
         )
+
+
+def _refuse_no_end(value: str, *, trim: bool) -> None:
+    if not (value.strip() if trim else value):
+        raise ValueError(
+            f"`value` is {value!r}, and every answer begins and ends with that; give the text to look for."
+        )
+
+
+def _ends(graded: Graded, value: str, *, trim: bool) -> tuple[str, str]:
+    """The answer and the text that one of its ends is compared with."""
+    answer = graded.output.text
+    return (answer.strip(), value.strip()) if trim else (answer, value)
+
+
+def _end_mark(there: bool, verb: str, wanted: str, evidence: str) -> Mark:
+    entries = (Entry(text=wanted, passed=there, evidence=evidence),)
+    reason = f"The answer {verb} with {shown(wanted)}."
+    if not there:
+        reason = f"The answer does not {verb} with {shown(wanted)}: {quoted(evidence)}."
+    return Mark(value=float(there), passed=there, reason=reason, entries=entries)
 
 
 def place(word: str, text: str, *, whole: bool) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from proctor.model import Run, Verdict
-from proctor.reports.figures import cost, interval, milliseconds, one_line, percent, points, seconds
-from proctor.reports.rows import Reported, Row, gate, missing, why
+from proctor.reports.figures import costs, interval, milliseconds, one_line, percent, points, seconds
+from proctor.reports.rows import Reported, Row, by_case, gate, missing, why
 from proctor.verdicts import Counts, Tally
 
 _AXIS = 24
@@ -39,7 +39,7 @@ def lines(reported: Reported) -> Iterator[str]:
     yield ""
     yield from _not_passed(reported)
     yield _footer(run, tally)
-    yield from (line for line in (missing(reported), gate(reported)) if line is not None)
+    yield from (line for line in (by_case(reported), missing(reported), gate(reported)) if line is not None)
     if tally.refused_params:
         names = ", ".join(sorted(tally.refused_params))
         yield f"Not applied, as the target does not take it: {names}"
@@ -58,7 +58,7 @@ def _split_lines(tally: Tally) -> Iterator[str]:
     cells = {
         "Dev Accuracy": percent(dev.pass_rate),
         "Holdout Accuracy": percent(holdout.pass_rate) + difference,
-        "Total Passed": str(tally.all.passed),
+        "Total Passed": str(tally.counted.passed),
         "Latency": "–" if mean is None else f"{mean:.0f}ms",
     }
     widths = [max(width, len(cell)) for width, cell in zip((16, 18, 13, 7), cells.values(), strict=True)]
@@ -70,7 +70,7 @@ def _split_lines(tally: Tally) -> Iterator[str]:
 
 
 def _table(tally: Tally) -> Iterator[str]:
-    rows = [("all", tally.all)]
+    rows = [("all", tally.counted)]
     for groups in (tally.splits, tally.categories):
         if len(groups) > 1:
             rows += [(f"  {one_line(name)}", groups[name]) for name in sorted(groups)]
@@ -121,14 +121,17 @@ def verdict_line(row: Row) -> str:
 
 
 def _footer(run: Run, tally: Tally) -> str:
-    counts, latency = tally.all, tally.latency_ms()
+    counts, latency = tally.counted, tally.latency_ms()
     parts = [f"{counts.passed} passed", f"{counts.failed} failed"]
     parts += [f"{counts.errors} error{'s' * (counts.errors > 1)}"] * bool(counts.errors)
     parts += [f"{counts.unscored} unscored"] * bool(counts.unscored)
     if run.finished_at is not None:
         parts.append(f"in {seconds((run.finished_at - run.started_at).total_seconds())}")
     parts.append(f"latency p50 {milliseconds(latency['p50'])}, p95 {milliseconds(latency['p95'])}")
-    if tally.input_tokens or tally.output_tokens:
-        parts.append(f"{tally.input_tokens:,} tokens in, {tally.output_tokens:,} out")
-    parts.append(f"cost {cost(tally.known_cost_usd)}")
+    cached = tally.cached + tally.spent_judging.cached
+    parts += [f"{cached:,} from the cache"] * bool(cached)
+    spent, judging = tally.spent, tally.spent_judging
+    if spent.input_tokens or spent.output_tokens:
+        parts.append(f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out")
+    parts.append(f"cost {costs(tally.target_cost_usd, judging.cost_usd, judging.calls)}")
     return " · ".join(parts)

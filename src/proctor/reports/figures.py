@@ -56,3 +56,10 @@ def cost(usd: float | None) -> str:
     if usd < 0.0001:
         return "under $0.0001"
     return f"${usd:.2f}" if usd >= 1 else f"${usd:.4f}"
+
+
+def costs(target_usd: float | None, judges_usd: float | None, judge_calls: int) -> str:
+    """What the target cost, and where judges were asked what they did: `$0.12 + $0.0300 for judging`."""
+    if not judge_calls or (target_usd is None and judges_usd is None):
+        return cost(target_usd)
+    return f"{cost(target_usd)} + {cost(judges_usd)} for judging"

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from proctor.model import Verdict
-from proctor.reports.figures import cost, interval, milliseconds, percent
-from proctor.reports.rows import Reported, gate, missing, question_of, why
-from proctor.verdicts import Counts
+from proctor.reports.figures import costs, interval, milliseconds, percent
+from proctor.reports.rows import Reported, by_case, gate, missing, question_of, why
+from proctor.verdicts import Counts, Tally
 
 _LISTED = 50
 """So many trials that did not pass are shown with question and answer."""
@@ -18,21 +18,27 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
     """Each run as a section: its numbers, its parts, and what did not pass."""
     for reported in runs:
         run, tally = reported.run, reported.tally
-        counts = tally.all
+        counts, judging = tally.counted, tally.spent_judging
         yield f"# {_line(run.suite.name)} on {_line(run.target.name)}\n\n"
         yield (
             f"**{counts.passed} of {counts.total} passed** ({percent(counts.pass_rate)}, "
             f"95 % interval {interval(counts.ci95)}): {counts.failed} failed, {counts.errors} errors, "
             f"{counts.unscored} unscored. Median latency {milliseconds(tally.latency_ms()['p50'])}, "
-            f"cost {cost(tally.known_cost_usd)}. Run `{run.id}`, suite `{run.suite.digest}`.\n\n"
+            f"cost {costs(tally.target_cost_usd, judging.cost_usd, judging.calls)}{_from_cache(tally)}. "
+            f"Run `{run.id}`, suite `{run.suite.digest}`.\n\n"
         )
-        for line in (missing(reported), gate(reported)):
+        for line in (by_case(reported), missing(reported), gate(reported)):
             if line is not None:
                 yield f"**{line}**\n\n"
         yield from _table("Split", tally.splits)
         yield from _table("Category", tally.categories)
         yield from _table("Tag", tally.tags)
         yield from _failures(reported)
+
+
+def _from_cache(tally: Tally) -> str:
+    cached = tally.cached + tally.spent_judging.cached
+    return f", {cached:,} from the cache" if cached else ""
 
 
 def _table(name: str, groups: dict[str, Counts]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from msgspec import Struct, to_builtins
 from proctor.errors import ExitCode
 from proctor.model import Case, Output, Run, Score, Trial, Verdict
 from proctor.reports.figures import one_line
-from proctor.verdicts import Counts, Tally, score_of
+from proctor.verdicts import Counts, Spent, Tally, failed_gates, score_of
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -42,6 +42,12 @@ def counts_row(counts: Counts) -> dict[str, Any]:
         "failed": counts.failed,
         "errors": counts.errors,
         "unscored": counts.unscored,
+        **_rates(counts),
+    }
+
+
+def _rates(counts: Counts) -> dict[str, Any]:
+    return {
         "pass_rate": counts.pass_rate,
         "ci95": None if counts.ci95 is None else [round(bound, 3) for bound in counts.ci95],
     }
@@ -63,16 +69,26 @@ def run_row(reported: Reported) -> dict[str, Any]:
         "status": run.status,
         "planned": run.planned,
         **counts_row(tally.all),
+        **_rates(tally.counted),
+        "repeats_rule": run.suite.repeats_rule,
+        "by_case": None if tally.cases is None else counts_row(tally.cases),
         "mean_score": tally.mean_score,
         "splits": _each(tally.splits),
         "by_category": _each(tally.categories),
         "by_tag": _each(tally.tags),
         "asked": tally.asked,
+        "cached": tally.cached,
         "graded": tally.graded,
         "reused": tally.reused,
         "latency_ms": tally.latency_ms(),
-        "usage": {"input_tokens": tally.input_tokens, "output_tokens": tally.output_tokens},
-        "cost_usd": tally.known_cost_usd,
+        "usage": _usage_row(tally.spent),
+        "cost_usd": tally.target_cost_usd,
+        "judge": {
+            "calls": tally.spent_judging.calls,
+            "cached": tally.spent_judging.cached,
+            **_usage_row(tally.spent_judging),
+            "cost_usd": tally.spent_judging.cost_usd,
+        },
         "refused_params": sorted(tally.refused_params),
         "prices_date": run.prices_date,
         "tags": list(run.tags),
@@ -83,6 +99,10 @@ def run_row(reported: Reported) -> dict[str, Any]:
     }
 
 
+def _usage_row(spent: Spent) -> dict[str, int]:
+    return {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
+
+
 def missing(reported: Reported) -> str | None:
     """A sentence that tells how much of a run is not there; None for a whole one."""
     planned, there = reported.run.planned, reported.tally.all.total
@@ -91,12 +111,27 @@ def missing(reported: Reported) -> str | None:
     return f"Not finished: {planned - there:,} of {planned:,} trials are missing."
 
 
+_REPEATS = {
+    "any": "it passes if any of its trials does",
+    "mean": "by the mean of its trials' scores",
+    "lower_bound": "by the lower end of the 95 % interval of its trials' mean score",
+}
+
+
+def by_case(reported: Reported) -> str | None:
+    """A sentence that tells how repeats are counted; None where each trial counts for itself."""
+    how, trials = _REPEATS.get(reported.run.suite.repeats_rule), reported.tally.all
+    if how is None:
+        return None
+    return f"Each case counts once, {how}; {trials.passed:,} of {trials.total:,} trials passed."
+
+
 def gate(reported: Reported) -> str | None:
     """A sentence that tells whether the gate held; None where none was asked for."""
     wanted = reported.run.settings.min_pass_rate
     if wanted is None:
         return None
-    rate = reported.tally.all.pass_rate or 0.0
+    rate = reported.tally.counted.pass_rate or 0.0
     if rate >= wanted - 1e-12:
         return f"The gate held: {rate:.2%} passed and {wanted:.2%} had to."
     return f"The gate did not hold: {rate:.2%} passed and {wanted:.2%} had to."
@@ -113,10 +148,11 @@ def trial_row(run: Run, row: Row) -> dict[str, Any]:
     return {
         "run": run.id,
         "case_id": trial.case_id,
-        "target": run.target.name,
+        "target": trial.target or run.target.name,
         "repeat": trial.repeat,
         "verdict": row.verdict.value,
         "score": score_of(trial),
+        "failed_gates": failed_gates(trial),
         "scores": [score_row(score) for score in trial.scores],
         "output": _output_row(output),
         "failure": _whole(trial.failure),
@@ -167,13 +203,11 @@ def why(trial: Trial) -> str:
         for score in trial.scores
         if score.outcome is not Verdict.PASS
     ]
+    gates = set(failed_gates(trial))
     reasons += [
         f"{score.name}: {score.value:.2f} is below its gate {score.required:g}"
         for score in trial.scores
-        if score.outcome is Verdict.PASS
-        and score.required is not None
-        and score.value is not None
-        and score.value < score.required
+        if score.name in gates and score.outcome is Verdict.PASS and score.value is not None
     ]
     if not reasons:
         mean = score_of(trial)

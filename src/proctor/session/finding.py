@@ -1,19 +1,26 @@
-"""The word a user gives for a suite, to files."""
+"""The word a user gives for a suite, to files, and what a suite may see of the files around it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import proctor
 from proctor.errors import UsageError, suggestion
-from proctor.ports import Source
+from proctor.ports import Found, Source
 
 TIERS = ("cheap", "moderate", "comprehensive")
 """The built-in suites, whose names no other suite may take."""
 
 _BUILTIN = Path(proctor.__file__).with_name("suites") / "v1.0"
-_ENDINGS = (".jsonl", ".csv", ".ndjson", ".json")
+_ENDINGS = (".jsonl", ".csv", ".ndjson", ".json", ".yaml", ".yml")
+_YAML = (".yaml", ".yml")
+_TESTS = re.compile(rb"^(\{\s*)?[\"']?(tests|eval_cases|evalcases)[\"']?[ \t]*:", re.MULTILINE)
+_OWN_GRADERS = (".proctor/assertions", ".agentv/assertions")
+_WILD = frozenset("*?[")
 
 
 class NoSuchSuite(UsageError):
@@ -36,25 +43,40 @@ def find(word: str) -> list[Path]:
     if path.is_file():
         return [path]
     if path.is_dir():
-        inside = sorted(file for file in path.iterdir() if file.suffix.lower() in _ENDINGS)
+        inside = sorted(filter(_is_suite, path.iterdir()))
         if not inside:
-            raise UsageError(f"The folder {word!r} has no suite in it (a file ending in .jsonl or .csv).")
+            wanted = "a file ending in .jsonl or .csv, or in .yaml with `tests`"
+            raise UsageError(f"The folder {word!r} has no suite in it ({wanted}).")
         return inside
     if word in TIERS:
         return [_BUILTIN / f"{word}.jsonl"]
-    named = sorted(file for file in Path("suites").glob("*") if file.is_file() and file.stem == word)
+    suites = [file for file in Path("suites").glob("*") if file.is_file() and not _is_other_yaml(file)]
+    named = sorted(file for file in suites if word in (file.stem, _name(file)))
     if len(named) > 1:
         found = ", ".join(file.as_posix() for file in named)
         raise UsageError(f"The suite {word!r} is more than one file: {found}. Name one of them.")
     if named:
         return named
-    known = sorted({*TIERS, *(file.stem for file in Path("suites").glob("*") if file.is_file())})
+    known = sorted({*TIERS, *map(_name, suites)})
     raise NoSuchSuite(
         f"There is no suite {word!r}: no file, no folder and no name. {suggestion(word, known)}"
     )
 
 
-def source_of(path: Path) -> Source:
+def _name(file: Path) -> str:
+    return file.stem.removesuffix(".eval")
+
+
+def _is_suite(file: Path) -> bool:
+    return file.suffix.lower() in _ENDINGS and file.is_file() and not _is_other_yaml(file)
+
+
+def _is_other_yaml(file: Path) -> bool:
+    """Whether a file is YAML and no suite: targets, settings, what goes with a JSON Lines file."""
+    return file.suffix.lower() in _YAML and not _TESTS.search(file.read_bytes())
+
+
+def source_of(path: Path, environ: Mapping[str, str] = {}) -> Source:
     """A file as a dialect sees it.
 
     Raises:
@@ -76,4 +98,74 @@ def source_of(path: Path) -> Source:
         beside = path.with_name(name)
         return beside.read_bytes() if beside.is_file() else None
 
-    return Source(path=str(path), lines=lines, neighbour=neighbour)
+    around = _Around(Path(os.path.abspath(path)).parent)  # noqa: PTH100  # resolve() would follow links
+    return Source(
+        path=str(path),
+        lines=lines,
+        neighbour=neighbour,
+        find=lru_cache(maxsize=64)(around.find),
+        expand=lru_cache(maxsize=64)(around.expand),
+        program=lru_cache(maxsize=64)(around.program),
+        folder=str(around.folder),
+        environ=environ,
+    )
+
+
+class _Around:
+    """The files around a suite in this folder, which is absolute."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def roots(self) -> list[Path]:
+        """Where files are looked for: this folder, those above it up to the repository's, the working one."""
+        here = Path.cwd()
+        chain = [self.folder, *self.folder.parents]
+        end = next((one for one in chain if (one / ".git").exists()), here if here in chain else self.folder)
+        return list(dict.fromkeys((*chain[: chain.index(end) + 1], here)))
+
+    def find(self, reference: str) -> Found | None:
+        """See `Source.find`."""
+        wanted = reference.replace("\\", "/")
+        absolute = [Path(wanted)] if wanted.startswith("/") else []
+        for file in (*absolute, *(root / wanted.lstrip("/") for root in self.roots())):
+            try:
+                if file.is_file():
+                    return Found(path=self._relative(file), data=file.read_bytes())
+            except (OSError, ValueError):  # a name that no file can have, or one that may not be read
+                continue
+        return None
+
+    def expand(self, pattern: str) -> list[str]:
+        """See `Source.expand`; a glob that ends in `/` matches folders. Hidden files match no `*`."""
+        *folders, last = [part for part in pattern.rstrip("/").split("/") if part != "."] or [""]
+        fixed = next((at for at, part in enumerate(folders) if _WILD.intersection(part)), len(folders))
+        start = self.folder.joinpath("/" if pattern.startswith("/") else "", *folders[:fixed])
+        rest = "/".join((*folders[fixed:], last))
+        wants_folder = pattern.endswith("/")
+        try:
+            found = [start / last] if not _WILD.intersection(rest) else list(start.glob(rest))
+            kept = [one for one in found if (one.is_dir() if wants_folder else one.is_file())]
+        except (OSError, ValueError):
+            return []
+        shown = rest.startswith(".") or "/." in rest
+        return sorted(
+            self._relative(one)
+            for one in kept
+            if shown or not any(part.startswith(".") for part in one.relative_to(start).parts)
+        )
+
+    def program(self, name: str) -> tuple[str, ...] | None:
+        """See `Source.program`."""
+        for root in self.roots():
+            for place in _OWN_GRADERS:
+                files = sorted(one for one in (root / place).glob("*") if one.stem == name and one.is_file())
+                for file in files:
+                    if file.suffix == ".py":
+                        return ("python", self._relative(file))
+                    if os.access(file, os.X_OK):
+                        return (self._relative(file),)
+        return None
+
+    def _relative(self, file: Path) -> str:
+        return Path(os.path.relpath(file, self.folder)).as_posix()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,14 +14,16 @@ from msgspec.structs import replace
 from proctor.codec import settings_digest, target_digest
 from proctor.errors import NothingSelected, SuiteError, UsageError
 from proctor.graders import GRADERS
-from proctor.model import Params, Problem, Run, Settings, Suite, TargetSpec
+from proctor.grading import bind
+from proctor.model import Defaults, Params, Problem, Run, Seat, Settings, Suite, TargetSpec
 from proctor.plan import Index, Indexer
 from proctor.ports import Store
 from proctor.reports.problems import lines_of
 from proctor.session import events
+from proctor.session.asked import Wanted, Wishes, asked
 from proctor.session.finding import NoSuchSuite, find
 from proctor.session.loading import Loaded, load
-from proctor.targets.naming import parse_target
+from proctor.session.naming import Names
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -48,8 +50,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
     run: Run
     index: Index
-    needs: frozenset[str]
-    """`judge`, `embedder` or both, where a grader of the suite asks one."""
+    wanted: Wanted
     earlier_run: Run | None = None
     """The run whose trials are taken over; the run itself when it is continued."""
 
@@ -64,12 +65,15 @@ class Jobs:
 
         Args:
             store: where suites are kept and earlier runs are found.
-            environ: what target names may depend on.
+            environ: what suites and names of targets may depend on.
             listen: told of progress and warnings.
             prices_date: the newest date of the prices in use; every run records it.
         """
         self.store = store
         self.environ = environ
+        self.names = Names(environ)
+        self.targets_folder: Path | None = None
+        """The folder of the targets file, where there is one."""
         self.listen = listen
         self.prices_date = prices_date
 
@@ -94,13 +98,9 @@ class Jobs:
             return [self._retried(self.store.run(request.retry_errors), request)]
         if not request.suites:
             raise UsageError("Name a suite, such as `proctor run cheap --target local`.")
-        if not request.targets:
-            raise UsageError("Name a target with --target, such as `local` or `openai:gpt-5.2`.")
-        specs = [parse_target(word, request.params, self.environ) for word in request.targets]
-        judges = tuple(parse_target(word, Params(), self.environ) for word in request.judges)
         suites = self._load_all(request)
         group = _new_id()
-        jobs = [self._job(request, loaded, spec, judges, group) for loaded in suites for spec in specs]
+        jobs = [job for loaded in suites for job in self._of_suite(request, loaded, group)]
         chosen = [job for job in jobs if job.index.planned]
         if not chosen:
             raise NothingSelected("The selection leaves no case. Loosen --tag, --category, --id or --split.")
@@ -108,6 +108,33 @@ class Jobs:
             if not job.index.planned:
                 self._warn(f"The selection leaves no case of {job.run.suite.name}, which is left out.")
         return chosen
+
+    def _of_suite(self, request: Request, loaded: Loaded, group: str) -> Iterator[Job]:
+        """One job a target. A suite may say itself which targets it is for."""
+        names = self.names.near(loaded.suite.folder)
+        self._tell_of_targets(names)
+        judges = tuple(names.spec(word, Params()) for word in request.judges)
+        words = request.targets or loaded.suite.defaults.targets or names.default
+        if not words:
+            raise UsageError("Name a target with --target, such as `local` or `openai:gpt-5.2`.")
+        specs = [names.spec(word, request.params) for word in words]
+        nowhere = loaded.indexer.nowhere([spec.name for spec in specs]) if len(specs) > 1 else ()
+        if nowhere:
+            raise UsageError(
+                f"Case {nowhere[0]!r} of {loaded.path} is only for targets that this command does not ask. "
+                "Add one of them with --target, or leave the case out with --id."
+            )
+        for place, spec in enumerate(specs):
+            seat = Seat(target=spec.name, first=place == 0, alone=len(specs) == 1)
+            yield self._job(request, loaded, seat, spec, judges, names, group)
+
+    def _tell_of_targets(self, names: Names) -> None:
+        """What is doubtful in a targets file, once."""
+        if names.file is None or names.path is None or names.path.parent == self.targets_folder:
+            return
+        self.targets_folder = names.path.parent
+        for line in lines_of(names.file.warnings):
+            self._warn(line)
 
     def _load_all(self, request: Request) -> list[Loaded]:
         suites, errors = [], list[Problem]()
@@ -143,6 +170,7 @@ class Jobs:
                 selection=request.settings.selection,
                 repeats=request.settings.repeats,
                 tell=partial(self._reading, str(path)),
+                environ=self.environ,
             )
         finally:
             writer.drop()
@@ -152,31 +180,47 @@ class Jobs:
         suite = self.store.suite(word)
         if suite is None:
             raise missing
-        index, needs = self._index_of(suite, request.settings)
-        return Loaded(path=word, suite=suite, index=index, needs=needs, problems=())
+        indexer, wanted = self._indexer_of(suite, request.settings)
+        return Loaded(path=word, suite=suite, indexer=indexer, wanted=wanted, problems=())
 
     def _job(
         self,
         request: Request,
         loaded: Loaded,
+        seat: Seat,
         spec: TargetSpec,
         judges: tuple[TargetSpec, ...],
+        names: Names,
         group: str,
     ) -> Job:
-        judges, warnings = _judges_for(loaded, spec, judges)
-        for message in warnings:
+        index = loaded.index(seat)
+        who = asked(
+            loaded.wanted,
+            spec,
+            judges,
+            path=loaded.path,
+            params=request.params,
+            spec_of=names.spec,
+        )
+        if not index.planned:
+            who = replace(who, warnings=())
+        for message in who.warnings:
             self._warn(message)
         run = Run(
             id=_new_id(),
             group=group,
+            seat=seat,
             suite=loaded.suite,
             target=spec,
-            judges=judges,
-            settings=request.settings,
+            judges=who.judges,
+            judges_given=who.judges_given,
+            named_targets=who.named_targets,
+            named_judges=who.named_judges,
+            settings=_with_defaults(loaded.suite.defaults, request),
             prices_date=self.prices_date,
             started_at=datetime.now(UTC),
-            planned=loaded.index.planned,
-            warnings=(*lines_of(loaded.warnings), *warnings),
+            planned=index.planned,
+            warnings=(*lines_of(loaded.warnings), *who.warnings),
         )
         if request.retry_errors:
             earlier = self.store.run(request.retry_errors)
@@ -186,7 +230,7 @@ class Jobs:
             found = self._to_resume(request.resume, run)
             if found is not None:
                 return self._continued(found, request)
-        return Job(run=run, index=loaded.index, needs=loaded.needs)
+        return Job(run=run, index=index, wanted=loaded.wanted)
 
     def _to_resume(self, word: str, wanted: Run) -> Run | None:
         if word:
@@ -209,8 +253,8 @@ class Jobs:
         if run.status == "finished":
             self._warn(f"Run {run.id} has finished already: nothing is missing.")
         run = replace(run, settings=_newer(run.settings, request))
-        index, needs = self._index_of(run.suite, run.settings)
-        return Job(run=run, index=index, needs=needs, earlier_run=run)
+        index, wanted = self._index_of(run)
+        return Job(run=run, index=index, wanted=wanted, earlier_run=run)
 
     def _retried(self, earlier: Run, request: Request) -> Job:
         run = replace(
@@ -223,17 +267,19 @@ class Jobs:
             prices_date=self.prices_date,
             settings=_newer(earlier.settings, request),
         )
-        index, needs = self._index_of(run.suite, run.settings)
-        return Job(run=run, index=index, needs=needs, earlier_run=earlier)
+        index, wanted = self._index_of(run)
+        return Job(run=run, index=index, wanted=wanted, earlier_run=earlier)
 
-    def _index_of(self, suite: Suite, settings: Settings) -> tuple[Index, frozenset[str]]:
-        indexer = Indexer(settings.selection, settings.repeats)
-        graders: set[str] = set()
+    def _index_of(self, run: Run) -> tuple[Index, Wanted]:
+        indexer, wanted = self._indexer_of(run.suite, run.settings)
+        return indexer.index(run.suite.split_rule, run.seat), wanted
+
+    def _indexer_of(self, suite: Suite, settings: Settings) -> tuple[Indexer, Wanted]:
+        indexer, wishes = Indexer(settings.selection, settings.repeats), Wishes()
         for stored in self.store.cases(suite.content):
             indexer.add(stored.case)
-            graders.update(assertion.grader for assertion in stored.case.assertions)
-        needs = {GRADERS.get(name).needs for name in graders} - {None}
-        return indexer.index(suite.split_rule), frozenset(needs)
+            wishes.add(stored.case, (bind(one, GRADERS.get) for one in stored.case.assertions))
+        return indexer, wishes.wanted
 
     def _reading(self, path: str, cases: int) -> None:
         self.listen(events.Reading(path, cases))
@@ -262,20 +308,13 @@ def _newer(earlier: Settings, request: Request) -> Settings:
     return replace(earlier, **{name: getattr(request.settings, name) for name in given})
 
 
-def _judges_for(
-    loaded: Loaded, spec: TargetSpec, judges: tuple[TargetSpec, ...]
-) -> tuple[tuple[TargetSpec, ...], tuple[str, ...]]:
-    """Who judges, and a warning when a target judges itself."""
-    if "judge" not in loaded.needs:
-        unused = f"{loaded.path}: warning: no case asks a judge, so --judge has no effect."
-        return (), (unused,) if judges else ()
-    if judges or not loaded.index.planned:
-        return judges, ()
-    alone = (
-        f"{loaded.path}: warning: no --judge was given, so {spec.name} judges its own answers. "
-        "A model is kind to itself: name another one."
-    )
-    return (replace(spec, params=Params()),), (alone,)
+def _with_defaults(defaults: Defaults, request: Request) -> Settings:
+    """The settings that the user gave, and where none was given those that the suite wants."""
+    wanted = {"concurrency": defaults.concurrency, "budget_usd": defaults.budget_usd, "cache": defaults.cache}
+    of_suite = {
+        name: value for name, value in wanted.items() if value is not None and name not in request.explicit
+    }
+    return replace(request.settings, **of_suite)
 
 
 def _new_id() -> str:

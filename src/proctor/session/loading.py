@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -15,9 +18,10 @@ from proctor.dialects.detection import detect, head
 from proctor.errors import SuiteError
 from proctor.graders import GRADERS
 from proctor.grading import bind
-from proctor.model import Case, Problem, Selection, Suite
+from proctor.model import Problem, Seat, Selection, Suite
 from proctor.plan import Index, Indexer
-from proctor.ports import Placed, Source, SuiteWriter
+from proctor.ports import Grader, Placed, Source, SuiteWriter
+from proctor.session.asked import Wanted, Wishes
 from proctor.session.finding import source_of
 
 _HEAD_LINES = 50
@@ -25,15 +29,18 @@ _TELL_EVERY = 20_000
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """A suite that was read: its header, which cases are selected, whom its graders ask, what is doubtful."""
+    """A suite that was read: its header, which cases are selected, whom they want asked, what is doubtful."""
 
     path: str
     suite: Suite
-    index: Index
-    needs: frozenset[str]
-    """`judge`, `embedder` or both, where a selected or unselected case has a grader that asks one."""
+    indexer: Indexer
+    wanted: Wanted
     problems: tuple[Problem, ...]
     """Errors and warnings in file order."""
+
+    def index(self, seat: Seat | None = None) -> Index:
+        """Which cases are asked in one run of the suite."""
+        return self.indexer.index(self.suite.split_rule, seat or Seat())
 
     @property
     def errors(self) -> list[Problem]:
@@ -54,6 +61,7 @@ def load(
     selection: Selection | None = None,
     repeats: int | None = None,
     tell: Callable[[int], None] = lambda _cases: None,
+    environ: Mapping[str, str] | None = None,
 ) -> Loaded:
     """Read a suite file to its end and check all of it.
 
@@ -64,16 +72,18 @@ def load(
         selection: which cases are wanted.
         repeats: how often each is asked.
         tell: called with the number of cases read, now and then.
+        environ: what `${{ NAME }}` may name; None is this process's.
 
     Raises:
         SuiteError: no dialect, or more than one, recognises the file.
         UsageError: the file cannot be read, or there is no such dialect.
     """
-    source = source_of(path)
+    source = source_of(path, os.environ if environ is None else environ)
     name = dialect or _dialect_of(source)
     reading = _Reading(source.path, Indexer(selection or Selection(), repeats), writer, tell)
-    for item in DIALECTS.get(name).read(source):
-        reading.take(item)
+    with _collector_resting():
+        for item in DIALECTS.get(name).read(source):
+            reading.take(item)
     loaded = reading.done()
     if writer is None:
         return loaded
@@ -84,6 +94,18 @@ def load(
     if name == "pramana":
         suite = replace(suite, suite_hash=hash_suite(path))
     return replace(loaded, suite=writer.keep(suite))
+
+
+@contextmanager
+def _collector_resting() -> Iterator[None]:
+    """Nothing that is read holds a cycle, and looking for some doubles the time that a YAML file takes."""
+    resting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if resting:
+            gc.enable()
 
 
 def _dialect_of(source: Source) -> str:
@@ -112,12 +134,12 @@ class _Reading:
         self._lines: dict[str, int] = {}
         self._wrong_ids: dict[str, int] = {}
         self._digests: list[tuple[str, str, str]] = []
-        self._needs: set[str] = set()
+        self._wishes = Wishes()
         self._problems: list[Problem] = []
 
     def take(self, item: Suite | Placed | Problem) -> None:
         if isinstance(item, Placed):
-            self._take_case(item.case, item.line)
+            self._take_case(item)
         elif isinstance(item, Problem):
             self._take_problem(item)
         else:
@@ -129,18 +151,21 @@ class _Reading:
         if problem.level == "error" and problem.case and problem.line and problem.case not in self._lines:
             self._wrong_ids.setdefault(problem.case, problem.line)
 
-    def _take_case(self, case: Case, line: int) -> None:
-        first = self._wrong_ids.get(case.id) or self._lines.setdefault(case.id, line)
+    def _take_case(self, placed: Placed) -> None:
+        case = placed.case
+        first = self._wrong_ids.get(case.id) or self._lines.setdefault(case.id, placed.line)
         if len(self._lines) == len(self._digests):  # the id added nothing, so it was there
+            where = (
+                f"line {first}" if placed.path is None else f"line {first} of the suite or of a file of it"
+            )
             self._wrong(
                 "duplicate-id",
-                f"Case id {case.id!r} stands already at line {first}. Give each case an id of its own.",
-                case,
-                line,
+                f"Case id {case.id!r} stands already at {where}. Give each case an id of its own.",
+                placed,
                 "id",
             )
             return
-        self._check_assertions(case, line)
+        self._wishes.add(case, self._graders(placed))
         sent = sent_digest(case)
         self._digests.append((case.id, sent, judged_digest(case)))
         self._indexer.add(case)
@@ -149,20 +174,26 @@ class _Reading:
         if len(self._digests) % _TELL_EVERY == 0:
             self._tell(len(self._digests))
 
-    def _check_assertions(self, case: Case, line: int) -> None:
-        for assertion in case.assertions:
+    def _graders(self, placed: Placed) -> Iterator[Grader]:
+        """The graders of a case's assertions; each that cannot be made is a problem."""
+        for assertion in placed.case.assertions:
             try:
-                grader = bind(assertion, GRADERS.get)
+                yield bind(assertion, GRADERS.get)
             except ValueError as error:
                 word = assertion.label or assertion.grader
-                self._wrong("bad-assertion", f"Case {case.id!r}, {word!r}: {error}", case, line, None)
-            else:
-                if grader.needs:
-                    self._needs.add(grader.needs)
+                message = f"Case {placed.case.id!r}, {word!r}: {error}"
+                self._wrong("bad-assertion", message, placed, "assertions")
 
-    def _wrong(self, code: str, message: str, case: Case, line: int, field: str | None) -> None:
+    def _wrong(self, code: str, message: str, placed: Placed, field: str) -> None:
         self._problems.append(
-            Problem(code=code, message=message, path=self._path, line=line, field=field, case=case.id)
+            Problem(
+                code=code,
+                message=message,
+                path=placed.path or self._path,
+                line=placed.line,
+                field=field,
+                case=placed.case.id,
+            )
         )
 
     def done(self) -> Loaded:
@@ -179,7 +210,7 @@ class _Reading:
         return Loaded(
             path=self._path,
             suite=suite,
-            index=self._indexer.index(suite.split_rule),
-            needs=frozenset(self._needs),
+            indexer=self._indexer,
+            wanted=self._wishes.wanted,
             problems=tuple(self._problems),
         )

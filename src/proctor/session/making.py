@@ -7,21 +7,26 @@ import platform
 import sys
 from collections.abc import Awaitable, Iterator
 from datetime import UTC, datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
 from proctor import __version__
 from proctor.engines.local import Engine, Work
 from proctor.graders import GRADERS
-from proctor.grading import Help, Manner, grade, grade_at_once, grade_repeats, manner_of
+from proctor.grading import Manner, grade, grade_at_once, grade_repeats, manner_of
 from proctor.model import Case, Output, Prompt, Trial, Verdict
 from proctor.plan import Earlier, Planned, trials
-from proctor.ports import Judge, Store, StoredTrial
+from proctor.ports import Stay, Store, StoredTrial
 from proctor.session import events
+from proctor.session.cast import Cast
 from proctor.session.jobs import Job
 from proctor.session.reaching import Reach
+from proctor.variables import filled_case, masked, unmasked
 from proctor.verdicts import Tally, rules_of, verdict_of
+
+if TYPE_CHECKING:
+    from proctor.environments.workspaces import Workspaces
 
 
 class Making:
@@ -38,14 +43,16 @@ class Making:
         """
         self._run = job.run
         self._index = job.index
+        self._variables = job.wanted.variables
         self._earlier_run = job.earlier_run
         self._continues = job.earlier_run is not None and job.earlier_run.id == job.run.id
         self._store = store
         self._reach = reach
         self._listen = listen
         self._rules = rules_of(job.run)
-        self._tally = Tally(self._rules)
+        self._tally = Tally(self._rules, job.run.suite.repeats_rule, job.run.settings.repeats)
         self._engine: Engine | None = None
+        self._environment: Workspaces | None = None
         self._stopped = False
 
     def stop(self) -> None:
@@ -57,7 +64,11 @@ class Making:
     async def make(self) -> events.Done:
         """Make every trial that is missing, or what can be made until `stop`; what was made is stored."""
         self._begin()
-        self._engine = Engine(await self._work(), self._workers())
+        settings = self._run.settings
+        self._reach.begin(budget_usd=settings.budget_usd, spent_usd=self._spent_usd(), cached=settings.cache)
+        cast = await Cast.of(self._run, self._reach)
+        self._environment = self._lodging(cast)
+        self._engine = Engine(self._work(cast), self._workers())
         if self._stopped:
             self._engine.stop()
         status: Literal["finished", "interrupted"] = "interrupted"
@@ -68,9 +79,13 @@ class Making:
         except asyncio.CancelledError:
             self._stopped = True  # stopped at once: what finished is stored, and the run says so below
         finally:
+            if self._environment is not None:
+                await self._close(self._environment)
             finished_at = self._run.finished_at or datetime.now(UTC)
             run = replace(self._run, status=status, finished_at=finished_at)
             self._store.update(run)
+        for note in self._reach.notes():
+            self._listen(events.Told(note))
         done = events.Done(run, self._tally)
         self._listen(done)
         return done
@@ -97,6 +112,22 @@ class Making:
             )
         )
 
+    async def _close(self, environment: Workspaces) -> None:
+        from proctor.session.lodging import kept
+
+        await environment.aclose()
+        for line in kept(environment):
+            self._listen(events.Told(line))
+
+    def _spent_usd(self) -> float:
+        """What the run has cost before it is continued; only a budget wants to know."""
+        if not self._continues or self._run.settings.budget_usd is None:
+            return 0.0
+        earlier = Tally(self._rules)
+        for stored in self._store.trials(self._run.id):
+            earlier.add(stored.trial, Case(id=stored.trial.case_id, input=()))
+        return earlier.least_cost_usd
+
     def _workers(self) -> int:
         return max(1, min(self._run.settings.concurrency, self._index.planned))
 
@@ -110,40 +141,82 @@ class Making:
                 kept=self._kept,
                 source_run=None if self._continues else earlier_run.id,
             )
-        return trials(
+        planned = trials(
             self._store.cases(run.suite.content),
             self._index,
             repeats=run.settings.repeats,
             together=_together,
             earlier=earlier,
         )
+        return map(self._filled, planned)
 
-    async def _work(self) -> Work:
-        run = self._run
-        target = await self._reach.target(run.target)
-        judges = tuple([Judge(name=spec.name, target=await self._reach.target(spec)) for spec in run.judges])
-        help_ = Help(judges=judges, embedder=self._reach.embedder)
-        store = self._store
+    def _filled(self, planned: Planned) -> Planned:
+        """The trial with the values of the variables that its case, and a stored output of it, name."""
+        if not planned.case.variables:
+            return planned
+        environ = self._reach.environ
+        output = planned.output
+        return replace(
+            planned,
+            case=filled_case(planned.case, environ),
+            output=None if output is None else unmasked(output, planned.case.variables, environ),
+        )
 
-        def ask(planned: Planned) -> Awaitable[Output]:
+    def _lodging(self, cast: Cast) -> Workspaces | None:
+        """What makes the workspaces, where a case has one."""
+        if not self._index.workspaces:
+            return None
+        from proctor.session.lodging import workspaces_of
+
+        return workspaces_of(
+            self._run, self._index, self._store, self._reach, cast.programs, self._warn_of_workspace
+        )
+
+    def _warn_of_workspace(self, message: str) -> None:
+        self._listen(events.Warned(masked(message, tuple(self._variables), self._reach.environ)))
+
+    def _work(self, cast: Cast) -> Work:
+        run, store = self._run, self._store
+
+        def ask(planned: Planned, workspace: str | None) -> Awaitable[Output]:
             case = planned.case
-            return target.answer(Prompt(messages=case.input, case_id=case.id, repeat=planned.repeat))
+            return cast.target(case).answer(
+                Prompt(messages=case.input, case_id=case.id, repeat=planned.repeat, workspace=workspace)
+            )
+
+        def enter(planned: Planned) -> Awaitable[Stay]:
+            assert self._environment is not None
+            return self._environment.enter(planned.case, planned.repeat)
+
+        async def leave(stay: Stay, passed: bool) -> None:
+            assert self._environment is not None
+            await self._environment.leave(stay, passed=passed)
 
         return Work(
             ask=ask,
-            grade=lambda case, output: grade(case, output, GRADERS.get, help_),
-            grade_repeats=lambda case, outputs: grade_repeats(case, outputs, GRADERS.get, help_),
+            grade=lambda case, output, workspace: grade(
+                case, output, GRADERS.get, cast.help(case, workspace)
+            ),
+            grade_repeats=lambda case, outputs: grade_repeats(case, outputs, GRADERS.get, cast.help(case)),
             grade_at_once=lambda case, output: grade_at_once(case, output, GRADERS.get),
             manner=lambda case: manner_of(case, GRADERS.get),
-            arrived=lambda trial: store.arrived(run.id, trial),
+            arrived=lambda trial, planned: store.arrived(run.id, self._masked(trial, planned.case)),
             finished=lambda trial, planned: self._count(trial, planned.case, stored=False),
+            enter=enter,
+            leave=leave,
         )
 
-    def _count(self, trial: Trial, case: Case, *, stored: bool, kept: bool = False) -> None:
+    def _count(self, trial: Trial, case: Case, *, stored: bool, kept: bool = False) -> Verdict:
+        trial = self._masked(trial, case)
         verdict = self._tally.add(trial, case, kept=kept)
         if not stored:
             self._store.record(self._run.id, trial, verdict)
         self._listen(events.Finished(trial, verdict, self._tally.known_cost_usd))
+        return verdict
+
+    def _masked(self, trial: Trial, case: Case) -> Trial:
+        """What is kept and told names a variable where an answer or a reason has its value."""
+        return masked(trial, case.variables, self._reach.environ) if case.variables else trial
 
     def _stays(self, stored: StoredTrial, case: Case) -> bool:
         if self._continues:

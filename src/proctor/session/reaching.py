@@ -1,28 +1,41 @@
-"""Targets that can be asked: opened, priced, and sharing one limit per endpoint."""
+"""Targets that can be asked: opened, priced, and sharing one limit per endpoint, one budget and one cache."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 import proctor
 from proctor.codec import encode
+from proctor.engines.budget import OUTPUT_TOKENS, Budget, Budgeted
+from proctor.engines.cached import Cached, Lookups
+from proctor.engines.fallback import Fallback
 from proctor.engines.limit import Limit
 from proctor.engines.patience import Patience, Patient
 from proctor.errors import UsageError
 from proctor.model import Output, Params, Price, Prompt, TargetSpec
-from proctor.ports import Embeds
+from proctor.ports import Answers, Embeds
 from proctor.pricing import parse_prices, price_for, price_of
 from proctor.targets import TARGETS
 from proctor.targets.naming import parse_target
 from proctor.targets.opening import Opening
+from proctor.variables import filled, masked
+
+if TYPE_CHECKING:
+    from proctor.stores.cache import AnswerCache
 
 _PRICES = Path(proctor.__file__).with_name("prices.toml")
 _PLACES = {"local": 1}
 """Kinds that answer one prompt at a time by nature: asking more at once only hides their latency."""
+_READ_ONE_PROMPT = frozenset({"anthropic", "azure", "google", "openai"})
+"""Kinds that read what they are asked and no more; a program may ask a model again and again."""
+_PROGRAMS = frozenset({"cli", "command"})
+"""Kinds that end a call by themselves when its time is over."""
+_GRACE_S = 5.0
 
 
 class Reach:
@@ -37,6 +50,8 @@ class Reach:
         prices: Prices,
         notify: Callable[[str], None],
         progress: Callable[[str, int, int], None] = lambda _name, _done, _total: None,
+        cache_path: Path | None = None,
+        targets_folder: Path | None = None,
     ) -> None:
         """Opens nothing yet.
 
@@ -47,6 +62,8 @@ class Reach:
             prices: what models cost.
             notify: told what takes long, in sentences.
             progress: told how far a download is: its name, the bytes that are here, the bytes of all.
+            cache_path: the file of the cache, opened when a run wants it; None for no cache.
+            targets_folder: where the targets file is; command lines may name programs of it.
         """
         self.environ = environ
         self._notify = notify
@@ -58,37 +75,161 @@ class Reach:
             timeout_s=patience.timeout_s,
             notify=notify,
             progress=progress,
+            folder=targets_folder,
         )
-        self._limits: dict[tuple[str, str], Limit] = {}
+        self._limits: dict[tuple[str, str, int | None], Limit] = {}
         self._open: dict[bytes, Patient] = {}
         self._embedder: Embeds | None = None
         self._prices = prices
+        self._cache_path = cache_path
+        self._cache: AnswerCache | None = None
+        self._lookups: Lookups | None = None
+        self._budget: Budget | None = None
+        self._secrets: frozenset[str] = frozenset()
 
-    async def target(self, spec: TargetSpec) -> Patient:
-        """The target of that spec, opened at most once.
+    def begin(self, *, budget_usd: float | None = None, spent_usd: float = 0.0, cached: bool = False) -> None:
+        """Begin a run: what `target` gives from now on keeps to its budget and uses the cache.
+
+        Args:
+            budget_usd: what the run may cost; None for no limit.
+            spent_usd: what it has cost already, where it is continued.
+            cached: whether answers are taken from the cache and kept in it.
+        """
+        self._budget = None
+        if budget_usd is not None:
+            self._budget = Budget(budget_usd, spent_usd=spent_usd, notify=self._notify)
+        if cached and self._cache is None and self._cache_path is not None:
+            from proctor.stores.cache import AnswerCache
+
+            self._cache = AnswerCache(self._cache_path, self._notify)
+        self._lookups = Lookups() if cached and self._cache is not None else None
+
+    def require_prices(self, specs: Iterable[TargetSpec]) -> None:
+        """Make sure that all who may be asked, fallbacks too, have a price, as a budget needs it.
 
         Raises:
-            UsageError: it cannot be opened: a key, a file or a program is missing.
+            UsageError: somebody has none; names all of them.
         """
-        key = encode(replace(spec, name=""))
+        asked = (one for spec in specs for one in _everyone(spec))
+        unknown = {one.name: one.model or one.name for one in asked if self._price_in_budget(one) is None}
+        if unknown:
+            names, table = ", ".join(unknown), next(iter(unknown.values()))
+            raise UsageError(
+                f"A budget needs the price of everybody who is asked, and that of {names} is not known. "
+                f"Add it to a prices.toml beside the store: a table [models.{encode(table).decode('utf-8')}] "
+                "with input and output in US dollars per million tokens. See docs/targets.md."
+            )
+
+    def hide(self, names: Iterable[str]) -> None:
+        """Keep no answer in the cache that repeats the value of one of these environment variables."""
+        self._secrets = self._secrets.union(names)
+
+    def notes(self) -> list[str]:
+        """What is to be told of cache and budget when a run has ended, in sentences."""
+        said = self._lookups.sentence() if self._lookups is not None else None
+        notes = [] if said is None else [said]
+        if self._budget is not None and self._budget.assumed:
+            count = self._budget.assumed
+            notes.append(
+                f"{count:,} {'call' if count == 1 else 'calls'} did not tell the cost, and the budget was "
+                "charged what each may have cost at most."
+            )
+        return notes
+
+    async def target(self, spec: TargetSpec, *, judging: bool = False) -> Answers:
+        """The target of that spec, opened at most once, with its fallbacks.
+
+        Args:
+            spec: the target.
+            judging: it is asked as a judge; only what the cache tells of it depends on that.
+
+        Raises:
+            UsageError: it cannot be opened: a key, a file or a program is missing; or there is a budget and
+                no price.
+        """
+        target = await self._layered(spec)
+        if self._lookups is None or self._cache is None:
+            return target
+        return Cached(
+            target,
+            replace(spec, options=self._options(spec)),
+            self._cache,
+            self._lookups,
+            role="judge" if judging else "target",
+            secret=self._is_secret,
+        )
+
+    async def _layered(self, spec: TargetSpec) -> Answers:
+        target = await self._alone(spec)
+        if not spec.fallbacks:
+            return target
+        others = [(one.name, await self._layered(one)) for one in spec.fallbacks]
+        return Fallback([(spec.name, target), *others], self._notify)
+
+    async def _alone(self, spec: TargetSpec) -> Answers:
+        if self._budget is None:
+            return await self._patient(spec)
+        self.require_prices([replace(spec, fallbacks=())])
+        price = self._price_in_budget(spec)
+        assert price is not None
+        return Budgeted(
+            await self._patient(spec),
+            self._budget,
+            price=price,
+            output_tokens=_most_output(spec),
+            also_sent=len(encode(self._options(spec))),
+            bounded=spec.kind in _READ_ONE_PROMPT,
+        )
+
+    async def _patient(self, spec: TargetSpec) -> Patient:
+        price = self._price(spec)
+        key = encode((replace(spec, name="", judge=None, fallbacks=()), price))
         known = self._open.get(key)
         if known is not None:
             return known
         target = await TARGETS.get(spec.kind)(spec, self._opening)
-        endpoint = (spec.kind, spec.endpoint or spec.model)
-        limit = self._limits.get(endpoint)
-        if limit is None:
-            limit = self._limits[endpoint] = Limit(_PLACES.get(spec.kind, self._concurrency))
         patient = Patient(
-            target,
-            limit,
-            self._patience,
-            # A user's own price holds wherever the model is served, a list price only at its maker's.
-            price=price_of(spec.model, self._prices.own) or price_for(spec, self._prices.shipped),
-            notify=self._notify,
+            target, self._limit(spec), self._patience_with(spec), price=price, notify=self._notify
         )
         self._open[key] = patient
         return patient
+
+    def _limit(self, spec: TargetSpec) -> Limit:
+        """The places at its endpoint, or places of its own where the target wants another number of them."""
+        endpoint = (spec.kind, spec.endpoint or spec.model or spec.name, spec.workers)
+        limit = self._limits.get(endpoint)
+        if limit is None:
+            places = _PLACES.get(spec.kind, self._concurrency)
+            limit = Limit(places if spec.workers is None else min(places, spec.workers))
+            self._limits[endpoint] = limit
+        return limit
+
+    def _patience_with(self, spec: TargetSpec) -> Patience:
+        patience = self._patience
+        if spec.retries is not None:
+            patience = replace(patience, retries=spec.retries)
+        timeout_s = spec.options.get("timeout_seconds")
+        if timeout_s is None:
+            return patience
+        return replace(patience, timeout_s=timeout_s + _GRACE_S * (spec.kind in _PROGRAMS))
+
+    def _options(self, spec: TargetSpec) -> dict[str, Any]:
+        """The options on which answers depend, filled in: a key that is changed gives no other answers."""
+        options = {name: value for name, value in spec.options.items() if "key" not in name.lower()}
+        return filled(options, self.environ)
+
+    def _price(self, spec: TargetSpec) -> Price | None:
+        # A user's own price holds wherever the model is served, a list price only at its maker's.
+        own = self._prices.own
+        return price_of(spec.name, own) or price_of(spec.model, own) or price_for(spec, self._prices.shipped)
+
+    def _price_in_budget(self, spec: TargetSpec) -> Price | None:
+        return Price(input=0.0, output=0.0) if spec.kind == "replay" else self._price(spec)
+
+    def _is_secret(self, output: Output) -> bool:
+        if not self._secrets:
+            return False
+        return masked(output, tuple(self._secrets), self.environ) != output
 
     async def open_embedder(self) -> None:
         """Open what turns texts into vectors: `$PROCTOR_EMBEDDINGS`, else the embedded MiniLM.
@@ -132,6 +273,24 @@ class Reach:
             await patient.aclose()
         self._open.clear()
         await self._opening.aclose()
+        if self._cache is not None:
+            self._cache.close()
+            self._cache = self._lookups = None
+
+
+def _everyone(spec: TargetSpec) -> Iterator[TargetSpec]:
+    yield spec
+    for one in spec.fallbacks:
+        yield from _everyone(one)
+
+
+def _most_output(spec: TargetSpec) -> int:
+    """How many tokens an answer has at most."""
+    if spec.params.max_tokens is None and spec.kind == "anthropic":
+        from proctor.targets.anthropic import MAX_TOKENS
+
+        return MAX_TOKENS
+    return spec.params.max_tokens or OUTPUT_TOKENS
 
 
 class Prices(Struct, frozen=True, kw_only=True):

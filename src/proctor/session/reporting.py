@@ -21,10 +21,10 @@ def reported(store: Store, run: Run, tally: Tally | None = None) -> Reported:
         StoreError: the store cannot be read.
     """
     if tally is None:
-        tally = Tally(rules_of(run))
+        tally = Tally(rules_of(run), run.suite.repeats_rule, run.settings.repeats)
         for row in rows_of(store, run):
             tally.add(row.trial, row.case)
-    code = exit_code(tally.all, run.settings) if run.status == "finished" else ExitCode.INTERRUPTED
+    code = exit_code(tally.counted, run.settings) if run.status == "finished" else ExitCode.INTERRUPTED
     return Reported(run=run, tally=tally, exit_code=code, rows=lambda: rows_of(store, run))
 
 

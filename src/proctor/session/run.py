@@ -14,6 +14,7 @@ from proctor.engines.patience import Patience
 from proctor.errors import UsageError
 from proctor.ports import Store
 from proctor.session import events
+from proctor.session.cast import specs_of
 from proctor.session.jobs import Job, Jobs, Request
 from proctor.session.making import Making
 from proctor.session.reaching import Reach, load_prices
@@ -23,7 +24,7 @@ class Session:
     """Makes the runs of one request. Everything that happens is told to the listener."""
 
     def __init__(
-        self, store: Store, environ: Mapping[str, str], listen: events.Listener, *, prices_folder: Path
+        self, store: Store, environ: Mapping[str, str], listen: events.Listener, *, folder: Path
     ) -> None:
         """Opens nothing yet.
 
@@ -31,12 +32,12 @@ class Session:
             store: where everything is kept.
             environ: where keys come from.
             listen: told every event, in order.
-            prices_folder: where a user's own `prices.toml` may lie.
+            folder: where the store lies; the cache and a user's own `prices.toml` are beside it.
         """
         self._store = store
         self._environ = environ
         self._listen = listen
-        self._prices_folder = prices_folder
+        self._folder = folder
         self._making: Making | None = None
         self._stopped = False
         self.not_begun: list[str] = []
@@ -56,16 +57,19 @@ class Session:
             UsageError: a target, judge or run cannot be had; nothing was asked.
             NothingSelected: the selection leaves no case of any suite.
         """
-        prices = load_prices(self._environ, self._prices_folder)
-        jobs = Jobs(self._store, self._environ, self._listen, prices.date).of(request)
+        prices = load_prices(self._environ, self._folder)
+        desk = Jobs(self._store, self._environ, self._listen, prices.date)
+        jobs = desk.of(request)
         settings = jobs[0].run.settings  # of a stored run these are its own, where nothing else was asked for
         reach = Reach(
             self._environ,
-            concurrency=settings.concurrency,
+            concurrency=max(job.run.settings.concurrency for job in jobs),
             patience=Patience(timeout_s=settings.timeout_s, retries=settings.retries),
             prices=prices,
             notify=lambda message: self._listen(events.Told(message)),
             progress=lambda name, done, total: self._listen(events.Fetching(name, done, total)),
+            cache_path=self._folder / "cache.db",
+            targets_folder=desk.targets_folder,
         )
         try:
             await self._open(jobs, reach)
@@ -86,9 +90,12 @@ class Session:
     async def _open(self, jobs: Sequence[Job], reach: Reach) -> None:
         """Open all that will be asked, so that what is missing is known before the first call."""
         for job in jobs:
-            for spec in (job.run.target, *job.run.judges):
+            reach.hide(job.wanted.variables)
+            if job.run.settings.budget_usd is not None:
+                reach.require_prices(specs_of(job.run))
+            for spec in specs_of(job.run):
                 await reach.target(spec)
-        if any("embedder" in job.needs for job in jobs):
+        if any("embedder" in job.wanted.needs for job in jobs):
             try:
                 await reach.open_embedder()
             except UsageError as error:

@@ -13,8 +13,9 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from yarl import URL
 
-from proctor.model import Message, Output, Params, Prompt, TargetSpec, ToolCall, Usage
-from proctor.targets.http import Post, key_for
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, ToolCall, Usage
+from proctor.targets.http import Post, key_of
+from proctor.targets.messages import as_text, base64_of, instructed, system_of, written
 from proctor.targets.openai import call_ids, named_model
 from proctor.targets.opening import Opening
 
@@ -66,10 +67,11 @@ _REPLY = msgspec.json.Decoder(_Reply)
 class Anthropic:
     """A Claude model."""
 
-    def __init__(self, model: str, params: Params, post: Post) -> None:
+    def __init__(self, model: str, params: Params, post: Post, system: Message | None = None) -> None:
         self._model = model
         self._params = params
         self._post = post
+        self._system = system
 
     async def answer(self, prompt: Prompt) -> Output:
         """The model's answer.
@@ -77,6 +79,7 @@ class Anthropic:
         Raises:
             TargetError: there is none.
         """
+        prompt = instructed(prompt, self._system)
 
         def encode(refused: frozenset[str]) -> bytes:
             return _ENCODER.encode(self._request(prompt, refused))
@@ -104,7 +107,7 @@ class Anthropic:
         """Nothing: the session belongs to whoever opened the target."""
 
     def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
-        system = "\n\n".join(m.content for m in prompt.messages if m.role in {"system", "developer"})
+        system = "\n\n".join(as_text(m) for m in prompt.messages if m.role in {"system", "developer"})
         request = _Request(
             model=self._model,
             max_tokens=self._params.max_tokens or MAX_TOKENS,
@@ -112,7 +115,7 @@ class Anthropic:
             system=system or UNSET,
         )
         if "temperature" not in refused:
-            request.temperature = self._params.temperature
+            request.temperature = self._temperature(prompt)
         if prompt.response_schema is not None and "tool_choice" not in refused:
             description = "Give the answer in this form."
             tool = {"name": _REPLY_TOOL, "description": description, "input_schema": prompt.response_schema}
@@ -120,9 +123,12 @@ class Anthropic:
             request.tool_choice = {"type": "tool", "name": _REPLY_TOOL}
         return request
 
+    def _temperature(self, prompt: Prompt) -> float | None:
+        return self._params.temperature if prompt.temperature is None else prompt.temperature
+
     def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
         names = []
-        if self._params.temperature is not None and "temperature" in self._post.refused:
+        if self._temperature(prompt) is not None and "temperature" in self._post.refused:
             names.append("temperature")
         if self._params.seed is not None:
             names.append("seed")
@@ -139,10 +145,12 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Anthropic:
     """
     endpoint = (spec.endpoint or ENDPOINT).rstrip("/").removesuffix("/v1")
     headers = {"anthropic-version": VERSION}
-    key = key_for(endpoint, opening, f"Target {spec.name!r}")
+    model = named_model(spec)
+    key = key_of(spec, endpoint, opening)
     if key:
         headers["x-api-key"] = key
-    return Anthropic(named_model(spec), spec.params, Post(opening, URL(endpoint + "/v1/messages"), headers))
+    post = Post(opening, URL(endpoint + "/v1/messages"), headers)
+    return Anthropic(model, spec.params, post, system_of(spec, opening.environ))
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -164,16 +172,30 @@ def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
 def _blocks(message: Message, ids: Mapping[str, str]) -> list[dict[str, Any]]:
     if message.role == "tool":
         name = message.name or ""
-        return [{"type": "tool_result", "tool_use_id": ids.get(name, name), "content": message.content}]
+        return [{"type": "tool_result", "tool_use_id": ids.get(name, name), "content": as_text(message)}]
     # An empty text block is refused beside others, but a turn without any block is refused as well.
     blocks: list[dict[str, Any]] = []
-    if message.content or not message.tool_calls:
+    if message.parts:
+        blocks.extend(_block(part) for part in message.parts if part)
+    elif message.content or not message.tool_calls:
         blocks.append({"type": "text", "text": message.content})
     blocks.extend(
         {"type": "tool_use", "id": call.id or call.name, "name": call.name, "input": call.arguments}
         for call in message.tool_calls
     )
     return blocks
+
+
+def _block(part: str | Attachment) -> dict[str, Any]:
+    if isinstance(part, str) or (part.kind == "image" and part.text is not None):
+        return {"type": "text", "text": part if isinstance(part, str) else written(part)}
+    if part.text is not None:
+        source = {"type": "text", "media_type": "text/plain", "data": part.text}
+    else:
+        source = {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}
+    if part.kind == "image":
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, "title": part.path}
 
 
 def _usage(counted: _Usage | None) -> Usage | None:

@@ -3,7 +3,7 @@
 The words are split as a shell would, but no shell runs them. `{PROMPT}` inside an argument is replaced by
 the prompt, which is then not on stdin; `{OUTPUT_FILE}` by the path of a file from which the answer is read.
 A prompt of one user message is that message's text; any other is each message as `role: content`, with an
-empty line between them.
+empty line between them. It works in the prompt's workspace, where there is one.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 
-from proctor.errors import TargetError, UsageError
-from proctor.model import Message, Output, Prompt, TargetSpec
+from proctor.errors import UsageError
+from proctor.model import Output, Prompt, TargetSpec
+from proctor.targets.messages import written_out
 from proctor.targets.opening import Opening
-from proctor.targets.processes import OUTPUT_LIMIT, Finished, run_process, scrubbed
+from proctor.targets.processes import Finished, inside, run_process, scrubbed
+from proctor.targets.program_output import decoded, failed, read_answer
 
 _PLACEHOLDER = re.compile(r"\{(PROMPT|OUTPUT_FILE)\}")
-_STDERR_SHOWN = 500
 
 
 class Command:
@@ -45,49 +46,31 @@ class Command:
         """
         text = written_out(prompt.messages)
         if not self._answers_in_file:
-            finished, latency_ms = await self._run({"PROMPT": text}, text)
-            return Output(text=_decoded(finished.stdout), latency_ms=latency_ms)
+            finished, latency_ms = await self._run({"PROMPT": text}, text, prompt.workspace)
+            return Output(text=decoded(finished.stdout), latency_ms=latency_ms)
         with tempfile.TemporaryDirectory(prefix="proctor-", ignore_cleanup_errors=True) as folder:
             path = Path(folder) / "answer"
-            _, latency_ms = await self._run({"PROMPT": text, "OUTPUT_FILE": str(path)}, text)
-            return Output(text=_decoded(self._read(path)), latency_ms=latency_ms)
+            words = {"PROMPT": text, "OUTPUT_FILE": str(path)}
+            _, latency_ms = await self._run(words, text, prompt.workspace)
+            return Output(text=decoded(read_answer(path, repr(self._argv[0]))), latency_ms=latency_ms)
 
     async def aclose(self) -> None:
         """Nothing is left running between two prompts."""
 
-    async def _run(self, words: Mapping[str, str], text: str) -> tuple[Finished, float]:
+    async def _run(self, words: Mapping[str, str], text: str, cwd: str | None) -> tuple[Finished, float]:
         argv = [_PLACEHOLDER.sub(lambda found: words[found[1]], argument) for argument in self._argv]
         started = perf_counter()
         finished = await run_process(
             argv,
             b"" if self._prompt_is_argument else text.encode("utf-8", "surrogatepass"),
             timeout_s=self._timeout_s,
-            environ=self._environ,
+            environ=inside(self._environ, cwd),
+            cwd=cwd,
         )
         latency_ms = (perf_counter() - started) * 1000
         if finished.exit_code != 0:
-            said = finished.stderr.decode("utf-8", "replace").strip()[-_STDERR_SHOWN:]
-            raise TargetError(
-                f"{self._argv[0]!r} ended with exit code {finished.exit_code}"
-                + (f": {said}" if said else "."),
-                kind="program",
-            )
+            raise failed(repr(self._argv[0]), finished)
         return finished, latency_ms
-
-    def _read(self, path: Path) -> bytes:
-        try:
-            with path.open("rb") as file:
-                data = file.read(OUTPUT_LIMIT + 1)
-        except OSError as error:
-            raise TargetError(
-                f"{self._argv[0]!r} ended without writing its answer to {{OUTPUT_FILE}}: {error.strerror}.",
-                kind="program",
-            ) from error
-        if len(data) > OUTPUT_LIMIT:
-            raise TargetError(
-                f"{self._argv[0]!r} wrote an answer of more than {OUTPUT_LIMIT:,} bytes.", kind="program"
-            )
-        return data
 
 
 async def open_target(spec: TargetSpec, opening: Opening) -> Command:
@@ -105,13 +88,6 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Command:
     return Command([program, *argv[1:]], timeout_s=opening.timeout_s, environ=opening.environ)
 
 
-def written_out(messages: Sequence[Message]) -> str:
-    """A conversation as one text; see the module's first lines."""
-    if len(messages) == 1 and messages[0].role == "user":
-        return messages[0].content
-    return "\n\n".join(f"{message.role}: {message.content}" for message in messages)
-
-
 def _split(spec: TargetSpec) -> list[str]:
     try:
         if sys.platform == "win32":
@@ -126,9 +102,3 @@ def _split(spec: TargetSpec) -> list[str]:
     if not argv:
         raise UsageError(f"Target {spec.name!r} names no command. Write command:PROGRAM ARGUMENTS.")
     return argv
-
-
-def _decoded(data: bytes) -> str:
-    """Text without the line ending that a program prints after its answer."""
-    text = data.decode("utf-8", "replace")
-    return text.removesuffix("\n").removesuffix("\r")

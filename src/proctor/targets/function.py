@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from proctor.codec import decode, encode
 from proctor.errors import TargetError, UsageError
 from proctor.model import Output, Prompt, TargetSpec
+from proctor.targets.messages import as_text
 from proctor.targets.opening import Opening
 
 
@@ -117,8 +118,8 @@ async def _in_a_thread(function: Callable[[Any], Any], argument: Any) -> Any:
 def _argument(prompt: Prompt) -> str | list[dict[str, str]]:
     messages = prompt.messages
     if len(messages) == 1 and messages[0].role == "user":
-        return messages[0].content
-    return [{"role": message.role, "content": message.content} for message in messages]
+        return as_text(messages[0])
+    return [{"role": message.role, "content": as_text(message)} for message in messages]
 
 
 def _imported(spec: TargetSpec) -> Callable[[Any], Any]:

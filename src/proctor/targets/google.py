@@ -14,8 +14,9 @@ from msgspec import UNSET, Struct, UnsetType
 from yarl import URL
 
 from proctor.errors import TargetError
-from proctor.model import Message, Output, Params, Prompt, TargetSpec, ToolCall, Usage
-from proctor.targets.http import Post, key_for
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, ToolCall, Usage
+from proctor.targets.http import Post, key_of
+from proctor.targets.messages import as_text, base64_of, instructed, system_of, written
 from proctor.targets.openai import named_model
 from proctor.targets.opening import Opening
 
@@ -84,10 +85,11 @@ _REPLY = msgspec.json.Decoder(_Reply)
 class Google:
     """A Gemini model."""
 
-    def __init__(self, model: str, params: Params, post: Post) -> None:
+    def __init__(self, model: str, params: Params, post: Post, system: Message | None = None) -> None:
         self._model = model
         self._params = params
         self._post = post
+        self._system = system
 
     async def answer(self, prompt: Prompt) -> Output:
         """The model's answer.
@@ -95,6 +97,7 @@ class Google:
         Raises:
             TargetError: there is none; of kind `refused` where the prompt was blocked.
         """
+        prompt = instructed(prompt, self._system)
 
         def encode(refused: frozenset[str]) -> bytes:
             return _ENCODER.encode(self._request(prompt, refused))
@@ -125,22 +128,25 @@ class Google:
     def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
         config = _Config(max_output_tokens=self._params.max_tokens)
         if "temperature" not in refused:
-            config.temperature = self._params.temperature
+            config.temperature = self._temperature(prompt)
         if self._params.seed is not None and "seed" not in refused:
             config.seed = self._params.seed + prompt.repeat
         if prompt.response_schema is not None and "responseJsonSchema" not in refused:
             config.response_mime_type = "application/json"
             config.response_json_schema = prompt.response_schema
-        system = [{"text": m.content} for m in prompt.messages if m.role in {"system", "developer"}]
+        system = [{"text": as_text(m)} for m in prompt.messages if m.role in {"system", "developer"}]
         return _Request(
             contents=_contents(prompt.messages),
             generation_config=config,
             system_instruction={"parts": system} if system else UNSET,
         )
 
+    def _temperature(self, prompt: Prompt) -> float | None:
+        return self._params.temperature if prompt.temperature is None else prompt.temperature
+
     def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
         asked = {
-            "temperature": self._params.temperature,
+            "temperature": self._temperature(prompt),
             "seed": self._params.seed,
             "responseJsonSchema": prompt.response_schema,
         }
@@ -156,10 +162,11 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Google:
     """
     endpoint = (spec.endpoint or ENDPOINT).rstrip("/").removesuffix("/v1beta")
     model = named_model(spec)
-    key = key_for(endpoint, opening, f"Target {spec.name!r}")
+    key = key_of(spec, endpoint, opening)
     # The name is data: a slash or a question mark in it must not reach another address.
     url = URL(f"{endpoint}/v1beta/models/{quote(model, safe='')}:generateContent", encoded=True)
-    return Google(model, spec.params, Post(opening, url, {"x-goog-api-key": key} if key else {}))
+    post = Post(opening, url, {"x-goog-api-key": key} if key else {})
+    return Google(model, spec.params, post, system_of(spec, opening.environ))
 
 
 def _contents(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -173,13 +180,23 @@ def _contents(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 def _parts(message: Message) -> list[dict[str, Any]]:
     if message.role == "tool":
-        response = {"name": message.name or "", "response": {"result": message.content}}
+        response = {"name": message.name or "", "response": {"result": as_text(message)}}
         return [{"functionResponse": response}]
     parts: list[dict[str, Any]] = []
-    if message.content or not message.tool_calls:
+    if message.parts:
+        parts.extend(_part(part) for part in message.parts if part)
+    elif message.content or not message.tool_calls:
         parts.append({"text": message.content})
     parts.extend({"functionCall": {"name": call.name, "args": call.arguments}} for call in message.tool_calls)
     return parts
+
+
+def _part(part: str | Attachment) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"text": part}
+    if part.text is not None:
+        return {"text": written(part)}
+    return {"inlineData": {"mimeType": part.media_type, "data": base64_of(part)}}
 
 
 def _usage(counted: _Usage | None) -> Usage | None:

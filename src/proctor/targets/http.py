@@ -27,7 +27,9 @@ from aiohttp import (
 from yarl import URL
 
 from proctor.errors import TargetError, UsageError
+from proctor.model import TargetSpec
 from proctor.targets.opening import Opening
+from proctor.variables import names_in
 
 T = TypeVar("T")
 
@@ -40,10 +42,11 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "https://api.mistral.ai": ("MISTRAL_API_KEY",),
     "https://api.together.xyz": ("TOGETHER_API_KEY",),
     "https://integrate.api.nvidia.com": ("NVIDIA_API_KEY",),
+    "https://openrouter.ai": ("OPENROUTER_API_KEY",),
 }
 """Which variables hold the key of which origin; the first that is set counts."""
 
-SECRET_HEADERS = ("Authorization", "x-api-key", "x-goog-api-key")
+SECRET_HEADERS = ("Authorization", "api-key", "x-api-key", "x-goog-api-key")
 _TRANSIENT = frozenset({408, 409, 429})
 _BUSY = frozenset({429, 503, 529})
 _SHOWN = 300
@@ -239,6 +242,24 @@ def _date(value: str) -> datetime | None:
     except ValueError:
         return None
     return date if date.tzinfo else date.replace(tzinfo=UTC)
+
+
+def key_of(spec: TargetSpec, endpoint: str, opening: Opening, variable: str | None = None) -> str | None:
+    """The key of a target: of the variable that its options name, else its kind's, else its origin's.
+
+    Args:
+        spec: the target; its options hold at most a reference, never a key.
+        endpoint: where the key is to be sent, and nowhere else.
+        opening: where the environment is.
+        variable: the one that holds the key of its kind, where the endpoint is known to be of that kind.
+
+    Raises:
+        UsageError: the variable is not set, or holds what no header can.
+    """
+    wanted_for = f"Target {spec.name!r}"
+    for name in (*names_in(spec.options.get("api_key")), *([variable] if variable else [])):
+        return _sendable(opening.key(name, wanted_for), name)
+    return key_for(endpoint, opening, wanted_for)
 
 
 def key_for(endpoint: str, opening: Opening, wanted_for: str) -> str | None:

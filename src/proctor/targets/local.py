@@ -19,7 +19,8 @@ from msgspec.structs import replace
 
 from proctor.errors import TargetError, UnknownName, UsageError
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.targets.openai import OpenAi
+from proctor.targets.messages import system_of
+from proctor.targets.openai import OpenAi, post_to
 from proctor.targets.opening import Opening
 from proctor.targets.processes import scrubbed
 from proctor.targets.weights import CHAT_MODEL, catalogue, fetch, require
@@ -133,7 +134,8 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Local:
     except BaseException:
         server.stop()
         raise
-    return Local(name, server, OpenAi(name, spec.params, endpoint=f"{address}/v1", opening=opening))
+    system = system_of(spec, opening.environ)
+    return Local(name, server, OpenAi(name, spec.params, post_to(f"{address}/v1", opening), system))
 
 
 async def _weights(spec: TargetSpec, opening: Opening) -> tuple[str, Path]:

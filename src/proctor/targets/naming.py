@@ -21,6 +21,7 @@ SERVICES = {
     "nvidia": "https://integrate.api.nvidia.com/v1",
     "ollama": "http://127.0.0.1:11434/v1",
     "openai": "https://api.openai.com/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
     "together": "https://api.together.xyz/v1",
 }
 """The base URLs of the services of kind `openai`."""
@@ -37,7 +38,8 @@ _BARE = (
     (re.compile(r"claude-."), "anthropic"),
     (re.compile(r"gemini-."), "google"),
 )
-_HTTP = frozenset({*SERVICES, "anthropic", "google"})
+HTTP = frozenset({*SERVICES, "anthropic", "azure", "google"})
+"""The first words of targets that have an address."""
 _AT_URL = re.compile(r"(.*?)@(https?://.*)", re.DOTALL | re.IGNORECASE)
 
 
@@ -54,7 +56,7 @@ def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> Targe
         UsageError: the rest is missing, or its URL cannot be used.
     """
     kind, colon, rest = _full(word).partition(":")
-    if kind in _HTTP:
+    if kind in HTTP:
         return _over_http(word, kind, rest, params, environ)
     if kind not in TARGETS:
         _find(kind if colon else word)
@@ -62,10 +64,44 @@ def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> Targe
         raise UsageError(f"Target {word!r}: echo takes nothing after its name. Write echo.")
     if kind in _REST and not rest:
         raise UsageError(f"Target {word!r} is not complete. Write {kind}:{_REST[kind]}.")
+    if kind == "cli":
+        _check_line(word, rest)
     return TargetSpec(name=word, kind=kind, model=rest, params=params)
 
 
-_REST = {"command": "ARGV…", "function": "MODULE:NAME", "replay": "FILE", "scripted": "FILE"}
+_REST = {
+    "cli": "COMMAND LINE",
+    "command": "ARGV…",
+    "function": "MODULE:NAME",
+    "replay": "FILE",
+    "scripted": "FILE",
+}
+
+
+def known_words() -> set[str]:
+    """Every first word of a target, and every alias."""
+    return {*TARGETS.names(), *HTTP, *ALIASES}
+
+
+def http_spec(
+    name: str, service: str, model: str, endpoint: str | None, params: Params, environ: Mapping[str, str]
+) -> TargetSpec:
+    """The target of a service, at its own address or at the one that is given; no option yet.
+
+    Raises:
+        UsageError: the address cannot be used, or there is none; no message repeats an address.
+    """
+    address = endpoint or _default_endpoint(service, environ)
+    if address is not None:
+        _check(address, _named(name))
+        address = address.rstrip("/")
+    elif service == "azure":
+        raise UsageError(
+            f"Target {_named(name)} needs the address of its resource, such as "
+            "https://NAME.openai.azure.com, in AZURE_OPENAI_ENDPOINT or after @."
+        )
+    kind = "openai" if service in SERVICES else service
+    return TargetSpec(name=name, kind=kind, model=model, endpoint=address, params=params)
 
 
 def _full(word: str) -> str:
@@ -84,27 +120,33 @@ def _find(kind: str) -> None:
     try:
         TARGETS.get(kind)
     except UnknownName:
-        raise UnknownName("target", kind, {*TARGETS.names(), *_HTTP, *ALIASES}) from None
+        raise UnknownName("target", kind, known_words()) from None
+
+
+def _check_line(word: str, template: str) -> None:
+    from proctor.targets.lines import Line
+
+    try:
+        Line(template)
+    except ValueError as error:
+        raise UsageError(f"The command line of target {word!r} {error}") from None
 
 
 def _over_http(word: str, kind: str, rest: str, params: Params, environ: Mapping[str, str]) -> TargetSpec:
     at_url = _AT_URL.fullmatch(rest)
-    model, endpoint = at_url.groups() if at_url else (rest, _default_endpoint(kind, environ))
+    model, endpoint = at_url.groups() if at_url else (rest, None)
     if at_url is None and re.search(r"@[\w.-]+:\d+", rest):
         raise UsageError(f"Target {_named(word)}: write the address after @ with http:// or https://.")
     if not model:
         raise UsageError(f"Target {_named(word)} names no model. Write {kind}:MODEL.")
-    if endpoint is not None:
-        _check(endpoint, _named(word))
-        endpoint = endpoint.rstrip("/")
-    return TargetSpec(
-        name=word, kind="openai" if kind in SERVICES else kind, model=model, endpoint=endpoint, params=params
-    )
+    return http_spec(word, kind, model, endpoint, params, environ)
 
 
 def _default_endpoint(kind: str, environ: Mapping[str, str]) -> str | None:
     if kind == "openai":
         return environ.get("OPENAI_BASE_URL", "").strip() or SERVICES[kind]
+    if kind == "azure":
+        return environ.get("AZURE_OPENAI_ENDPOINT", "").strip() or None
     if kind == "ollama":
         return _ollama(environ.get("OLLAMA_HOST", "").strip()) or SERVICES[kind]
     return SERVICES.get(kind)

@@ -14,8 +14,9 @@ from msgspec import Struct
 from yarl import URL
 
 from proctor.errors import TargetError, UsageError
-from proctor.model import Message, Output, Params, Prompt, TargetSpec, ToolCall, Usage
-from proctor.targets.http import Post, key_for
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, ToolCall, Usage
+from proctor.targets.http import Post, key_for, key_of
+from proctor.targets.messages import as_text, data_uri, instructed, system_of, written
 from proctor.targets.opening import Opening
 
 ENDPOINT = "https://api.openai.com/v1"
@@ -39,7 +40,7 @@ class _Call(Struct):
 
 class _Turn(Struct, omit_defaults=True):
     role: str
-    content: str
+    content: str | list[dict[str, Any]]
     name: str | None = None
     tool_calls: list[_Call] | None = None
     tool_call_id: str | None = None
@@ -105,13 +106,11 @@ _VECTORS = msgspec.json.Decoder(_Vectors)
 class OpenAi:
     """A model behind a chat-completions endpoint."""
 
-    def __init__(
-        self, model: str, params: Params, *, endpoint: str, opening: Opening, key: str | None = None
-    ) -> None:
+    def __init__(self, model: str, params: Params, post: Post, system: Message | None = None) -> None:
         self._model = model
         self._params = params
-        url = URL(endpoint.rstrip("/") + "/chat/completions")
-        self._post = Post(opening, url, bearer(key))
+        self._post = post
+        self._system = system
 
     async def answer(self, prompt: Prompt) -> Output:
         """The model's answer.
@@ -119,6 +118,7 @@ class OpenAi:
         Raises:
             TargetError: there is none.
         """
+        prompt = instructed(prompt, self._system)
 
         def encode(refused: frozenset[str]) -> bytes:
             return _ENCODER.encode(self._request(prompt, refused))
@@ -147,7 +147,7 @@ class OpenAi:
         asked = self._params
         request = _Request(model=self._model, messages=_turns(prompt.messages))
         if "temperature" not in refused:
-            request.temperature = asked.temperature
+            request.temperature = self._temperature(prompt)
         if asked.seed is not None and "seed" not in refused:
             request.seed = asked.seed + prompt.repeat
         if "max_tokens" in refused:
@@ -159,9 +159,12 @@ class OpenAi:
             request.response_format = {"type": "json_schema", "json_schema": schema}
         return request
 
+    def _temperature(self, prompt: Prompt) -> float | None:
+        return self._params.temperature if prompt.temperature is None else prompt.temperature
+
     def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
         asked = {
-            "temperature": self._params.temperature,
+            "temperature": self._temperature(prompt),
             "seed": self._params.seed,
             "response_format": prompt.response_schema,
         }
@@ -206,13 +209,14 @@ async def open_target(spec: TargetSpec, opening: Opening) -> OpenAi:
         UsageError: it names no model, or the service's key is not set.
     """
     endpoint = spec.endpoint or ENDPOINT
-    return OpenAi(
-        named_model(spec),
-        spec.params,
-        endpoint=endpoint,
-        opening=opening,
-        key=key_for(endpoint, opening, f"Target {spec.name!r}"),
-    )
+    model = named_model(spec)
+    post = post_to(endpoint, opening, key_of(spec, endpoint, opening))
+    return OpenAi(model, spec.params, post, system_of(spec, opening.environ))
+
+
+def post_to(endpoint: str, opening: Opening, key: str | None = None) -> Post:
+    """The chat completions of a base URL."""
+    return Post(opening, URL(endpoint.rstrip("/") + "/chat/completions"), bearer(key))
 
 
 def open_embeddings(spec: TargetSpec, opening: Opening) -> OpenAiEmbeddings:
@@ -252,7 +256,7 @@ def call_ids(messages: Sequence[Message]) -> Mapping[str, str]:
 
 def _turns(messages: Sequence[Message]) -> list[_Turn]:
     if not any(message.tool_calls or message.role == "tool" for message in messages):
-        return [_Turn(m.role, m.content, m.name) for m in messages]
+        return [_Turn(m.role, _blocks(m) if m.parts else m.content, m.name) for m in messages]
     ids = call_ids(messages)
     return [_tool_turn(message, ids) for message in messages]
 
@@ -260,12 +264,27 @@ def _turns(messages: Sequence[Message]) -> list[_Turn]:
 def _tool_turn(message: Message, ids: Mapping[str, str]) -> _Turn:
     if message.role == "tool":
         name = message.name or ""
-        return _Turn("tool", message.content, tool_call_id=ids.get(name, name))
+        return _Turn("tool", as_text(message), tool_call_id=ids.get(name, name))
     calls = [
         _Call(_Function(call.name, _ENCODER.encode(call.arguments).decode()), call.id or call.name)
         for call in message.tool_calls
     ]
-    return _Turn(message.role, message.content, message.name, calls or None)
+    content = _blocks(message) if message.parts else message.content
+    return _Turn(message.role, content, message.name, calls or None)
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    return [
+        {"type": "text", "text": part} if isinstance(part, str) else _attached(part) for part in message.parts
+    ]
+
+
+def _attached(attachment: Attachment) -> dict[str, Any]:
+    if attachment.text is not None:
+        return {"type": "text", "text": written(attachment)}
+    if attachment.kind == "image":
+        return {"type": "image_url", "image_url": {"url": data_uri(attachment)}}
+    return {"type": "file", "file": {"filename": attachment.path, "file_data": data_uri(attachment)}}
 
 
 def _text(content: str | list[dict[str, Any]] | None) -> str:

@@ -1,6 +1,8 @@
 """Runs a foreign program with a time limit, an output limit, its own process group and no secrets.
 
-Whatever happens, nothing of the group is left running afterwards.
+Whatever happens, nothing of the group is left running afterwards. A program that had to be stopped takes
+with it, on Linux, also those that it started and that left its group; one that ended by itself may leave a
+server behind in a session of its own.
 """
 
 from __future__ import annotations
@@ -11,19 +13,27 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
+from uuid import uuid4
 
 from proctor.errors import TargetError, TargetTimeout
+from proctor.ports import Finished as Finished
 
 OUTPUT_LIMIT = 10_000_000
 """How many bytes a program may write to stdout."""
 
+MARK = "PROCTOR_PROGRAM"
+"""The variable by whose value the descendants of one program are found again."""
+
 _ERRORS_KEPT = 65_536
+_ERRORS_SHOWN = 500
 _GRACE_S = 1.0
+_ROUNDS = 3
+"""How often strays are looked for, as one may start another while it is being killed."""
+
 _PASSED_ON = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP"),
@@ -33,20 +43,17 @@ _PASSED_ON = frozenset(
 )
 
 
-class Finished(Struct, frozen=True):
-    """What a program that ended by itself left behind; a negative exit code is the signal that ended it."""
-
-    exit_code: int
-    stdout: bytes
-    stderr: bytes
-    """The last of it."""
-
-
 def scrubbed(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that a program needs in order to run, and none that could hold a secret."""
     return {
         name: value for name, value in environ.items() if name.upper() in _PASSED_ON or name.startswith("LC_")
     }
+
+
+def inside(environ: Mapping[str, str], workspace: str | None) -> dict[str, str]:
+    """The environment of a program that works in a workspace: git looks for no repository above it."""
+    above = {} if workspace is None else {"GIT_CEILING_DIRECTORIES": str(Path(workspace).parent)}
+    return {**environ, **above}
 
 
 async def run_process(
@@ -56,62 +63,72 @@ async def run_process(
     timeout_s: float,
     environ: Mapping[str, str],
     output_limit: int = OUTPUT_LIMIT,
+    cwd: str | None = None,
+    called: str | None = None,
 ) -> Finished:
     """Run a program to its end.
 
     Args:
         argv: the program and its arguments; no shell sees them.
-        stdin: what it is given to read.
+        stdin: what it is given to read; it need not.
         timeout_s: after this many seconds its whole group is killed.
         environ: its environment, already scrubbed.
         output_limit: more bytes than this on stdout kill it.
+        cwd: the folder in which it runs; None is the present one.
+        called: what messages call it; None is its name.
 
     Raises:
-        TargetTimeout: it did not end in time.
+        TargetTimeout: it did not end in time; the message has the end of its stderr.
         TargetError: of kind `program`: it could not be started or wrote too much.
     """
-    transport, collector = await _started(argv, stdin, environ, output_limit)
+    name = repr(argv[0] if called is None else called)
+    collector = _Collector(asyncio.get_running_loop(), output_limit)
+    environ = {**environ, MARK: uuid4().hex}
+    try:
+        transport = await _started(collector, argv, stdin, environ, cwd)
+    except (OSError, ValueError) as error:
+        raise TargetError(f"{name} could not be started: {error}.", kind="program") from error
     try:
         async with asyncio.timeout(timeout_s):
             await collector.over
+        if not collector.too_much:
             # What the program left behind in its group would hold its pipes open.
             kill_group(transport.get_pid())
             await asyncio.wait([collector.exited, collector.read], timeout=_GRACE_S)
     except TimeoutError as error:
-        raise TargetTimeout(f"{argv[0]!r} did not end within {timeout_s:g} s and was killed.") from error
+        message = f"{name} did not end within {timeout_s:g} s and was killed"
+        raise TargetTimeout(collector.with_errors(message)) from error
     finally:
-        if transport.get_returncode() is None:
+        if transport.get_returncode() is None or collector.too_much:
             kill_group(transport.get_pid())
+            _kill_strays(environ[MARK])
             await asyncio.wait([collector.exited], timeout=_GRACE_S)
         transport.close()
     if collector.too_much:
-        raise TargetError(
-            f"{argv[0]!r} wrote more than {output_limit:,} bytes to stdout and was killed.", kind="program"
-        )
+        message = f"{name} wrote more than {output_limit:,} bytes to stdout and was killed"
+        raise TargetError(collector.with_errors(message), kind="program")
     return Finished(transport.get_returncode() or 0, bytes(collector.stdout), bytes(collector.stderr))
 
 
 async def _started(
-    argv: Sequence[str], stdin: bytes, environ: Mapping[str, str], output_limit: int
-) -> tuple[asyncio.SubprocessTransport, _Collector]:
-    """The program under way; raises TargetError when it cannot be started."""
-    loop = asyncio.get_running_loop()
-    try:
-        # A file, not a pipe: nobody has to feed it, and the program may open /dev/stdin by its name.
-        with tempfile.TemporaryFile() as given:
-            given.write(stdin)
-            given.seek(0)
-            return await loop.subprocess_exec(
-                lambda: _Collector(loop, output_limit),
-                *argv,
-                stdin=given,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=dict(environ),
-                **_own_group(),
-            )
-    except (OSError, ValueError) as error:
-        raise TargetError(f"{argv[0]!r} could not be started: {error}.", kind="program") from error
+    collector: _Collector, argv: Sequence[str], stdin: bytes, environ: Mapping[str, str], cwd: str | None
+) -> asyncio.SubprocessTransport:
+    """The program under way; raises OSError or ValueError when it cannot be started."""
+    # A file, not a pipe: nobody has to feed it, and the program may open /dev/stdin by its name.
+    with tempfile.TemporaryFile() as given:
+        given.write(stdin)
+        given.seek(0)
+        transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: collector,
+            *argv,
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environ),
+            cwd=cwd,
+            **_own_group(),
+        )
+    return transport
 
 
 class _Collector(asyncio.SubprocessProtocol):
@@ -149,6 +166,11 @@ class _Collector(asyncio.SubprocessProtocol):
         _settle(self.exited)
         _settle(self.over)
 
+    def with_errors(self, message: str) -> str:
+        """A message, still without its full stop, with the end of stderr if there is any."""
+        said = self.stderr.decode("utf-8", "replace").strip()[-_ERRORS_SHOWN:]
+        return f"{message}. Its stderr ends with: {said}" if said else f"{message}."
+
 
 def kill_group(pid: int) -> None:
     """Kill a process that was started in its own group, and everything in that group."""
@@ -159,6 +181,26 @@ def kill_group(pid: int) -> None:
         # macOS answers PermissionError where only zombies are left.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
+
+
+def _kill_strays(mark: str) -> None:
+    """Kill every process that has inherited the mark, whatever its group; where /proc tells, on Linux."""
+    for _ in range(_ROUNDS):
+        found = list(_marked(f"{MARK}={mark}".encode()))
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not found:
+            break
+
+
+def _marked(wanted: bytes) -> Iterator[int]:
+    """The processes in whose environment an entry stands."""
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        # Another user's process cannot be read, and one may end at any moment.
+        with suppress(OSError):
+            if wanted in path.read_bytes().split(b"\0"):
+                yield int(path.parent.name)
 
 
 def _own_group() -> dict[str, Any]:

@@ -47,6 +47,11 @@ class Replay:
         self._repeats: dict[str, int] = {}
         self._index()
 
+    @property
+    def first(self) -> str:
+        """The first case whose repeat 0 was recorded; empty where there is none."""
+        return next((case_id for case_id, repeat in self._places if repeat == 0), "")
+
     async def answer(self, prompt: Prompt) -> Output:
         """The recorded output of the prompt's case and repeat.
 
@@ -69,6 +74,10 @@ class Replay:
 
     async def aclose(self) -> None:
         """Close the recording."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the recording. Safe to call twice."""
         self._file.close()
 
     def _index(self) -> None:
@@ -106,12 +115,27 @@ async def open_target(spec: TargetSpec, _opening: Opening) -> Replay:
     Raises:
         UsageError: the file cannot be read or is no recording.
     """
+    return _opened(spec.model)
+
+
+def first_case(path: str) -> str:
+    """A case of which a recording has an answer; empty where it has none.
+
+    Raises:
+        UsageError: the file cannot be read or is no recording.
+    """
+    recording = _opened(path)
+    recording.close()
+    return recording.first
+
+
+def _opened(path: str) -> Replay:
     try:
-        file = Path(spec.model).open("rb")  # noqa: SIM115, ASYNC230 - it stays open until aclose; read once, here
+        file = Path(path).open("rb")  # noqa: SIM115 - it stays open until the target is closed
     except OSError as error:
-        raise UsageError(f"The recording {spec.model!r} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"The recording {path!r} cannot be read: {error.strerror}.") from error
     try:
-        return Replay(spec.model, file)
+        return Replay(path, file)
     except BaseException:
         file.close()
         raise

@@ -66,6 +66,15 @@ async def open_target(spec: TargetSpec, _opening: Opening) -> Scripted:
     return Scripted(spec.model, list(_rules(spec.model)))
 
 
+def first_case(path: str) -> str:
+    """A case that a script has an answer for; empty where it has none.
+
+    Raises:
+        UsageError: the file cannot be read or is no script.
+    """
+    return next((key for key, _ in _rules(path)), "")
+
+
 def _rules(path: str) -> Iterator[tuple[str, tuple[Output, ...]]]:
     try:
         # Not splitlines(): a JSON string may hold line separators that are none in JSON Lines.

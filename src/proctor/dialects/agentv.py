@@ -1,0 +1,57 @@
+"""Dialect agentv: evaluation files for agents, in YAML or JSON Lines, to a suite.
+
+A suite has tests and what all of them share: messages before the input, assertions behind their own, a
+workspace. The documented meaning counts. Nothing is left out: what is unknown or incomplete is an error, what
+is known and does nothing here is kept and told once a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from proctor.model import Problem, Suite
+from proctor.ports import Head, Placed, Source
+
+TESTS: Final = ("tests", "eval_cases", "evalcases")
+"""The names of the field with the tests; all but the first are old."""
+YAML: Final = (".yaml", ".yml")
+
+_OWN: Final = (
+    *("criteria", "expected_output", "input_files", "expected_outcome", "input_messages"),
+    *("expected_messages", "rubrics", *TESTS),
+)
+"""Fields that only this dialect has."""
+_ONCE: Final = frozenset(("no-effect", "deprecated"))
+_PLACES: Final = re.compile(r"\[\d+\]")
+
+
+class AgentV:
+    """The dialect; holds nothing."""
+
+    def recognises(self, head: Head) -> str | None:
+        """A field that only this dialect has, in a row or above the tests, or a name such as YAML has."""
+        names = {name for row in head.rows for name in row}
+        for name in _OWN:
+            if name in names:
+                return f"it has `{name}`"
+        if any(isinstance(row.get("assertions"), list) for row in head.rows):
+            return "its lines have a list as `assertions`"
+        return "its name ends as YAML's does" if head.path.lower().endswith(YAML) else None
+
+    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+        """The header, the cases in file order, and every problem where it is met."""
+        from proctor.dialects.agentv_opening import suite_of  # most runs are of another dialect
+
+        told: set[tuple[str, str, str]] = set()
+        for item in suite_of(source):
+            if isinstance(item, Problem) and item.code in _ONCE:
+                key = (item.path, item.code, _PLACES.sub("", item.field or ""))
+                if key in told:
+                    continue
+                told.add(key)
+            yield item
+
+
+DIALECT = AgentV()

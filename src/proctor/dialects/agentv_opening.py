@@ -1,0 +1,96 @@
+"""A suite of the dialect agentv from its bytes on: which form it is in, its heading, its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from proctor.dialects.agentv import TESTS, YAML
+from proctor.dialects.agentv_files import JSON_LINES, Raw, json_lines, tests_of
+from proctor.dialects.agentv_reading import shown_path, yaml_of
+from proctor.dialects.agentv_suite import Heading, heading_of
+from proctor.dialects.agentv_tests import case_of
+from proctor.dialects.reading import file_name, parse_object, peek
+from proctor.fields import Notes, kind_of
+from proctor.model import Problem, Suite
+from proctor.ports import Placed, Source
+
+
+def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
+    """The header, the cases in file order, and every problem where it is met."""
+    if _is_json_lines(source):
+        row, notes = _sidecar(source)
+        heading = heading_of(row, source, notes)
+        tests = json_lines(source.lines(), source.path, source)
+    else:
+        notes = Notes(source.path, 1)
+        row = _yaml(source, notes)
+        readable = not notes.failed
+        heading = heading_of(row, source, notes)
+        tests = tests_of(heading.tests, heading.field, heading.line, source) if readable else iter(())
+    yield heading.suite
+    yield from notes.problems
+    for item in tests:
+        yield from (item,) if isinstance(item, Problem) else _case(item, heading, source)
+
+
+def _case(raw: Raw, heading: Heading, source: Source) -> Iterator[Placed | Problem]:
+    notes = Notes(raw.path or source.path, raw.line, "Test")
+    case = case_of(raw, heading.common, notes)
+    yield from notes.problems
+    if not notes.failed:
+        yield Placed(case, raw.line, raw.path)
+
+
+# --- YAML --------------------------------------------------------------------------------------------------
+
+
+def _yaml(source: Source, notes: Notes) -> dict[str, Any]:
+    value = yaml_of(b"".join(source.lines()), notes)
+    if isinstance(value, dict):
+        return value
+    if not notes.failed:
+        found = "empty" if value is None else kind_of(value)
+        notes.error("not-a-suite", f"The file is {found}; a suite is an object with `tests`.")
+    return {}
+
+
+# --- JSON Lines --------------------------------------------------------------------------------------------
+
+
+def _is_json_lines(source: Source) -> bool:
+    """By the name of the file, or where that says nothing by its first line."""
+    path = source.path.lower()
+    if path.endswith((*YAML, *JSON_LINES)):
+        return path.endswith(JSON_LINES)
+    row = parse_object(peek(source.lines())[0])
+    return isinstance(row, dict) and TESTS[0] not in row
+
+
+def _sidecar(source: Source) -> tuple[dict[str, Any], Notes]:
+    """What stands above the tests of a JSON Lines file, in a YAML file of the same name beside it."""
+    base = file_name(source.path).stem
+    found: list[tuple[dict[str, Any], Notes]] = []
+    notes = Notes(source.path, 1)
+    for name in (f"{base}.yaml", f"{base}.eval.yaml"):
+        data = source.neighbour(name)
+        if data is None:
+            continue
+        own = Notes(shown_path(source, name), 1)
+        row = yaml_of(data, own)
+        if isinstance(row, dict) and any(one in row for one in TESTS):
+            message = f"{name} has `{TESTS[0]}` of its own, so it is another suite and not read for this one."
+            notes.warn("not-a-sidecar", message)
+            continue
+        if not isinstance(row, dict) and not own.failed and row is not None:
+            own.error("not-a-suite", f"The file is {kind_of(row)}; it must be an object such as a suite is.")
+        found.append((row if isinstance(row, dict) else {}, own))
+    if len(found) > 1:
+        both = " and ".join(file_name(own.path).name for _, own in found)
+        notes.error("two-sidecars", f"{both} both stand beside the file; keep one of them.")
+    if not found:
+        return {}, notes
+    row, own = found[0]
+    own.problems[:0] = notes.problems
+    own.failed = own.failed or notes.failed
+    return row, own

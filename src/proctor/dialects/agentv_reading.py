@@ -1,0 +1,250 @@
+"""What every part of the dialect agentv shares while one suite is read.
+
+Old names of fields, fields that are known and do nothing here, `${{ NAME }}` in what steers the reading, and
+the files that a suite refers to. It knows neither tests nor messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from posixpath import dirname, join, normpath
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from proctor.codec import decode
+from proctor.dialects.reading import file_name
+from proctor.fields import Fields, Notes
+from proctor.ports import Found, Source
+from proctor.yaml12 import BadYaml, Items, Map, load
+
+_REFERENCE: Final = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,15})?")
+_SCALARS: Final = frozenset(
+    (
+        *("workers", "threshold", "count", "cache", "skip_defaults", "skipDefaults", "enabled"),
+        *("budget_usd", "budgetUsd", "total_budget_usd", "totalBudgetUsd", "timeout_ms", "ancestor", "depth"),
+    )
+)
+"""Fields that a number or a truth value stands in."""
+_CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+
+# --- fields ------------------------------------------------------------------------------------------------
+
+
+def named(fields: Fields, name: str, *aliases: str) -> str:
+    """Under which of its names a field stands; an old one is warned of, two at once are an error."""
+    here = [one for one in (name, *aliases) if one in fields]
+    for other in here[1:]:
+        fields.take(other)
+        fields.error("conflicting-fields", other, f"and `{here[0]}` mean the same; keep `{here[0]}` only.")
+    if not here or here[0] == name:
+        return name
+    fields.warn("deprecated", here[0], f"is an old name; write `{name}`.")
+    return here[0]
+
+
+def without_effect(fields: Fields, names: Iterable[str], kept: dict[str, Any], prefix: str = "") -> None:
+    """Keep fields that do nothing here under their names, and warn of each."""
+    for name in names:
+        if name in fields:
+            kept[prefix + name] = plain(fields.take(name))
+            fields.warn("no-effect", name, "has no effect here.")
+
+
+def texts_of(fields: Fields, name: str) -> tuple[str, ...]:
+    """The texts of a list; what is none is an error and left out."""
+    return tuple([text for text in fields.texts(name) if isinstance(text, str)])
+
+
+# --- `${{ NAME }}` -----------------------------------------------------------------------------------------
+
+
+def resolved(value: Any, source: Source, notes: Notes, field: str, keep: Collection[str] = ()) -> Any:
+    """A value with every reference filled in, but for those inside fields to keep; an unset one is an error.
+
+    Where a number or a truth value is wanted, a text that is one reference alone becomes one.
+    """
+    if not _refers(value):
+        return value
+
+    def fill(text: str, name: str) -> Any:
+        if "${{" not in text:
+            return text
+        for variable in _REFERENCE.findall(text):
+            if variable not in source.environ:
+                unset(variable, notes, *(place_of(value, variable, field) or (field, None)))
+        filled = _REFERENCE.sub(lambda found: source.environ.get(found[1], found[0]), text)
+        return as_scalar(filled) if name in _SCALARS and _REFERENCE.fullmatch(text) else filled
+
+    return rewritten(value, fill, keep)
+
+
+def resolved_row(row: dict[str, Any], names: Iterable[str], source: Source, notes: Notes) -> dict[str, Any]:
+    """The object with the references in these fields filled in."""
+    referring = [name for name in names if _refers(row.get(name))]
+    if not referring:
+        return row
+    made = like(row)
+    made.update(row)
+    made.update({name: resolved(row[name], source, notes, name) for name in referring})
+    return made
+
+
+def unset(name: str, notes: Notes, field: str, line: int | None = None) -> None:
+    """Note that an environment variable is not set."""
+    notes.error(
+        "unset-variable",
+        f"`{field}` names the environment variable {name}, which is not set. "
+        f"Set it (export {name}=…) and run again.",
+        field,
+        line=line,
+    )
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+def folder_of(path: str) -> str:
+    """The folder of a file, both relative to the suite's; empty for that folder itself."""
+    return dirname(path)
+
+
+def shown_path(source: Source, found: str) -> str:
+    """The path of a file, given relative to the suite's folder, as the user would write it."""
+    folder = source.path.removesuffix(file_name(source.path).name)
+    return normpath(join(folder, found))
+
+
+def inside(source: Source, folder: str) -> Source:
+    """The same suite, with files looked for in that folder first; it is relative to the suite's."""
+    find = source.find
+
+    def nearest(reference: str) -> Found | None:
+        return find(normpath(join(folder, reference))) or find(reference)
+
+    return replace(source, find=nearest) if folder else source
+
+
+def file_of(
+    reference: str, source: Source, notes: Notes, field: str, line: int | None = None
+) -> Found | None:
+    """The file that a suite refers to; a missing one is an error."""
+    found = source.find(reference)
+    if found is None:
+        notes.error(
+            "missing-file",
+            f"`{field}` is {reference[:200]!r}, and there is no such file in the suite's folder, "
+            "a folder above it in its repository, or the working directory.",
+            field,
+            line=line,
+        )
+    return found
+
+
+def yaml_of(data: bytes, notes: Notes) -> Any:
+    """What a YAML file says; None and an error where it is not YAML in UTF-8."""
+    try:
+        return load(data.decode("utf-8-sig"))
+    except BadYaml as error:
+        notes.error("bad-yaml", str(error), line=error.line)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"Byte {error.start + 1} of the file is not UTF-8; save the file as UTF-8."
+        notes.error("bad-encoding", message, line=line)
+    return None
+
+
+# --- raw values --------------------------------------------------------------------------------------------
+
+
+def like(row: dict[str, Any]) -> dict[str, Any]:
+    """An empty object that knows the same lines."""
+    if not isinstance(row, Map):
+        return {}
+    made = Map(row.line)
+    made.lines = row.lines
+    return made
+
+
+def rewritten(
+    value: Any, change: Callable[[str, str], Any], keep: Collection[str] = (), name: str = ""
+) -> Any:
+    """A value with every text in it changed, but for names and fields to keep; lines stay known.
+
+    `change` is given a text and the name of the field that it stands in.
+    """
+    if isinstance(value, str):
+        return change(value, name)
+    if isinstance(value, dict):
+        made = like(value)
+        for inner, item in value.items():
+            made[inner] = item if inner in keep else rewritten(item, change, keep, inner)
+        return made
+    if isinstance(value, list):
+        items = [rewritten(item, change, keep, name) for item in value]
+        if not isinstance(value, Items):
+            return items
+        again = Items(value.line)
+        again.extend(items)
+        again.lines = value.lines
+        return again
+    return value
+
+
+def plain(value: Any) -> Any:
+    """The value without its lines."""
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+def as_scalar(text: str) -> Any:
+    """A truth value or a number where the text is one as JSON writes it, else the text."""
+    if text in ("true", "false") or _NUMBER.fullmatch(text):
+        return decode(text, object)
+    return text
+
+
+def snake_case(row: dict[str, Any]) -> dict[str, Any]:
+    """The object with names such as `skipDefaults` as `skip_defaults`; a name that is there stays."""
+    if not any(_CAPITAL.search(name) for name in row):
+        return row
+    renamed = {name: _CAPITAL.sub(r"_\1", name).lower() for name in row}
+    renamed = {old: old if new != old and new in row else new for old, new in renamed.items()}
+    made = like(row)
+    made.update({renamed[name]: value for name, value in row.items()})
+    if isinstance(made, Map):
+        made.lines = {renamed.get(name, name): line for name, line in made.lines.items()}
+    return made
+
+
+def place_of(
+    value: Any, variable: str, field: str = "", line: int | None = None
+) -> tuple[str, int | None] | None:
+    """The field that first names an environment variable, and its line where that is known."""
+    if isinstance(value, str):
+        return (field, line) if variable in _REFERENCE.findall(value) else None
+    found: Iterable[tuple[str, Any, int | None]] = ()
+    if isinstance(value, dict):
+        lines = getattr(value, "lines", {})
+        dot = "." if field else ""
+        found = ((f"{field}{dot}{name}", item, lines.get(name)) for name, item in value.items())
+    elif isinstance(value, list):
+        places = getattr(value, "lines", None) or [None] * len(value)
+        found = ((f"{field}[{at}]", item, places[at]) for at, item in enumerate(value))
+    for name, item, at in found:
+        place = place_of(item, variable, name, at or line)
+        if place is not None:
+            return place
+    return None
+
+
+def _refers(value: Any) -> bool:
+    if isinstance(value, str):
+        return "${{" in value
+    if isinstance(value, dict):
+        return any(_refers(item) for item in value.values())
+    return isinstance(value, list) and any(_refers(item) for item in value)

@@ -1,0 +1,57 @@
+"""Asking one target after another until one answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from proctor.errors import TargetError
+from proctor.model import Output, Prompt
+from proctor.ports import Answers
+
+
+class Fallback:
+    """A target with others who are asked in its place when it fails for good."""
+
+    def __init__(
+        self,
+        targets: Sequence[tuple[str, Answers]],
+        notify: Callable[[str], None] = lambda _message: None,
+    ) -> None:
+        """Wraps targets.
+
+        Args:
+            targets: their names and who they are, in the order in which they are asked.
+            notify: told, in a sentence, the first time that each of the others answers.
+        """
+        self._targets = tuple(targets)
+        self._notify = notify
+        self._told: set[str] = set()
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The answer of the first who has one; `target` names who it was, unless it was the first of all.
+
+        Raises:
+            TargetError: nobody has one, or the budget is spent; the kind is that of the last failure.
+        """
+        failures: list[tuple[str, TargetError]] = []
+        for name, target in self._targets:
+            try:
+                output = await target.answer(prompt)
+            except TargetError as error:
+                if error.kind == "budget":
+                    raise
+                failures.append((name, error))
+            else:
+                return self._in_place(name, output, failures) if failures else output
+        last = failures[-1][1]
+        said = " ".join(f"{name!r}: {error}" for name, error in failures)
+        raise TargetError(f"Neither the target nor its fallbacks answered. {said}", kind=last.kind) from last
+
+    def _in_place(self, name: str, output: Output, failures: list[tuple[str, TargetError]]) -> Output:
+        if name not in self._told:
+            self._told.add(name)
+            failed, error = failures[-1]
+            self._notify(f"{failed!r} failed, so {name!r} was asked in its place: {error}")
+        return output if output.target is not None else replace(output, target=name)

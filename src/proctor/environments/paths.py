@@ -1,0 +1,151 @@
+"""Folders copied and removed, and the rule that what belongs into a workspace stays in it.
+
+No link is ever followed: what it points to is somebody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from proctor.errors import WorkspaceError
+
+GIT = ".git"
+
+_OWNERS = 0o700
+
+
+def inside(root: Path, relative: str, what: str) -> Path:
+    """The place in a folder that a relative path names.
+
+    Args:
+        root: the folder, with no link in its path.
+        relative: the path, with `/` between folders.
+        what: what the path is, for messages.
+
+    Raises:
+        WorkspaceError: it leads, or could lead, out of the folder.
+    """
+    path = PurePosixPath(relative)
+    windows = PureWindowsPath(relative)
+    if not relative or path.is_absolute() or windows.anchor:
+        raise WorkspaceError(f"{what} is {relative!r}; it must be a relative path inside the workspace.")
+    if ".." in (*path.parts, *windows.parts) or GIT in path.parts:
+        raise WorkspaceError(f"{what} is {relative!r}; it must not contain '..' or '.git'.")
+    place = root / path
+    if not place.resolve().is_relative_to(root):
+        raise WorkspaceError(f"{what} is {relative!r}, which leads out of the workspace through a link.")
+    return place
+
+
+# --- copying -----------------------------------------------------------------------------------------------
+
+
+def copy_template(source: Path, target: Path, skip: Path) -> None:
+    """Copy what is in a template into an empty folder, without any `.git`.
+
+    Args:
+        source: the template.
+        target: the folder.
+        skip: a folder that is left out, as copying it would never end.
+
+    Raises:
+        WorkspaceError: a link leads out of the template, or something in it is no file.
+        OSError: it cannot be copied.
+    """
+    top = source.resolve()
+
+    def link(path: str, text: str) -> str:
+        leads_to = Path(os.path.realpath(Path(path).parent / text))
+        if Path(text).is_absolute() or not leads_to.is_relative_to(top):
+            raise WorkspaceError(
+                f"The template's link {path!r} leads to {text!r}, which is not inside the template. "
+                "Put the file itself there, or a relative link to one beside it."
+            )
+        return text
+
+    def wanted(entry: os.DirEntry[str]) -> bool:
+        if entry.name == GIT or Path(entry.path) == skip:
+            return False
+        if entry.is_symlink() or entry.is_dir() or entry.is_file():
+            return True
+        raise WorkspaceError(f"The template's {entry.path!r} is neither a file, a folder nor a link.")
+
+    _copy(top, target, link, wanted)
+
+
+def copy_prepared(source: Path, target: Path) -> None:
+    """Copy a whole folder into an empty one; links into the first lead into the second afterwards.
+
+    Raises:
+        OSError: it cannot be copied.
+    """
+
+    def link(_path: str, text: str) -> str:
+        if Path(text).is_absolute() and Path(text).is_relative_to(source):
+            return str(target / Path(text).relative_to(source))
+        return text
+
+    def wanted(entry: os.DirEntry[str]) -> bool:
+        # A socket that a server of a hook listens on cannot be copied.
+        return entry.is_symlink() or entry.is_dir() or entry.is_file()
+
+    _copy(source, target, link, wanted)
+
+
+def _copy(
+    source: Path,
+    target: Path,
+    link: Callable[[str, str], str],
+    wanted: Callable[[os.DirEntry[str]], bool],
+) -> None:
+    with os.scandir(source) as entries:
+        for entry in entries:
+            to = target / entry.name
+            if not wanted(entry):
+                continue
+            if entry.is_symlink():
+                text = link(entry.path, os.readlink(entry.path))  # noqa: PTH115  # as it is written
+                to.symlink_to(text, target_is_directory=entry.is_dir())
+            elif entry.is_dir():
+                to.mkdir()
+                _copy(Path(entry.path), to, link, wanted)
+                shutil.copystat(entry.path, to)
+            else:
+                shutil.copy2(entry.path, to)
+
+
+# --- removing ----------------------------------------------------------------------------------------------
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with all that is in it, also what may not be written; a link is removed itself.
+
+    Raises:
+        OSError: something of it is still there.
+    """
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+        return
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        if path.exists():
+            shutil.rmtree(path)
+    except OSError:
+        # Closed to its owner, or a program of the agent's wrote into it meanwhile.
+        open_up(path)
+        shutil.rmtree(path)
+
+
+def open_up(path: Path) -> None:
+    """Let the owner read and change every folder from here on."""
+    with suppress(OSError):
+        path.chmod(path.stat().st_mode | _OWNERS)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    open_up(Path(entry.path))

@@ -1,0 +1,290 @@
+"""Several checks to one mark: each member is an assertion of its own, and an aggregator weighs their scores.
+
+A member that could not be scored makes the whole unscored: what it would have said is not known. A member of
+weight 0 is only reported. The names of the results are those of AgentV's composite graders.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.errors import CannotScore, UnknownName
+from proctor.graders import GRADERS
+from proctor.graders.program import PASS_AT, Program
+from proctor.graders.text import clip, listed
+from proctor.grading import bind, score
+from proctor.model import Assertion, Entry, Judgment, Mark, Score, Verdict
+from proctor.ports import Graded, Grader, Grading
+
+_RESULTS = re.compile(r"\{\{\s*EVALUATOR_RESULTS_JSON\s*\}\}")
+"""Where a judge's prompt has the results; they follow it where it does not say."""
+
+_ROUNDING = 1e-9
+
+
+class Member(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One check of several, under a name that no other of them has."""
+
+    name: str
+    assertion: Assertion
+
+
+Scores = Mapping[str, Score]
+"""The members' scores by their names, in order; none of them unscored."""
+
+
+# --- aggregators -------------------------------------------------------------------------------------------
+
+
+class WeightedAverage(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="weighted_average"
+):
+    """The weighted mean of the members' values; passes from 0.8."""
+
+    weights: dict[str, float] = {}
+    """By the members' names; a member that is not named has the weight of its assertion."""
+
+    async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:  # noqa: ARG002
+        """The mark of the mean."""
+        total = math.fsum(weights[name] for name in scores)
+        value = math.fsum(weights[name] * (each.value or 0.0) for name, each in scores.items()) / total
+        failed = _failed(scores)
+        reason = f"The weighted mean of {len(scores)} checks is {value:.2f}"
+        reason += f"; {listed(failed)} failed." if failed else "; none failed."
+        return Mark(value=min(value, 1.0), passed=value >= PASS_AT - _ROUNDING, reason=reason)
+
+
+class Threshold(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="threshold"
+):
+    """The share of the members that passed; passes from `threshold`."""
+
+    threshold: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold <= 1:
+            raise ValueError(f"`threshold` is {self.threshold:g}; give a share from 0 to 1.")
+
+    async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:  # noqa: ARG002
+        """The mark of the share."""
+        failed = _failed(scores)
+        passed, count = len(scores) - len(failed), len(scores)
+        value = passed / count
+        reason = f"{passed} of {count} checks passed; needed is a share of {self.threshold:g}"
+        reason += f". Failed: {listed(failed)}." if failed else "."
+        return Mark(value=value, passed=value >= self.threshold - _ROUNDING, reason=reason)
+
+
+class ByProgram(
+    Program, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="program"
+):
+    """What a program makes of the results: `{"results": {NAME: {score, verdict, reason, assertions}}}`."""
+
+    async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:
+        """The mark that the program prints.
+
+        Raises:
+            CannotScore: the program could not tell.
+        """
+        return await self.mark_of({"results": _results(scores, weights), "config": self.config or {}}, graded)
+
+
+class ByJudge(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="llm_grader"
+):
+    """What a judge makes of the results, as the grader `llm_grader` asks it."""
+
+    prompt: str
+    judge: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.prompt.strip():
+            raise ValueError("`prompt` is empty; say how the judge is to weigh the results.")
+
+    def assertion(self) -> Assertion:
+        """The check that puts the prompt to the judge.
+
+        The results come as metadata of the case: the judge is told that those are data, and the words of an
+        answer that they quote cannot end them.
+        """
+        shown, count = _RESULTS.subn("{{ metadata_json }}", self.prompt)
+        params = {"prompt": shown if count else f"{self.prompt}\n\n{{{{ metadata_json }}}}"}
+        return Assertion(
+            grader="llm_grader", params=params if self.judge is None else {**params, "judge": self.judge}
+        )
+
+    async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:
+        """The mark that the judge gives.
+
+        Raises:
+            CannotScore: no judge could tell.
+        """
+        told = {**graded.case.metadata, "evaluator_results": _results(scores, weights)}
+        said = await score(
+            self.assertion(), replace(graded, case=replace(graded.case, metadata=told)), GRADERS.get
+        )
+        if said.outcome is Verdict.UNSCORED:
+            raise CannotScore(said.reason, said.judgments)
+        return Mark(
+            value=said.value,
+            passed=said.outcome is Verdict.PASS,
+            reason=said.reason,
+            entries=said.entries,
+            judgments=said.judgments,
+            details=said.details,
+        )
+
+
+def _failed(scores: Scores) -> list[str]:
+    return [name for name, each in scores.items() if each.outcome is not Verdict.PASS]
+
+
+def _results(scores: Scores, weights: Mapping[str, float]) -> dict[str, Any]:
+    """The members' scores as programs and judges read them."""
+    return {
+        name: {
+            "score": each.value,
+            "verdict": each.outcome.value,
+            "weight": weights[name],
+            "reason": each.reason,
+            "assertions": [
+                {"text": entry.text, "passed": entry.passed, "evidence": entry.evidence}
+                for entry in each.entries
+            ],
+            "details": each.details,
+        }
+        for name, each in scores.items()
+    }
+
+
+# --- the grader --------------------------------------------------------------------------------------------
+
+
+class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes as its aggregator says, which weighs what several checks make of the same answer."""
+
+    waits: ClassVar[bool] = True
+
+    members: tuple[Member, ...]
+    """The checks; each may be negated, and one with a gate that it does not reach makes the value 0."""
+    aggregator: WeightedAverage | Threshold | ByProgram | ByJudge
+
+    def __post_init__(self) -> None:
+        names = [member.name for member in self.members]
+        if not names:
+            raise ValueError("`members` is empty; give at least one check.")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"Two members are called {twice[0]!r}; give each a name of its own.")
+        given = self.aggregator.weights if isinstance(self.aggregator, WeightedAverage) else {}
+        unknown = sorted(given.keys() - set(names))
+        if unknown:
+            raise ValueError(f"`weights` names {unknown[0]!r}, and the members are {listed(names)}.")
+        for name, weight in self._weights().items():
+            if not (math.isfinite(weight) and weight >= 0):
+                raise ValueError(f"The weight of {name!r} is {weight:g}; give a number of 0 or more.")
+        if not any(self._weights().values()):
+            raise ValueError("Every member has the weight 0, so that none counts; give one a weight.")
+        self._bound()
+
+    def wants(self) -> frozenset[str]:
+        """What any member, or the aggregator, asks."""
+        return frozenset().union(*(grader.wants() for grader in self._bound()))
+
+    def judges(self) -> tuple[str, ...]:
+        """The judges that any member, or the aggregator, names; each once."""
+        return tuple(dict.fromkeys(name for grader in self._bound() for name in grader.judges()))
+
+    async def grade(self, graded: Graded) -> Mark:
+        """The value is the aggregator's; entries are those of the members, and `details` has their scores.
+
+        Raises:
+            CannotScore: a member that counts, or the aggregator, could not tell.
+        """
+        coming = (score(member.assertion, graded, GRADERS.get) for member in self.members)
+        names = (member.name for member in self.members)
+        scores = dict(zip(names, await graded.together(coming), strict=True))
+        judgments = tuple(judgment for each in scores.values() for judgment in each.judgments)
+        weights = self._weights()
+        counting = {name: each for name, each in scores.items() if weights[name]}
+        silent = [name for name, each in counting.items() if each.outcome is Verdict.UNSCORED]
+        if silent:
+            reasons = " ".join(f"{name!r}: {scores[name].reason}" for name in silent)
+            raise CannotScore(f"Of the checks, {listed(silent)} could not be scored. {reasons}", judgments)
+        try:
+            mark = await self.aggregator.mark(counting, weights, graded)
+        except CannotScore as error:
+            raise CannotScore(str(error), judgments + error.judgments) from error
+        return _whole(mark, scores, counting, judgments)
+
+    def _weights(self) -> dict[str, float]:
+        """Each member's weight; 0 for one that is only reported."""
+        given = self.aggregator.weights if isinstance(self.aggregator, WeightedAverage) else {}
+        return {member.name: given.get(member.name, member.assertion.weight) for member in self.members}
+
+    def _bound(self) -> list[Grader]:
+        """The graders of all members, and the aggregator's.
+
+        Raises:
+            ValueError: one does not exist, or its parameters are wrong.
+        """
+        bound = [_bound(f"The member {member.name!r}", member.assertion) for member in self.members]
+        if isinstance(self.aggregator, ByJudge):
+            bound.append(_bound("The aggregator", self.aggregator.assertion()))
+        return bound
+
+
+def _bound(whose: str, assertion: Assertion) -> Grader:
+    try:
+        grader = bind(assertion, GRADERS.get)
+    except (ValueError, UnknownName) as error:
+        raise ValueError(f"{whose}: {error}") from None
+    if grader.over_repeats:
+        raise ValueError(
+            f"{whose}: {assertion.grader!r} looks at all repeats of a case; make it a check of its own."
+        )
+    return grader
+
+
+def _whole(mark: Mark, scores: Scores, counting: Scores, judgments: tuple[Judgment, ...]) -> Mark:
+    """The aggregator's mark with what the members said, held down by the gates that were not reached."""
+    value, passed, reason = mark.value, mark.passed, mark.reason
+    details = {**mark.details, "scores": {name: _kept(each) for name, each in scores.items()}}
+    missed = [
+        f"{name!r} has {each.value:.2f}, and its gate is {each.required:g}"
+        for name, each in counting.items()
+        if each.required is not None and (each.value or 0.0) < each.required - _ROUNDING
+    ]
+    if missed:
+        details["without_gates"] = value
+        value, passed, reason = 0.0, False, f"{'; '.join(missed)}. {reason}"
+    entries = [entry for name, each in scores.items() for entry in _entries(name, each)]
+    return Mark(
+        value=value,
+        passed=passed,
+        reason=clip(reason, 500),
+        entries=(*entries, *mark.entries),
+        judgments=judgments + mark.judgments,
+        details=details,
+    )
+
+
+def _kept(each: Score) -> dict[str, Any]:
+    kept = {"value": each.value, "outcome": each.outcome.value, "reason": each.reason}
+    return {**kept, "details": each.details} if each.details else kept
+
+
+def _entries(name: str, each: Score) -> list[Entry]:
+    """A member's evidence under its name; its reason where it has no entries."""
+    passed = None if each.outcome is Verdict.UNSCORED else each.outcome is Verdict.PASS
+    entries = each.entries or (Entry(text=each.reason or "as asked", passed=passed),)
+    return [
+        Entry(text=f"[{name}] {entry.text}", passed=entry.passed, evidence=entry.evidence)
+        for entry in entries
+    ]

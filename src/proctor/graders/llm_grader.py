@@ -1,0 +1,206 @@
+"""Answers to marks by a judge that gives a number from 0 to 1, with a prompt of ours or of the suite's own.
+
+A prompt of the suite's own names what it shows as `{{ name }}`. What is put there is material like any other:
+it stands between lines with a code, and nothing inside it is looked through for names again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+import msgspec
+
+from proctor.graders.checklist import Item, listing
+from proctor.graders.judging import PASSES, Request, Unreadable, ask, check_judge, json_object, least, text_in
+from proctor.graders.material import STANDARD, Parts, Piece, as_json, pieces_of, sectioned
+from proctor.graders.panel import Reading
+from proctor.model import Case, Entry, Mark
+from proctor.ports import Graded, Grading
+
+ENTRIES = 8
+"""How many of the judge's assertions are kept."""
+
+_VARIABLE = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)\s*\}\}")
+_OLD = {"input_text": "input", "output_text": "output", "expected_output_text": "expected_output"}
+_CONFIG = "config"
+_OF_CASE = frozenset(
+    {
+        "input",
+        "output",
+        "expected_output",
+        "criteria",
+        "file_changes",
+        "metadata",
+        "metadata_json",
+        "tool_calls",
+        "rubrics",
+        "rubrics_json",
+    }
+)
+VARIABLES = frozenset({*_OF_CASE, *_OLD, _CONFIG})
+"""What a prompt may name."""
+_OF_ANSWER = frozenset({"output", "file_changes", "tool_calls"})
+
+_HEADING = """\
+Judge how well the assistant's answer does what was asked of it. Where there are CRITERIA, they decide; if
+there are none, a right and complete answer is a good one. The answer need not use a reference's words."""
+
+_FORM = """\
+Reply with one JSON object and nothing else, in this form:
+{"score": 0.75, "assertions": [{"text": "a thing you checked", "passed": true, "evidence": "what shows it"}],
+"reasoning": "one or two sentences that name what decided the score"}
+The score is a number from 0, for an answer that does nothing of what is asked, to 1, for one that does all
+of it. Give at most 8 assertions."""
+
+_CHECKED = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "passed": {"type": "boolean"},
+        "evidence": {"type": "string"},
+    },
+    "required": ["text", "passed", "evidence"],
+    "additionalProperties": False,
+}
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "score": {"type": "number", "minimum": 0, "maximum": 1},
+        "assertions": {"type": "array", "items": _CHECKED},
+        "reasoning": {"type": "string"},
+    },
+    "required": ["score", "assertions", "reasoning"],
+    "additionalProperties": False,
+}
+
+
+class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when a judge gives the answer at least 0.8, by the case's criteria or the suite's own prompt.
+
+    The judge sees the case's criteria, messages, expected answer and metadata, and all of the answer: its
+    text, the files it changed and the tools it called. Each reply of the judge is kept.
+    """
+
+    needs: ClassVar[str | None] = "judge"
+
+    prompt: str | None = None
+    """A template with `{{ name }}`; a text without any is a criterion, beside those of the case."""
+    judge: str | None = None
+    """The name of a judge of its own; None leaves it to the run."""
+    temperature: float | None = None
+    """At which the judge is asked; None leaves it to the judge."""
+    config: dict[str, Any] = msgspec.field(default_factory=dict)
+    """What `{{ config }}` stands for."""
+
+    def __post_init__(self) -> None:
+        check_judge(self.judge, self.temperature)
+        if self.prompt is not None and not self.prompt.strip():
+            raise ValueError("`prompt` is empty; leave it out, or say what the judge is to look at.")
+
+    def judges(self) -> tuple[str, ...]:
+        """The judge of its own, if it names one."""
+        return () if self.judge is None else (self.judge,)
+
+    async def grade(self, graded: Graded) -> Mark:
+        """Value is the judge's score; one entry for each of the first 8 things that it says it checked.
+
+        Raises:
+            CannotScore: there is no judge, or no majority of judges with replies that can be read.
+        """
+        pieces = {**pieces_of(graded.case, graded.output), **_rubrics(graded.case)}
+        own = self.prompt is not None and any(name in VARIABLES for name in _VARIABLE.findall(self.prompt))
+        if self.prompt is not None and not own:
+            pieces["criteria"] = (Piece("CRITERIA", self.prompt.strip()), *pieces["criteria"])
+        request = Request(
+            material=filled(self.prompt or "", pieces, self.config) if own else sectioned(pieces),
+            heading="" if own else _HEADING,
+            form=_FORM,
+            schema=_SCHEMA,
+            read=partial(read_graded, pass_at=least(graded)),
+            system=STANDARD,
+            template=self.prompt or "",
+            judge=self.judge,
+            temperature=self.temperature,
+        )
+        return await ask(graded, request)
+
+
+def filled(template: str, pieces: Mapping[str, tuple[Piece, ...]], config: Mapping[str, Any]) -> Parts:
+    """A template as the suite's own words and, where it names them, pieces of material.
+
+    It is gone through once. Names that are not known stay as they are. The answer is added at the end where
+    the template shows nothing of it, as no judge can judge what it does not see.
+    """
+    parts: list[str | Piece] = [""]
+    shown, end = set(), 0
+
+    def say(words: str) -> None:
+        parts[-1:] = [parts[-1] + words] if isinstance(parts[-1], str) else [parts[-1], words]
+
+    for found in _VARIABLE.finditer(template):
+        name = _OLD.get(found[1], found[1])
+        say(template[end : found.start()])
+        end = found.end()
+        if name in _OF_CASE:
+            parts += pieces[name]
+            shown.add(name)
+        else:
+            say(as_json(config) if name == _CONFIG else found[0])
+    say(template[end:])
+    if not shown & _OF_ANSWER:
+        parts += ["The assistant's answer:", *pieces["output"]]
+    return tuple(part.strip() if isinstance(part, str) else part for part in parts)
+
+
+def _rubrics(case: Case) -> dict[str, tuple[Piece, ...]]:
+    """The items of all `rubrics` of the case."""
+    lists = [one.params.get("items", ()) for one in case.assertions if one.grader == "rubrics"]
+    raw = [item for items in lists for item in items]
+    return {
+        "rubrics": (Piece("RUBRICS", listing(msgspec.convert(raw, tuple[Item, ...]))),),
+        "rubrics_json": (Piece("RUBRICS", as_json(raw)),),
+    }
+
+
+def read_graded(reply: str, pass_at: float = PASSES) -> Reading | None:
+    """What a reply says, or None when it is not a JSON object with a score; from `pass_at` up it passes.
+
+    Raises:
+        Unreadable: the score is not within 0 and 1, or an assertion has no text or verdict.
+    """
+    parsed = json_object(reply)
+    score = parsed.get("score") if parsed is not None else None
+    if parsed is None or isinstance(score, bool) or not isinstance(score, int | float):
+        return None
+    if not 0 <= score <= 1:
+        raise Unreadable("Its score is not a number from 0 to 1.")
+    return Reading(
+        value=float(score),
+        passed=score >= pass_at - 1e-9,
+        said=f"gave {score:.2f}".rstrip("0").rstrip("."),
+        feedback=text_in(parsed, "reasoning"),
+        entries=_entries(parsed.get("assertions")),
+    )
+
+
+def _entries(assertions: Any) -> tuple[Entry, ...]:
+    """The first of what the judge says it checked.
+
+    Raises:
+        Unreadable: it is not a list of texts with verdicts.
+    """
+    if assertions is None:
+        return ()
+    checked: list[Any] = assertions if isinstance(assertions, list) else [None]
+    entries = []
+    for one in checked:
+        text = text_in(one, "text") if isinstance(one, dict) else None
+        if text is None or not isinstance(one.get("passed"), bool):
+            raise Unreadable(
+                "An assertion of it has no `text`, or a `passed` that is neither true nor false."
+            )
+        entries.append(Entry(text=text, passed=one["passed"], evidence=text_in(one, "evidence")))
+    return tuple(entries[:ENTRIES])

@@ -1,0 +1,240 @@
+"""What an answer took to marks: its time, money, tokens and calls against limits.
+
+Nothing is measured here. Where a figure was not reported nothing can be said, and what the answer says does
+not count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from proctor.errors import CannotScore
+from proctor.graders.trajectory import calls_of
+from proctor.model import Entry, Mark, Output
+from proctor.ports import Graded, Grading
+
+_EXPLORING: Final = frozenset(
+    ("read", "grep", "glob", "search", "list", "Read", "Grep", "Glob", "WebSearch", "WebFetch")
+)
+"""The tools that look at something and change nothing."""
+
+
+class Latency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer took at most so long: as the target says, else as it was measured here."""
+
+    threshold_ms: float
+
+    def __post_init__(self) -> None:
+        _limits(self, {"threshold_ms": _TIME})
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it did, else 0.
+
+        Raises:
+            CannotScore: it is not known how long it took.
+        """
+        return _mark(graded.output, _limits(self, {"threshold_ms": _TIME}))
+
+
+class Cost(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer cost at most so much."""
+
+    budget_usd: float
+
+    def __post_init__(self) -> None:
+        _limits(self, {"budget_usd": _MONEY})
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it did, else 0.
+
+        Raises:
+            CannotScore: it is not known what it cost.
+        """
+        return _mark(graded.output, _limits(self, {"budget_usd": _MONEY}))
+
+
+class TokenUsage(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer took at most so many tokens; cached ones are part of the input."""
+
+    max_total: float | None = None
+    max_input: float | None = None
+    max_output: float | None = None
+
+    def __post_init__(self) -> None:
+        if not _limits(self, _TOKENS):
+            raise ValueError("No limit is given; give `max_total`, `max_input` or `max_output`.")
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when every limit is kept, else 0; one entry a limit.
+
+        Raises:
+            CannotScore: it is not known how many it took.
+        """
+        return _mark(graded.output, _limits(self, _TOKENS), whole=True)
+
+
+class ExecutionMetrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when every limit that is given is kept.
+
+    An LLM call is a message of the assistant; an answer without messages is one. The exploration ratio is
+    the share of the tool calls that only look: read, grep, glob, search, list and those of the web.
+    """
+
+    max_tool_calls: float | None = None
+    max_llm_calls: float | None = None
+    max_tokens: float | None = None
+    max_cost_usd: float | None = None
+    max_duration_ms: float | None = None
+    target_exploration_ratio: float | None = None
+    exploration_tolerance: float = 0.2
+    """How far the ratio may be from its target."""
+
+    def __post_init__(self) -> None:
+        target = self.target_exploration_ratio
+        if target is not None and not 0 <= target <= 1:
+            raise ValueError(f"`target_exploration_ratio` is {target}; give a share from 0 to 1.")
+        if not 0 <= self.exploration_tolerance <= 1:
+            raise ValueError(
+                f"`exploration_tolerance` is {self.exploration_tolerance}; give a share from 0 to 1."
+            )
+        if not _limits(self, _EXECUTION) and target is None:
+            raise ValueError(
+                f"No limit is given; give one of {', '.join(_EXECUTION)}, target_exploration_ratio."
+            )
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value is the share of the limits that are kept; one entry a limit.
+
+        Raises:
+            CannotScore: a figure that is limited is not known.
+        """
+        limits = _limits(self, _EXECUTION)
+        target = self.target_exploration_ratio
+        if target is not None:
+            around = self.exploration_tolerance
+            limits.append(_Limit(_RATIO, highest=target + around, lowest=target - around))
+        return _mark(graded.output, limits)
+
+
+# --- figures -----------------------------------------------------------------------------------------------
+
+
+def _duration(output: Output) -> float | None:
+    if output.duration_ms is not None:
+        return output.duration_ms
+    return output.latency_ms if output.latency_ms > 0 else None
+
+
+def _cost(output: Output) -> float | None:
+    return output.cost_usd
+
+
+def _input(output: Output) -> float | None:
+    return None if output.usage is None else output.usage.input_tokens
+
+
+def _output(output: Output) -> float | None:
+    return None if output.usage is None else output.usage.output_tokens
+
+
+def _tokens(output: Output) -> float | None:
+    return None if output.usage is None else output.usage.input_tokens + output.usage.output_tokens
+
+
+def _tool_calls(output: Output) -> float | None:
+    calls = calls_of(output)
+    return None if calls is None else len(calls)
+
+
+def _llm_calls(output: Output) -> float | None:
+    turns = sum(message.role == "assistant" for message in output.messages)
+    return turns or (1 if output.text.strip() else None)
+
+
+def _exploration(output: Output) -> float | None:
+    calls = calls_of(output)
+    return sum(call.name in _EXPLORING for call in calls) / len(calls) if calls else None
+
+
+class _Figure(NamedTuple):
+    words: str
+    unit: str
+    of: Callable[[Output], float | None]
+    """The figure of an output; None when it is not known."""
+    lack: str = ""
+    """What was not reported then, if that is not the figure itself."""
+
+
+_TIME = _Figure("duration", " ms", _duration)
+_MONEY = _Figure("cost", " US dollars", _cost)
+_TOTAL = _Figure("tokens", "", _tokens)
+_TOKENS: Final = {
+    "max_total": _TOTAL,
+    "max_input": _Figure("input tokens", "", _input),
+    "max_output": _Figure("output tokens", "", _output),
+}
+_EXECUTION: Final = {
+    "max_tool_calls": _Figure("tool calls", "", _tool_calls),
+    "max_llm_calls": _Figure("LLM calls", "", _llm_calls),
+    "max_tokens": _TOTAL,
+    "max_cost_usd": _MONEY,
+    "max_duration_ms": _TIME,
+}
+_RATIO = _Figure("exploration ratio", "", _exploration, "tool call, so no exploration ratio")
+
+
+class _Limit(NamedTuple):
+    """What a figure may be."""
+
+    figure: _Figure
+    highest: float
+    lowest: float | None = None
+    """None: there is no lower limit."""
+
+
+def _limits(grader: Any, figures: Mapping[str, _Figure]) -> list[_Limit]:
+    """The limits that a grader was given.
+
+    Raises:
+        ValueError: one is not a finite number of 0 or more.
+    """
+    limits: list[_Limit] = []
+    for name, figure in figures.items():
+        highest = getattr(grader, name)
+        if highest is None:
+            continue
+        if not 0 <= highest < math.inf:
+            raise ValueError(f"`{name}` is {highest}; give a finite number of 0 or more.")
+        limits.append(_Limit(figure, highest))
+    return limits
+
+
+def _mark(output: Output, limits: Sequence[_Limit], *, whole: bool = False) -> Mark:
+    """The mark of an output under its limits; `whole` leaves nothing between 0 and 1.
+
+    Raises:
+        CannotScore: a figure is not known.
+    """
+    entries: list[Entry] = []
+    details: dict[str, float] = {}
+    missing: list[str] = []
+    for figure, highest, lowest in limits:
+        value = figure.of(output)
+        if value is None:
+            missing.append(figure.lack or figure.words)
+            continue
+        # 0.8 is 0.2 above 0.6, which binary fractions do not quite say.
+        slack = 0.0 if lowest is None else 1e-9
+        kept = (lowest is None or value >= lowest - slack) and value <= highest + slack
+        allowed = f"at most {highest:.10g}" if lowest is None else f"from {lowest:.4g} to {highest:.4g}"
+        text = f"{figure.words} {allowed}{figure.unit}"
+        entries.append(Entry(text=text, passed=kept, evidence=f"is {value:.10g}{figure.unit}"))
+        details[figure.words.lower().replace(" ", "_")] = value
+    if missing:
+        raise CannotScore(f"The target reported no {', no '.join(missing)} that a limit could hold for.")
+    wrong = [f"{entry.text} ({entry.evidence})" for entry in entries if not entry.passed]
+    value = float(not wrong) if whole else 1.0 - len(wrong) / len(entries)
+    reason = f"Not so: {'; '.join(wrong)}." if wrong else "Every limit is kept."
+    return Mark(value=value, passed=not wrong, reason=reason, entries=tuple(entries), details=details)

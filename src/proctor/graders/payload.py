@@ -1,0 +1,129 @@
+"""A case and its output to the JSON that a program which grades reads on its stdin.
+
+The field names are those of AgentV's code graders. What is not known is null; lists and objects that can be
+empty (`input_files`, `metadata`, `config`) are there all the same.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from typing import Any
+
+from proctor.graders.trajectory import calls_of
+from proctor.model import Attachment, Message, Output, ToolCall, Usage
+from proctor.ports import Graded
+
+
+def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Everything that a program may look at, as plain data; times in milliseconds, money in US dollars."""
+    case, output = graded.case, graded.output
+    messages = _said(output)
+    return {
+        "test_id": case.id,
+        "criteria": case.criteria,
+        "input": [_message(message) for message in case.input],
+        "input_files": [
+            part.path
+            for message in case.input
+            for part in message.parts
+            if isinstance(part, Attachment) and part.kind == "file"
+        ],
+        "expected_output": expected_messages(case.expected),
+        "answer": output.text,
+        "output_text": output.text,
+        "output": messages,
+        "messages": messages,
+        "output_path": None,
+        "trace": _trace(output),
+        "token_usage": _usage(output.usage),
+        "cost_usd": output.cost_usd,
+        "duration_ms": output.latency_ms or None if output.duration_ms is None else output.duration_ms,
+        "start_time": None,
+        "end_time": None,
+        "file_changes": output.file_changes,
+        "workspace_path": graded.workspace,
+        "metadata": case.metadata,
+        "config": config or {},
+    }
+
+
+def expected_messages(expected: Any) -> list[dict[str, Any]] | None:
+    """What a case expects as a list of messages, from any of the forms in which a case holds it.
+
+    A list whose items all have a `role` is such a list already; a text, an object or any other value is the
+    content of one message of the assistant.
+    """
+    if expected is None:
+        return None
+    if isinstance(expected, list) and expected and all(_has_role(item) for item in expected):
+        return expected
+    return [{"role": "assistant", "content": expected}]
+
+
+def _has_role(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("role"), str)
+
+
+def _said(output: Output) -> list[dict[str, Any]]:
+    """What the target said: its messages, or one that has its answer and calls where it reported none."""
+    if output.messages:
+        return [_message(message) for message in output.messages]
+    return [_message(Message(role="assistant", content=output.text, tool_calls=output.tool_calls))]
+
+
+def _message(message: Message) -> dict[str, Any]:
+    content = [_block(part) for part in message.parts] if message.parts else message.content
+    written: dict[str, Any] = {"role": message.role, "content": content}
+    if message.name is not None:
+        written["name"] = message.name
+    if message.tool_calls:
+        written["tool_calls"] = [_call(call) for call in message.tool_calls]
+    return written
+
+
+def _block(part: str | Attachment) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "value": part}
+    block = {"type": part.kind, "value": part.path, "path": part.path, "media_type": part.media_type}
+    if part.text is not None:
+        return {**block, "text": part.text}
+    return {**block, "source": f"data:{part.media_type};base64,{base64.b64encode(part.data).decode('ascii')}"}
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "tool": call.name,
+        "input": call.arguments,
+        "output": call.output,
+        "id": call.id,
+        "start_time": None,
+        "end_time": None,
+        "duration_ms": call.duration_ms,
+    }
+
+
+def _trace(output: Output) -> dict[str, Any] | None:
+    """Counts over the tool calls; None where the target reported neither messages nor calls."""
+    calls = calls_of(output)
+    if calls is None:
+        return None
+    durations: dict[str, list[float]] = {}
+    for call in calls:
+        if call.duration_ms is not None:
+            durations.setdefault(call.name, []).append(call.duration_ms)
+    return {
+        "event_count": len(calls),
+        "tool_calls": dict(Counter(call.name for call in calls)),
+        # Part of the format; no target reports which of its calls went wrong.
+        "error_count": 0,
+        "llm_call_count": sum(message.role == "assistant" for message in output.messages) or 1,
+        "tool_durations": durations or None,
+    }
+
+
+def _usage(usage: Usage | None) -> dict[str, int] | None:
+    """Tokens; those of the input include the cached ones."""
+    if usage is None:
+        return None
+    return {"input": usage.input_tokens, "output": usage.output_tokens, "cached": usage.cached_tokens}

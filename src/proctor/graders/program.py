@@ -1,0 +1,201 @@
+"""Outputs to marks by a program of the user's own: it reads JSON on stdin and prints one JSON object.
+
+A program is judged by what it printed, whether or not it read anything. One that did not end well, or whose
+output is not that object, has measured nothing: its case is UNSCORED, and the reason has its stderr. The
+form is that of AgentV's code graders.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import signal
+from typing import Any, ClassVar
+
+from proctor import codec
+from proctor.errors import CannotScore, TargetError
+from proctor.graders.payload import payload_of
+from proctor.graders.structure import NotJson, parse_json
+from proctor.graders.text import clip, listed, shown
+from proctor.model import Entry, Mark
+from proctor.ports import Finished, Graded, Grading
+
+PASS_AT = 0.8
+"""The score from which a program's mark passes, where the assertion does not say."""
+
+_WANTED = 'It must print one JSON object and nothing else, such as {"score": 0.5, "assertions": []}.'
+_STDERR_SHOWN = 2000
+_REASON_SHOWN = 500
+_ROUNDING = 1e-9
+
+
+class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when a program gives the answer a score of at least 0.8.
+
+    The program gets the case, the output and all that is known of it as JSON on its stdin.
+    """
+
+    waits: ClassVar[bool] = True
+
+    command: tuple[str, ...]
+    """The program and its arguments; no shell sees them. `python` is the interpreter that runs Proctor."""
+    cwd: str | None = None
+    """Where it runs, relative to the suite's folder; None is that folder."""
+    timeout_s: float = 60.0
+    """After so many seconds it is killed with all that it started."""
+    config: dict[str, Any] | None = None
+    """Handed to it as it is, under `config`."""
+
+    def __post_init__(self) -> None:
+        if not self.command or not self.command[0].strip():
+            raise ValueError("`command` names no program; give a list of the program and its arguments.")
+        if not (math.isfinite(self.timeout_s) and self.timeout_s > 0):
+            raise ValueError(f"`timeout_s` is {self.timeout_s:g}; give a number of seconds above 0.")
+
+    async def grade(self, graded: Graded) -> Mark:
+        """The value is the program's score, within 0 and 1; one entry for each of its assertions.
+
+        Raises:
+            CannotScore: the program could not be run, did not end well or printed something else.
+        """
+        return await self.mark_of(payload_of(graded, self.config), graded)
+
+    async def mark_of(self, payload: dict[str, Any], graded: Graded) -> Mark:
+        """The mark that the program gives when it reads the payload as JSON.
+
+        Raises:
+            CannotScore: the program could not be run, did not end well or printed something else.
+        """
+        if graded.programs is None:
+            raise CannotScore("This check is a program, and no programs are run here.")
+        try:
+            # Escaped beyond ASCII: half a character in an answer can be written in no other way.
+            stdin = json.dumps(payload, allow_nan=False).encode("ascii")
+        except (ValueError, TypeError) as error:
+            raise CannotScore(f"What the program should read cannot be written as JSON: {error}.") from None
+        variables: dict[str, str] = {}
+        if graded.workspace is not None:
+            variables = dict.fromkeys(("PROCTOR_WORKSPACE_PATH", "AGENTV_WORKSPACE_PATH"), graded.workspace)
+        try:
+            finished = await graded.programs.run(
+                self.command, stdin, timeout_s=self.timeout_s, cwd=self.cwd, variables=variables
+            )
+        except TargetError as error:
+            raise CannotScore(f"The program could not tell: {error}") from error
+        return read_mark(finished, shlex.join(self.command))
+
+
+def read_mark(finished: Finished, called: str) -> Mark:
+    """The mark that a program has printed.
+
+    Args:
+        finished: what it left behind.
+        called: what messages call it.
+
+    Raises:
+        CannotScore: it did not end well, or printed something else than such an object.
+    """
+    try:
+        if finished.exit_code != 0:
+            raise _Unreadable(_ending(finished.exit_code))
+        return _mark(_printed(finished.stdout))
+    except _Unreadable as problem:
+        said = finished.stderr.decode("utf-8", "replace").strip()[-_STDERR_SHOWN:]
+        after = f" Its stderr ends with: {said}" if said else ""
+        raise CannotScore(f"The program {shown(called)} {problem}{after}") from None
+
+
+class _Unreadable(Exception):
+    """No mark; its message continues a sentence that begins with the program's name."""
+
+
+def _ending(exit_code: int) -> str:
+    if exit_code > 0:
+        return f"ended with exit code {exit_code}."
+    try:
+        return f"was ended by {signal.Signals(-exit_code).name}."
+    except ValueError:
+        return f"was ended by signal {-exit_code}."
+
+
+def _printed(stdout: bytes) -> dict[str, Any]:
+    """The one JSON object on stdout.
+
+    Text around it is refused: a program that echoes the answer would otherwise let the answer print a score.
+    """
+    text = stdout.decode("utf-8-sig", "replace").strip()
+    if not text:
+        raise _Unreadable(f"printed nothing. {_WANTED}")
+    try:
+        value = parse_json(text, strip_fences=False)
+    except (NotJson, CannotScore) as error:
+        why = error if isinstance(error, NotJson) else "it is too deep or too long"
+        began = "JSON that breaks off or is not valid" if text[0] in "{[" else "what is not JSON"
+        raise _Unreadable(f"printed {began} ({why}): {shown(text)}. {_WANTED}") from None
+    if not isinstance(value, dict):
+        raise _Unreadable(f"printed JSON that is no object: {shown(text)}. {_WANTED}")
+    try:
+        codec.encode(value)
+    except (ValueError, OverflowError) as error:
+        raise _Unreadable(f"printed what cannot be kept: {error}.") from None
+    return value
+
+
+def _mark(result: dict[str, Any]) -> Mark:
+    entries = _entries(result.get("assertions"))
+    raw = _score(result, entries)
+    value = float(min(max(raw, 0), 1))
+    reasoning = result.get("reasoning")
+    reason = " ".join(reasoning.split()) if isinstance(reasoning, str) else ""
+    if raw != value:
+        reason = f"The score {clip(str(raw), 20)} was cut to {value:g}. {reason}".rstrip()
+    details = result.get("details")
+    return Mark(
+        value=value,
+        passed=value >= PASS_AT - _ROUNDING,
+        reason=clip(reason or _summary(value, entries), _REASON_SHOWN),
+        entries=entries,
+        details=details if isinstance(details, dict) else {} if details is None else {"details": details},
+    )
+
+
+def _score(result: dict[str, Any], entries: tuple[Entry, ...]) -> float:
+    """The score; without one, what `pass` says; without that, the share of assertions that passed."""
+    score, passed = result.get("score"), result.get("pass")
+    if isinstance(score, int | float) and not isinstance(score, bool):
+        return score
+    if isinstance(passed, bool):
+        return float(passed)
+    if not entries:
+        raise _Unreadable(f"printed an object with no score: {shown(json.dumps(result))}. {_WANTED}")
+    unknown = next((entry.text for entry in entries if entry.passed is None), None)
+    if unknown is not None:
+        raise _Unreadable(f"printed no score, and the assertion {shown(unknown)} has no `passed`. {_WANTED}")
+    return sum(entry.passed is True for entry in entries) / len(entries)
+
+
+def _entries(assertions: Any) -> tuple[Entry, ...]:
+    if assertions is None:
+        return ()
+    if not isinstance(assertions, list) or not all(isinstance(item, dict) for item in assertions):
+        raise _Unreadable(f"printed `assertions` that are no list of objects. {_WANTED}")
+    return tuple([_entry(item, nth) for nth, item in enumerate(assertions, 1)])
+
+
+def _entry(item: dict[str, Any], nth: int) -> Entry:
+    text, passed, evidence = item.get("text"), item.get("passed"), item.get("evidence")
+    return Entry(
+        text=text if isinstance(text, str) and text.strip() else f"assertion {nth}",
+        passed=passed if isinstance(passed, bool) else None,
+        evidence=evidence if evidence is None or isinstance(evidence, str) else json.dumps(evidence),
+    )
+
+
+def _summary(value: float, entries: tuple[Entry, ...]) -> str:
+    failed = [entry.text for entry in entries if entry.passed is False]
+    if failed:
+        return f"{len(failed)} of {len(entries)} checks of the program failed: {listed(failed)}."
+    if entries:
+        return f"The program gave the score {value:g}, and none of its {len(entries)} checks failed."
+    return f"The program gave the score {value:g}."

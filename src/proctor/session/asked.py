@@ -1,0 +1,127 @@
+"""Who is asked in a run: its target, those that cases and graders name, and the judges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.model import Case, Params, TargetSpec
+from proctor.ports import Grader
+
+Naming = Callable[[str, Params], TargetSpec]
+"""The target of a word that somebody wrote."""
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Whom the cases of a suite want to be asked."""
+
+    needs: frozenset[str] = frozenset()
+    """`judge`, `embedder` or both, where a grader asks one."""
+    anyone: bool = False
+    """A grader asks a judge and does not say which."""
+    judges: frozenset[str] = frozenset()
+    """The judges that graders name."""
+    targets: frozenset[str] = frozenset()
+    """The targets that cases name."""
+    variables: frozenset[str] = frozenset()
+    """The environment variables that cases name."""
+
+
+class Wishes:
+    """Collects what cases want while they stream by."""
+
+    def __init__(self) -> None:
+        """Nobody is wanted yet."""
+        self._needs: set[str] = set()
+        self._anyone = False
+        self._judges: set[str] = set()
+        self._targets: set[str] = set()
+        self._variables: set[str] = set()
+
+    def add(self, case: Case, graders: Iterable[Grader]) -> None:
+        """The next case, with the graders of its assertions."""
+        if case.target is not None:
+            self._targets.add(case.target)
+        if case.variables:
+            self._variables.update(case.variables)
+        for grader in graders:
+            needs = grader.wants()
+            if needs:
+                self._needs |= needs
+                named = grader.judges()
+                self._judges.update(named)
+                self._anyone = self._anyone or ("judge" in needs and not named)
+
+    @property
+    def wanted(self) -> Wanted:
+        """All that was added."""
+        return Wanted(
+            needs=frozenset(self._needs),
+            anyone=self._anyone,
+            judges=frozenset(self._judges),
+            targets=frozenset(self._targets),
+            variables=frozenset(self._variables),
+        )
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """Who is asked in one run; the fields are those of `Run`."""
+
+    judges: tuple[TargetSpec, ...] = ()
+    judges_given: bool = False
+    named_targets: tuple[TargetSpec, ...] = ()
+    named_judges: tuple[TargetSpec, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def asked(
+    wanted: Wanted,
+    target: TargetSpec,
+    given: tuple[TargetSpec, ...],
+    *,
+    path: str,
+    params: Params,
+    spec_of: Naming,
+) -> Asked:
+    """Who is asked: a judge is the user's, else the grader's, else the target's, else the target itself.
+
+    Args:
+        wanted: whom the cases want.
+        target: the run's target.
+        given: the judges that the user names.
+        path: the suite, for warnings.
+        params: what targets are asked with; judges are asked with the usual ones.
+        spec_of: the target of a name.
+
+    Raises:
+        UsageError: there is no target of a name.
+    """
+    named_targets = tuple([spec_of(name, params) for name in sorted(wanted.targets)])
+    if "judge" not in wanted.needs:
+        unused = f"{path}: warning: no case asks a judge, so --judge has no effect."
+        return Asked(named_targets=named_targets, warnings=(unused,) if given else ())
+    if given:
+        return Asked(judges=given, judges_given=True, named_targets=named_targets)
+    own, alone = judge_of(target)
+    warnings: tuple[str, ...] = ()
+    if alone and wanted.anyone:
+        warning = (
+            f"{path}: warning: no --judge was given, so {target.name} judges its own answers. "
+            "A model is kind to itself: name another one."
+        )
+        warnings = (warning,)
+    return Asked(
+        judges=(own,),
+        named_targets=named_targets,
+        named_judges=tuple([spec_of(name, Params()) for name in sorted(wanted.judges)]),
+        warnings=warnings,
+    )
+
+
+def judge_of(target: TargetSpec) -> tuple[TargetSpec, bool]:
+    """Who judges a target's answers where nobody says, and whether that is the target itself."""
+    if target.judge is not None:
+        return target.judge, False
+    return replace(target, params=Params()), True

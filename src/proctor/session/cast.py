@@ -1,0 +1,88 @@
+"""The opened targets, judges and programs of one run, and who of them a case gets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from proctor.grading import Help
+from proctor.model import Case, Run, TargetSpec
+from proctor.ports import Answers, Judge, Programs
+from proctor.session.asked import judge_of
+from proctor.session.reaching import Reach
+from proctor.targets.programs import SuitePrograms
+
+
+def specs_of(run: Run) -> tuple[TargetSpec, ...]:
+    """Everybody who may be asked in a run."""
+    own = () if run.judges_given or not run.judges else [judge_of(spec)[0] for spec in run.named_targets]
+    return (run.target, *run.judges, *run.named_targets, *run.named_judges, *own)
+
+
+class Cast:
+    """Who is asked in one run, all of them open."""
+
+    def __init__(self, run: Run, target: Answers, programs: Programs, help_: Help) -> None:
+        """Use `Cast.of`."""
+        self._run = run
+        self._target = target
+        self._help = help_
+        self._targets: dict[str, Answers] = {}
+        self._judges: dict[str, tuple[Judge, ...]] = {}
+        self.programs = programs
+
+    @classmethod
+    async def of(cls, run: Run, reach: Reach) -> Cast:
+        """The cast of a run, opened.
+
+        Raises:
+            UsageError: a target or judge cannot be opened.
+        """
+        programs = SuitePrograms(run.suite.folder, reach.environ)
+        judges = [await _judge(spec, reach) for spec in run.judges]
+        named = [await _judge(spec, reach) for spec in run.named_judges]
+        help_ = Help(
+            judges=tuple(judges),
+            named={judge.name: judge for judge in named},
+            judge_repeats=run.settings.judge_repeats,
+            together=together,
+            embedder=reach.embedder,
+            programs=programs,
+        )
+        cast = cls(run, await reach.target(run.target), programs, help_)
+        for spec in run.named_targets:
+            cast._targets[spec.name] = await reach.target(spec)
+            if run.judges and not run.judges_given:
+                cast._judges[spec.name] = (await _judge(judge_of(spec)[0], reach),)
+        return cast
+
+    def target(self, case: Case) -> Answers:
+        """Whom the case asks."""
+        return self._target if case.target is None else self._targets[case.target]
+
+    def help(self, case: Case, workspace: str | None = None) -> Help:
+        """Whom the graders of the case may ask, and the folder its answer was made in."""
+        judges = self._judges.get(case.target) if case.target is not None else None
+        if judges is None and workspace is None:
+            return self._help
+        return replace(
+            self._help, judges=self._help.judges if judges is None else judges, workspace=workspace
+        )
+
+
+async def _judge(spec: TargetSpec, reach: Reach) -> Judge:
+    return Judge(name=spec.name, target=await reach.target(spec, judging=True))
+
+
+async def together(things: Iterable[Awaitable[Any]]) -> list[Any]:
+    """Await several things at the same time, and give what came of them in order."""
+    results = await asyncio.gather(
+        *things, return_exceptions=True
+    )  # none is left running behind a broken one
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results

@@ -1,0 +1,60 @@
+"""The workspaces of one run: who makes them, which trials they wait for, and what stays of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from proctor.environments.workspaces import Workspaces
+from proctor.model import Run
+from proctor.plan import Index, repeats_of
+from proctor.ports import Programs, Store
+from proctor.session.reaching import Reach
+from proctor.targets.weights import cache_folder
+from proctor.variables import filled_case
+
+_NAMED = 5
+"""So many kept workspaces are named one by one."""
+
+
+def workspaces_of(
+    run: Run, index: Index, store: Store, reach: Reach, programs: Programs, warn: Callable[[str], None]
+) -> Workspaces:
+    """What makes the workspaces of a run, told of every trial that will come.
+
+    Args:
+        run: the run.
+        index: which cases it asks.
+        store: where its cases are.
+        reach: knows the environment.
+        programs: runs hooks and git.
+        warn: told, in a sentence, what failed after a trial.
+    """
+    made = Workspaces(
+        run.suite.folder,
+        cache_folder(reach.environ) / "workspaces",
+        run.id,
+        programs=programs,
+        keep=run.settings.keep_workspaces,
+        warn=warn,
+        environ=reach.environ,
+    )
+    chosen = set(index.chosen)
+    for position, stored in enumerate(store.cases(run.suite.content)):
+        if position in chosen and stored.case.workspace is not None:
+            case = filled_case(stored.case, reach.environ)
+            made.expect(case, repeats_of(case, run.settings.repeats))
+    return made
+
+
+def kept(workspaces: Workspaces) -> list[str]:
+    """What stays on disk, in sentences."""
+    there = list(workspaces.kept.items())
+    if not there:
+        return []
+    lines = [f"Kept workspace {path}" + (f" of case {case!r}." if case else ".") for path, case in there]
+    if len(there) <= _NAMED:
+        return lines
+    return [
+        *lines[: _NAMED - 1],
+        f"Kept {len(there) - _NAMED + 1:,} more workspaces in {there[0][0].parent}.",
+    ]

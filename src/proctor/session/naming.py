@@ -1,0 +1,105 @@
+"""The words that stand for targets: names of the nearest targets file, and those of the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proctor.errors import SuiteError, UnknownName, UsageError
+from proctor.model import Params, Problem, TargetSpec
+from proctor.targets.naming import known_words, parse_target
+
+if TYPE_CHECKING:
+    from proctor.targets.targets_file import TargetsFile
+
+_FILES = tuple(
+    folder + name for folder in ("", ".proctor/", ".agentv/") for name in ("targets.yaml", "targets.yml")
+)
+DEFAULT = "default"
+"""The name of the target that is asked where the user names none."""
+
+
+class Names:
+    """What each word means. The targets file is looked for, and read, when it is first needed."""
+
+    def __init__(self, environ: Mapping[str, str], start: Path | None = None) -> None:
+        """Reads nothing yet.
+
+        Args:
+            environ: what the file's references mean, and where services are.
+            start: the folder from which the file is looked for upward, as far as that of the repository;
+                None is the working directory.
+        """
+        self._environ = environ
+        self._start = start
+
+    @cached_property
+    def path(self) -> Path | None:
+        """The targets file, absolute; None where there is none."""
+        start = Path(os.path.abspath(self._start or Path.cwd()))  # noqa: PTH100 - a link stays where it leads from
+        return next((path for path in _candidates(start) if path.is_file()), None)
+
+    @cached_property
+    def file(self) -> TargetsFile | None:
+        """What the targets file says; None where there is none.
+
+        Raises:
+            SuiteError: it is wrong; carries every problem.
+            UsageError: it cannot be read.
+        """
+        path = self.path
+        if path is None:
+            return None
+        from proctor.targets.targets_file import TargetsFile
+
+        shown = os.path.relpath(path, self._start or Path.cwd())
+        try:
+            text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+        except OSError as error:
+            raise UsageError(f"The targets file {shown!r} cannot be read: {error.strerror}.") from None
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            problem = Problem(code="bad-encoding", message="The line is not UTF-8.", path=shown, line=line)
+            raise SuiteError([problem]) from None
+        return TargetsFile(text, shown, str(path.parent))
+
+    def near(self, folder: str) -> Names:
+        """These names, or where there is no targets file those of the nearest one of a suite's folder."""
+        if self.path is not None or not folder:
+            return self
+        return Names(self._environ, Path(folder))
+
+    def names(self) -> list[str]:
+        """The names of the file, in its order; raises as `file` does."""
+        return [] if self.file is None else self.file.names()
+
+    @property
+    def default(self) -> tuple[str, ...]:
+        """Who is asked where nobody is named: the file's `default`, if it has one; raises as `file` does."""
+        return (DEFAULT,) if DEFAULT in self.names() else ()
+
+    def spec(self, word: str, params: Params) -> TargetSpec:
+        """The target of a name of the file, else of a word of the command line.
+
+        Raises:
+            SuiteError: the file is wrong, or a variable that the target names is not set.
+            UnknownName: it is neither.
+            UsageError: the word is not complete, or the file cannot be read.
+        """
+        if self.file is not None and word in self.names():
+            return self.file.spec(word, params, self._environ)
+        try:
+            return parse_target(word, params, self._environ)
+        except UnknownName as error:
+            raise UnknownName("target", error.name, {*self.names(), *known_words()}) from None
+
+
+def _candidates(start: Path) -> Iterator[Path]:
+    for folder in (start, *start.parents):
+        for name in _FILES:
+            yield folder / name
+        if (folder / ".git").exists():
+            return

@@ -1,0 +1,246 @@
+"""Prompts to outputs by a command line of the shell, such as that of a coding agent.
+
+`{PROMPT}`, `{PROMPT_FILE}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}` and `{OUTPUT_FILE}` are filled in, quoted.
+The answer is what is in the output file, where the line names one, else stdout; `program_output` says how
+an agent reports its messages, tool calls and tokens. The line runs in the prompt's workspace, else in the
+folder of its options, else in the working directory. It inherits no secret but what the options name
+under `env`; `$PROCTOR_TARGETS_FOLDER` is the folder of the targets file.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from msgspec import Struct
+
+from proctor.errors import TargetError, TargetTimeout, UsageError
+from proctor.model import Attachment, Message, Output, Prompt, TargetSpec
+from proctor.ports import Finished
+from proctor.targets.lines import FILE_PLACES, Line, quoted, shell
+from proctor.targets.messages import mentioned, written_out
+from proctor.targets.opening import Opening
+from proctor.targets.processes import inside, run_process, scrubbed
+from proctor.targets.program_output import failed, output_of, read_answer
+from proctor.variables import filled, masked, names_in
+
+_HEALTH_S = 30.0
+
+
+class _Shell(Struct, frozen=True, kw_only=True):
+    """How lines of one target are run, and what is blotted out of what they say."""
+
+    name: str
+    environ: dict[str, str]
+    secrets: tuple[str, ...]
+    """The variables whose values were handed to the program."""
+    outside: Mapping[str, str]
+
+    async def run(
+        self,
+        line: str,
+        *,
+        cwd: str | None,
+        timeout_s: float,
+        stdin: bytes = b"",
+        workspace: str | None = None,
+    ) -> Finished:
+        """Run a line to its end in the workspace, else in `cwd`; raises as `run_process` does."""
+        cwd = workspace or cwd
+        if cwd is not None and not Path(cwd).is_dir():  # noqa: ASYNC240 - as cheap as a look can be
+            raise TargetError(f"{self.name!r} cannot run in {cwd!r}, which is no folder.", kind="program")
+        argv = shell(line, self.environ)
+        return await run_process(
+            argv,
+            stdin,
+            timeout_s=timeout_s,
+            environ=inside(self.environ, workspace),
+            cwd=cwd,
+            called=self.name,
+        )
+
+    def hidden(self, text: str) -> str:
+        """The text without the secrets."""
+        return masked(text, self.secrets, self.outside)
+
+
+class Cli:
+    """A command line that is run once a prompt."""
+
+    def __init__(self, line: Line, shell: _Shell, options: Mapping[str, Any], timeout_s: float) -> None:
+        """Runs nothing yet; raises ValueError where the form of files is wrong."""
+        self._line = line
+        self._shell = shell
+        self._form = Line(options.get("files_format", "{path}"), FILE_PLACES)
+        self._cwd: str | None = options.get("cwd")
+        self._timeout_s: float = options.get("timeout_seconds", timeout_s)
+        self.kept_in: str | None = None
+        """The folder below which the files of every prompt are kept, if they are."""
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """What the program answers.
+
+        Raises:
+            TargetError: it failed, wrote too much or did not end in time.
+        """
+        try:
+            with self._folder(prompt) as folder:
+                output = await self._answer(prompt, folder)
+        except TargetTimeout as error:
+            raise TargetTimeout(self._shell.hidden(str(error))) from None
+        except TargetError as error:
+            raise TargetError(self._shell.hidden(str(error)), kind=error.kind) from None
+        return masked(output, self._shell.secrets, self._shell.outside)
+
+    async def aclose(self) -> None:
+        """Nothing is left running between two prompts."""
+
+    async def _answer(self, prompt: Prompt, folder: Path) -> Output:
+        places = self._line.places
+        files = _unpacked(prompt.messages, folder / "files")
+
+        def mention(attachment: Attachment) -> str:
+            return "" if "FILES" in places else mentioned(attachment.kind, files[attachment])
+
+        text = written_out(prompt.messages, mention)
+        stdin = text.encode("utf-8", "surrogatepass")
+        answer = folder / "answer"
+        if "PROMPT_FILE" in places:
+            (folder / "prompt.txt").write_bytes(stdin)
+        line = self._line.filled(
+            {
+                "PROMPT": quoted(text),
+                "PROMPT_FILE": quoted(str(folder / "prompt.txt")),
+                "EVAL_ID": quoted(prompt.case_id),
+                "ATTEMPT": str(prompt.repeat),
+                "FILES": " ".join(self._file(path) for path in dict.fromkeys(files.values())),
+                "OUTPUT_FILE": quoted(str(answer)),
+            }
+        )
+        given = b"" if places & {"PROMPT", "PROMPT_FILE"} else stdin
+        started = perf_counter()
+        finished = await self._shell.run(
+            line, cwd=self._cwd, timeout_s=self._timeout_s, stdin=given, workspace=prompt.workspace
+        )
+        latency_ms = (perf_counter() - started) * 1000
+        name = repr(self._shell.name)
+        if finished.exit_code != 0:
+            raise failed(name, finished)
+        data = read_answer(answer, name) if "OUTPUT_FILE" in places else finished.stdout
+        return output_of(data, latency_ms)
+
+    def _file(self, path: str) -> str:
+        return self._form.filled({"path": quoted(path), "basename": quoted(Path(path).name)})
+
+    @contextmanager
+    def _folder(self, prompt: Prompt) -> Iterator[Path]:
+        """A private folder for one prompt, which is gone afterwards unless it is to be kept."""
+        prefix = "proctor-"
+        if self.kept_in is not None:
+            prefix = f"{re.sub(r'[^A-Za-z0-9-]', '_', prompt.case_id)[:40]}-{prompt.repeat}-"
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self.kept_in))
+        try:
+            yield folder
+        finally:
+            if self.kept_in is None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unpacked(messages: Iterable[Message], folder: Path) -> dict[Attachment, str]:
+    """The file of each attachment, under its own name below the folder, whatever that name says."""
+    files: dict[Attachment, str] = {}
+    taken: set[str] = set()
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, str) or part in files:
+                continue
+            parts = [one for one in re.split(r"[/\\:]", part.path) if one not in {"", ".", ".."}] or ["file"]
+            # Names that differ only in their case are one file on some systems.
+            while "/".join(parts).casefold() in taken:
+                parts.insert(0, str(len(taken)))
+            taken.add("/".join(parts).casefold())
+            path = folder.joinpath(*parts)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(part.data if part.text is None else part.text.encode("utf-8"))
+            except (OSError, ValueError) as error:
+                raise TargetError(
+                    f"The file {part.path!r} cannot be given to a program: {error}.", kind="program"
+                ) from error
+            files[part] = str(path)
+    return files
+
+
+async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
+    """The target that a specification of kind `cli` names by its command line, once its health is checked.
+
+    Raises:
+        UsageError: the line or a variable in the options is wrong, or the check of health fails.
+    """
+    environ, options = opening.environ, spec.options
+    variables = options.get("env", {})
+    runs = _Shell(
+        name=spec.name,
+        environ={**scrubbed(environ), **_beside(opening.folder), **filled(variables, environ)},
+        secrets=names_in(variables),
+        outside=environ,
+    )
+    try:
+        made = Cli(Line(filled(spec.model, environ)), runs, options, opening.timeout_s)
+    except ValueError as error:
+        raise UsageError(f"The command line of target {spec.name!r} {error}") from None
+    if "healthcheck" in options:
+        await _check(options["healthcheck"], options.get("cwd"), runs, opening)
+    if options.get("keep_temp_files"):
+        made.kept_in = tempfile.mkdtemp(prefix="proctor-kept-")
+        opening.notify(f"Target {spec.name!r} keeps its files in {made.kept_in}.")
+    return made
+
+
+def _beside(folder: Path | None) -> dict[str, str]:
+    """The variable by which a line, which runs in a workspace, can name a program beside the targets file."""
+    return {} if folder is None else {"PROCTOR_TARGETS_FOLDER": str(folder)}
+
+
+async def _check(health: Mapping[str, Any], cwd: str | None, runs: _Shell, opening: Opening) -> None:
+    """Ask once whether a target is ready."""
+    timeout_s: float = health.get("timeout_seconds", _HEALTH_S)
+    if "url" in health:
+        what = f"GET {health['url']}"
+        why = await _status(filled(health["url"], opening.environ), opening, timeout_s)
+    else:
+        what = f"`{health['command']}`"
+        line = filled(health["command"], opening.environ)
+        try:
+            finished = await runs.run(line, cwd=health.get("cwd", cwd), timeout_s=timeout_s)
+        except TargetError as error:
+            why = str(error)
+        else:
+            why = str(failed("it", finished)) if finished.exit_code else ""
+    if why:
+        why = runs.hidden(why).rstrip(".")
+        raise UsageError(f"Target {runs.name!r} is not ready. Its health check, {what}, failed: {why}.")
+
+
+async def _status(url: str, opening: Opening, timeout_s: float) -> str:
+    """Why a URL does not answer a GET as it should; empty where it does."""
+    from aiohttp import ClientError, ClientTimeout
+    from yarl import URL
+
+    from proctor.targets.http import proxy_for
+
+    try:
+        proxy = proxy_for(URL(url), opening.environ)
+        limit = ClientTimeout(total=timeout_s)
+        async with opening.http().get(url, proxy=proxy, timeout=limit) as response:
+            return "" if 200 <= response.status < 300 else f"it answered {response.status}"
+    except TimeoutError:
+        return f"no answer within {timeout_s:g} s"
+    except (ClientError, OSError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"

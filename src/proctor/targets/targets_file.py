@@ -1,0 +1,347 @@
+"""The text of a targets file to named targets: `targets: [{name, provider, …}]`. Pure.
+
+The whole file is checked when it is read. Variables count when a target is asked for, and only those that it
+and its judge and fallbacks name, so that a key which nobody needs may be missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.errors import SuiteError, UsageError, suggestion
+from proctor.fields import Fields, Notes, kind_of
+from proctor.model import Params, Problem, TargetSpec
+from proctor.targets import target_kinds as kinds
+from proctor.targets.naming import parse_target
+from proctor.targets.target_kinds import Row, Site
+from proctor.variables import filled, names_in
+from proctor.yaml12 import BadYaml, Items, Map, load
+
+COMMON: Final = (
+    *("name", "provider", "kind", "target", "use_target", "grader_target", "judge_target"),
+    *("fallback_targets", "workers", "max_retries"),
+)
+"""The fields that every target may have."""
+_ROOT: Final = ("targets", "$schema", "version")
+_INTEGERS: Final = frozenset({"max_output_tokens", "max_retries", "seed", "workers"})
+_NUMBERS: Final = frozenset({"temperature", "timeout_seconds"})
+_KNOWN: Final = frozenset({*COMMON, *kinds.IDLE, *(one for some in kinds.FIELDS.values() for one in some)})
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """What a list of targets says of one."""
+
+    name: str
+    kind: str
+    what: str
+    """Its model, command line, file or the target that it stands for, as written."""
+    unset: tuple[str, ...]
+    """The variables it names that are not set."""
+    variables: tuple[str, ...]
+    """All that it names."""
+
+
+class _Entry(Struct, frozen=True):
+    name: str
+    line: int
+    row: Map
+
+
+class TargetsFile:
+    """The targets of one file by their names."""
+
+    def __init__(self, text: str, path: str, folder: str) -> None:
+        """Read and check a file.
+
+        Args:
+            text: the file.
+            path: as messages name it.
+            folder: its folder, absolute; relative paths begin there.
+
+        Raises:
+            SuiteError: it is no such file; carries every problem.
+        """
+        self.path = path
+        self._folder = folder
+        notes = Notes(path, 1)
+        self._entries = _entries(text, notes)
+        found: list[Problem] = []
+        check = _Making(self, Site(folder=folder, environ=None), found)
+        for name in self._entries:
+            check.target(name)
+        # A target that judges another one is looked at twice.
+        problems = [*notes.problems, *dict.fromkeys(found)]
+        problems.sort(key=lambda problem: problem.line or 0)
+        _raise_errors(problems)
+        self.warnings: tuple[Problem, ...] = tuple(problems)
+        """What has no effect."""
+
+    def names(self) -> list[str]:
+        """Every target's name, in the order of the file."""
+        return list(self._entries)
+
+    def entry(self, name: str) -> _Entry | None:
+        """What the file says of a name."""
+        return self._entries.get(name)
+
+    def spec(self, name: str, params: Params, environ: Mapping[str, str]) -> TargetSpec:
+        """The target of a name that is in the file, with its judge and its fallbacks.
+
+        Args:
+            name: one of `names()`.
+            params: what the user asks with; what the target says counts where these are the usual ones.
+            environ: what references mean.
+
+        Raises:
+            SuiteError: a variable is not set, or its value is wrong.
+        """
+        problems: list[Problem] = []
+        spec = _Making(self, Site(folder=self._folder, environ=environ, params=params), problems).target(name)
+        _raise_errors([problem for problem in problems if problem.level == "error"])
+        assert spec is not None, "what cannot be made is a problem"
+        return spec
+
+    def listed(self, environ: Mapping[str, str]) -> list[Listed]:
+        """What a list of targets says of each."""
+        return [_listed(entry, environ) for entry in self._entries.values()]
+
+
+def _raise_errors(problems: list[Problem]) -> None:
+    if any(problem.level == "error" for problem in problems):
+        raise SuiteError(problems)
+
+
+# --- the text ----------------------------------------------------------------------------------------------
+
+
+def _entries(text: str, notes: Notes) -> dict[str, _Entry]:
+    try:
+        root = load(text)
+    except BadYaml as error:
+        notes.error("bad-yaml", str(error), line=error.line)
+        return {}
+    if not isinstance(root, Map) or not isinstance(root.get("targets"), Items):
+        notes.error("missing-field", "The file needs a list `targets`, each with `name` and `provider`.")
+        return {}
+    fields = Fields(root, notes)
+    for name in _ROOT:
+        fields.take(name)
+    fields.finish(_ROOT)
+    rows: Items = root["targets"]
+    entries: dict[str, _Entry] = {}
+    for place, row in enumerate(rows):
+        entry = _entry(row, rows.lines[place], place, notes)
+        if entry is None:
+            continue
+        first = entries.setdefault(entry.name, entry)
+        if first is not entry:
+            notes.error(
+                "duplicate-name",
+                f"Target {entry.name!r} stands already at line {first.line}. Give one of them another name.",
+                "name",
+                line=entry.line,
+            )
+    return entries
+
+
+def _entry(row: Any, line: int, place: int, notes: Notes) -> _Entry | None:
+    if not isinstance(row, Map):
+        what = f"`targets[{place}]` is {kind_of(row)}; it must be an object with `name` and `provider`."
+        notes.error("wrong-type", what, f"targets[{place}]", line=line)
+        return None
+    name = row.get("name")
+    if isinstance(name, str) and name.strip():
+        return _Entry(name, line, row)
+    here = row.lines.get("name", line)
+    notes.error("missing-field", f"`targets[{place}].name` must be text, which names it.", "name", line=here)
+    return None
+
+
+def _listed(entry: _Entry, environ: Mapping[str, str]) -> Listed:
+    row = entry.row
+    provider = str(row.get("provider", row.get("kind", "")))
+    kind, what = kinds.kind_of(provider), ""
+    if "use_target" in row:
+        kind, what = "→", str(row["use_target"])
+    elif "target" in row:
+        kind, _, what = str(row["target"]).partition(":")
+    else:
+        named = ("model", "deployment", "variant", "command", "function", "file", "path", "response")
+        what = next((str(row[name]) for name in named if name in row), "")
+    names = names_in(row)
+    unset = tuple(name for name in names if not environ.get(name, "").strip())
+    return Listed(name=entry.name, kind=kind, what=what, unset=unset, variables=names)
+
+
+# --- targets that name one another -------------------------------------------------------------------------
+
+
+class _Making:
+    """Makes specifications; without an environment it only checks. What is wrong goes into `problems`."""
+
+    def __init__(
+        self, file: TargetsFile, site: Site, problems: list[Problem], *, judging: bool = False
+    ) -> None:
+        self.problems = problems
+        self._file = file
+        self._site = site
+        self._made: dict[str, TargetSpec | None] = {}
+        # Judges are asked with the usual parameters, and nobody judges them.
+        usual = replace(site, params=Params())
+        self._judges = None if judging else _Making(file, usual, problems, judging=True)
+
+    def target(self, name: str, trail: tuple[str, ...] = ()) -> TargetSpec | None:
+        """The target of a name of the file; None where it cannot be made, or is not known yet."""
+        entry = self._file.entry(name)
+        if name not in self._made and entry is not None:
+            notes = Notes(self._file.path, entry.line, "Target")
+            notes.case = name
+            spec = self._make(entry, notes, (*trail, name))
+            self.problems += [replace(problem, case=None) for problem in notes.problems]
+            self._made[name] = None if notes.failed else spec
+        return self._made[name]
+
+    def _make(self, entry: _Entry, notes: Notes, trail: tuple[str, ...]) -> TargetSpec | None:
+        row = _row(entry.row, notes, self._site)
+        fields = row.fields
+        fields.take("name")
+        provider = _one_of(row, "provider", "kind")
+        agent = None if provider is None else kinds.agent_of(provider)
+        if provider is not None and agent is not None:
+            # A file may be shared with a program that knows the agent: it counts when it is asked for.
+            if self._site.environ is not None:
+                fields.error("unsupported", "provider", kinds.no_kind(provider, agent))
+            return None
+        judge = _one_of(row, "grader_target", "judge_target")
+        fallbacks = fields.texts("fallback_targets")
+        workers, retries = fields.integer("workers", least=1), fields.integer("max_retries")
+        if "use_target" in fields:
+            spec = self._alias(provider, row, trail)
+        else:
+            spec = self._own(entry.name, provider, row)
+        judged_by = None if judge is None else self._judge(judge, row)
+        others = [self._other(one, "fallback_targets", row, trail) for one in fallbacks if not notes.failed]
+        if spec is None:
+            return None
+        return replace(
+            spec,
+            name=entry.name,
+            judge=judged_by or spec.judge,
+            fallbacks=_in_turn(others) or spec.fallbacks,
+            workers=workers or spec.workers,
+            retries=spec.retries if retries is None else retries,
+        )
+
+    def _own(self, name: str, provider: str | None, row: Row) -> TargetSpec | None:
+        """The target by what it says itself."""
+        fields = row.fields
+        word = fields.text("target")
+        if word is not None:
+            if provider is not None:
+                fields.error("duplicate-field", "target", "and `provider` say the same. Remove one of them.")
+            spec = kinds.short(name, word, row)
+            fields.finish((*COMMON, *kinds.fields_of_short(word)))
+            return spec
+        if provider is None:
+            if not row.unknown & {"provider", "kind", "target", "use_target"}:
+                fields.missing("provider", "a kind of target, such as `openai` or `cli`")
+            return None
+        kind = kinds.kind_of(provider)
+        if kind not in kinds.FIELDS:
+            fields.error("unknown-value", "provider", kinds.unknown_kind(provider))
+            return None
+        spec = kinds.specified(name, kind, row)
+        fields.finish((*COMMON, *kinds.FIELDS[kind]))
+        return spec
+
+    def _alias(self, provider: str | None, row: Row, trail: tuple[str, ...]) -> TargetSpec | None:
+        """The target that another name stands for."""
+        other = row.fields.text("use_target")
+        if provider is not None or "target" in row.fields:
+            row.fields.error("duplicate-field", "use_target", "stands for another target; remove `provider`.")
+        row.fields.finish(COMMON)
+        return None if other is None else self._other(other, "use_target", row, trail)
+
+    def _judge(self, name: str, row: Row) -> TargetSpec | None:
+        making = self._judges
+        spec = None if making is None else making._other(name, "grader_target", row, ())
+        return None if spec is None else replace(spec, judge=None)
+
+    def _other(self, name: str, field: str, row: Row, trail: tuple[str, ...]) -> TargetSpec | None:
+        """Another target of the file, or one in the words of the command line."""
+        if name in trail:
+            circle = " → ".join((*trail[trail.index(name) :], name))
+            row.fields.error("cycle", field, f"goes round in a circle: {circle}. Break it.")
+            return None
+        if self._file.entry(name) is not None:
+            return self.target(name, trail)
+        try:
+            return parse_target(name, self._site.params, row.environ)
+        except UsageError:
+            known = suggestion(name[:60], self._file.names())
+            row.fields.error("unknown-target", field, f"names {name[:60]!r}, which is no target. {known}")
+            return None
+
+
+def _one_of(row: Row, *names: str) -> str | None:
+    """The text of a field that has two names."""
+    return row.fields.text(row.either(*names))
+
+
+def _in_turn(specs: list[TargetSpec | None]) -> tuple[TargetSpec, ...]:
+    """Who is asked one after the other: each with those that it falls back on itself, and nobody twice."""
+    flat = [one for spec in specs if spec is not None for one in (spec, *spec.fallbacks)]
+    return tuple({spec.name: replace(spec, judge=None, fallbacks=()) for spec in flat}.values())
+
+
+def _row(row: Map, notes: Notes, site: Site) -> Row:
+    """The fields of a target that have an effect, filled in as far as they are to be and can be."""
+    kept, unknown = Map(row.line), set[str]()
+    kept.lines = row.lines
+    for name, value in row.items():
+        line = row.lines[name]
+        snake = _CAMEL.sub("_", name).lower()
+        if snake != name and snake in _KNOWN:
+            notes.error(
+                "camel-case", f"Write `{snake}` for `{name}`: words are joined by _.", name, line=line
+            )
+            unknown.add(snake)
+        elif name in kinds.IDLE:
+            notes.warn("no-effect", f"`{name}` has no effect here.", name, line=line)
+        elif not (names := names_in(value)):
+            kept[name] = value
+        elif site.environ is None:
+            if name in kinds.KEPT:
+                kept[name] = value
+            else:
+                unknown.add(name)
+        elif unset := [one for one in names if not _is_set(one, site.environ, name)]:
+            unknown.add(name)
+            for one in unset:
+                said = f"`{name}` names the variable {one}, which is not set. Set it (export {one}=…)."
+                notes.error("unset-variable", said, name, line=line)
+        else:
+            kept[name] = value if name in kinds.KEPT else _typed(name, filled(value, site.environ))
+    return Row(Fields(kept, notes), frozenset(unknown), site)
+
+
+def _is_set(variable: str, environ: Mapping[str, str], field: str) -> bool:
+    return variable in environ and (field != "api_key" or bool(environ[variable].strip()))
+
+
+def _typed(name: str, value: Any) -> Any:
+    """A variable's text as the number or the truth that its field wants, where it is one."""
+    if not isinstance(value, str) or name not in _INTEGERS | _NUMBERS | {"keep_temp_files"}:
+        return value
+    if name == "keep_temp_files":
+        return {"true": True, "false": False}.get(value.strip().lower(), value)
+    try:
+        return int(value) if name in _INTEGERS else float(value)
+    except ValueError:
+        return value

@@ -1,0 +1,109 @@
+"""`proctor targets` with a targets file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Told
+
+    Proctor = Callable[..., Told]
+
+FILE = """targets:
+  - {name: first, provider: mock, response: ready}
+  - {name: second, provider: cli, command: cat, env: {A_TOKEN: "${{ MY_TOKEN }}"}}
+  - {name: third, use_target: first, provider_batching: true}
+"""
+
+
+@pytest.fixture
+def targets(folder: Path) -> Callable[[str], None]:
+    def write(text: str) -> None:
+        (folder / "targets.yaml").write_text(text, encoding="utf-8")
+
+    write(FILE)
+    return write
+
+
+def test_targets_of_the_file_are_listed_with_their_variables(
+    proctor: Proctor, targets: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = proctor("targets", "list")
+    lines = told.out.splitlines()
+    assert any(line.split() == ["first", "mock", "ready"] for line in lines)
+    assert any(line.split() == ["third", "→", "first"] for line in lines)
+    assert "(MY_TOKEN not set)" in told.out
+    assert "targets.yaml:4: warning: " in told.out
+    monkeypatch.setenv("MY_TOKEN", "tok-secret")
+    told = proctor("targets", "list")
+    assert "(MY_TOKEN set)" in told.out
+    assert "tok-secret" not in told.out
+
+
+def test_checking_without_a_name_asks_all_of_the_file(
+    proctor: Proctor, targets: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = proctor("targets", "check")
+    assert told.code == 3
+    assert [line.split(": ")[0] for line in told.out.splitlines()] == ["first", "second", "third"]
+    assert "MY_TOKEN" in told.out.splitlines()[1]
+    monkeypatch.setenv("MY_TOKEN", "tok-secret")
+    told = proctor("targets", "check")
+    assert told.code == 0
+    assert "first: answered 'ready' in" in told.out
+    assert "tok-secret" not in told.out
+
+
+def test_names_and_words_can_be_checked_together(proctor: Proctor, targets: object) -> None:
+    told = proctor("targets", "check", "third", "echo")
+    assert told.code == 0
+    assert [line.split(": ")[0] for line in told.out.splitlines()] == ["third", "echo"]
+    assert proctor("targets", "check", "fourth").code == 4
+
+
+def test_without_a_file_a_name_is_needed(proctor: Proctor) -> None:
+    told = proctor("targets", "check")
+    assert told.code == 4
+    assert "targets.yaml" in told.err
+
+
+def test_a_file_that_is_wrong_is_told_with_its_line(proctor: Proctor, targets: Callable[[str], None]) -> None:
+    targets("targets:\n  - name: x\n    provider: nobody\n")
+    for words in (("list",), ("check",), ("check", "echo")):
+        told = proctor("targets", *words)
+        assert told.code == 4
+        assert "targets.yaml:3: error: Target 'x': `provider` is 'nobody'." in told.err
+
+
+def test_a_recording_and_a_script_are_asked_what_they_know(proctor: Proctor, folder: Path) -> None:
+    rows = [{"case_id": "a", "repeat": 1, "output": "late"}, {"case_id": "b", "output": "early"}]
+    (folder / "r.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (folder / "s.jsonl").write_text('{"t-*": "scripted"}', encoding="utf-8")
+    told = proctor("targets", "check", "replay:r.jsonl", "scripted:s.jsonl")
+    assert told.code == 0
+    assert "replay:r.jsonl: answered 'early'" in told.out
+    assert "scripted:s.jsonl: answered 'scripted'" in told.out
+    (folder / "r.jsonl").write_text("", encoding="utf-8")
+    (folder / "s.jsonl").write_text("no json", encoding="utf-8")
+    assert proctor("targets", "check", "replay:r.jsonl", "scripted:s.jsonl", "replay:none").code == 3
+
+
+def test_the_file_of_a_new_project_can_be_read(proctor: Proctor, folder: Path) -> None:
+    assert proctor("init").code == 0
+    assert "default                 local" in proctor("targets", "list").out
+    text = (folder / "targets.yaml").read_text(encoding="utf-8")
+    shown = [line.replace("  # - ", "  - ").replace("  #   ", "    ") for line in text.splitlines()]
+    written = "\n".join(line for line in shown if not line.lstrip().startswith("#"))
+    (folder / "targets.yaml").write_text(written, encoding="utf-8")
+    out = proctor("targets", "list").out
+    for line in (
+        "my-server               openai my-model@",
+        "production              openai gpt-5.2",
+        "agent                   cli my-agent",
+    ):
+        assert line in out

@@ -1,0 +1,325 @@
+"""What suites of the dialect agentv mean, beyond what the golden files show."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.dialects.agentv import DIALECT
+from proctor.dialects.agentv_assertions import DEFAULT
+from proctor.dialects.agentv_reading import snake_case
+from proctor.dialects.agentv_tests import joined
+from proctor.model import Case, Message, PassRule, Problem, Suite
+from proctor.ports import Found, Placed, Source
+from proctor.yaml12 import load
+
+
+def source(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> Source:
+    """A suite and the files around it, in whose names `__` stands for `/` and `_` for a dot."""
+    around = {name.replace("__", "/").replace("_", "."): data.encode() for name, data in files.items()}
+
+    def find(name: str) -> Found | None:
+        return Found(path=name, data=around[name]) if name in around else None
+
+    return Source(
+        path=path,
+        lines=lambda: BytesIO(text.encode()),
+        neighbour=around.get,
+        find=find,
+        environ=environ or {},
+    )
+
+
+def read(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> Any:
+    """The header, the cases by id, and the problems."""
+    items = list(DIALECT.read(source(text, path, environ, **files)))
+    (suite,) = [item for item in items if isinstance(item, Suite)]
+    cases = {item.case.id: item.case for item in items if isinstance(item, Placed)}
+    return suite, cases, [item for item in items if isinstance(item, Problem)]
+
+
+def case(text: str, above: str = "", **files: str) -> Case:
+    """The only case of a suite with one test, which has no error."""
+    _, cases, problems = read(f"{above}\ntests:\n  - id: a\n    input: i\n{indented(text)}", **files)
+    assert [str(problem) for problem in problems if problem.level == "error"] == []
+    found: Case = cases["a"]
+    return found
+
+
+def indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+def codes(text: str, **files: str) -> list[tuple[str, int | None]]:
+    return [(problem.code, problem.line) for problem in read(text, **files)[2]]
+
+
+# --- what judges a test ------------------------------------------------------------------------------------
+
+
+def labels(found: Case) -> list[str | None]:
+    return [assertion.label for assertion in found.assertions]
+
+
+SHARED = "assertions: [{type: contains, value: x, name: shared}]"
+OWN = "assertions: [{type: llm-grader, name: own}]"
+
+
+@pytest.mark.parametrize(
+    ("above", "test", "expected"),
+    [
+        ("", "", ["llm-grader"]),
+        ("", "assertions: []", ["llm-grader"]),
+        ("assertions: []", "", ["llm-grader"]),
+        ("", OWN, ["own"]),
+        (SHARED, "", ["shared"]),
+        (SHARED, "assertions: []", ["shared"]),
+        (SHARED, OWN, ["own", "shared"]),
+        (SHARED, f"{OWN}\nexecution: {{skip_defaults: true}}", ["own"]),
+        (SHARED, "execution: {skip_defaults: true}", ["llm-grader"]),
+        (SHARED, f"{OWN}\nexecution: {{skip_defaults: false}}", ["own", "shared"]),
+        (SHARED, f"{OWN}\nrubrics: [Is kind]", ["rubrics", "own", "shared"]),
+        ("", "rubrics: [Is kind]", ["rubrics"]),
+    ],
+)
+def test_a_test_is_judged_by_its_own_list_then_its_suites_and_by_default_where_there_is_none(
+    above: str, test: str, expected: list[str]
+) -> None:
+    found = case(f"criteria: c\n{test}", above)
+    assert labels(found) == expected
+    assert (found.assertions == (DEFAULT,)) == (expected == ["llm-grader"])
+
+
+def test_skipping_defaults_drops_the_suites_messages_and_files_as_well() -> None:
+    above = "input: Be brief.\ninput_files: [notes.md]"
+    whole = case("criteria: c", above, notes_md="n")
+    bare = case("criteria: c\nexecution: {skip_defaults: true}", above, notes_md="n")
+    assert [message.content for message in whole.input] == ["Be brief.", "i"]
+    assert len(whole.input[1].parts) == 2
+    assert bare.input == (Message(role="user", content="i"),)
+
+
+def test_criteria_that_nothing_reads_are_told_of_in_the_words_of_the_format() -> None:
+    text = "tests:\n  - {id: my-test, criteria: c, input: i, assertions: [{type: contains, value: x}]}"
+    (problem,) = read(text)[2]
+    assert problem.message == (
+        "Warning: Test 'my-test': criteria is defined but no evaluator in assertions will evaluate it. "
+        "Add 'type: llm-grader' to assertions, or remove criteria if it is documentation-only."
+    )
+    assert (problem.level, problem.code) == ("warning", "unused-criteria")
+
+
+@pytest.mark.parametrize(
+    "assertions",
+    [
+        "[]",
+        "[{type: llm-grader}]",
+        "[{type: contains, value: x}, {type: rubrics, criteria: [Is kind]}]",
+        "[Is kind]",
+        "[{type: code-grader, command: [sh, x.sh]}]",
+    ],
+)
+def test_criteria_that_something_reads_are_not_told_of(assertions: str) -> None:
+    assert codes(f"tests:\n  - {{id: a, criteria: c, input: i, assertions: {assertions}}}") == []
+
+
+@pytest.mark.parametrize(
+    ("test", "code"),
+    [
+        ("criteria: c", None),
+        ("expected_output: o", "missing-criteria"),
+        ("assertions: [Is kind]", "missing-criteria"),
+        ("rubrics: [Is kind]", "missing-criteria"),
+        ("criteria: '  '\nexpected_output: o", "missing-criteria"),
+        ("criteria: '  '", "missing-field"),
+        ("assertions: []", "missing-field"),
+        ("", "missing-field"),
+    ],
+)
+def test_criteria_may_be_absent_where_something_else_says_what_is_right(test: str, code: str | None) -> None:
+    found = codes(f"tests:\n  - id: a\n    input: i\n{indented(test)}")
+    assert [each for each, _ in found] == ([] if code is None else [code])
+
+
+# --- YAML and JSON Lines -----------------------------------------------------------------------------------
+
+TEXTS = st.text("abc é{}$", min_size=1, max_size=8).filter(str.strip)
+TESTS = st.fixed_dictionaries(
+    {"criteria": TEXTS, "input": TEXTS | st.just([{"role": "user", "content": "q"}]) | st.just({"a": 1})},
+    optional={
+        "expected_output": TEXTS | st.integers(-9, 9) | st.just({"n": [1, True]}),
+        "metadata": st.dictionaries(st.sampled_from("kl"), st.lists(st.integers(0, 3)) | TEXTS),
+        "assertions": st.just([{"type": "contains", "value": 4}, "Is kind"]) | st.just([]),
+        "rubrics": st.just(["Is short"]),
+        "execution": st.fixed_dictionaries(
+            {}, optional={"skip_defaults": st.booleans(), "target": TEXTS, "threshold": st.just(0.5)}
+        ),
+        "workspace": st.just({"isolation": "per_test", "hooks": {"after_each": {"reset": "fast"}}}),
+        "note": TEXTS,
+    },
+)
+ABOVE: dict[str, Any] = {
+    "name": "n",
+    "input": "Be brief.",
+    "metadata": {"k": [1]},
+    "assertions": [{"type": "starts-with", "value": "A"}],
+    "workspace": {"hooks": {"before_all": {"command": "sh x.sh"}}},
+    "execution": {"threshold": 0.7, "trials": {"count": 2}},
+}
+
+
+@given(st.lists(TESTS, min_size=1, max_size=3), st.sampled_from(["s_yaml", "s_eval_yaml"]))
+def test_json_lines_with_a_sidecar_say_what_yaml_says(tests: list[dict[str, Any]], sidecar: str) -> None:
+    tests = [{"id": f"t{at}", **test} for at, test in enumerate(tests)]
+    yaml = read(json.dumps({**ABOVE, "tests": tests}))
+    lines = "".join(json.dumps(test) + "\n" for test in tests)
+    rows = read(lines, "suites/s.jsonl", **{sidecar: json.dumps(ABOVE)})
+    assert yaml[:2] == rows[:2]
+    assert [(one.code, one.case, one.message) for one in yaml[2]] == [
+        (one.code, one.case, one.message) for one in rows[2]
+    ]
+
+
+@pytest.mark.parametrize("path", ["s", "s.json", "-"])
+def test_without_an_ending_the_first_line_says_which_of_the_two_it_is(path: str) -> None:
+    row = {"id": "a", "criteria": "c", "input": "i"}
+    assert list(read(json.dumps(row) + "\n", path)[1]) == ["a"]
+    assert list(read(json.dumps({"tests": [row]}), path)[1]) == ["a"]
+    assert list(read(json.dumps({"tests": [row]}, indent=2), path)[1]) == ["a"]
+    assert list(read("tests:\n  - {id: a, criteria: c, input: i}\n", path)[1]) == ["a"]
+
+
+def test_two_sidecars_are_an_error() -> None:
+    row = '{"id": "a", "criteria": "c", "input": "i"}\n'
+    (problem,) = read(row, "s.jsonl", s_yaml="name: x", s_eval_yaml="name: y")[2]
+    assert problem.code == "two-sidecars"
+    assert "s.yaml and s.eval.yaml" in problem.message
+
+
+@pytest.mark.parametrize(("sidecar", "code"), [("- a", "not-a-suite"), ("a: [", "bad-yaml")])
+def test_what_is_wrong_with_a_sidecar_stands_in_the_sidecar(sidecar: str, code: str) -> None:
+    row = '{"id": "a", "criteria": "c", "input": "i"}\n'
+    (problem,) = read(row, "folder/s.jsonl", s_yaml=sidecar)[2]
+    assert (problem.path, problem.code) == ("folder/s.yaml", code)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("a/b.yaml", "b"), ("b.eval.yaml", "b"), ("b.yml", "b"), ("b.jsonl", "b"), ("c\\b.eval.yml", "b")],
+)
+def test_a_suite_without_a_name_has_that_of_its_file(path: str, name: str) -> None:
+    assert read("tests: []" if not path.endswith("jsonl") else "", path)[0].name == name
+
+
+# --- how it is run -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("trials", "rule", "repeats"),
+    [
+        ("", "each", None),
+        ("trials: {count: 3}", "any", 3),
+        ("trials: {count: 3, strategy: pass_at_k}", "any", 3),
+        ("trials: {count: 2, strategy: mean}", "mean", 2),
+        ("trials: {count: 1, strategy: confidence_interval}", "lower_bound", 1),
+    ],
+)
+def test_trials_become_repeats_and_their_rule(trials: str, rule: str, repeats: int | None) -> None:
+    text = f"execution: {{{trials}}}\ntests: [{{id: a, criteria: c, input: i}}]"
+    suite, cases, problems = read(text)
+    assert (suite.repeats_rule, cases["a"].repeats, problems) == (rule, repeats, [])
+
+
+@pytest.mark.parametrize(
+    ("above", "targets"),
+    [
+        ("", ()),
+        ("target: a", ("a",)),
+        ("execution: {target: b}", ("b",)),
+        ("target: a\nexecution: {target: b}", ("b",)),
+        ("target: a\nexecution: {target: b, targets: [c, d]}", ("c", "d")),
+    ],
+)
+def test_the_list_of_targets_wins_over_the_one_and_that_over_the_old_place(
+    above: str, targets: tuple[str, ...]
+) -> None:
+    assert read(f"{above}\ntests: []")[0].defaults.targets == targets
+
+
+def test_a_test_may_have_a_target_or_targets_and_a_threshold_of_its_own() -> None:
+    found = case("criteria: c\nexecution: {target: big, threshold: 0.9}", "execution: {target: small}")
+    assert (found.target, found.only_targets, found.pass_rule) == ("big", (), PassRule(threshold=0.9))
+    found = case("criteria: c\nexecution: {targets: [a, b]}")
+    assert (found.target, found.only_targets, found.pass_rule) == (None, ("a", "b"), None)
+
+
+def test_the_suite_passes_by_the_weighted_mean() -> None:
+    assert read("tests: []")[0].pass_rule == PassRule(threshold=0.8)
+    assert read("execution: {threshold: 0}\ntests: []")[0].pass_rule == PassRule(threshold=0.0)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("skipDefaults", "skip_defaults"),
+        ("totalBudgetUsd", "total_budget_usd"),
+        ("workers", "workers"),
+        ("Name", "Name"),
+    ],
+)
+def test_names_in_camel_case_are_read_as_snake_case(written: str, meant: str) -> None:
+    row = load(f"\n{written}: 1")
+    assert snake_case(row) == {meant: 1}
+    assert snake_case(row).lines == {meant: 2}  # type: ignore[attr-defined]
+
+
+def test_one_setting_under_two_spellings_is_an_error() -> None:
+    text = "execution: {cache_path: a, cachePath: b}\ntests: [{id: a, criteria: c, input: i}]"
+    assert ("unknown-field", 1) in codes(text)
+
+
+# --- what all tests share ----------------------------------------------------------------------------------
+
+
+def test_what_a_suite_gives_to_every_test_is_made_once() -> None:
+    above = "assertions: [Is kind]\nworkspace: {isolation: per_test}\nmetadata: {a: 1}"
+    tests = "".join(f"  - {{id: t{at}, criteria: c, input: i}}\n" for at in range(3))
+    first, *others = read(f"{above}\ntests:\n{tests}")[1].values()
+    for other in others:
+        assert other.assertions[0] is first.assertions[0]
+        assert other.workspace is first.workspace
+        assert other.metadata is first.metadata
+
+
+VALUES = st.recursive(
+    st.integers(0, 3) | st.booleans() | st.sampled_from("xy"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
+
+
+@given(OBJECTS, OBJECTS)
+def test_joining_metadata_keeps_every_field_and_prefers_the_test(
+    suite: dict[str, Any], test: dict[str, Any]
+) -> None:
+    both = joined(suite, test)
+    assert set(both) == {*suite, *test}
+    assert (joined({}, test), joined(suite, {})) == (test, suite)
+    for name, value in test.items():
+        if not isinstance(value, dict | list):
+            assert both[name] is value
+        elif isinstance(value, list) and isinstance(suite.get(name), list):
+            written = [json.dumps(item, sort_keys=True) for item in (*suite[name], *value)]
+            found = [json.dumps(item, sort_keys=True) for item in both[name]]
+            assert found == list(dict.fromkeys(written))
+
+
+def test_joining_does_not_take_true_for_one() -> None:
+    assert joined({"a": [1]}, {"a": [True, 1]}) == {"a": [1, True]}
+    assert type(joined({"a": [1]}, {"a": [True]})["a"][1]) is bool

@@ -1,0 +1,196 @@
+"""Workspaces, environment variables, other files and problems of the dialect agentv."""
+
+from __future__ import annotations
+
+import json
+import re
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from proctor.dialects.agentv import DIALECT
+from proctor.model import Case, Hook, Problem, Suite
+from proctor.ports import Found, Placed, Source
+
+
+def source(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> Source:
+    """A suite and the files around it, in whose names `__` stands for `/` and `_` for a dot."""
+    around = {name.replace("__", "/").replace("_", "."): data.encode() for name, data in files.items()}
+
+    def find(name: str) -> Found | None:
+        return Found(path=name, data=around[name]) if name in around else None
+
+    return Source(
+        path=path,
+        lines=lambda: BytesIO(text.encode()),
+        neighbour=around.get,
+        find=find,
+        environ=environ or {},
+    )
+
+
+def read(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> Any:
+    """The header, the cases by id, and the problems."""
+    items = list(DIALECT.read(source(text, path, environ, **files)))
+    (suite,) = [item for item in items if isinstance(item, Suite)]
+    cases = {item.case.id: item.case for item in items if isinstance(item, Placed)}
+    return suite, cases, [item for item in items if isinstance(item, Problem)]
+
+
+def case(text: str, above: str = "", **files: str) -> Case:
+    """The only case of a suite with one test, which has no error."""
+    _, cases, problems = read(f"{above}\ntests:\n  - id: a\n    input: i\n{indented(text)}", **files)
+    assert [str(problem) for problem in problems if problem.level == "error"] == []
+    found: Case = cases["a"]
+    return found
+
+
+def indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+def codes(text: str, **files: str) -> list[tuple[str, int | None]]:
+    return [(problem.code, problem.line) for problem in read(text, **files)[2]]
+
+
+# --- workspaces --------------------------------------------------------------------------------------------
+
+
+def test_cases_with_the_same_workspace_in_other_words_are_of_one_group() -> None:
+    plain = case("criteria: c\nworkspace: {path: work, repos: [{path: ./a, repo: o/n}]}")
+    wordy = case(
+        "criteria: c\nworkspace: {path: ./work/, isolation: shared, hooks: {enabled: true},\n"
+        "  repos: [{path: a/., repo: https://github.com/o/n.git, commit: HEAD, ancestor: 0}]}"
+    )
+    assert plain.workspace == wordy.workspace
+
+
+def test_a_workspace_that_says_nothing_is_none() -> None:
+    assert case("criteria: c\nworkspace: {isolation: shared, repos: []}").workspace is None
+    assert (
+        case(
+            "criteria: c\nworkspace: {hooks: {enabled: false}}",
+            "workspace: {hooks: {before_all: {command: x}}}",
+        ).workspace
+        is None
+    )
+
+
+def test_a_command_in_another_file_runs_in_that_files_folder_unless_it_says_or_a_test_replaces_it() -> None:
+    files = {"env__box_yaml": "hooks: {before_all: {command: sh x.sh, timeout_ms: 5}}"}
+    above = "workspace: env/box.yaml"
+    inherited = case("criteria: c", above, **files).workspace
+    replaced = case(
+        "criteria: c\nworkspace: {hooks: {before_all: {command: sh y.sh}}}", above, **files
+    ).workspace
+    assert inherited is not None
+    assert replaced is not None
+    assert inherited.hooks.before_all == Hook(command=("sh", "x.sh"), timeout_s=0.005, cwd="env")
+    assert replaced.hooks.before_all == Hook(command=("sh", "y.sh"), timeout_s=0.005)
+
+
+# --- environment variables ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "meant"),
+    [("${{ X }}", "7", 7), ("${{X}}", "50", 50), (" ${{ X }}", "3", None), ("1${{ X }}", "2", None)],
+)
+def test_a_number_may_come_from_the_environment(written: str, value: str, meant: int | None) -> None:
+    suite, _, problems = read(f"execution: {{workers: '{written}'}}\ntests: []", environ={"X": value})
+    assert suite.defaults.concurrency == meant
+    assert (problems == []) == (meant is not None)
+
+
+def test_what_is_sent_or_judged_keeps_its_references_and_names_them() -> None:
+    text = """tests:
+  - id: ${{ ID }}
+    criteria: c ${{ KEY }}
+    input: [{role: user, content: 'Use ${{ KEY }}.'}]
+    metadata: {m: '${{ M }}'}
+"""
+    _, cases, problems = read(text, environ={"ID": "7", "KEY": "k", "M": ""})
+    assert problems == []
+    assert cases["7"].input[0].content == "Use ${{ KEY }}."
+    assert cases["7"].variables == ("KEY", "M")
+
+
+def test_a_variable_that_is_not_set_is_told_with_its_name_line_and_field() -> None:
+    text = "tests:\n  - id: a\n    criteria: c\n    input:\n      - role: user\n        content: ${{ NO }}\n"
+    (problem,) = read(text)[2]
+    assert (problem.code, problem.line, problem.field) == ("unset-variable", 6, "input[0].content")
+    assert "variable NO," in problem.message
+
+
+def test_a_variable_of_the_suite_that_is_not_set_is_told_once() -> None:
+    tests = "".join(f"  - {{id: t{at}, criteria: c, input: i}}\n" for at in range(5))
+    text = f"metadata:\n  key: ${{{{ NOT_SET }}}}\ntests:\n{tests}"
+    assert codes(text) == [("unset-variable", 2)]
+
+
+# --- problems ----------------------------------------------------------------------------------------------
+
+
+def test_a_field_without_effect_is_kept_in_every_case_and_told_once_a_file() -> None:
+    tests = "".join(
+        f"  - {{id: t{at}, criteria: c, input: i, note: n{at}, depends_on: [x]}}\n" for at in range(3)
+    )
+    _, cases, problems = read(f"tests:\n{tests}")
+    assert [found.notes["note"] for found in cases.values()] == ["n0", "n1", "n2"]
+    assert [(one.code, one.field, one.line) for one in problems] == [
+        ("no-effect", "note", 2),
+        ("no-effect", "depends_on", 2),
+    ]
+
+
+def test_a_case_of_another_file_says_which_and_its_problems_stand_there() -> None:
+    text = "tests: lists/more.yaml"
+    more = "- {id: a, criteria: c, input: i}\n- {id: b, criteria: c, input: i, wrong: 1}\n"
+    items = list(DIALECT.read(source(text, "suites/s.yaml", lists__more_yaml=more)))
+    (placed,) = [item for item in items if isinstance(item, Placed)]
+    (problem,) = [item for item in items if isinstance(item, Problem)]
+    assert (placed.path, placed.line) == ("suites/lists/more.yaml", 1)
+    assert (problem.path, problem.line, problem.case) == ("suites/lists/more.yaml", 2, "b")
+
+
+def test_files_are_looked_for_beside_the_test_that_names_them_first() -> None:
+    more = "- {id: a, criteria: c, input: i, input_files: [notes.md]}"
+    near = read("tests: lists/more.yaml", lists__more_yaml=more, lists__notes_md="near", notes_md="far")
+    far = read("tests: lists/more.yaml", lists__more_yaml=more, notes_md="far")
+    assert near[1]["a"].input[0].parts[0].text == "near"
+    assert far[1]["a"].input[0].parts[0].text == "far"
+
+
+def test_a_shape_that_no_field_may_have_is_an_error_and_never_a_crash() -> None:
+    wrong: list[Any] = [
+        None,
+        1,
+        1.5,
+        True,
+        "",
+        " ",
+        "x",
+        [],
+        [1],
+        [None],
+        {},
+        {"a": 1},
+        [{"role": "user"}],
+        [[]],
+    ]
+    names = [
+        *("id", "criteria", "input", "input_files", "expected_output", "execution", "workspace", "metadata"),
+        *("rubrics", "assertions", "category", "vars", "note", "assert", "expected_messages"),
+    ]
+    for name in names:
+        for value in wrong:
+            test = {"id": "a", "criteria": "c", "input": "i", name: value}
+            _, cases, problems = read(json.dumps({"tests": [test]}))
+            errors = [problem for problem in problems if problem.level == "error"]
+            assert bool(cases) != bool(errors), test
+            assert all(re.search(r"[.?]$", problem.message) for problem in problems), test
+    above = ["name", "description", "version", "tags", "metadata", "input", "input_files", "tests", "target"]
+    for name in [*above, "execution", "assertions", "workspace", "category", "license", "evalcases"]:
+        for value in wrong:
+            read(json.dumps({"tests": [], name: value}))

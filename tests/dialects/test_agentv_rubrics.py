@@ -1,0 +1,283 @@
+"""AgentV's rubrics: texts, weighted items and ranges of points to what grader `rubrics` takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.dialects.agentv_assertions import lower
+from proctor.dialects.agentv_rubrics import lower_rubrics
+from proctor.fields import Notes
+from proctor.graders import GRADERS
+from proctor.grading import bind
+from proctor.model import Assertion, Problem
+from proctor.ports import Source
+from proctor.yaml12 import load
+
+SOURCE = Source(path="suite.yaml", lines=list, environ={"HEAVY": "3", "ID": "accuracy"})
+
+
+def lowered(items: Any) -> tuple[Assertion, list[Problem]]:
+    notes = Notes("suite.yaml", 1)
+    (made,) = lower_rubrics(load(items) if isinstance(items, str) else items, "rubrics", notes, SOURCE)
+    assert notes.failed == any(problem.level == "error" for problem in notes.problems)
+    return made, notes.problems
+
+
+def items_of(written: str) -> Any:
+    made, problems = lowered(written)
+    assert not problems
+    bind(made, GRADERS.get)
+    assert made == Assertion(grader="rubrics", params=made.params, pass_at=0.8, label="rubrics")
+    assert made.params.keys() == {"items"}
+    return made.params["items"]
+
+
+def error(written: Any) -> Problem:
+    (problem,) = [problem for problem in lowered(written)[1] if problem.level == "error"]
+    return problem
+
+
+# --- items -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("item", "becomes"),
+    [
+        ("Is kind", {"id": "rubric-1", "outcome": "Is kind", "required": True}),
+        ("{outcome: Is kind}", {"id": "rubric-1", "outcome": "Is kind"}),
+        ("{id: a, outcome: x, weight: 5.0}", {"id": "a", "outcome": "x", "weight": 5.0}),
+        ("{id: a, outcome: x, weight: 1}", {"id": "a", "outcome": "x"}),
+        ("{id: a, outcome: x, weight: '${{ HEAVY }}'}", {"id": "a", "outcome": "x", "weight": 3.0}),
+        ("{id: '${{ ID }}', outcome: '${{ ID }}'}", {"id": "accuracy", "outcome": "${{ ID }}"}),
+        ("{id: a, outcome: x, required: true}", {"id": "a", "outcome": "x", "required": True}),
+        ("{id: a, outcome: x, required: false}", {"id": "a", "outcome": "x"}),
+        ("{id: a, outcome: x, min_score: 0.4}", {"id": "a", "outcome": "x", "min_score": 0.4}),
+    ],
+)
+def test_a_text_is_required_and_an_object_only_where_it_says_so(item: str, becomes: dict[str, Any]) -> None:
+    assert items_of(f"- {item}") == [becomes]
+
+
+def test_an_item_without_id_is_numbered_by_its_place() -> None:
+    assert [item["id"] for item in items_of("[a, {id: mine, outcome: b}, {outcome: c}, d]")] == [
+        "rubric-1",
+        "mine",
+        "rubric-3",
+        "rubric-4",
+    ]
+
+
+def test_an_item_of_weight_0_is_kept_beside_others() -> None:
+    assert items_of("[{outcome: a, weight: 0}, {outcome: b}]")[0]["weight"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("written", "code", "field", "says"),
+    [
+        ("null", "wrong-type", "rubrics", "null"),
+        ("Is kind", "wrong-type", "rubrics", "a list of texts"),
+        ("[]", "empty-list", "rubrics", "empty"),
+        ("[' ']", "empty-value", "rubrics[0]", "blank"),
+        ("[a, 7]", "wrong-type", "rubrics[1]", "`outcome`"),
+        ("[a, [b]]", "wrong-type", "rubrics[1]", "`outcome`"),
+        ("[{id: a}]", "missing-field", "rubrics[0].outcome", "missing"),
+        ("[{id: a, outcome: ''}]", "missing-field", "rubrics[0].outcome", "blank"),
+        ("[{id: 7, outcome: a}]", "wrong-type", "rubrics[0].id", "text"),
+        ("[{id: '', outcome: a}]", "missing-field", "rubrics[0].id", "blank"),
+        ("[{outcome: a, weight: -1}]", "bad-number", "rubrics[0].weight", "at least 0"),
+        ("[{outcome: a, weight: x}]", "wrong-type", "rubrics[0].weight", "a number"),
+        ("[{outcome: a, weight: '${{ NONE }}'}]", "unset-variable", "rubrics[0].weight", "NONE"),
+        ("[{outcome: a, required: 0.6}]", "wrong-type", "rubrics[0].required", "true or false"),
+        ("[{outcome: a, min_score: 0}]", "bad-number", "rubrics[0].min_score", "more than 0"),
+        ("[{outcome: a, min_score: 7}]", "bad-number", "rubrics[0].min_score", "at most 1"),
+        ("[{outcome: a, wieght: 7}]", "unknown-field", "rubrics[0].wieght", "'weight'"),
+        ("[{outcome: a, weight: 0}]", "bad-number", "rubrics", "weight 0"),
+        ("[{id: a, outcome: a}, {id: a, outcome: b}]", "duplicate-id", "rubrics", "'a'"),
+        ("[{id: rubric-2, outcome: a}, b]", "duplicate-id", "rubrics", "'rubric-2'"),
+    ],
+)
+def test_an_item_that_is_wrong_is_an_error(written: str, code: str, field: str, says: str) -> None:
+    problem = error(written)
+    assert (problem.code, problem.field) == (code, field)
+    assert says in problem.message
+
+
+def test_an_item_says_on_which_line_it_is_wrong() -> None:
+    assert error("- a\n- outcome: b\n  weight: -1\n").line == 3
+
+
+# --- ranges ------------------------------------------------------------------------------------------------
+
+THREE = [
+    {"low": 0, "high": 4, "outcome": "bad"},
+    {"low": 5, "high": 7, "outcome": "ok"},
+    {"low": 8, "high": 10, "outcome": "good"},
+]
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        "{0: bad, 5: ok, 8: good}",
+        "{8: good, 0: bad, 5: ok}",
+        """[{score_range: [0, 4], outcome: bad}, {score_range: [5, 7], outcome: ok},
+        {score_range: [8, 10], outcome: good}]""",
+        """[{score_range: [8, 10], outcome: good}, {score_range: [0, 4], outcome: bad},
+        {score_range: [5, 7], outcome: ok}]""",
+    ],
+)
+def test_ranges_are_written_as_a_list_or_by_their_least_points(ranges: str) -> None:
+    assert items_of(f"[{{id: a, score_ranges: {ranges}}}]") == [{"id": "a", "score_ranges": THREE}]
+
+
+def test_an_item_may_have_an_outcome_beside_its_ranges() -> None:
+    (item,) = items_of("[{id: a, outcome: How good it is, score_ranges: {0: all}}]")
+    assert item["outcome"] == "How good it is"
+    assert item["score_ranges"] == [{"low": 0, "high": 10, "outcome": "all"}]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "code", "field", "says"),
+    [
+        ("null", "wrong-type", "", "a list of objects"),
+        ("5", "wrong-type", "", "a list of objects"),
+        ("[]", "empty-list", "", "empty"),
+        ("{}", "bad-range", "", "empty"),
+        ("{1: low}", "bad-range", "", "lack a range for 0 points"),
+        ("{0: low, 11: high}", "bad-range", ".11", "no number of points"),
+        ("{0: low, high: high}", "bad-range", ".high", "no number of points"),
+        ("{0: ' '}", "missing-field", ".0", "blank"),
+        ("{0: 3}", "wrong-type", ".0", "text"),
+        ("[x]", "wrong-type", "[0]", "an object"),
+        ("[{outcome: a}]", "wrong-type", "[0].score_range", "missing"),
+        ("[{score_range: [0, 10]}]", "missing-field", "[0].outcome", "missing"),
+        ("[{score_range: [0, 10], outcome: ''}]", "missing-field", "[0].outcome", "blank"),
+        ("[{score_range: [0, 10], outcome: a, color: b}]", "unknown-field", "[0].color", "score_range"),
+        ("[{score_range: 0-10, outcome: a}]", "wrong-type", "[0].score_range", "two whole numbers"),
+        ("[{score_range: [0, 5, 10], outcome: a}]", "wrong-type", "[0].score_range", "two whole numbers"),
+        ("[{score_range: [0, 9.5], outcome: a}]", "wrong-type", "[0].score_range", "two whole numbers"),
+        ("[{score_range: [10, 0], outcome: a}]", "bad-range", "[0].score_range", "lower end first"),
+        ("[{score_range: [0, 11], outcome: a}]", "bad-range", "[0].score_range", "within 0 and 10"),
+        ("[{score_range: [0, 9], outcome: a}]", "bad-range", "", "lack a range for 10 points"),
+        (
+            "[{score_range: [0, 4], outcome: a}, {score_range: [6, 10], outcome: b}]",
+            "bad-range",
+            "",
+            "lack a range for 5 points",
+        ),
+        (
+            "[{score_range: [0, 5], outcome: a}, {score_range: [5, 10], outcome: b}]",
+            "bad-range",
+            "",
+            "5 points are in two",
+        ),
+    ],
+)
+def test_ranges_that_do_not_cover_0_to_10_once_are_an_error(
+    ranges: str, code: str, field: str, says: str
+) -> None:
+    problem = error(f"[{{id: a, score_ranges: {ranges}}}]")
+    assert (problem.code, problem.field) == (code, f"rubrics[0].score_ranges{field}")
+    assert says in problem.message
+
+
+@given(st.sets(st.integers(1, 10)), st.randoms())
+def test_every_set_of_least_points_covers_0_to_10_once(cuts: set[int], chance: Any) -> None:
+    lows = [0, *cuts]
+    chance.shuffle(lows)
+    made, problems = lowered([{"id": "a", "score_ranges": {str(low): f"from {low}" for low in lows}}])
+    assert not problems
+    ranges = made.params["items"][0]["score_ranges"]
+    points = [point for each in ranges for point in range(each["low"], each["high"] + 1)]
+    assert points == list(range(11))
+    bind(made, GRADERS.get)
+
+
+@given(st.lists(st.tuples(st.integers(-1, 11), st.integers(-1, 11)), min_size=1, max_size=4))
+def test_ranges_are_taken_exactly_when_they_cover_0_to_10_once(pairs: list[tuple[int, int]]) -> None:
+    _, problems = lowered(
+        [{"id": "a", "score_ranges": [{"score_range": list(pair), "outcome": "x"} for pair in pairs]}]
+    )
+    points = [point for low, high in pairs for point in range(low, high + 1)]
+    whole = sorted(points) == list(range(11)) and all(low <= high for low, high in pairs)
+    assert (not problems) == whole
+
+
+# --- older spellings ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "least"),
+    [
+        ("required_min_score: 7", 0.7),
+        ("required_min_score: 10", 1.0),
+        ("required_min_score: 0", None),
+        ("required_min_score: 7, min_score: 0.5", 0.5),
+    ],
+)
+def test_a_gate_in_points_is_read_with_a_warning(written: str, least: float | None) -> None:
+    made, problems = lowered(f"[{{id: a, outcome: x, {written}}}]")
+    assert [(problem.level, problem.code) for problem in problems] == [("warning", "deprecated")]
+    assert made.params["items"][0].get("min_score") == least
+
+
+@pytest.mark.parametrize("points", ["-1", "11", "6.5"])
+def test_a_gate_in_points_is_a_whole_number_from_0_to_10(points: str) -> None:
+    problem = error(f"[{{id: a, outcome: x, required_min_score: {points}}}]")
+    assert (problem.code, problem.field) == ("bad-number", "rubrics[0].required_min_score")
+
+
+def test_an_operator_has_no_effect_and_is_warned_about() -> None:
+    _, problems = lowered("[{outcome: x, operator: contradiction}]")
+    assert [(problem.code, problem.field) for problem in problems] == [("no-effect", "rubrics[0].operator")]
+
+
+# --- as an assertion ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "label"),
+    [
+        ("{type: rubrics, criteria: [Is kind]}", "rubrics"),
+        ("{type: rubrics, rubrics: [Is kind]}", "rubrics"),
+        ("{type: rubric, rubrics: [Is kind]}", "rubric"),
+        ("{type: llm-grader, rubrics: [Is kind]}", "llm-grader"),
+        ("{type: rubrics, name: manners, criteria: [Is kind]}", "manners"),
+    ],
+)
+def test_a_checklist_is_written_in_four_ways(written: str, label: str) -> None:
+    notes = Notes("suite.yaml", 1)
+    (made,) = lower(load(f"- {written}"), "assertions", notes, SOURCE)
+    assert not notes.problems
+    items = [{"id": "rubric-1", "outcome": "Is kind", "required": True}]
+    assert made == Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, label=label)
+
+
+def test_a_checklist_takes_a_gate_and_a_judge() -> None:
+    notes = Notes("suite.yaml", 1)
+    written = "- {type: rubrics, required: 0.6, weight: 2, target: big, temperature: 0, criteria: [a]}"
+    (made,) = lower(load(written), "assertions", notes, SOURCE)
+    assert not notes.problems
+    assert (made.required, made.pass_at, made.weight) == (0.6, 0.8, 2.0)
+    assert (made.params["judge"], made.params["temperature"]) == ("big", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("written", "code", "field"),
+    [
+        ("{type: rubrics}", "missing-field", "criteria"),
+        ("{type: rubrics, criteria: []}", "empty-list", "criteria"),
+        ("{type: rubrics, criteria: [a], rubrics: [b]}", "conflicting-fields", "rubrics"),
+        ("{type: rubrics, criteria: [a], temperature: 3}", "bad-number", "temperature"),
+        ("{type: rubrics, criteria: [a], prompt: b}", "unknown-field", "prompt"),
+        ("{type: rubrics, criteria: [{outcome: a, id: ''}]}", "missing-field", "criteria[0].id"),
+    ],
+)
+def test_a_checklist_that_is_wrong_is_an_error(written: str, code: str, field: str) -> None:
+    notes = Notes("suite.yaml", 1)
+    lower(load(f"- {written}"), "assertions", notes, SOURCE)
+    assert [(problem.code, problem.field) for problem in notes.problems] == [(code, f"assertions[0].{field}")]

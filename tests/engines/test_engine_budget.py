@@ -1,0 +1,366 @@
+"""What a run may cost: set aside before a call, settled after it, never overshot by more than one call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proctor.engines.budget import OUTPUT_TOKENS, Budget, Budgeted, most_usd
+from proctor.errors import TargetError, TargetTimeout
+from proctor.model import Attachment, Message, Output, Price, Prompt, ToolCall
+
+Virtually = Callable[[Any], Any]
+PROMPT = Prompt(messages=(Message(role="user", content="well?"),))
+A_DOLLAR = Price(input=0.0, output=1_000_000.0)
+"""One dollar a token of output, so that `output_tokens` is what a call may cost."""
+FREE = Price(input=0.0, output=0.0)
+
+
+# --- the law -----------------------------------------------------------------------------------------------
+
+
+class Call(NamedTuple):
+    """A call that may cost `most` cents and does cost `cost`, and when it begins, ends or is given up."""
+
+    most: int
+    cost: int
+    begins: int
+    takes: int
+    given_up_after: int | None
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> list[Call]:
+    def one() -> Call:
+        most = draw(st.integers(1, 50))
+        given_up = draw(st.one_of(st.none(), st.none(), st.integers(0, 12)))
+        return Call(
+            most, draw(st.integers(0, most)), draw(st.integers(0, 5)), draw(st.integers(0, 5)), given_up
+        )
+
+    return [one() for _ in range(draw(st.integers(1, 16)))]
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 120), calls())
+def test_a_run_costs_at_most_its_budget_and_one_call(
+    virtually: Virtually, limit: int, made: list[Call]
+) -> None:
+    budget = Budget(limit)
+    came = dict.fromkeys(("answered", "refused"), 0)
+
+    async def ask(call: Call) -> None:
+        await asyncio.sleep(call.begins)
+        try:
+            await budget.enter(call.most)
+        except TargetError:
+            came["refused"] += 1
+            assert budget.spent_usd >= limit
+            return
+        cost = call.most  # of a call that is given up nobody knows better
+        try:
+            await asyncio.sleep(call.takes)
+            cost = call.cost
+            came["answered"] += 1
+        finally:
+            budget.leave(call.most, cost)
+
+    async def go() -> None:
+        loop = asyncio.get_running_loop()
+        tasks = [asyncio.create_task(ask(call)) for call in made]
+        for task, call in zip(tasks, made, strict=True):
+            if call.given_up_after is not None:
+                loop.call_later(call.given_up_after, task.cancel)
+        done, _ = await asyncio.wait(tasks, timeout=1000)
+        assert len(done) == len(tasks), "somebody waits for ever"
+        for task in done:
+            assert task.cancelled() or task.exception() is None
+        if budget.spent_usd < limit:  # nothing is held any more
+            await asyncio.wait_for(budget.enter(10**9), 1)
+
+    virtually(go())
+    assert budget.spent_usd <= max(limit, 0) + max(call.most for call in made) * (limit > 0)
+    nobody_gave_up = all(call.given_up_after is None for call in made)
+    if nobody_gave_up and sum(call.cost for call in made) < limit:
+        assert came == {"answered": len(made), "refused": 0}
+
+
+class Seller:
+    """Answers after a while, and says what it takes for it."""
+
+    def __init__(
+        self, cost: float | None = None, *, fails: TargetError | None = None, takes_s: float = 1
+    ) -> None:
+        self._cost = cost
+        self._fails = fails
+        self._takes_s = takes_s
+        self.under_way = self.most_under_way = self.asked = 0
+
+    async def answer(self, prompt: Prompt) -> Output:
+        self.asked += 1
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            await asyncio.sleep(self._takes_s)
+        finally:
+            self.under_way -= 1
+        if self._fails is not None:
+            raise self._fails
+        return Output(text="4", cost_usd=self._cost)
+
+
+async def ask(target: Budgeted, times: int) -> list[str]:
+    """What became of calls that were all begun at once: `fine`, or the kind of the failure."""
+
+    async def once() -> str:
+        try:
+            await target.answer(PROMPT)
+        except TargetError as error:
+            return error.kind
+        return "fine"
+
+    return await asyncio.gather(*(once() for _ in range(times)))
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "cost", "answered", "at_once"),
+    [
+        (100, 10, 10, 10, 10),  # all that fit go at once
+        (100, 10, 1, 20, 10),  # what was not spent is there for the next
+        (15, 10, 10, 2, 1),  # the second goes alone, as half of it is left
+        (5, 10, 10, 1, 1),  # a budget that no call fits into pays for one
+        (5, 10, 1, 5, 1),
+        (10, 10, 0, 20, 1),
+    ],
+)
+def test_so_many_calls_are_paid_and_so_many_go_at_once(
+    virtually: Virtually, limit: float, most: int, cost: float, answered: int, at_once: int
+) -> None:
+    seller, budget = Seller(cost), Budget(limit)
+    target = Budgeted(seller, budget, price=A_DOLLAR, output_tokens=most)
+    became = virtually(ask(target, 20))
+    assert became == ["fine"] * answered + ["budget"] * (20 - answered)
+    assert (seller.asked, seller.most_under_way) == (answered, at_once)
+    assert budget.spent_usd == answered * cost
+
+
+def test_target_and_judge_pay_from_the_same_budget(virtually: Virtually) -> None:
+    budget = Budget(10)
+    target, judge = (Budgeted(Seller(5), budget, price=A_DOLLAR, output_tokens=5) for _ in range(2))
+    assert virtually(ask(target, 1)) == ["fine"]
+    assert virtually(ask(judge, 2)) == ["fine", "budget"]
+
+
+def test_a_refusal_says_what_was_spent_and_how_to_go_on(virtually: Virtually) -> None:
+    budget = Budget(0.5, spent_usd=0.625)
+    with pytest.raises(
+        TargetError, match=r"\$0\.5 is spent \(\$0\.6250\).*--retry-errors=RUN --budget-usd"
+    ) as caught:
+        virtually(Budgeted(Seller(1), budget, price=A_DOLLAR).answer(PROMPT))
+    assert (caught.value.kind, caught.value.transient) == ("budget", False)
+
+
+def test_who_came_first_is_let_in_first(virtually: Virtually) -> None:
+    budget, order = Budget(10), list[str]()
+
+    async def one(name: str, most: float) -> None:
+        await budget.enter(most)
+        order.append(name)
+        await asyncio.sleep(1)
+        budget.leave(most, 0.0)
+
+    async def go() -> None:
+        await asyncio.gather(one("a", 6), one("b", 6), one("c", 2), one("d", 2))
+
+    virtually(go())
+    assert order == ["a", "b", "c", "d"]  # c would have fitted beside a, and b would have starved
+
+
+@pytest.mark.parametrize(
+    ("failure", "charged", "assumed"),
+    [
+        (TargetError("no", kind="http"), 0, 0),
+        (TargetError("no", kind="connection"), 0, 0),
+        (TargetError("no", kind="protocol"), 7, 1),  # an answer that cannot be read was made all the same
+        (TargetTimeout("late"), 7, 1),
+    ],
+)
+def test_a_call_that_failed_costs_nothing_unless_it_may_have_been_answered(
+    virtually: Virtually, failure: TargetError, charged: float, assumed: int
+) -> None:
+    budget = Budget(100)
+    target = Budgeted(Seller(fails=failure), budget, price=A_DOLLAR, output_tokens=7)
+    assert virtually(ask(target, 1)) == [failure.kind]
+    assert (budget.spent_usd, budget.assumed) == (charged, assumed)
+
+
+def test_an_answer_that_does_not_tell_its_cost_counts_as_what_it_may_have_cost(virtually: Virtually) -> None:
+    budget = Budget(20)
+    target = Budgeted(Seller(None), budget, price=A_DOLLAR, output_tokens=7)
+    assert virtually(ask(target, 4)) == ["fine", "fine", "fine", "budget"]
+    assert (budget.spent_usd, budget.assumed) == (21, 3)
+
+
+def test_a_call_that_is_cancelled_leaves_the_others_what_is_left(virtually: Virtually) -> None:
+    seller, budget = Seller(1), Budget(10)
+    target = Budgeted(seller, budget, price=A_DOLLAR, output_tokens=6)
+
+    async def go() -> list[str]:
+        first, waiting = (asyncio.create_task(target.answer(PROMPT)) for _ in range(2))
+        await asyncio.sleep(0.5)
+        waiting.cancel()
+        first.cancel()
+        await asyncio.wait([first, waiting])
+        return await ask(target, 1)
+
+    assert virtually(go()) == ["fine"]
+    assert (seller.asked, budget.spent_usd) == (2, 6 + 1)
+
+
+def test_who_goes_just_as_its_turn_comes_gives_it_back(virtually: Virtually) -> None:
+    budget = Budget(10)
+
+    async def go() -> None:
+        await budget.enter(10)
+        waiting = asyncio.create_task(budget.enter(10))
+        await asyncio.sleep(0)
+        budget.leave(10, 0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+        await asyncio.wait_for(budget.enter(10), 1)
+
+    virtually(go())
+
+
+def test_who_gives_up_waiting_lets_those_behind_pass(virtually: Virtually) -> None:
+    budget = Budget(10)
+
+    async def go() -> None:
+        await budget.enter(6)
+        too_much, fitting = (asyncio.create_task(budget.enter(most)) for most in (8, 3))
+        await asyncio.sleep(0)
+        too_much.cancel()
+        await asyncio.wait_for(fitting, 1)
+
+    virtually(go())
+
+
+# --- who is free, and whose costs nobody can foresee -------------------------------------------------------
+
+
+def test_what_is_free_never_waits_and_is_never_refused(virtually: Virtually) -> None:
+    seller = Seller(None)
+    target = Budgeted(seller, Budget(1, spent_usd=2), price=FREE)
+    assert virtually(ask(target, 20)) == ["fine"] * 20
+    assert seller.most_under_way == 20
+
+
+def test_what_was_thought_to_be_free_pays_from_its_first_cost_on(virtually: Virtually) -> None:
+    budget = Budget(10)
+    target = Budgeted(Seller(4), budget, price=FREE)
+    assert [virtually(ask(target, 1)) for _ in range(4)] == [["fine"], ["fine"], ["fine"], ["budget"]]
+    assert budget.spent_usd == 12
+
+
+def test_of_a_program_the_first_call_goes_alone_and_the_others_as_the_dearest_so_far(
+    virtually: Virtually,
+) -> None:
+    seller, budget = Seller(10), Budget(41)
+    target = Budgeted(seller, budget, price=A_DOLLAR, output_tokens=1, bounded=False)
+
+    async def go() -> list[str]:
+        first = asyncio.create_task(ask(target, 8))
+        await asyncio.sleep(0.5)
+        assert seller.asked == 1
+        return await first
+
+    became = virtually(go())
+    assert became.count("fine") == 5
+    assert (seller.most_under_way, budget.spent_usd) == (3, 50)
+
+
+def test_a_program_that_has_to_wait_is_not_said_to_cost_without_end(virtually: Virtually) -> None:
+    heard = list[str]()
+    budget = Budget(10, notify=heard.append)
+
+    async def go() -> None:
+        await budget.enter(1)
+        asked = asyncio.create_task(ask(Budgeted(Seller(1), budget, price=A_DOLLAR, bounded=False), 1))
+        await asyncio.sleep(1)
+        budget.leave(1, 1)
+        assert await asked == ["fine"]
+
+    virtually(go())
+    assert heard == []
+
+
+# --- what a call may cost ----------------------------------------------------------------------------------
+
+PER_TOKEN = Price(input=1_000_000.0, output=0.0)
+
+
+def tokens(*messages: Message, **fields: Any) -> float:
+    return most_usd(Prompt(messages=messages, **fields), PER_TOKEN, 0)
+
+
+def said(content: str, **fields: Any) -> Message:
+    return Message(role="user", content=content, **fields)
+
+
+@given(st.text(max_size=200))
+def test_every_byte_of_a_prompt_may_be_a_token(text: str) -> None:
+    more = tokens(said(text)) - tokens(said(""))
+    assert more == len(text.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize(
+    ("message", "least"),
+    [
+        (said("", name="x" * 50), 50),
+        (said("", tool_calls=(ToolCall(name="look", arguments={"where": "x" * 50}),)), 50),
+        (said("x" * 50, parts=(Attachment(kind="file", path="a", text="x" * 50),)), 100),
+        (said("", parts=(Attachment(kind="file", path="a", data=b"x" * 30),)), 40),
+        (said("", parts=(Attachment(kind="image", path="a", data=b"x"),)), 10_000),
+    ],
+)
+def test_all_that_a_message_holds_may_be_tokens(message: Message, least: int) -> None:
+    assert tokens(message) - tokens(said("")) >= least
+
+
+def test_a_schema_may_be_tokens() -> None:
+    schema = {"description": "x" * 100}
+    assert tokens(said(""), response_schema=schema) - tokens(said("")) >= 100
+
+
+def test_an_answer_is_as_long_as_it_may_be(virtually: Virtually) -> None:
+    limited, unlimited = Budget(10**9), Budget(10**9)
+    virtually(Budgeted(Seller(), limited, price=A_DOLLAR, output_tokens=100).answer(PROMPT))
+    virtually(Budgeted(Seller(), unlimited, price=A_DOLLAR).answer(PROMPT))
+    assert (limited.spent_usd, unlimited.spent_usd) == (100, OUTPUT_TOKENS)
+
+
+def test_what_a_target_adds_to_every_prompt_counts(virtually: Virtually) -> None:
+    budget = Budget(10**9)
+    virtually(Budgeted(Seller(None), budget, price=PER_TOKEN, output_tokens=1, also_sent=5000).answer(PROMPT))
+    assert budget.spent_usd == most_usd(PROMPT, PER_TOKEN, 1) + 5000
+
+
+async def test_waiting_for_the_budget_is_time_in_the_queue() -> None:
+    target = Budgeted(Seller(1, takes_s=0.03), Budget(10), price=A_DOLLAR, output_tokens=10)
+    first, second = await asyncio.gather(*(target.answer(PROMPT) for _ in range(2)))
+    assert first.queue_ms < 25 <= second.queue_ms
+
+
+def test_it_is_told_once_that_calls_wait(virtually: Virtually) -> None:
+    heard = list[str]()
+    target = Budgeted(Seller(1), Budget(10, notify=heard.append), price=A_DOLLAR, output_tokens=6)
+    virtually(ask(target, 5))
+    (sentence,) = heard
+    assert "up to $6.0000" in sentence
+    assert "--max-tokens" in sentence

@@ -1,0 +1,380 @@
+"""Answers from the cache: under what they are found, what is never kept, and why something was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.codec import decode, encode
+from proctor.engines.cached import Cached, Lookups
+from proctor.errors import TargetError
+from proctor.model import (
+    Attachment,
+    Message,
+    Output,
+    Params,
+    Prompt,
+    TargetSpec,
+    ToolCall,
+    Usage,
+)
+
+SPEC = TargetSpec(name="m", kind="openai", model="m-1", endpoint="http://a/v1", params=Params(max_tokens=9))
+USER = Message(role="user", content="well?")
+PROMPT = Prompt(messages=(USER,), case_id="c")
+FULL = Output(
+    text="4",
+    usage=Usage(input_tokens=3, output_tokens=1),
+    latency_ms=120.0,
+    queue_ms=30.0,
+    cost_usd=0.5,
+    finish_reason="stop",
+    model="m-1-2026",
+    tool_calls=(ToolCall(name="look", arguments={"at": ["x"]}, output={"n": 1}),),
+)
+
+
+class Shelf:
+    """A cache without a file. `reopened` makes what is in it earlier than what comes."""
+
+    def __init__(self) -> None:
+        self.kept: dict[bytes, tuple[bytes | None, str]] = {}
+        self._new: list[tuple[str, bytes]] = []
+        self._earlier: list[tuple[str, bytes]] = []
+
+    def get(self, key: bytes) -> tuple[bytes | None, str] | None:
+        return self.kept.get(key)
+
+    def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
+        self.kept[key] = (value, why_not)
+        self._new.append((about, parts))
+
+    def earlier(self, about: str) -> list[bytes]:
+        return [parts for one, parts in reversed(self._earlier) if one == about]
+
+    def reopened(self) -> None:
+        self._earlier += self._new
+        self._new = []
+
+
+class Model:
+    """Counts how often it is asked."""
+
+    def __init__(self, *answers: Output | TargetError) -> None:
+        self._answers = answers or (FULL,)
+        self.asked = 0
+
+    async def answer(self, prompt: Prompt) -> Output:
+        self.asked += 1
+        answer = self._answers[(self.asked - 1) % len(self._answers)]
+        if isinstance(answer, TargetError):
+            raise answer
+        return answer
+
+
+class Run:
+    """One run over a shelf that is used before and after."""
+
+    def __init__(
+        self, shelf: Shelf, spec: TargetSpec = SPEC, model: Model | None = None, **fields: Any
+    ) -> None:
+        self.model = model or Model()
+        self.lookups = Lookups()
+        self._cached = Cached(self.model, spec, shelf, self.lookups, **fields)
+
+    async def ask(self, prompt: Prompt = PROMPT) -> Output | None:
+        try:
+            return await self._cached.answer(prompt)
+        except TargetError:
+            return None
+
+    @property
+    def reasons(self) -> list[str]:
+        return list(self.lookups.misses)
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+async def test_what_was_asked_before_is_not_asked_again(shelf: Shelf) -> None:
+    first, second = Run(shelf), Run(shelf)
+    assert await first.ask() == FULL
+    assert await second.ask() == replace(FULL, queue_ms=0.0, cached=True)
+    assert (first.model.asked, second.model.asked) == (1, 0)
+    assert (second.lookups.found, second.reasons) == (1, [])
+
+
+async def test_an_answer_is_had_again_in_the_same_run(shelf: Shelf) -> None:
+    run = Run(shelf)
+    await run.ask()
+    await run.ask(replace(PROMPT, case_id="another case that asks the same"))
+    assert (run.model.asked, run.lookups.found) == (1, 1)
+
+
+def asked(**fields: Any) -> Callable[[], tuple[TargetSpec, Prompt]]:
+    return lambda: (SPEC, replace(PROMPT, **fields))
+
+
+def of(**fields: Any) -> Callable[[], tuple[TargetSpec, Prompt]]:
+    return lambda: (replace(SPEC, **fields), PROMPT)
+
+
+def with_params(**fields: Any) -> Callable[[], tuple[TargetSpec, Prompt]]:
+    return of(params=replace(SPEC.params, **fields))
+
+
+FILE = Attachment(kind="file", path="a.txt", text="one")
+DIFFERENT = [
+    (of(kind="azure"), "kind openai instead of azure"),
+    (of(model="m-2"), "model m-1 instead of m-2"),
+    (of(endpoint="http://b/v1"), "endpoint http://a/v1 instead of http://b/v1"),
+    (of(endpoint=None), "endpoint http://a/v1 instead of unset"),
+    (of(options={"system_prompt": "Be brief."}), "other options"),
+    (with_params(temperature=0.7), "temperature 0 instead of 0.7"),
+    (with_params(temperature=None), "temperature 0 instead of unset"),
+    (with_params(seed=7), "seed 42 instead of 7"),
+    (with_params(max_tokens=10), "max tokens 9 instead of 10"),
+    (asked(temperature=0.3), "temperature 0 instead of 0.3"),
+    (asked(response_schema={"type": "object"}), "another response schema"),
+    (asked(messages=(replace(USER, content="and?"),)), "other messages"),
+    (asked(messages=(replace(USER, role="system"),)), "other messages"),
+    (asked(messages=(replace(USER, name="x"),)), "other messages"),
+    (asked(messages=(replace(USER, tool_calls=(ToolCall(name="t"),)),)), "other messages"),
+    (asked(messages=(replace(USER, parts=(FILE,)),)), "other messages"),
+    (asked(messages=(USER, USER)), "other messages"),
+]
+
+
+@pytest.mark.parametrize(("made", "different"), DIFFERENT)
+async def test_whatever_an_answer_depends_on_is_asked_anew_and_named(
+    shelf: Shelf, made: Callable[[], tuple[TargetSpec, Prompt]], different: str
+) -> None:
+    await Run(shelf).ask()
+    shelf.reopened()
+    spec, prompt = made()
+    run = Run(shelf, spec)
+    await run.ask(prompt)
+    assert (run.model.asked, run.reasons) == (1, [f"asked before with {different}"])
+    await run.ask(prompt)
+    assert run.lookups.found == 1
+
+
+async def test_the_content_of_an_attachment_counts(shelf: Shelf) -> None:
+    run = Run(shelf)
+    for text in ("one", "two", "one"):
+        await run.ask(asked(messages=(replace(USER, parts=(replace(FILE, text=text),)),))()[1])
+    assert run.model.asked == 2
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        replace(SPEC, name="another name"),
+        replace(SPEC, workers=2, retries=9),
+        replace(SPEC, judge=SPEC),
+        replace(SPEC, fallbacks=(SPEC,)),
+    ],
+)
+async def test_what_an_answer_does_not_depend_on_changes_nothing(shelf: Shelf, spec: TargetSpec) -> None:
+    await Run(shelf).ask()
+    run = Run(shelf, spec)
+    await run.ask()
+    assert run.model.asked == 0
+
+
+async def test_each_repeat_has_an_answer_of_its_own(shelf: Shelf) -> None:
+    await Run(shelf).ask()
+    shelf.reopened()
+    run = Run(shelf)
+    for repeat in (0, 1, 2, 1):
+        await run.ask(replace(PROMPT, repeat=repeat))
+    assert (run.model.asked, run.lookups.found) == (2, 2)
+    assert run.reasons == ["not asked so often before"]
+
+
+# --- what is not kept --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (TargetError("busy"), "failed"),
+        (Output(text=""), "got an empty answer"),
+        (Output(text=" \n"), "got an empty answer"),
+        (Output(text="No.", finish_reason="content_filter"), "was refused an answer"),
+        (Output(text="No.", finish_reason="refusal"), "was refused an answer"),
+        (Output(text="No.", finish_reason="SAFETY"), "was refused an answer"),
+        (Output(text="4", target="another"), "answered by a fallback"),
+        (Output(text="the secret"), "got an answer that repeats a secret"),
+    ],
+)
+async def test_what_is_no_answer_of_the_target_is_asked_again(
+    shelf: Shelf, answer: Output | TargetError, why: str
+) -> None:
+    model = Model(answer, FULL)
+    runs = [Run(shelf, model=model, secret=lambda output: "secret" in output.text) for _ in range(3)]
+    outputs = [await run.ask() for run in runs]
+    assert outputs == [
+        None if isinstance(answer, TargetError) else answer,
+        FULL,
+        replace(FULL, queue_ms=0.0, cached=True),
+    ]
+    assert [run.reasons for run in runs] == [["never asked before"], [f"asked before and {why}"], []]
+
+
+async def test_what_is_no_answer_is_not_even_kept(shelf: Shelf) -> None:
+    await Run(shelf, model=Model(Output(text="the secret")), secret=lambda _output: True).ask()
+    assert [value for value, _ in shelf.kept.values()] == [None]
+
+
+async def test_a_call_without_text_that_uses_a_tool_is_an_answer(shelf: Shelf) -> None:
+    model = Model(Output(text="", tool_calls=(ToolCall(name="look"),)))
+    for _ in range(2):
+        await Run(shelf, model=model).ask()
+    assert model.asked == 1
+
+
+async def test_a_spent_budget_leaves_no_trace(shelf: Shelf) -> None:
+    await Run(shelf, model=Model(TargetError("spent", kind="budget"))).ask()
+    assert shelf.kept == {}
+
+
+async def test_what_happens_in_a_workspace_is_never_taken_from_the_cache(shelf: Shelf) -> None:
+    await Run(shelf).ask()
+    run = Run(shelf)
+    for _ in range(2):
+        await run.ask(replace(PROMPT, workspace="/tmp/w"))
+    assert (run.model.asked, run.reasons) == (2, ["not cached as the case has a workspace"])
+
+
+@pytest.mark.parametrize(
+    "kind", ["cli", "command", "echo", "function", "local", "mock", "replay", "scripted"]
+)
+async def test_what_is_answered_by_a_file_or_program_is_never_cached(shelf: Shelf, kind: str) -> None:
+    run = Run(shelf, TargetSpec(name=kind, kind=kind))
+    for _ in range(2):
+        await run.ask()
+    assert run.model.asked == 2
+    assert run.reasons == [f"not cached as what answers at a {kind} target may change"]
+
+
+async def test_what_cannot_be_read_is_asked_again_and_kept_anew(shelf: Shelf) -> None:
+    await Run(shelf).ask()
+    for broken in (b"{", b'{"text": 4}', b'{"text": "\xff"}'):
+        (key,) = shelf.kept
+        shelf.kept[key] = (broken, "")
+        run = Run(shelf)
+        await run.ask()
+        assert (run.model.asked, run.reasons) == (1, ["asked before and kept in a form that cannot be read"])
+        await run.ask()
+        assert run.lookups.found == 1
+
+
+async def test_what_cannot_be_read_explains_nothing(shelf: Shelf) -> None:
+    for broken in (b"{", b"[1]", b'{"a": "\xff"}', b'{"messages": {}}'):
+        shelf.put(b"k", "target c", broken, None, "")
+    shelf.reopened()
+    run = Run(shelf)
+    await run.ask()
+    assert run.reasons == ["never asked before"]
+
+
+async def test_half_a_character_in_a_prompt_is_asked_and_found_again(shelf: Shelf) -> None:
+    run = Run(shelf)
+    for content in ("\ud800", "\ud801", "\ud800"):
+        await run.ask(asked(messages=(replace(USER, content=content),))()[1])
+    assert (run.model.asked, run.lookups.found) == (2, 1)
+
+
+# --- why something was asked -------------------------------------------------------------------------------
+
+
+async def test_a_case_that_nobody_asked_was_never_asked_before(shelf: Shelf) -> None:
+    await Run(shelf).ask()
+    shelf.reopened()
+    run = Run(shelf)
+    await run.ask(Prompt(messages=(replace(USER, content="new"),), case_id="new"))
+    assert run.reasons == ["never asked before"]
+
+
+async def test_two_prompts_of_one_run_are_not_compared(shelf: Shelf) -> None:
+    run = Run(shelf)
+    for content in ("one", "two"):
+        await run.ask(asked(messages=(replace(USER, content=content),))()[1])
+    assert run.reasons == ["never asked before"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "prompt", "reason"),
+    [
+        # another judge that is shown another answer was never asked
+        (replace(SPEC, model="m-2"), asked(messages=(USER, USER))()[1], "never asked before"),
+        (replace(SPEC, model="m-2"), PROMPT, "asked before with model m-1 instead of m-2"),
+        (
+            replace(SPEC, model="m-2", params=Params(seed=1, max_tokens=9)),
+            PROMPT,
+            "asked before with model m-1 instead of m-2 and seed 42 instead of 1",
+        ),
+    ],
+)
+async def test_only_what_shares_the_target_or_the_messages_was_asked_before(
+    shelf: Shelf, spec: TargetSpec, prompt: Prompt, reason: str
+) -> None:
+    await Run(shelf).ask()
+    shelf.reopened()
+    run = Run(shelf, spec)
+    await run.ask(prompt)
+    assert run.reasons == [reason]
+
+
+async def test_the_nearest_of_the_earlier_calls_is_compared(shelf: Shelf) -> None:
+    for seed in (2, 1):
+        for temperature in (0.5, 0.0):
+            await Run(shelf, with_params(seed=seed, temperature=temperature)()[0]).ask()
+    shelf.reopened()
+    run = Run(shelf, with_params(seed=2, temperature=0.9)()[0])
+    await run.ask()
+    assert run.reasons == ["asked before with temperature 0 instead of 0.9"]  # the newer of the two nearest
+
+
+async def test_a_judge_is_compared_with_judges_only(shelf: Shelf) -> None:
+    await Run(shelf).ask()
+    shelf.reopened()
+    run = Run(shelf, role="judge")
+    await run.ask(asked(messages=(USER, USER))()[1])
+    assert run.reasons == ["never asked before"]
+
+
+@pytest.mark.parametrize(
+    ("found", "misses", "sentence"),
+    [
+        (0, {}, None),
+        (1, {}, "1 answer came from the cache; nobody was asked."),
+        (0, {"never asked before": 3}, "0 answers came from the cache, 3 did not: 3 never asked before."),
+        (
+            1200,
+            {"x failed": 1, "never asked before": 2000},
+            "1,200 answers came from the cache, 2,001 did not: 2,000 never asked before, 1 x failed.",
+        ),
+    ],
+)
+def test_all_of_it_is_one_sentence(found: int, misses: dict[str, int], sentence: str | None) -> None:
+    lookups = Lookups()
+    lookups.found = found
+    lookups.misses.update(misses)
+    assert lookups.sentence() == sentence
+
+
+async def test_what_is_kept_to_explain_holds_no_text_of_a_prompt_or_option(shelf: Shelf) -> None:
+    spec = replace(SPEC, options={"headers": "hidden"})
+    await Run(shelf, spec).ask(replace(PROMPT, messages=(replace(USER, content="hidden"),)))
+    shelf.reopened()
+    (parts,) = shelf.earlier("target c")
+    assert b"hidden" not in parts
+    assert decode(parts, dict)["model"] == "m-1"
+    assert encode(decode(parts, dict)) == parts

@@ -1,0 +1,349 @@
+"""Fields of an answer's JSON against those that are expected: paths, numbers, dates, shares."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.errors import CannotScore
+from proctor.graders.fields import ABSENT, FieldAccuracy, equal, find
+from proctor.model import Case, Mark, Output
+from proctor.ports import Graded
+
+
+def mark_of(
+    fields: list[dict[str, Any]], answer: Any, expected: Any, aggregation: str = "weighted_average"
+) -> Mark:
+    grader = msgspec.convert({"fields": fields, "aggregation": aggregation}, FieldAccuracy)
+    text = answer if isinstance(answer, str) else json.dumps(answer)
+    mark = grader.grade(Graded(case=Case(id="c", input=(), expected=expected), output=Output(text=text)))
+    assert isinstance(mark, Mark)
+    return mark
+
+
+def right(got: Any, wanted: Any, **field: Any) -> bool:
+    return bool(mark_of([{"path": "x", **field}], {"x": got}, {"x": wanted}).passed)
+
+
+# --- exact -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "same"),
+    [
+        (1, 1, True),
+        (1.0, 1, True),
+        ("1", 1, False),
+        (1, "1", False),
+        (True, 1, False),
+        (0, False, False),
+        (True, True, True),
+        (None, None, True),
+        (None, 0, False),
+        ("a", "A", False),
+        ({"a": 1, "b": [2]}, {"b": [2], "a": 1}, True),
+        ({"a": True}, {"a": 1}, False),
+        ({"a": 1, "b": 2}, {"a": 1}, False),
+        ([1, 2], [2, 1], False),
+        ([1], [1, 1], False),
+        ([], {}, False),
+    ],
+)
+def test_exact_is_equal_in_value_and_type_all_the_way_down(got: Any, wanted: Any, same: bool) -> None:
+    assert right(got, wanted) is same
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(JSON, JSON)
+def test_equal_is_what_equal_text_is(one: Any, other: Any) -> None:
+    assert equal(one, json.loads(json.dumps(one)))
+    assert equal(one, other) == (json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True))
+
+
+# --- numbers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "field", "near"),
+    [
+        (10.5, 10, {"tolerance": 0.5}, True),
+        (10.51, 10, {"tolerance": 0.5}, False),
+        (1.1, 1, {"tolerance": 0.1}, True),
+        (10, 10, {}, True),
+        ("10", 10, {}, True),
+        (10, "10.00", {}, True),
+        (" 1,234.50 USD", 1234.5, {}, True),
+        ("-5e2", -500, {}, True),
+        (".5", 0.5, {}, True),
+        ("12,5", 12, {}, False),
+        ("2024-01-15", 2024, {}, False),
+        ("about 10", 10, {}, False),
+        ("1e999", 10, {"tolerance": 5}, False),
+        (10**400, 10, {"tolerance": 5}, False),
+        (True, 1, {}, False),
+        (None, 0, {}, False),
+        ([10], 10, {}, False),
+        (105, 100, {"tolerance": 0.05, "relative": True}, True),
+        (105.1, 100, {"tolerance": 0.05, "relative": True}, False),
+        (-95, -100, {"tolerance": 0.05, "relative": True}, True),
+        (0.01, 0, {"tolerance": 0.05, "relative": True}, True),
+    ],
+)
+def test_a_number_may_be_off_by_the_tolerance(
+    got: Any, wanted: Any, field: dict[str, Any], near: bool
+) -> None:
+    assert right(got, wanted, match="numeric_tolerance", **field) is near
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0, 1e3))
+def test_a_number_just_within_the_tolerance_is_right(wanted: float, tolerance: float) -> None:
+    field = {"match": "numeric_tolerance", "tolerance": tolerance}
+    assert right(wanted + tolerance, wanted, **field)
+    assert not right(wanted + tolerance * 1.01 + 1, wanted, **field)
+
+
+# --- dates -------------------------------------------------------------------------------------------------
+
+US, EU = "MM/DD/YYYY", "DD/MM/YYYY"
+
+
+@pytest.mark.parametrize(
+    ("got", "formats", "same"),
+    [
+        ("2025-03-04", [], True),
+        ("2025-03-04T23:59:00Z", [], True),
+        ("2025/3/4", [], True),
+        ("04-MAR-2025", [], True),
+        ("4 March 2025", [], True),
+        ("Mar 4, 2025", [], True),
+        ("March 4 2025", [], True),
+        (" 2025-03-04\n", [], True),
+        ("03/04/2025", [], True),
+        ("03/04/2025", [US], True),
+        ("03/04/2025", [EU], False),
+        ("04/03/2025", [EU], True),
+        ("4.3.2025", ["DD.MM.YYYY"], True),
+        ("03/04/2025", [EU, US], True),
+        ("03/04/2025", ["DD-MMM-YYYY", "YYYY-MM-DD"], True),
+        ("2025-03-05", [], False),
+        ("2025-02-30", [], False),
+        ("04-FOO-2025", [], False),
+        ("soon", [], False),
+        (20250304, [], False),
+        (None, [], False),
+    ],
+)
+def test_a_date_is_the_same_day_however_it_is_written(got: Any, formats: list[str], same: bool) -> None:
+    assert right(got, "2025-03-04", match="date", formats=formats) is same
+
+
+@pytest.mark.parametrize(
+    ("got", "formats", "same"),
+    [("25/12/2025", [], True), ("12/25/2025", [], True), ("25/12/2025", [US], False)],
+)
+def test_a_number_above_12_is_the_day_unless_the_formats_say_otherwise(
+    got: str, formats: list[str], same: bool
+) -> None:
+    assert right(got, "2025-12-25", match="date", formats=formats) is same
+
+
+@given(st.dates(min_value=date(1000, 1, 1)))
+def test_every_day_is_read_in_every_form(day: date) -> None:
+    iso = day.isoformat()
+    for form in ("%d-%b-%Y", "%d %B %Y", "%B %d, %Y", "%Y/%m/%d"):
+        assert right(day.strftime(form), iso, match="date")
+
+
+# --- paths -------------------------------------------------------------------------------------------------
+
+TREE = {"a": {"b": [{"c": 1}, [2, 3]]}, "0": "zero", "x y": None}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("a.b[0].c", 1),
+        ("a.b[1][0]", 2),
+        ("a.b.1.1", 3),
+        ("0", "zero"),
+        ("x y", None),
+        ("a.b[2]", ABSENT),
+        ("a.c", ABSENT),
+        ("a[0]", ABSENT),
+        ("a.b.c", ABSENT),
+        ("x y.z", ABSENT),
+    ],
+)
+def test_a_path_leads_through_keys_and_places(path: str, value: Any) -> None:
+    assert find(TREE, path) == value
+
+
+def test_a_list_may_be_the_whole() -> None:
+    assert mark_of([{"path": "[1].n"}], [{"n": 1}, {"n": 2}], [{"n": 0}, {"n": 2}]).passed
+
+
+# --- what is compared --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"x": 1}',
+        '```json\n{"x": 1}\n```',
+        'Here it is: {"x": 1}. Anything else?',
+        'Sure!\n```json\n{"x": 1}\n```\nDone.',
+    ],
+)
+def test_the_answers_json_may_stand_in_prose(answer: str) -> None:
+    assert mark_of([{"path": "x"}], answer, {"x": 1}).passed
+
+
+@pytest.mark.parametrize("answer", ["", " \n", "x is 1", "{x: 1}", "} {", '{"x": 1'])
+def test_an_answer_without_json_fails(answer: str) -> None:
+    mark = mark_of([{"path": "x"}], answer, {"x": 1})
+    assert (mark.value, mark.passed) == (0, False)
+    assert mark.reason.startswith("The answer has no JSON object: ")
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        {"x": 1},
+        '{"x": 1}',
+        '```json\n{"x": 1}\n```',
+        [{"role": "assistant", "content": {"x": 1}}],
+        [{"role": "assistant", "content": '{"x": 1}'}],
+        [
+            {"role": "assistant", "content": {"x": 2}},
+            {"role": "assistant", "content": {"x": 1}},
+            {"role": "assistant", "content": "That is all."},
+            {"role": "user", "content": {"x": 3}},
+        ],
+    ],
+)
+def test_expected_is_an_object_a_text_or_the_last_assistant_message_with_json(expected: Any) -> None:
+    assert mark_of([{"path": "x"}], {"x": 1}, expected).passed
+
+
+@pytest.mark.parametrize(
+    "expected", [None, "", "one", "42", 42, [{"role": "user", "content": {"x": 1}}], [{"role": "assistant"}]]
+)
+def test_without_expected_json_nothing_can_be_said(expected: Any) -> None:
+    with pytest.raises(CannotScore, match="The case expects no JSON object"):
+        mark_of([{"path": "x"}], {"x": 1}, expected)
+
+
+@pytest.mark.parametrize(
+    ("match", "wanted", "sentence"),
+    [
+        ("numeric_tolerance", "many", "is 'many', which is not a number"),
+        ("date", "soon", "is 'soon', which is not a date"),
+    ],
+)
+def test_an_expected_value_of_the_wrong_kind_is_not_held_against_the_answer(
+    match: str, wanted: str, sentence: str
+) -> None:
+    with pytest.raises(CannotScore, match=sentence):
+        right(wanted, wanted, match=match)
+
+
+# --- shares ------------------------------------------------------------------------------------------------
+
+
+def test_the_value_is_the_weighted_share_and_entries_tell_what_was_wrong() -> None:
+    fields: list[dict[str, Any]] = [{"path": "a", "weight": 3}, {"path": "b"}, {"path": "c", "weight": 0}]
+    mark = mark_of(fields, {"a": 1, "b": "two"}, {"a": 1, "b": 2, "c": 3})
+    assert (mark.value, mark.passed) == (0.75, False)
+    assert mark.reason == "The fields 'b', 'c' are wrong."
+    assert [(entry.text, entry.passed, entry.evidence) for entry in mark.entries] == [
+        ("a", True, "is 1; expected 1"),
+        ("b", False, "is 'two'; expected 2"),
+        ("c", False, "is missing; expected 3"),
+    ]
+
+
+@pytest.mark.parametrize(("answer", "value"), [({"a": 1, "b": 2}, 1), ({"a": 1, "b": 3}, 0), ({"b": 2}, 0)])
+def test_all_or_nothing_is_one_or_zero(answer: dict[str, Any], value: float) -> None:
+    fields: list[dict[str, Any]] = [{"path": "a"}, {"path": "b"}]
+    mark = mark_of(fields, answer, {"a": 1, "b": 2}, "all_or_nothing")
+    assert (mark.value, mark.passed) == (value, value == 1)
+
+
+@pytest.mark.parametrize("aggregation", ["weighted_average", "all_or_nothing"])
+def test_a_field_that_is_not_required_counts_only_where_it_is_there(aggregation: str) -> None:
+    fields: list[dict[str, Any]] = [{"path": "a"}, {"path": "b", "required": False}]
+    expected = {"a": 1, "b": 2}
+    missing = mark_of(fields, {"a": 1}, expected, aggregation)
+    assert (missing.value, missing.passed, missing.entries[1].passed) == (1, True, None)
+    assert not mark_of(fields, {"a": 1, "b": 3}, expected, aggregation).passed
+
+
+def test_a_field_of_which_nothing_is_expected_is_right() -> None:
+    mark = mark_of([{"path": "a"}, {"path": "b"}], {"a": 0}, {"a": 1})
+    assert (mark.value, mark.passed) == (0.5, False)
+
+
+def test_fields_that_the_expected_output_has_none_of_are_a_mistake_of_the_suite() -> None:
+    with pytest.raises(CannotScore, match=r"has none of the fields 'invoice\.total'"):
+        mark_of([{"path": "invoice.total"}], {"total": 1}, {"total": 1})
+
+
+@pytest.mark.parametrize("field", [{"weight": 0}, {"required": False}])
+def test_where_no_field_counts_nothing_is_earned(field: dict[str, Any]) -> None:
+    mark = mark_of([{"path": "a", **field}], {}, {"a": 1})
+    assert (mark.value, mark.passed, mark.reason) == (0, False, "No field counts.")
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 1)), st.lists(st.floats(0.1, 9), min_size=4))
+def test_the_value_stays_in_range_and_is_one_exactly_when_it_passes(
+    answer: dict[str, int], weights: list[float]
+) -> None:
+    fields: list[dict[str, Any]] = [
+        {"path": key, "weight": weight} for key, weight in zip("abcd", weights, strict=False)
+    ]
+    mark = mark_of(fields, answer, dict.fromkeys("abcd", 1))
+    assert mark.value is not None
+    assert 0 <= mark.value <= 1
+    assert mark.passed is (mark.value == 1)
+
+
+@pytest.mark.parametrize(
+    ("field", "sentence"),
+    [
+        ({"path": ""}, "is no path"),
+        ({"path": "a..b"}, "is no path"),
+        ({"path": ".a"}, "is no path"),
+        ({"path": "a."}, "is no path"),
+        ({"path": "a[x]"}, "is no path"),
+        ({"path": "a[0]b"}, "is no path"),
+        ({"path": "a", "match": "fuzzy"}, "Invalid enum value 'fuzzy'"),
+        ({"path": "a", "weight": -1}, "`weight` of 'a' is -1"),
+        ({"path": "a", "match": "numeric_tolerance", "tolerance": -1}, "`tolerance` of 'a' is -1"),
+        ({"path": "a", "tolerance": 1}, "set its `match` to 'numeric_tolerance'"),
+        ({"path": "a", "relative": True}, "set its `match` to 'numeric_tolerance'"),
+        ({"path": "a", "formats": ["DD/MM/YYYY"]}, "set its `match` to 'date'"),
+        ({"path": "a", "match": "date", "formats": ["DD/MM"]}, "'DD/MM' is no date format"),
+        ({"path": "a", "match": "date", "formats": ["%d/%m/%Y"]}, "is no date format"),
+        ({"path": "a", "name": "b"}, "unknown field `name`"),
+    ],
+)
+def test_a_wrong_field_is_found_before_anything_is_asked(field: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=sentence):
+        msgspec.convert({"fields": [field]}, FieldAccuracy)
+
+
+def test_there_is_at_least_one_field() -> None:
+    with pytest.raises(msgspec.ValidationError, match="give at least one field"):
+        msgspec.convert({"fields": []}, FieldAccuracy)

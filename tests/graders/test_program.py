@@ -1,0 +1,422 @@
+"""Programs that grade: what they are given, what their output means, and when nothing was measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.errors import CannotScore
+from proctor.graders import GRADERS
+from proctor.graders.payload import expected_messages, payload_of
+from proctor.graders.program import Program, read_mark
+from proctor.grading import Help, score
+from proctor.model import Assertion, Attachment, Case, Entry, Mark, Message, Output, ToolCall, Usage, Verdict
+from proctor.ports import Finished, Graded
+from proctor.targets.programs import SuitePrograms
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals and scripts with a first line #!")
+
+
+def read(printed: Any, exit_code: int = 0, stderr: bytes = b"") -> Mark:
+    stdout = printed if isinstance(printed, bytes) else json.dumps(printed).encode()
+    return read_mark(Finished(exit_code, stdout, stderr), "check")
+
+
+# --- what is printed ---------------------------------------------------------------------------------------
+
+YES, NO = {"text": "a", "passed": True}, {"text": "b", "passed": False}
+
+
+@pytest.mark.parametrize(
+    ("printed", "value", "passed"),
+    [
+        ({"score": 1}, 1.0, True),
+        ({"score": 0.8}, 0.8, True),
+        ({"score": 0.79}, 0.79, False),
+        ({"score": 0}, 0.0, False),
+        ({"score": 85}, 1.0, True),
+        ({"score": 10**400}, 1.0, True),
+        ({"score": -3}, 0.0, False),
+        ({"score": 0.1 + 0.7}, 0.1 + 0.7, True),
+        ({"pass": True}, 1.0, True),
+        ({"pass": False}, 0.0, False),
+        ({"assertions": [YES, NO]}, 0.5, False),
+        ({"assertions": [YES]}, 1.0, True),
+        ({"score": None, "assertions": [NO]}, 0.0, False),
+        ({"score": "high", "assertions": [YES, NO]}, 0.5, False),
+        ({"score": True, "assertions": [YES, NO]}, 0.5, False),
+        ({"score": 0.9, "pass": False}, 0.9, True),
+        ({"pass": False, "assertions": [YES]}, 0.0, False),
+        (b"\xef\xbb\xbf {\"score\": 1}\r\n", 1.0, True),
+    ],
+)  # fmt: skip
+def test_a_score_counts_before_pass_and_pass_before_the_share_of_assertions(
+    printed: Any, value: float, passed: bool
+) -> None:
+    mark = read(printed)
+    assert (mark.value, mark.passed) == (value, passed)
+
+
+def test_a_score_that_was_cut_is_said() -> None:
+    assert read({"score": 85, "reasoning": "Good."}).reason == "The score 85 was cut to 1. Good."
+    assert read({"score": 1, "reasoning": "Good\nenough."}).reason == "Good enough."
+
+
+def test_assertions_become_entries_and_details_are_kept() -> None:
+    listed = [
+        {"text": "a", "passed": True, "evidence": "line 3"},
+        {"passed": False, "evidence": {"found": 2}},
+        {"text": "c"},
+    ]
+    mark = read({"score": 0.5, "assertions": listed, "details": {"words": 7}})
+    assert mark.entries == (
+        Entry(text="a", passed=True, evidence="line 3"),
+        Entry(text="assertion 2", passed=False, evidence='{"found": 2}'),
+        Entry(text="c", passed=None),
+    )
+    assert mark.details == {"words": 7}
+    assert mark.reason == "1 of 3 checks of the program failed: 'assertion 2'."
+    assert read({"score": 1, "details": [1]}).details == {"details": [1]}
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        (b"", "printed nothing"),
+        (b" \n", "printed nothing"),
+        (b'{"score": 1', "JSON that breaks off"),
+        (b"[1, 2", "JSON that breaks off"),
+        (b'{"score": NaN}', "NaN is not JSON"),
+        (b'{"score": 1}{"score": 1}', "not valid"),
+        (b'All is well.\n{"score": 1}', "printed what is not JSON"),
+        (b"PASS", "printed what is not JSON"),
+        (b"0.9", "no object"),
+        (b"[]", "no object"),
+        (b"{}", "no score"),
+        (b'{"score": "0.9"}', "no score"),
+        (b'{"score": true}', "no score"),
+        (b'{"pass": "yes"}', "no score"),
+        (b'{"assertions": []}', "no score"),
+        (b'{"assertions": [{"text": "a"}]}', "has no `passed`"),
+        (b'{"score": 1, "assertions": "all good"}', "no list of objects"),
+        (b'{"score": 1, "assertions": ["good"]}', "no list of objects"),
+        (b'{"score": 1, "reasoning": "\\ud800"}', "cannot be kept"),
+        (b"[" * 100_000, "breaks off"),
+    ],
+)
+def test_what_is_no_result_is_unscored_and_says_what_is_wanted(printed: bytes, said: str) -> None:
+    with pytest.raises(CannotScore, match=said) as caught:
+        read(printed, stderr=b"warming up\nlost the thread")
+    assert str(caught.value).startswith("The program 'check' printed ")
+    assert str(caught.value).endswith("Its stderr ends with: warming up\nlost the thread")
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "said"),
+    [(1, "ended with exit code 1."), (-9, "was ended by SIGKILL."), (-63, "was ended by signal 63.")],
+)
+@posix
+def test_a_program_that_did_not_end_well_is_unscored_whatever_it_printed(exit_code: int, said: str) -> None:
+    with pytest.raises(CannotScore) as caught:
+        read({"score": 1}, exit_code)
+    assert str(caught.value) == f"The program 'check' {said}"
+
+
+def test_only_the_end_of_a_long_stderr_is_told() -> None:
+    with pytest.raises(CannotScore) as caught:
+        read(b"", 3, b"x" * 60_000 + b"the cause")
+    assert str(caught.value).endswith("xxx" + "the cause")
+    assert len(str(caught.value)) < 2200
+
+
+@given(
+    stdout=st.binary(max_size=60)
+    | st.dictionaries(
+        st.sampled_from(["score", "pass", "assertions", "details", "reasoning"]),
+        st.none()
+        | st.booleans()
+        | st.floats()
+        | st.integers()
+        | st.text()
+        | st.lists(st.fixed_dictionaries({"text": st.text(), "passed": st.booleans()})),
+    ),
+    exit_code=st.sampled_from([0, 0, 0, 1, -9]),
+)
+def test_any_output_is_a_mark_in_range_or_nothing_measured(stdout: Any, exit_code: int) -> None:
+    try:
+        mark = read(stdout, exit_code)
+    except CannotScore:
+        return
+    assert exit_code == 0
+    assert mark.value is not None
+    assert 0 <= mark.value <= 1
+    assert mark.passed == (mark.value >= 0.8 - 1e-9)
+    assert 0 < len(mark.reason) < 600
+    assert "\n" not in mark.reason
+
+
+# --- what is given -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expected", "messages"),
+    [
+        (None, None),
+        ("42", [{"role": "assistant", "content": "42"}]),
+        ("", [{"role": "assistant", "content": ""}]),
+        ({"total": 3}, [{"role": "assistant", "content": {"total": 3}}]),
+        ([1, 2], [{"role": "assistant", "content": [1, 2]}]),
+        ([], [{"role": "assistant", "content": []}]),
+        ([{"role": "user", "content": "a"}], [{"role": "user", "content": "a"}]),
+        ([{"role": "user"}, {"a": 1}], [{"role": "assistant", "content": [{"role": "user"}, {"a": 1}]}]),
+    ],
+)  # fmt: skip
+def test_what_is_expected_is_a_list_of_messages_in_every_form(expected: Any, messages: Any) -> None:
+    assert expected_messages(expected) == messages
+
+
+def test_a_plain_answer_is_told_with_everything_unknown_null() -> None:
+    case = Case(id="c1", input=(Message(role="user", content="2 + 2?"),))
+    told = payload_of(Graded(case=case, output=Output(text="4")))
+    message = {"role": "assistant", "content": "4"}
+    assert told == {
+        "test_id": "c1",
+        "criteria": None,
+        "input": [{"role": "user", "content": "2 + 2?"}],
+        "input_files": [],
+        "expected_output": None,
+        "answer": "4",
+        "output_text": "4",
+        "output": [message],
+        "messages": [message],
+        "output_path": None,
+        "trace": None,
+        "token_usage": None,
+        "cost_usd": None,
+        "duration_ms": None,
+        "start_time": None,
+        "end_time": None,
+        "file_changes": None,
+        "workspace_path": None,
+        "metadata": {},
+        "config": {},
+    }
+
+
+def test_all_that_is_known_is_told() -> None:
+    parts = (
+        "Read these.",
+        Attachment(kind="file", path="docs/a.md", text="# A"),
+        Attachment(kind="image", path="b.png", media_type="image/png", data=b"\x89P"),
+    )
+    case = Case(
+        id="c",
+        input=(Message(role="user", content="Read these.", parts=parts),),
+        criteria="Is right.",
+        metadata={"language": "python"},
+    )
+    calls = (
+        ToolCall(name="Read", arguments={"path": "a"}, id="t1", output="text", duration_ms=12.5),
+        ToolCall(name="Read"),
+        ToolCall(name="Edit", duration_ms=0.0),
+    )
+    output = Output(
+        text="Done.",
+        messages=(
+            Message(role="assistant", tool_calls=calls),
+            Message(role="tool", content="ok", name="Edit"),
+            Message(role="assistant", content="Done."),
+        ),
+        tool_calls=calls,
+        usage=Usage(input_tokens=10, output_tokens=3, cached_tokens=4),
+        cost_usd=0.25,
+        duration_ms=0.0,
+        latency_ms=80.0,
+        file_changes="--- a",
+    )
+    told = payload_of(Graded(case=case, output=output, workspace="/w"), {"depth": 2})
+    assert told["input"][0]["content"] == [
+        {"type": "text", "value": "Read these."},
+        {
+            "type": "file",
+            "value": "docs/a.md",
+            "path": "docs/a.md",
+            "media_type": "text/plain",
+            "text": "# A",
+        },
+        {
+            "type": "image",
+            "value": "b.png",
+            "path": "b.png",
+            "media_type": "image/png",
+            "source": "data:image/png;base64,iVA=",
+        },
+    ]
+    assert told["input_files"] == ["docs/a.md"]
+    assert [message["role"] for message in told["output"]] == ["assistant", "tool", "assistant"]
+    assert told["output"][1] == {"role": "tool", "content": "ok", "name": "Edit"}
+    assert told["output"][0]["tool_calls"][0] == {
+        "tool": "Read",
+        "input": {"path": "a"},
+        "output": "text",
+        "id": "t1",
+        "start_time": None,
+        "end_time": None,
+        "duration_ms": 12.5,
+    }
+    assert told["trace"] == {
+        "event_count": 3,
+        "tool_calls": {"Read": 2, "Edit": 1},
+        "error_count": 0,
+        "llm_call_count": 2,
+        "tool_durations": {"Read": [12.5], "Edit": [0.0]},
+    }
+    assert told["token_usage"] == {"input": 10, "output": 3, "cached": 4}
+    assert (told["cost_usd"], told["duration_ms"], told["file_changes"]) == (0.25, 0.0, "--- a")
+    assert (told["criteria"], told["workspace_path"]) == ("Is right.", "/w")
+    assert (told["metadata"], told["config"]) == ({"language": "python"}, {"depth": 2})
+
+
+def test_the_time_measured_here_stands_where_the_target_reports_none() -> None:
+    case = Case(id="c", input=())
+    assert payload_of(Graded(case=case, output=Output(text="", latency_ms=80.0)))["duration_ms"] == 80.0
+
+
+# --- programs that run -------------------------------------------------------------------------------------
+
+
+def graded(folder: Path, answer: str = "four", workspace: str | None = None, **of_case: Any) -> Graded:
+    programs = SuitePrograms(str(folder), {"PATH": os.environ["PATH"]})
+    case = Case(id="c", input=(Message(role="user", content="2 + 2?"),), **of_case)
+    return Graded(case=case, output=Output(text=answer), programs=programs, workspace=workspace)
+
+
+def python(code: str, **fields: Any) -> Program:
+    return Program(command=("python", "-S", "-c", code), **fields)
+
+
+async def test_a_program_reads_the_case_and_the_answer_on_its_stdin(tmp_path: Path) -> None:
+    code = """
+import json, sys
+given = json.load(sys.stdin)
+half = given.pop("answer").endswith("\\ud800")
+print(json.dumps({"pass": half, "details": {name: given[name] for name in ("metadata", "config")}}))
+"""
+    seen = await python(code, config={"é": 1}).grade(graded(tmp_path, "zwölf \ud800", metadata={"a": "ü"}))
+    assert seen.passed
+    assert seen.details == {"metadata": {"a": "ü"}, "config": {"é": 1}}
+
+
+async def test_a_program_that_reads_nothing_is_judged_by_what_it_prints(tmp_path: Path) -> None:
+    code = "import os; os.close(0); print('{\"score\": 0.5}')"
+    mark = await python(code).grade(graded(tmp_path, "x" * 1_000_000))
+    assert (mark.value, mark.passed) == (0.5, False)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            "import os, sys; print('{\"score\": 1}', flush=True); sys.stderr.write('why\\n'); os.abort()",
+            "SIGABRT.*why",
+        ),
+        ("import sys; sys.exit('the cause')", r"exit code 1\. Its stderr ends with: the cause"),
+        ("pass", "printed nothing"),
+        ("print('{\"score\": 1', end='')", "breaks off"),
+        (
+            "import sys, time; print('{\"score\": 1}'); sys.stderr.write('busy\\n'); time.sleep(60)",
+            r"within 1 s and was killed\. Its stderr ends with: busy",
+        ),
+        ("while True: print('x' * 65536)", r"more than 10,000,000 bytes"),
+    ],
+    ids=["killed", "nonzero", "silent", "truncated", "late", "too much"],
+)
+@posix
+async def test_a_program_that_did_not_measure_is_unscored_even_when_negated(
+    tmp_path: Path, code: str, said: str
+) -> None:
+    timeout_s = 1.0 if "sleep" in code else 20
+    params = {"command": ["python", "-S", "-c", code], "timeout_s": timeout_s}
+    assertion = Assertion(grader="program", params=params, negated=True)
+    came = await score(assertion, graded(tmp_path), GRADERS.get)
+    assert (came.outcome, came.value) == (Verdict.UNSCORED, None)
+    assert re.search(said, came.reason)
+
+
+async def test_a_program_that_is_not_there_is_unscored(tmp_path: Path) -> None:
+    with pytest.raises(CannotScore, match=r"no program './nothing.sh'; its path begins at the suite's"):
+        await Program(command=("./nothing.sh",)).grade(graded(tmp_path))
+
+
+async def test_without_anybody_to_run_programs_nothing_is_measured() -> None:
+    alone = Help().graded(Case(id="c", input=()), Output(text="4"))
+    with pytest.raises(CannotScore, match="no programs are run"):
+        await python("print(1)").grade(alone)
+
+
+async def test_what_json_cannot_say_is_not_given_to_a_program(tmp_path: Path) -> None:
+    with pytest.raises(CannotScore, match="cannot be written as JSON"):
+        await python("print(1)").grade(graded(tmp_path, metadata={"share": float("nan")}))
+
+
+async def test_the_workspace_is_in_two_variables_and_in_neither_where_there_is_none(tmp_path: Path) -> None:
+    code = "import json, os; print(json.dumps({'score': 1, 'details': dict(os.environ)}))"
+    names = ("PROCTOR_WORKSPACE_PATH", "AGENTV_WORKSPACE_PATH")
+    there = (await python(code).grade(graded(tmp_path, workspace="/some/where"))).details
+    assert [there[name] for name in names] == ["/some/where"] * 2
+    absent = (await python(code).grade(graded(tmp_path))).details
+    assert not absent.keys() & set(names)
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"command": []}, "names no program"),
+        ({"command": [" "]}, "names no program"),
+        ({"command": ["a"], "timeout_s": 0}, "above 0"),
+        ({"command": ["a"], "timeout_s": float("inf")}, "above 0"),
+        ({"command": "a b"}, "Expected `array`"),
+    ],
+)
+def test_wrong_parameters_are_refused(params: dict[str, Any], said: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=said):
+        msgspec.convert(params, Program)
+
+
+# --- the examples ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "value", "failed"),
+    [
+        ("Rain and rivers carry salt.", 1.0, []),
+        ("Rain and rivers carry salt, and then they carry even more.", 0.75, ["has at most 6 words"]),
+        ("", 0.25, ["names 'salt'", "names 'rain'", "names 'river'"]),
+    ],
+)
+async def test_the_example_of_a_code_grader_works(answer: str, value: float, failed: list[str]) -> None:
+    program = Program(command=("python", "graders/covers.py"), config={"max_words": 6})
+    mark = await program.grade(graded(EXAMPLES, answer, metadata={"terms": ["salt", "rain", "river"]}))
+    assert mark.value == value
+    assert [entry.text for entry in mark.entries if not entry.passed] == failed
+
+
+@pytest.mark.parametrize(("content", "passed"), [("- a change\n", True), ("", False), (None, False)])
+@posix
+async def test_the_example_of_a_custom_assertion_works(
+    tmp_path: Path, content: str | None, passed: bool
+) -> None:
+    if content is not None:
+        (tmp_path / "CHANGELOG.md").write_text(content, encoding="utf-8")
+    program = Program(command=(".agentv/assertions/has_changelog",))
+    assert (await program.grade(graded(EXAMPLES, workspace=str(tmp_path)))).passed is passed

@@ -1,0 +1,200 @@
+"""Which files a word stands for, and what a suite may see of the files around it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from proctor.errors import UsageError
+from proctor.ports import Source
+from proctor.session.finding import find, source_of
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a suite two folders deep, and the working directory outside of it."""
+    for name in ("repo/.git", "repo/evals/deep", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    write(tmp_path, "repo/evals/deep/s.yaml", "tests: []")
+    return tmp_path
+
+
+def write(root: Path, name: str, text: str = "x") -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def suite(here: Path) -> Source:
+    return source_of(here / "repo/evals/deep/s.yaml", {"A": "b"})
+
+
+def seen(source: Source, reference: str) -> str | None:
+    found = source.find(reference)
+    return None if found is None else found.path
+
+
+# --- words -------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_stands_for_its_suites_and_not_for_other_yaml(tmp_path: Path) -> None:
+    write(tmp_path, "a.eval.yaml", "name: a\ntests: []\n")
+    write(tmp_path, "b.yml", "# b\n'evalcases':\n  - id: x\n")
+    write(tmp_path, "c.jsonl", "{}")
+    write(tmp_path, "c.yaml", "name: goes with c\nexecution: {}\n")
+    write(tmp_path, "d.yaml", '{"tests": []}')
+    write(tmp_path, "targets.yaml", "targets:\n  - name: tests\n    tests: 4\n")
+    write(tmp_path, "config.yaml", "judge: x\n")
+    (tmp_path / "e.yaml").mkdir()
+    assert [path.name for path in find(str(tmp_path))] == ["a.eval.yaml", "b.yml", "c.jsonl", "d.yaml"]
+
+
+def test_a_folder_with_other_yaml_only_has_no_suite(tmp_path: Path) -> None:
+    write(tmp_path, "targets.yaml", "targets: []\n")
+    with pytest.raises(UsageError, match="has no suite"):
+        find(str(tmp_path))
+
+
+@pytest.mark.parametrize("word", ["office", "office.eval"])
+def test_a_name_stands_for_a_file_in_suites_without_its_endings(word: str, here: Path) -> None:
+    write(here, "elsewhere/suites/office.eval.yaml", "tests: []")
+    assert [path.name for path in find(word)] == ["office.eval.yaml"]
+
+
+def test_what_goes_with_a_suite_is_not_a_second_suite_of_its_name(here: Path) -> None:
+    write(here, "elsewhere/suites/office.jsonl", "{}")
+    write(here, "elsewhere/suites/office.yaml", "name: x\n")
+    assert [path.name for path in find("office")] == ["office.jsonl"]
+
+
+# --- files of a suite --------------------------------------------------------------------------------------
+
+
+def test_a_file_is_looked_for_from_the_suites_folder_up_to_the_repositorys_then_in_the_working_one(
+    here: Path,
+) -> None:
+    source = suite(here)
+    assert seen(source, "p.md") is None
+    wanted = {
+        "elsewhere/p.md": "../../../elsewhere/p.md",
+        "repo/p.md": "../../p.md",
+        "repo/evals/p.md": "../p.md",
+        "repo/evals/deep/p.md": "p.md",
+    }
+    write(here, "p.md", "above the repository")
+    assert seen(suite(here), "p.md") is None
+    for name, shown in wanted.items():
+        write(here, name, name)
+        found = suite(here).find("p.md")
+        assert found is not None
+        assert (found.path, found.data) == (shown, name.encode())
+
+
+def test_without_a_repository_only_the_suites_folder_and_the_working_one_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    outside = source_of(write(tmp_path, "a/b/s.yaml"))
+    inside = source_of(write(tmp_path, "work/a/b/s.yaml"))
+    write(tmp_path, "a/p.md")
+    write(tmp_path, "work/a/p.md")
+    write(tmp_path, "work/q.md")
+    assert seen(outside, "p.md") is None
+    assert seen(outside, "q.md") == "../../work/q.md"
+    assert seen(inside, "p.md") == "../p.md"
+
+
+def test_an_absolute_path_is_taken_as_it_is_and_else_from_the_folders(here: Path) -> None:
+    absolute = write(here, "repo/evals/p.md")
+    assert seen(suite(here), str(absolute)) == "../p.md"
+    assert seen(suite(here), "/p.md") == "../p.md"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "deep", "x" * 5000, "a\0b", "p.md/q"])
+def test_what_is_no_file_is_not_found(name: str, here: Path) -> None:
+    write(here, "repo/p.md")
+    assert seen(suite(here), name) is None
+
+
+def test_a_backslash_parts_folders_as_well(here: Path) -> None:
+    write(here, "repo/evals/deep/a/p.md")
+    assert seen(suite(here), "a\\p.md") == "a/p.md"
+
+
+# --- globs -------------------------------------------------------------------------------------------------
+
+
+def test_a_glob_begins_at_the_suites_folder_and_its_files_are_sorted(here: Path) -> None:
+    for name in ("b.yaml", "a.yaml", "c/x/d.yaml", "c/e.txt", ".hidden.yaml", ".dot/f.yaml", "../up.yaml"):
+        write(here, f"repo/evals/deep/{name}")
+    expand = suite(here).expand
+    assert expand("*.yaml") == ["a.yaml", "b.yaml", "s.yaml"]
+    assert expand("./[ab].yaml") == ["a.yaml", "b.yaml"]
+    assert expand("**/*.yaml") == ["a.yaml", "b.yaml", "c/x/d.yaml", "s.yaml"]
+    assert expand("c/*") == ["c/e.txt"]
+    assert expand("c/*/d.yaml") == ["c/x/d.yaml"]
+    assert expand("../*.yaml") == ["../up.yaml"]
+    assert expand(".dot/*.yaml") == [".dot/f.yaml"]
+    assert expand(".*.yaml") == [".hidden.yaml"]
+    assert expand(f"{here}/repo/evals/*.yaml") == ["../up.yaml"]
+    assert expand("a.yaml") == ["a.yaml"]
+    for found in expand("**/*"):
+        assert seen(suite(here), found) == found
+
+
+def test_a_glob_that_ends_in_a_slash_matches_folders(here: Path) -> None:
+    write(here, "repo/evals/deep/c/x/d.yaml")
+    expand = suite(here).expand
+    assert (expand("*/"), expand("c/*/"), expand("c/"), expand("s.yaml/")) == (["c"], ["c/x"], ["c"], [])
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "/", "none/*.yaml", "*.none", "[", "a\0*", "***", "x" * 5000, "../../../../*/*"]
+)
+def test_any_other_glob_gives_a_list(pattern: str, here: Path) -> None:
+    assert isinstance(suite(here).expand(pattern), list)
+
+
+def test_links_in_a_circle_end(here: Path) -> None:
+    folder = here / "repo/evals/deep"
+    (folder / "round").symlink_to(folder)
+    (folder / "self.yaml").symlink_to(folder / "self.yaml")
+    assert suite(here).expand("**/*.yaml") == ["s.yaml"]
+    assert seen(suite(here), "self.yaml") is None
+
+
+# --- graders of the user's own -----------------------------------------------------------------------------
+
+
+def test_a_grader_is_a_python_file_or_a_program_of_that_name_the_nearest_first(here: Path) -> None:
+    program = suite(here).program
+    assert program("polite") is None
+    write(here, "repo/.agentv/assertions/polite.py")
+    assert suite(here).program("polite") == ("python", "../../.agentv/assertions/polite.py")
+    write(here, "repo/evals/.agentv/assertions/polite.sh").chmod(0o755)
+    assert suite(here).program("polite") == ("../.agentv/assertions/polite.sh",)
+    write(here, "repo/evals/.proctor/assertions/polite").chmod(0o755)
+    assert suite(here).program("polite") == ("../.proctor/assertions/polite",)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs file modes")
+def test_a_file_that_cannot_be_run_is_no_grader(here: Path) -> None:
+    write(here, "repo/.proctor/assertions/polite.js").chmod(0o644)
+    (here / "repo/.proctor/assertions/loud").mkdir()
+    assert suite(here).program("polite") is None
+    assert suite(here).program("loud") is None
+
+
+# --- the rest ----------------------------------------------------------------------------------------------
+
+
+def test_a_suite_knows_its_folder_and_the_environment(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here / "repo")
+    source = source_of(Path("evals/deep/s.yaml"), {"A": "b"})
+    assert (source.folder, source.environ) == (str(here / "repo/evals/deep"), {"A": "b"})
+    assert source.path == "evals/deep/s.yaml"

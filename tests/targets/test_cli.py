@@ -1,0 +1,333 @@
+"""Command lines of the shell as targets: what they are given and report, and that values stay values."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from proctor.errors import TargetError, TargetTimeout, UsageError
+from proctor.model import Attachment, Message, Output, Prompt, ToolCall, Usage
+from proctor.targets.cli import open_target
+from proctor.targets.lines import FILE_PLACES, Line, quoted
+from proctor.targets.opening import Opening
+
+if TYPE_CHECKING:
+    from tests.targets.conftest import Service
+
+Make = Callable[..., Any]
+HERE = {"PATH": os.environ["PATH"]}
+NOTE = Attachment(kind="file", path="docs/note.md", text="höre\n")
+IMAGE = Attachment(kind="image", path="pictures/a.png", media_type="image/png", data=b"\x89PNG")
+WITH_FILES = Message(role="user", content="Read these.", parts=("Read these.", NOTE, IMAGE))
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the lines are those of a POSIX shell")
+
+
+@pytest.fixture
+def run(opening: Make, spec: Make, ask: Make) -> Callable[..., Any]:
+    """What a line answers to a prompt, a text or a message; options by name."""
+
+    async def answer(
+        line: str, asked: Any = "hello", *, environ: dict[str, str] = HERE, **options: Any
+    ) -> Output:
+        target = await open_target(replace(spec("cli", line), options=options), opening(**environ))
+        prompt = asked if isinstance(asked, Prompt) else ask(asked, case_id="case 1", repeat=2)
+        output: Output = await target.answer(prompt)
+        return output
+
+    return answer
+
+
+# --- what it is given --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("printf '%s' {PROMPT}", "hello"),
+        ("cat {PROMPT_FILE}", "hello"),
+        ("cat", "hello"),
+        ("printf '%s' {PROMPT}; cat", "hello"),
+        ("echo {EVAL_ID}/{ATTEMPT}", "case 1/2"),
+        ("printf '%s' {PROMPT} | tr a-z A-Z > {OUTPUT_FILE}; echo ignored", "HELLO"),
+        ('printf "%s" "{PROMPT}"', "hello"),
+        ("""echo "$(printf '%s' {PROMPT})" """, "hello"),
+        ("HOME=x; echo ${HOME} {ATTEMPT}", "x 2"),
+        ("echo one >&2; echo two", "two"),
+    ],
+)
+async def test_placeholders_are_filled_in_and_the_answer_is_read(run: Make, line: str, text: str) -> None:
+    output = await run(line)
+    assert output.text == text
+    assert output.latency_ms > 0
+    assert (output.usage, output.tool_calls, output.messages) == (None, (), ())
+
+
+NASTY = 'a b\'; touch hacked; $(touch hacked) `touch hacked` "{OUTPUT_FILE}" \\ \n {PROMPT} ${HOME} *'
+
+
+@pytest.mark.parametrize(
+    "line", ["printf '%s' {PROMPT}", 'printf "%s" "{PROMPT}"', "cat {PROMPT_FILE}", "cat"]
+)
+async def test_no_prompt_can_act_as_a_command(run: Make, tmp_path: Path, line: str) -> None:
+    output = await run(line, NASTY, cwd=str(tmp_path))
+    assert output.text == NASTY
+    assert list(tmp_path.iterdir()) == []
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40))
+def test_a_quoted_value_is_one_word_whatever_it_holds(value: str) -> None:
+    assert shlex.split(Line("x {PROMPT} y").filled({"PROMPT": quoted(value)})) == ["x", value, "y"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("agent {PROMPTS}", "'{PROMPT}'"),
+        ("agent {EVALID}", "'{EVAL_ID}'"),
+        ('agent "ask: {PROMPT}"', "inside quotes"),
+        ("agent 'ask: {PROMPT}'", "inside quotes"),
+        ('agent "{PROMPT} {ATTEMPT}"', "inside quotes"),
+        ('echo "$(a b)" "c {PROMPT}"', "inside quotes"),
+        ('echo "`a {ATTEMPT}` {PROMPT}"', "inside quotes"),
+    ],
+)
+def test_a_line_in_which_a_value_could_do_harm_is_refused(line: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said.replace("{", r"\{")):
+        Line(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "filled"),
+    [
+        (r"it\'s {PROMPT}", r"it\'s X"),
+        ("echo 'it' {PROMPT} \"x\" {FILES}", "echo 'it' X \"x\" X"),
+        ("awk '{print $1}' {PROMPT_FILE}", "awk '{print $1}' X"),
+        ("echo ${HOME} {a,b}", "echo ${HOME} {a,b}"),
+        ('echo "a (b" \'{PROMPT}\' "{FILES}"', 'echo "a (b" X X'),
+        ('(echo "$(cat {PROMPT_FILE})" `a {ATTEMPT}`)', '(echo "$(cat X)" `a X`)'),
+    ],
+)
+def test_what_is_no_placeholder_is_the_shells(line: str, filled: str) -> None:
+    read = Line(line)
+    assert read.filled(dict.fromkeys(read.places, "X")) == filled
+
+
+def test_the_form_of_files_has_placeholders_of_its_own() -> None:
+    assert Line("-f {path}", FILE_PLACES).filled({"path": "'x'"}) == "-f 'x'"
+    with pytest.raises(ValueError, match=r"\{basename\}"):
+        Line("{basenam}", FILE_PLACES)
+
+
+async def test_a_conversation_is_written_out_with_its_roles(run: Make, ask: Make) -> None:
+    output = await run("cat", ask(("system", "Be brief."), "2+2?", ("assistant", "4"), "sure?"))
+    assert output.text == "system: Be brief.\n\nuser: 2+2?\n\nassistant: 4\n\nuser: sure?"
+
+
+# --- where it runs -----------------------------------------------------------------------------------------
+
+
+async def test_the_workspace_comes_before_the_folder_of_the_options_and_that_before_this_one(
+    run: Make, ask: Make, tmp_path: Path
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "work").mkdir()
+    in_workspace = ask("?", workspace=str(tmp_path / "work"))
+    assert Path((await run("pwd -P")).text) == Path.cwd().resolve()
+    assert Path((await run("pwd -P", cwd=str(tmp_path / "own"))).text).name == "own"
+    assert Path((await run("pwd -P", in_workspace, cwd=str(tmp_path / "own"))).text).name == "work"
+
+
+async def test_a_folder_that_is_not_there_is_an_error_that_names_it(run: Make, tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="nowhere"):
+        await run("true", cwd=str(tmp_path / "nowhere"))
+
+
+async def test_it_inherits_no_secret_but_what_the_options_name_and_that_is_in_no_output(run: Make) -> None:
+    environ = {**HERE, "OPENAI_API_KEY": "sk-one-secret", "OTHER_API_KEY": "sk-two-secret", "LANG": "C.UTF-8"}
+    given = {"AGENT_KEY": "${{ OPENAI_API_KEY }}", "MODE": "fast"}
+    output = await run("env", environ=environ, env=given)
+    lines = output.text.splitlines()
+    assert {"AGENT_KEY=${{ OPENAI_API_KEY }}", "MODE=fast", "LANG=C.UTF-8"} <= set(lines)
+    assert "secret" not in output.text
+    with pytest.raises(TargetError) as caught:
+        await run('echo "$AGENT_KEY" >&2; exit 1', environ=environ, env=given)
+    assert "secret" not in str(caught.value)
+    assert (await run("printf %s $AGENT_KEY | wc -c", environ=environ, env=given)).text.strip() == "13"
+
+
+async def test_a_variable_that_the_options_name_must_be_set(run: Make) -> None:
+    with pytest.raises(UsageError, match="NOT_THERE"):
+        await run("true", env={"A": "${{ NOT_THERE }}"})
+
+
+async def test_the_whole_line_may_come_from_the_environment(run: Make) -> None:
+    output = await run("${{ LINE }}", environ={**HERE, "LINE": "echo {ATTEMPT}"})
+    assert output.text == "2"
+    with pytest.raises(UsageError, match=r"\{PROMT\}"):
+        await run("${{ LINE }}", environ={**HERE, "LINE": "echo {PROMT}"})
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+async def test_files_are_given_as_paths_under_their_own_names(run: Make) -> None:
+    output = await run("for file in {FILES}; do echo $file; done; cat {FILES} {PROMPT_FILE}", WITH_FILES)
+    first, second, *rest = output.text.splitlines()
+    assert first.endswith("/docs/note.md")
+    assert second.endswith("/pictures/a.png")
+    assert rest == ["höre", "\ufffdPNGRead these."]
+    assert not Path(first).exists()
+
+
+async def test_the_form_of_each_file_can_be_given(run: Make) -> None:
+    output = await run("echo {FILES}", WITH_FILES, files_format="--file={basename}")
+    assert output.text == "--file=note.md --file=a.png"
+
+
+async def test_without_a_place_for_files_the_text_says_where_they_are(run: Make) -> None:
+    head, note, image = (await run("cat", WITH_FILES)).text.split("\n\n")
+    assert head == "Read these."
+    assert note.startswith('<file: path="')
+    assert note.endswith('docs/note.md">')
+    assert image.startswith('<image: path="')
+
+
+async def test_a_file_that_the_text_names_can_be_read(run: Make) -> None:
+    output = await run("""sed -n 's/^<file: path="\\(.*\\)">$/\\1/p' | xargs cat""", WITH_FILES)
+    assert output.text == "höre"
+
+
+@pytest.mark.parametrize(
+    "path", ["../../up.md", "/etc/up.md", "a/../../../up.md", "C:\\x\\up.md", "..\\up.md", "..", ""]
+)
+async def test_no_name_leads_out_of_the_private_folder(run: Make, path: str) -> None:
+    message = Message(role="user", parts=(Attachment(kind="file", path=path, text="inside"),))
+    output = await run("realpath {FILES} {PROMPT_FILE}; cat {FILES}", message)
+    file, prompt_file, content = output.text.splitlines()
+    assert Path(file).is_relative_to(Path(prompt_file).parent / "files")
+    assert content == "inside"
+
+
+async def test_files_of_one_name_are_kept_apart_and_one_file_is_given_once(run: Make) -> None:
+    def file(path: str, text: str) -> Attachment:
+        return Attachment(kind="file", path=path, text=text)
+
+    parts = (file("a.md", "one\n"), file("../a.md", "two\n"), file("A.md", "three\n"), file("a.md", "one\n"))
+    output = await run("cat {FILES}", Message(role="user", parts=parts))
+    assert output.text.splitlines() == ["one", "two", "three"]
+
+
+async def test_temporary_files_are_kept_where_that_is_asked_for(spec: Make, ask: Make) -> None:
+    told: list[str] = []
+    opening = Opening(HERE, notify=told.append)
+    made = replace(spec("cli", "cat {PROMPT_FILE} > {OUTPUT_FILE}"), options={"keep_temp_files": True})
+    target = await open_target(made, opening)
+    await target.answer(ask("kept", case_id="../c", repeat=1))
+    assert target.kept_in is not None
+    (folder,) = Path(target.kept_in).iterdir()
+    assert target.kept_in in told[0]
+    assert (folder / "answer").read_text(encoding="utf-8") == "kept"
+    for path in (*folder.iterdir(), folder, folder.parent):
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+# --- what goes wrong ---------------------------------------------------------------------------------------
+
+
+async def test_a_nonzero_exit_is_an_error_with_the_end_of_stderr(run: Make) -> None:
+    with pytest.raises(TargetError, match=r"exit code 3: the cause$") as caught:
+        await run("echo out; echo the cause >&2; exit 3")
+    assert (caught.value.kind, caught.value.transient) == ("program", False)
+
+
+async def test_an_output_file_that_was_not_written_is_an_error(run: Make) -> None:
+    with pytest.raises(TargetError, match="OUTPUT_FILE") as caught:
+        await run("echo no {OUTPUT_FILE}")
+    assert caught.value.kind == "program"
+
+
+async def test_a_line_that_takes_too_long_is_killed_with_all_it_started(run: Make) -> None:
+    started = time.perf_counter()
+    with pytest.raises(TargetTimeout, match=r"0\.2 s"):
+        await run("sleep 30 & sleep 30", timeout_seconds=0.2)
+    assert time.perf_counter() - started < 5
+
+
+# --- what it reports ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", ["cat report.json", "cp report.json {OUTPUT_FILE}"])
+async def test_an_agents_report_is_understood_where_it_stands(run: Make, tmp_path: Path, line: str) -> None:
+    call = {"tool": "read", "input": {"path": "a"}, "duration_ms": 5}
+    message = {"role": "assistant", "content": "done", "tool_calls": [call]}
+    report = {"output": [message], "token_usage": {"input": 3, "output": 4}, "cost_usd": 1}
+    (tmp_path / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    output = await run(line, cwd=str(tmp_path))
+    assert (output.text, output.usage, output.cost_usd) == ("done", Usage(input_tokens=3, output_tokens=4), 1)
+    assert output.tool_calls == (ToolCall(name="read", arguments={"path": "a"}, duration_ms=5),)
+    assert output.latency_ms > 0
+
+
+# --- health ------------------------------------------------------------------------------------------------
+
+
+async def test_a_healthy_target_is_opened_and_asked_about_once(
+    run: Make, service: Service, tmp_path: Path
+) -> None:
+    health = {"command": "echo looked >> health.txt", "cwd": str(tmp_path)}
+    assert (await run("cat", healthcheck=health)).text == "hello"
+    assert (tmp_path / "health.txt").read_text(encoding="utf-8") == "looked\n"
+
+
+@pytest.mark.parametrize("status", [200, 204, 302, 404, 500])
+async def test_a_url_is_healthy_when_it_answers_with_success(opening: Make, spec: Make, status: int) -> None:
+    from aiohttp import web
+    from aiohttp.test_utils import TestServer
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(status=status)
+
+    app = web.Application()
+    app.router.add_get("/health", answer)
+    server = TestServer(app, host="127.0.0.1")
+    await server.start_server()
+    url = f"http://127.0.0.1:{server.port}/health"
+    made = replace(spec("cli", "cat"), options={"healthcheck": {"url": url}})
+    try:
+        if 200 <= status < 300:
+            await open_target(made, opening(**HERE))
+        else:
+            with pytest.raises(UsageError, match=f"GET {url}, failed: it answered {status}"):
+                await open_target(made, opening(**HERE))
+    finally:
+        await server.close()
+
+
+@pytest.mark.parametrize(
+    ("health", "said"),
+    [
+        ({"command": "echo down >&2; exit 4"}, "exit code 4: down"),
+        ({"command": "sleep 30", "timeout_seconds": 0.1}, "did not end within"),
+        ({"url": "http://127.0.0.1:9/"}, "127.0.0.1:9"),
+        ({"url": "http://"}, "failed"),
+    ],
+)
+async def test_an_unhealthy_target_is_not_opened_and_says_what_was_tried(
+    run: Make, health: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match="not ready") as caught:
+        await run("cat", healthcheck=health)
+    assert said in str(caught.value)
+    assert str(health.get("command") or health.get("url")) in str(caught.value)

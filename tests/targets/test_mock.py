@@ -1,0 +1,47 @@
+"""The target that always says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.errors import UsageError
+from proctor.model import Output, Params, Price
+from proctor.pricing import price_for
+from proctor.targets.mock import RESPONSE, open_target
+from proctor.targets.naming import parse_target
+
+Make = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("word", "text"), [("mock", RESPONSE), ("mock:", RESPONSE), ("mock:NO", "NO"), ("mock:a: b", "a: b")]
+)
+async def test_it_answers_with_the_text_after_the_colon_and_nothing_else(
+    opening: Make, ask: Make, word: str, text: str
+) -> None:
+    target = await open_target(parse_target(word, Params(), {}), opening())
+    assert await target.answer(ask("one")) == Output(text=text)
+    assert await target.answer(ask("two", repeat=1)) == Output(text=text)
+
+
+async def test_the_response_of_a_file_is_filled_in_when_it_is_opened(
+    opening: Make, spec: Make, ask: Make
+) -> None:
+    given = replace(spec("mock", ""), options={"response": "Dear ${{ WHO }}"})
+    target = await open_target(given, opening(WHO="Ada"))
+    assert (await target.answer(ask("?"))).text == "Dear Ada"
+    with pytest.raises(UsageError, match="WHO"):
+        await open_target(given, opening())
+
+
+async def test_an_empty_response_is_an_empty_answer(opening: Make, spec: Make, ask: Make) -> None:
+    target = await open_target(replace(spec("mock", ""), options={"response": ""}), opening())
+    assert (await target.answer(ask("?"))).text == ""
+
+
+def test_it_costs_nothing(spec: Make) -> None:
+    assert price_for(spec("mock"), {}) == Price(input=0.0, output=0.0)

@@ -1,0 +1,145 @@
+"""What programs leave behind: plain text, or the report of an agent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from proctor.errors import TargetError
+from proctor.model import Message, Output, ToolCall, Usage
+from proctor.targets.program_output import output_of
+
+REPORT = {
+    "output": [
+        {"role": "user", "content": "2+2?"},
+        {
+            "role": "assistant",
+            "content": "Let me see.",
+            "tool_calls": [
+                {"tool": "search", "input": {"q": "2+2"}, "output": [1], "id": "c1", "duration_ms": 12.5},
+                {"name": "read", "arguments": "raw"},
+            ],
+        },
+        {"role": "assistant", "content": [{"type": "text", "text": "Fo"}, {"type": "text", "value": "ur"}]},
+        {"role": "assistant", "tool_calls": [{"tool": "end", "duration_ms": -1}]},
+    ],
+    "token_usage": {"input": 100, "output": 7, "cached": 40},
+    "cost_usd": 0.25,
+    "duration_ms": 1234,
+    "session": "ignored",
+}
+
+
+def _read(report: Any) -> Output:
+    written = report if isinstance(report, str) else json.dumps(report)
+    return output_of(written.encode(), 3.0)
+
+
+@pytest.mark.parametrize("name", ["output", "output_messages"])
+def test_a_report_becomes_messages_tool_calls_and_figures(name: str) -> None:
+    output = _read({name if key == "output" else key: value for key, value in REPORT.items()})
+    calls = (
+        ToolCall(name="search", arguments={"q": "2+2"}, output=[1], id="c1", duration_ms=12.5),
+        ToolCall(name="read", arguments={"arguments": "raw"}),
+        ToolCall(name="end"),
+    )
+    assert (output.text, output.tool_calls) == ("Four", calls)
+    assert [message.role for message in output.messages] == ["user", "assistant", "assistant", "assistant"]
+    assert output.messages[1] == Message(role="assistant", content="Let me see.", tool_calls=calls[:2])
+    assert output.usage == Usage(input_tokens=100, output_tokens=7, cached_tokens=40)
+    assert (output.cost_usd, output.duration_ms, output.latency_ms) == (0.25, 1234, 3.0)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "plain",
+        "",
+        '{"amount": 5}',
+        '{"output": "text"}',
+        '{"output": [1, 2]}',
+        '{"output": [{"content": "x"}]}',
+        '{"text": 5}',
+        '{"cost_usd": 1}',
+        "[1]",
+        '{"text": "cut',
+        '"x"',
+        '{"a":' * 100_000,
+        '{"text": ' + "9" * 5000 + "}",
+    ],
+)
+def test_anything_else_is_plain_text(written: str) -> None:
+    assert _read(written + "\n") == Output(text=written, latency_ms=3.0)
+
+
+@pytest.mark.parametrize(
+    ("report", "text"),
+    [
+        ('{"text": "4"}', "4"),
+        (' \n{"text": "4"}\n', "4"),
+        ('{"text": "4\\n"}', "4\n"),
+        ('{"text": "", "output": []}', ""),
+        ('{"output": []}', ""),
+        ('{"output": [{"role": "user", "content": "mine"}], "text": "4"}', "4"),
+        ('{"output": [{"role": "assistant", "content": "5"}], "text": "4"}', "5"),
+        ('{"output": "no list", "output_messages": [{"role": "assistant", "content": "5"}]}', "5"),
+    ],
+)
+def test_the_text_is_the_last_that_the_assistant_says(report: str, text: str) -> None:
+    assert _read(report).text == text
+
+
+@pytest.mark.parametrize(
+    ("figures", "found"),
+    [
+        ('"cost_usd": -1, "duration_ms": NaN', (None, None, None)),
+        ('"cost_usd": Infinity, "duration_ms": "5"', (None, None, None)),
+        ('"cost_usd": true, "duration_ms": 1e400', (None, None, None)),
+        ('"token_usage": {"input": -1, "output": 3}', (None, None, Usage(output_tokens=3))),
+        ('"token_usage": {"input": NaN}', (None, None, None)),
+        ('"token_usage": [1], "cost_usd": 0, "duration_ms": 0.5', (0, 0.5, None)),
+        ('"cost_usd": 1' + "0" * 400, (None, None, None)),
+    ],
+)
+def test_a_figure_that_is_none_is_left_out_and_the_rest_stays(figures: str, found: Any) -> None:
+    output = _read(f'{{"text": "4", {figures}}}')
+    assert (output.text, (output.cost_usd, output.duration_ms, output.usage)) == ("4", found)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"total": 5}, '{\n  "total": 5\n}'),
+        ([1, 2], "[\n  1,\n  2\n]"),
+        ([], "last"),
+        (None, "last"),
+        (7, "7"),
+    ],
+)
+def test_content_that_is_no_text_is_json(content: Any, text: str) -> None:
+    assert _read({"output": [{"role": "assistant", "content": content}], "text": "last"}).text == text
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ({"role": 5}, "message 0: its role"),
+        ({"role": "assistant", "tool_calls": {}}, "no list"),
+        ({"role": "assistant", "tool_calls": [5]}, "tool call 0: it is no object"),
+        ({"role": "assistant", "tool_calls": [{"input": {}}]}, "no name"),
+        ({"role": "assistant", "content": "\ud800"}, "cannot be kept"),
+    ],
+)
+def test_messages_in_a_wrong_form_are_an_error_and_not_a_text(message: Any, said: str) -> None:
+    with pytest.raises(TargetError, match=said) as caught:
+        _read({"output": [message]})
+    assert caught.value.kind == "protocol"
+
+
+def test_the_time_of_a_call_may_be_given_as_its_ends() -> None:
+    ends = ("2026-01-01T10:00:01.5Z", "2025-01-01T10:00:00Z", "2026-01-01T10:00:01", "soon", 5)
+    calls = [{"tool": "t", "start_time": "2026-01-01T10:00:00Z", "end_time": end} for end in ends]
+    output = _read({"output": [{"role": "assistant", "tool_calls": calls}]})
+    assert [one.duration_ms for one in output.tool_calls] == [1500, None, None, None, None]

@@ -1,0 +1,231 @@
+"""What a case comes to by all of its trials, and a run whose cases count once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.errors import ExitCode
+from proctor.model import Case, PassRule, Score, Settings, Suite, Trial, Verdict
+from proctor.reports import console, markdown
+from proctor.reports.rows import Reported, run_row
+from proctor.stats import wilson
+from proctor.verdicts import Repeats, RepeatsRule, Tally, exit_code, verdict_of
+
+PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
+MOST = PassRule(threshold=0.8)
+ALL = PassRule()
+Value = float | str | None
+"""A score's value; None: it could not be had; `gate`: full marks below a gate; `error`: no output."""
+
+
+def made(trial: Callable[..., Trial], value: Value, repeat: int = 0, position: int = 0) -> Trial:
+    place = {"repeat": repeat, "position": position, "case_id": f"c{position}"}
+    if value == "error":
+        return trial(None, **place)
+    if value == "gate":
+        gate = Score(grader="g", name="g", value=0.5, outcome=FAIL, weight=0, required=0.8)
+        full = Score(grader="g", name="g", value=1.0, outcome=PASS)
+        return trial("x", gate, full, **place)
+    assert not isinstance(value, str)
+    outcome = UNSCORED if value is None else PASS if value >= 0.8 else FAIL
+    return trial("x", Score(grader="g", name="g", value=value, outcome=outcome), **place)
+
+
+def over(
+    trial: Callable[..., Trial], how: RepeatsRule, values: list[Value], rule: PassRule = MOST
+) -> Verdict:
+    repeats = Repeats(rule)
+    for value in values:
+        one = made(trial, value)
+        repeats.add(one, verdict_of(one, rule))
+    return repeats.verdict(how)
+
+
+@pytest.mark.parametrize(
+    ("values", "by_any", "by_mean", "by_lower_bound"),
+    [
+        ([1.0, 1.0, 1.0], PASS, PASS, PASS),
+        ([1.0, 0.0, 0.0], PASS, FAIL, FAIL),
+        ([0.0, 0.0, 0.0], FAIL, FAIL, FAIL),
+        ([0.7, 0.9, 0.8], PASS, PASS, FAIL),
+        ([0.79, 0.79, 0.79], FAIL, FAIL, FAIL),
+        ([0.8, 0.8, 0.8], PASS, PASS, PASS),
+        # the lower end is 0.9 - 4.30 · 0.1 / √3 = 0.65, and 0.97 - 4.30 · 0.02 / √3 = 0.92
+        ([0.8, 0.9, 1.0], PASS, PASS, FAIL),
+        ([0.95, 0.97, 0.99], PASS, PASS, PASS),
+        # one that was not measured leaves the mean unknown
+        ([1.0, 1.0, "error"], PASS, ERROR, ERROR),
+        ([1.0, 1.0, None], PASS, UNSCORED, UNSCORED),
+        ([None, 1.0, "error"], PASS, ERROR, ERROR),
+        ([0.0, None, "error"], ERROR, ERROR, ERROR),
+        ([0.0, None, 0.0], UNSCORED, UNSCORED, UNSCORED),
+        # below a gate a trial fails and is worth nothing
+        (["gate", 1.0, 1.0], PASS, FAIL, FAIL),
+        (["gate", "gate"], FAIL, FAIL, FAIL),
+        # a single trial decides alone
+        ([1.0], PASS, PASS, PASS),
+        ([0.0], FAIL, FAIL, FAIL),
+        (["error"], ERROR, ERROR, ERROR),
+        ([None], UNSCORED, UNSCORED, UNSCORED),
+    ],
+)
+def test_a_case_follows_the_suites_rule_in_any_order(
+    trial: Callable[..., Trial],
+    values: list[Value],
+    by_any: Verdict,
+    by_mean: Verdict,
+    by_lower_bound: Verdict,
+) -> None:
+    for mixed in permutations(values):
+        assert over(trial, "any", list(mixed)) is by_any
+        assert over(trial, "mean", list(mixed)) is by_mean
+        assert over(trial, "lower_bound", list(mixed)) is by_lower_bound
+
+
+@pytest.mark.parametrize("how", ["mean", "lower_bound"])
+def test_where_every_assertion_must_pass_so_must_every_trial(
+    trial: Callable[..., Trial], how: RepeatsRule
+) -> None:
+    # 0.8 passes by its grader, and is then as good as 1
+    assert over(trial, how, [1.0, 0.8, 0.8], ALL) is PASS
+    assert over(trial, how, [1.0, 1.0, 0.7], ALL) is FAIL
+
+
+def test_a_threshold_of_zero_is_reached_by_every_interval(trial: Callable[..., Trial]) -> None:
+    assert over(trial, "lower_bound", [0.0, 1.0], PassRule(threshold=0.0)) is PASS
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0, 1))
+def test_the_lower_bound_is_the_harder_rule(
+    trial: Callable[..., Trial], values: list[float], threshold: float
+) -> None:
+    rule = PassRule(threshold=threshold)
+    if over(trial, "lower_bound", list(values), rule) is PASS:
+        assert over(trial, "mean", list(values), rule) is PASS
+
+
+# --- a run -------------------------------------------------------------------------------------------------
+
+
+def tallied(
+    trial: Callable[..., Trial], case: Callable[..., Case], how: RepeatsRule, *rows: list[Value]
+) -> Tally:
+    """The tally of cases that were asked side by side: all first repeats, then all second ones, …"""
+    tally = Tally(lambda _case: MOST, how, 3)
+    for repeat in range(3):
+        for position, values in enumerate(rows):
+            of = case(f"c{position}", category="math", tags=("easy",))
+            tally.add(made(trial, values[repeat], repeat, position), of)
+    return tally
+
+
+def test_each_counts_trials_and_has_no_cases(trial: Callable[..., Trial], case: Callable[..., Case]) -> None:
+    tally = tallied(trial, case, "each", [1.0, 0.0, 0.0], [0.0, 0.0, 0.0])
+    assert tally.cases is None
+    assert tally.counted is tally.all
+    assert (tally.counted.passed, tally.counted.failed) == (1, 5)
+
+
+def test_a_case_counts_once_and_so_do_all_its_parts(
+    trial: Callable[..., Trial], case: Callable[..., Case]
+) -> None:
+    tally = tallied(trial, case, "any", [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], ["error", 0.0, 1.0])
+    assert tally.cases is tally.counted
+    for counts in (tally.counted, tally.categories["math"], tally.tags["easy"]):
+        assert (counts.passed, counts.failed, counts.total, counts.cases) == (2, 1, 3, 3)
+    assert (tally.all.passed, tally.all.failed, tally.all.errors, tally.all.total) == (2, 6, 1, 9)
+    assert tally.counted.ci95 == wilson(2, 3)
+
+
+def test_a_case_whose_trials_are_not_all_in_does_not_count_yet(
+    trial: Callable[..., Trial], case: Callable[..., Case]
+) -> None:
+    tally = Tally(lambda _case: MOST, "any", 2)
+    tally.add(made(trial, 1.0), case())
+    assert (tally.all.total, tally.counted.total) == (1, 0)
+    tally.add(made(trial, 0.0, repeat=1), case())
+    assert (tally.all.total, tally.counted.total) == (2, 1)
+
+
+def test_a_case_may_ask_for_more_repeats_than_the_run(
+    trial: Callable[..., Trial], case: Callable[..., Case]
+) -> None:
+    tally = Tally(lambda _case: MOST, "mean")
+    for repeat in range(3):
+        assert tally.counted.total == 0
+        tally.add(made(trial, 1.0, repeat), case(repeats=3))
+    assert tally.counted.passed == 1
+
+
+def test_what_is_held_of_a_case_is_dropped_when_it_is_whole(
+    trial: Callable[..., Trial], case: Callable[..., Case]
+) -> None:
+    full: list[Value] = [1.0, 1.0, 1.0]
+    tally = tallied(trial, case, "mean", *[full] * 50)
+    assert tally.counted.passed == 50
+    assert tally._open == {}
+
+
+@pytest.mark.parametrize(
+    ("how", "code"), [("each", ExitCode.FAILED), ("any", ExitCode.OK), ("mean", ExitCode.FAILED)]
+)
+def test_the_exit_code_is_of_what_is_counted(
+    trial: Callable[..., Trial], case: Callable[..., Case], how: RepeatsRule, code: ExitCode
+) -> None:
+    tally = tallied(trial, case, how, [1.0, 0.0, 1.0])
+    assert exit_code(tally.counted, Settings()) is code
+
+
+# --- reports -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def any_of_two(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
+) -> Reported:
+    """Two cases, asked twice each: one passes once, one never."""
+    values = [[1.0, 0.0], [0.0, 0.0]]
+    pairs = [
+        (made(trial, value, repeat, position), case(f"c{position}", tags=("easy",)))
+        for position, row in enumerate(values)
+        for repeat, value in enumerate(row)
+    ]
+    suite = Suite(name="s", dialect="agentv", pass_rule=MOST, repeats_rule="any")
+    return reported(*pairs, suite=suite, settings=Settings(repeats=2, min_pass_rate=0.5))
+
+
+SENTENCE = "Each case counts once, it passes if any of its trials does; 1 of 4 trials passed."
+
+
+def test_a_run_has_its_rate_by_case(any_of_two: Reported) -> None:
+    row = run_row(any_of_two)
+    assert (row["repeats_rule"], row["pass_rate"], row["exit_code"]) == ("any", 0.5, 0)
+    assert (row["total"], row["passed"]) == (4, 1)
+    by_case = row["by_case"]
+    assert (by_case["total"], by_case["passed"], by_case["failed"]) == (2, 1, 1)
+    assert by_case["ci95"] == row["ci95"]
+    assert row["by_tag"]["easy"]["total"] == 2
+
+
+def test_a_run_whose_trials_count_for_themselves_has_no_cases(reported: Callable[..., Reported]) -> None:
+    row = run_row(reported())
+    assert (row["repeats_rule"], row["by_case"]) == ("each", None)
+
+
+def test_the_terminal_and_markdown_tell_how_repeats_count(any_of_two: Reported) -> None:
+    lines = list(console.lines(any_of_two))
+    assert SENTENCE in lines
+    assert "The gate held: 50.00% passed and 50.00% had to." in lines
+    assert any(line.startswith("all                1      2   50.0%") for line in lines)
+    text = "".join(markdown.render([any_of_two]))
+    assert f"**{SENTENCE}**" in text
+    assert "**1 of 2 passed** (50.0%" in text
+
+
+def test_a_plain_run_says_nothing_of_repeats(reported: Callable[..., Reported]) -> None:
+    assert "counts once" not in "".join([*console.lines(reported()), *markdown.render([reported()])])
