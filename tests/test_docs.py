@@ -145,6 +145,12 @@ def test_every_word_of_dialect_agentv_is_in_its_page() -> None:
     assert missing(words, "docs/agentv.md") == []
 
 
+def test_every_type_of_assertion_has_an_example() -> None:
+    suite = next(body for _, _, name, body in BLOCK.findall(text_of("docs/assertions.md")) if name)
+    shown = set(re.findall(r"\btype: ([\w-]+)", suite))
+    assert agentv_assertions._KINDS.keys() - shown == {"rubric"}  # another word for `rubrics`
+
+
 def test_every_form_of_report_and_field_is_in_the_page_on_runs() -> None:
     makers = (rows.run_row, rows.counts_row, rows.trial_row, rows.score_row)
     fields = {

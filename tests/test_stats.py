@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.stats import mean_interval, quantile, t_95, wilson
+from proctor.stats import mean_interval, quantile, reaches, t_95, wilson
 
 COUNTS = st.integers(1, 10_000).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total)))
 
@@ -173,3 +173,8 @@ def test_an_interval_is_even_around_the_mean(values: list[float]) -> None:
     assert interval is not None
     assert sum(interval) / 2 == pytest.approx(sum(values) / len(values), abs=1e-9)
     assert interval[0] <= interval[1]
+
+
+def test_a_sum_of_weighted_thirds_reaches_one_and_what_is_truly_less_does_not() -> None:
+    assert reaches(0.1 / 3 * 10 + 2 / 3 - 1e-15, 1.0)
+    assert not reaches(0.99999, 1.0)

@@ -372,6 +372,16 @@ def test_an_output_used_again_counts_but_neither_costs_nor_was_asked(
     assert tally.latency_ms()["mean"] == 8.0
 
 
+@pytest.mark.parametrize(("kept", "calls", "graded"), [(True, 0, 0), (False, 2, 1)])
+def test_judging_an_output_again_costs_and_taking_its_scores_over_does_not(
+    trial: Callable[..., Trial], case: Callable[..., Case], kept: bool, calls: int, graded: int
+) -> None:
+    tally = Tally(lambda _case: ALL)
+    tally.add(answered(trial, 8.0, judged(0.5, 0.25), source_run="earlier"), case(), kept=kept)
+    assert (tally.spent.calls, tally.spent_judging.calls, tally.graded) == (0, calls, graded)
+    assert tally.known_cost_usd == (0.0 if kept else 0.75)
+
+
 def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites(
     trial: Callable[..., Trial], case: Callable[..., Case]
 ) -> None:

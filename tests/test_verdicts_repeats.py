@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.errors import ExitCode
 from proctor.model import Case, PassRule, Score, Settings, Suite, Trial, Verdict
-from proctor.reports import console, markdown
-from proctor.reports.rows import Reported, run_row
+from proctor.reports import console, junit, markdown
+from proctor.reports.rows import Reported, run_row, told
 from proctor.stats import wilson
 from proctor.verdicts import Repeats, RepeatsRule, Tally, exit_code, verdict_of
 
@@ -202,19 +205,34 @@ def any_of_two(
 SENTENCE = "Each case counts once, it passes if any of its trials does; 1 of 4 trials passed."
 
 
-def test_a_run_has_its_rate_by_case(any_of_two: Reported) -> None:
+def test_a_run_has_its_numbers_by_case(any_of_two: Reported) -> None:
     row = run_row(any_of_two)
     assert (row["repeats_rule"], row["pass_rate"], row["exit_code"]) == ("any", 0.5, 0)
-    assert (row["total"], row["passed"]) == (4, 1)
-    by_case = row["by_case"]
-    assert (by_case["total"], by_case["passed"], by_case["failed"]) == (2, 1, 1)
-    assert by_case["ci95"] == row["ci95"]
-    assert row["by_tag"]["easy"]["total"] == 2
+    assert (row["total"], row["passed"], row["failed"]) == (2, 1, 1)
+    assert row["by_tag"]["easy"] == {name: row[name] for name in row["by_tag"]["easy"]}
+    by_trial = row["by_trial"]
+    assert (by_trial["total"], by_trial["passed"], by_trial["failed"]) == (4, 1, 3)
+
+
+def test_every_report_tells_of_the_cases_that_the_numbers_count(any_of_two: Reported) -> None:
+    missed = "0 of 2 trials passed; repeat 0: g: fail; repeat 1: g: fail"
+    assert [line for line in console.lines(any_of_two) if "FAIL" in line] == [f"FAIL      c1  {missed}"]
+    assert re.findall("^### .*", "".join(markdown.render([any_of_two])), re.MULTILINE) == ["### c1: fail"]
+    (suite,) = ET.fromstring("".join(junit.render([any_of_two]))).iter("testsuite")
+    assert (suite.attrib["tests"], suite.attrib["failures"]) == ("2", "1")
+    (failure,) = suite.iter("failure")
+    assert failure.attrib["message"] == missed
+
+
+def test_a_case_whose_trials_are_not_all_in_is_told_of_nowhere(any_of_two: Reported) -> None:
+    first = list(any_of_two.rows())[:3]
+    cut = replace(any_of_two, rows=lambda: iter(first))
+    assert [(one.name, one.verdict) for one in told(cut)] == [("c0", Verdict.PASS)]
 
 
 def test_a_run_whose_trials_count_for_themselves_has_no_cases(reported: Callable[..., Reported]) -> None:
     row = run_row(reported())
-    assert (row["repeats_rule"], row["by_case"]) == ("each", None)
+    assert (row["repeats_rule"], row["by_trial"]) == ("each", None)
 
 
 def test_the_terminal_and_markdown_tell_how_repeats_count(any_of_two: Reported) -> None:

@@ -49,11 +49,6 @@ def decode(data: bytes | str, kind: type[T]) -> T:
     return decoder.decode(data)  # type: ignore[no-any-return]  # the table is keyed by the type it decodes
 
 
-def digest_bytes(data: bytes) -> str:
-    """SHA-256 of the bytes as `sha256:` and hexadecimal digits."""
-    return "sha256:" + sha256(data).hexdigest()
-
-
 def _digest(prefix: Hash, thing: Any) -> str:
     hasher = prefix.copy()
     hasher.update(_ENCODER.encode(thing))

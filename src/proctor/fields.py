@@ -117,9 +117,10 @@ class Fields:
     of its fields (`lines`, as those of `proctor.yaml12` do) stands at the line of its field.
     """
 
-    __slots__ = ("_begin", "_left", "_lines", "_prefix", "notes")
+    __slots__ = ("_begin", "_left", "_lines", "_prefix", "_row", "notes")
 
     def __init__(self, row: dict[str, Any], notes: Notes, prefix: str = "") -> None:
+        self._row = row
         self._left = dict(row)
         self._lines: Mapping[str, int] = getattr(row, "lines", {})
         self._begin: int | None = getattr(row, "line", None)
@@ -127,11 +128,17 @@ class Fields:
         self.notes = notes
 
     def line_of(self, name: str) -> int | None:
-        """The line on which a field stands, where that is known; of `name[0]` that of `name`.
+        """The line on which a field stands, where that is known; of `name[0]` that of the item.
 
         A field that is missing stands where the object begins.
         """
-        return self._lines.get(name) or self._lines.get(name.partition("[")[0]) or self._begin
+        outer, _, place = name.partition("[")
+        items, number = self._row.get(outer), place.removesuffix("]")
+        if isinstance(items, list) and number.isdecimal():
+            lines: Sequence[int] = getattr(items, "lines", ())
+            if int(number) < len(lines):
+                return lines[int(number)]
+        return self._lines.get(name) or self._lines.get(outer) or self._begin
 
     def place(self, name: str) -> str:
         """The path of a field inside its case."""

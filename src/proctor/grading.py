@@ -18,7 +18,8 @@ from msgspec.structs import replace
 from proctor.codec import assertion_digest
 from proctor.errors import CannotScore, suggestion
 from proctor.model import Assertion, Case, Entry, Mark, Output, Score, Verdict
-from proctor.ports import Embeds, Graded, Grader, Judge, Programs, Together, one_by_one
+from proctor.ports import Embeds, Graded, Grader, Judge, Lends, Programs, Together, one_by_one
+from proctor.stats import reaches
 
 Graders = Callable[[str], type[Any]]
 """A grader's class by its name."""
@@ -33,6 +34,7 @@ class Help(Struct, frozen=True, kw_only=True):
     together: Together = one_by_one
     embedder: Callable[[], Embeds] | None = None
     programs: Programs | None = None
+    lender: Lends | None = None
     workspace: str | None = None
 
     def graded(self, case: Case, output: Output, outputs: tuple[Output, ...] = ()) -> Graded:
@@ -47,6 +49,7 @@ class Help(Struct, frozen=True, kw_only=True):
             together=self.together,
             embedder=self.embedder,
             programs=self.programs,
+            lender=self.lender,
             workspace=self.workspace,
         )
 
@@ -195,8 +198,7 @@ def _from_mark(assertion: Assertion, mark: Mark) -> Score:
         reason = f"The grader {assertion.grader!r} gave the value {value}, which is not within 0 and 1."
         value = passed = None
     if assertion.pass_at is not None and value is not None and passed is not None:
-        # The sum of weighted thirds must still reach 1.0, so a rounding error is forgiven.
-        passed = value >= assertion.pass_at - 1e-9
+        passed = reaches(value, assertion.pass_at)
     if assertion.negated and value is not None and passed is not None:
         value, passed, reason = 1.0 - value, not passed, f"Negated: {reason}"
         entries = tuple([_negated(entry) for entry in entries])
@@ -211,7 +213,7 @@ def _from_mark(assertion: Assertion, mark: Mark) -> Score:
         value=value if outcome is not Verdict.UNSCORED else None,
         outcome=outcome,
         weight=assertion.weight,
-        required=assertion.required,
+        required=assertion.required if mark.gate is None else max(assertion.required or 0.0, mark.gate),
         reason=reason,
         entries=entries,
         judgments=mark.judgments,

@@ -266,6 +266,8 @@ class Mark(Noun, frozen=True, kw_only=True):
     entries: tuple[Entry, ...] = ()
     judgments: tuple[Judgment, ...] = ()
     details: dict[str, Any] = {}
+    gate: float | None = None
+    """The grader's own gate, where something in it must hold: a value below it fails the trial."""
 
 
 class Score(Noun, frozen=True, kw_only=True):

@@ -97,9 +97,10 @@ class Indexer:
         self._special: dict[int, Case] = {}
         self._workspaces: set[int] = set()
 
-    def add(self, case: Case) -> None:
-        """The next case, in order."""
-        if matches(case, self._selection):
+    def add(self, case: Case) -> bool:
+        """The next case, in order; whether it matches the selection."""
+        matching = matches(case, self._selection)
+        if matching:
             self._matching.append(len(self._ids))
             self._matching_repeats.append(repeats_of(case, self._repeats))
             if case.target is not None or case.only_targets:
@@ -108,6 +109,7 @@ class Indexer:
                 self._workspaces.add(len(self._ids))
         self._ids.append(case.id)
         self._categories.append(case.category)
+        return matching
 
     def nowhere(self, targets: Sequence[str]) -> list[str]:
         """The ids of matching cases that are for certain targets only, none of which is among these."""
@@ -208,5 +210,5 @@ def _of_case(
             split=split,
             sent=stored_case.sent,
             output=output,
-            source_run=earlier.source_run if output is not None else None,
+            source_run=(stored.trial.source_run or earlier.source_run) if stored and output else None,
         )

@@ -7,12 +7,14 @@ line in that folder's table.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
 
-from proctor.model import Case, Mark, Output, Problem, Prompt, Run, Suite, Trial, Verdict
+from proctor.model import Case, Judgment, Mark, Output, Problem, Prompt, Run, Suite, Trial, Verdict
 
 # --- dialects ----------------------------------------------------------------------------------------------
 
@@ -123,6 +125,16 @@ class Finished(Struct, frozen=True):
     stderr: bytes
     """The last of it."""
 
+    @property
+    def ending(self) -> str:
+        """How it ended, as a clause: with which exit code, or by which signal."""
+        if self.exit_code >= 0:
+            return f"ended with exit code {self.exit_code}"
+        try:
+            return f"was killed by {signal.Signals(-self.exit_code).name}"
+        except ValueError:
+            return f"was killed by signal {-self.exit_code}"
+
 
 class Programs(Protocol):
     """Runs foreign programs for one suite: no secrets, a process group of their own, killed whole."""
@@ -148,6 +160,28 @@ class Programs(Protocol):
         Raises:
             TargetTimeout: it did not end in time.
             TargetError: of kind `program`: it could not be started or wrote too much.
+        """
+
+
+class Lent(Struct, frozen=True):
+    """What lets one program ask judges, and what came of it."""
+
+    variables: Mapping[str, str]
+    """Where it asks and by which right, as environment variables for it."""
+    judgments: list[Judgment]
+    """One for each reply that it has got so far."""
+
+
+class Lends(Protocol):
+    """Lets programs that grade ask the judges of a run."""
+
+    def lend(self, judges: Sequence[Judge], case: Case, max_calls: int) -> AbstractAsyncContextManager[Lent]:
+        """Lend judges to one program while it grades; afterwards it can ask nobody.
+
+        Args:
+            judges: who may be asked, at least one; the first where the program names none.
+            case: the case that is graded.
+            max_calls: how often it may ask.
         """
 
 
@@ -179,6 +213,7 @@ class Graded(Struct, frozen=True, kw_only=True, gc=False):
     """How it waits for several judges."""
     embedder: Callable[[], Embeds] | None = None
     programs: Programs | None = None
+    lender: Lends | None = None
     workspace: str | None = None
     """The folder in which the answer was made, as the target left it."""
 
@@ -335,8 +370,8 @@ class Store(Protocol):
     def run(self, run_id: str) -> Run:
         """The run of that id, or of that unambiguous beginning of one; `last` is the newest."""
 
-    def unfinished(self, suite_digest: str, target_digest: str, settings_digest: str) -> Run | None:
-        """The newest run of that suite, target and settings that has not finished."""
+    def alike(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
+        """The runs of that suite, target and settings, newest first."""
 
     def counts(self, run_id: str) -> dict[Verdict | None, int]:
         """How many of a run's trials have each stored verdict; None for those that wait for one."""

@@ -10,6 +10,11 @@ Z_95 = 1.959963984540054
 """The 97.5 % point of the normal distribution."""
 
 
+def reaches(value: float, bar: float) -> bool:
+    """Whether a value is at least a bar; the rounding error of a sum of weighted thirds is forgiven."""
+    return value >= bar - 1e-9
+
+
 def wilson(passed: float, total: float, z: float = Z_95) -> tuple[float, float] | None:
     """The Wilson score interval of a share, as (low, high) within 0..1; None when there is nothing to count.
 

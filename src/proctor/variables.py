@@ -20,7 +20,8 @@ from proctor.model import Attachment, Case
 
 T = TypeVar("T")
 
-_REFERENCE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+REFERENCE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+"""One reference; its group is the variable's name."""
 _JSON = msgspec.json.Encoder()
 _SHORTEST_SECRET = 6
 """A shorter value is not blotted out: it would be found in every text."""
@@ -30,7 +31,7 @@ def names_in(value: Any) -> tuple[str, ...]:
     """The variables that plain data or a noun refers to, sorted."""
     if b"${{" not in _JSON.encode(value):  # much faster than looking at each text
         return ()
-    return tuple(sorted({name for text in _texts(value) for name in _REFERENCE.findall(text)}))
+    return tuple(sorted({name for text in _texts(value) for name in REFERENCE.findall(text)}))
 
 
 def filled(value: T, environ: Mapping[str, str]) -> T:
@@ -41,7 +42,7 @@ def filled(value: T, environ: Mapping[str, str]) -> T:
     """
 
     def fill(text: str) -> str:
-        return _REFERENCE.sub(lambda found: _value(found[1], environ), text) if "${{" in text else text
+        return REFERENCE.sub(lambda found: _value(found[1], environ), text) if "${{" in text else text
 
     return cast("T", _mapped(value, fill, Attachment))
 
@@ -80,7 +81,7 @@ def unmasked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
     def fill(text: str) -> str:
         if "${{" not in text:
             return text
-        return _REFERENCE.sub(lambda found: secrets.get(found[1], found[0]), text)
+        return REFERENCE.sub(lambda found: secrets.get(found[1], found[0]), text)
 
     return cast("T", _mapped(value, fill))
 

@@ -11,9 +11,9 @@ from math import fsum
 from typing import Literal
 
 from proctor.errors import ExitCode
-from proctor.model import Case, Judgment, Output, PassRule, Run, Settings, Trial, Verdict
+from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.plan import repeats_of
-from proctor.stats import mean_interval, quantile, wilson
+from proctor.stats import mean_interval, quantile, reaches, wilson
 
 Rules = Callable[[Case], PassRule]
 """The pass rule by which each case is judged."""
@@ -43,11 +43,14 @@ def score_of(trial: Trial) -> float | None:
 
 def failed_gates(trial: Trial) -> list[str]:
     """The names of the scores below their gates: each of them fails the trial, whatever the rest says."""
-    return [
-        score.name
-        for score in trial.scores
-        if score.required is not None and score.value is not None and score.value < score.required - 1e-9
-    ]
+    return [score.name for score in trial.scores if is_below_gate(score)]
+
+
+def is_below_gate(score: Score) -> bool:
+    """Whether a score has a gate and does not reach it."""
+    if score.required is None or score.value is None:
+        return False
+    return not reaches(score.value, score.required)
 
 
 def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
@@ -64,7 +67,7 @@ def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
         if score.weight <= 0 and score.required is None:
             continue
         counting = True
-        if score.required is not None and score.value is not None and score.value < score.required - 1e-9:
+        if is_below_gate(score):
             return Verdict.FAIL
         failed = failed or score.outcome is Verdict.FAIL
         unscored = unscored or score.outcome not in (Verdict.PASS, Verdict.FAIL)
@@ -72,9 +75,13 @@ def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
         return Verdict.UNSCORED
     if rule.threshold is not None:
         mean = score_of(trial)
-        # The sum of weighted thirds must still reach 1.0, so a rounding error is forgiven.
-        failed = mean is not None and mean < rule.threshold - 1e-9
+        failed = mean is not None and not reaches(mean, rule.threshold)
     return Verdict.FAIL if failed else Verdict.PASS
+
+
+def taken_over(trial: Trial, run: Run) -> bool:
+    """Whether a trial of a run came from another one with its scores; one that was graded anew is younger."""
+    return trial.source_run is not None and trial.started_at < run.started_at
 
 
 class Repeats:
@@ -121,7 +128,7 @@ class Repeats:
         if how == "lower_bound" and interval is not None:
             reached = max(0.0, interval[0])
         threshold = 1.0 if self._rule.threshold is None else self._rule.threshold
-        return Verdict.PASS if reached >= threshold - 1e-9 else Verdict.FAIL
+        return Verdict.PASS if reaches(reached, threshold) else Verdict.FAIL
 
 
 class Counts:
@@ -250,7 +257,7 @@ class Tally:
             self._score_count += 1
         if trial.scores and not kept:
             self.graded += 1
-        self._count_output(trial)
+        self._count_output(trial, kept=kept)
         return verdict
 
     def _count_parts(self, trial: Trial, case: Case, verdict: Verdict, *, first: bool) -> None:
@@ -272,7 +279,7 @@ class Tally:
         self.counted.add(whole, first=True)
         self._count_parts(trial, case, whole, first=True)
 
-    def _count_output(self, trial: Trial) -> None:
+    def _count_output(self, trial: Trial, *, kept: bool) -> None:
         output, failure = trial.output, trial.failure
         if trial.source_run is not None:
             self.reused += 1
@@ -284,6 +291,7 @@ class Tally:
             return
         if trial.source_run is None:
             self.spent.add(output)
+        if not kept:
             for score in trial.scores:
                 for judgment in score.judgments:
                     self.spent_judging.add(judgment)

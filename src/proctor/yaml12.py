@@ -13,8 +13,8 @@ from typing import Any, Final
 
 MAX_NESTING: Final = 64
 """Levels of lists and objects."""
-MAX_NODES: Final = 2_000_000
-"""Values after every alias has been written out, so that a small text cannot take all memory."""
+MAX_NODES: Final = 100_000
+"""Values that aliases may add to those that a text can hold by its length: no small text takes all memory."""
 
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _TRUE = frozenset(("true", "True", "TRUE"))
@@ -31,6 +31,7 @@ _SHOWN: Final = {private: shown for shown, private in _HIDDEN.items()}
 _FIRST_OF_SPECIAL = frozenset("~nNtTfF+-.0123456789")
 _PLAIN = "plain"
 _CORE = "tag:yaml.org,2002:"
+_STR, _SEQ, _MAP = _CORE + "str", _CORE + "seq", _CORE + "map"
 _TAGGED: Final[dict[str, tuple[type, ...]]] = {
     "null": (type(None),),
     "bool": (bool,),
@@ -96,7 +97,7 @@ def load(text: str) -> Any:
         raise BadYaml(f"The text is not YAML: {said}.", line) from None
     finally:
         loader.dispose()
-    return None if node is None else _Construction().value(node, 0)
+    return None if node is None else _Construction(len(text) + MAX_NODES).value(node, 0)
 
 
 def _encoded(text: str) -> bytes:
@@ -127,8 +128,8 @@ def _loader_class() -> Any:
         def resolve(self, kind: Any, _value: Any, implicit: Any) -> str:
             """The tag of a node that names none."""
             if kind is yaml.ScalarNode:
-                return _PLAIN if implicit[0] else _CORE + "str"
-            return _CORE + ("seq" if kind is yaml.SequenceNode else "map")
+                return _PLAIN if implicit[0] else _STR
+            return _SEQ if kind is yaml.SequenceNode else _MAP
 
         def descend_resolver(self, parent: Any, _index: Any) -> None:
             """Counts the levels, since the composer calls itself for each and would exhaust the stack."""
@@ -146,15 +147,16 @@ def _loader_class() -> Any:
 class _Construction:
     """Turns composed nodes into plain data, once."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._count = 0
         self._open: set[int] = set()
 
     def value(self, node: Any, depth: int) -> Any:
         self._count += 1
         line = node.start_mark.line + 1
-        if self._count > MAX_NODES:
-            raise BadYaml(f"The text stands for more than {MAX_NODES:,} values; use fewer aliases.", line)
+        if self._count > self._most:
+            raise BadYaml(f"The text stands for more than {self._most:,} values; use fewer aliases.", line)
         kind = node.id
         if kind == "scalar":
             return _scalar(node.tag, node.value, line)
@@ -193,7 +195,7 @@ class _Construction:
 
 
 def _check_tag(tag: str, kind: str, line: int) -> None:
-    if tag != _CORE + ("seq" if kind == "sequence" else "map"):
+    if tag != (_SEQ if kind == "sequence" else _MAP):
         raise BadYaml(f"The tag {_short(tag)} is not known here. Remove it.", line)
 
 
@@ -204,7 +206,7 @@ def _too_deep(line: int) -> BadYaml:
 def _scalar(tag: str, text: str, line: int) -> Any:
     if not text.isascii():
         text = text.translate(_SHOWN)
-    if tag == _CORE + "str":
+    if tag == _STR:
         return text
     if tag != _PLAIN:
         return _tagged(tag, text, line)

@@ -86,6 +86,38 @@ def test_without_a_judge_the_target_judges_itself_with_a_warning(
     assert told.err.count("\n") == 1
 
 
+OWN = """\
+tests:
+  - {id: plain, criteria: It is kind., input: hello, assertions: [ASSERTION]}
+  - {id: own, criteria: It is kind., input: hello, execution: {target: other}}
+  - {id: theirs, criteria: It is kind., input: hello, execution: {target: judged}}
+"""
+TARGETS = """\
+targets:
+  - {name: first, target: "mock:fine"}
+  - {name: second, target: "mock:fine"}
+  - {name: other, target: "mock:fine"}
+  - {name: judged, target: "mock:fine", grader_target: other}
+"""
+
+
+@pytest.mark.parametrize(
+    ("assertion", "alone"),
+    [("{type: llm-grader}", ["first", "other", "second"]), ("{type: contains, value: fine}", ["other"])],
+)
+def test_every_target_that_judges_its_own_answers_is_named_once(
+    proctor: Proctor, folder: Path, assertion: str, alone: list[str]
+) -> None:
+    (folder / "targets.yaml").write_text(TARGETS, encoding="utf-8")
+    (folder / "own.eval.yaml").write_text(OWN.replace("ASSERTION", assertion), encoding="utf-8")
+    told = proctor("run", "own.eval.yaml", "--target", "first", "--target", "second", "--json")
+    warnings = [
+        warning for run in told.json["runs"] for warning in run["warnings"] if "kind to itself" in warning
+    ]
+    assert [warning.split(", so ")[1].split()[0] for warning in warnings] == alone
+    assert told.err.count("kind to itself") == len(alone)
+
+
 def test_a_suite_without_judges_needs_none_and_names_none(
     proctor: Proctor, half: str, script: Proctor
 ) -> None:

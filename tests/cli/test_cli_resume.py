@@ -254,6 +254,35 @@ def test_a_finished_run_is_not_asked_again(proctor: Proctor, half: str, folder: 
     assert told.run["finished_at"] == first["finished_at"]
 
 
+def test_of_a_matrix_that_was_cut_short_only_what_is_missing_is_asked(
+    start: Proctor, proctor: Proctor, suite: Proctor, function: Proctor, folder: Path
+) -> None:
+    name = suite(*((f"t{n}", f"q{n}", f"q{n}") for n in range(3)))
+    target = function(
+        NOTE + "async def f(prompt):\n    note(prompt)\n"
+        "    while os.path.getsize('asked.txt') > 4 * len('q0\\n') and not os.path.exists('go'):\n"
+        "        await asyncio.sleep(0.01)\n    return prompt\n"
+    )
+    rows = "".join(f"  - {{name: {one}, target: '{target}', workers: 1}}\n" for one in "abc")
+    (folder / "targets.yaml").write_text(f"targets:\n{rows}", encoding="utf-8")
+    words = ("run", name, "--target", "a", "--target", "b", "--target", "c")
+    begun: subprocess.Popen[str] = start(*words)
+    _wait_until(lambda: _stored(folder) == 4)
+    begun.kill()
+    begun.communicate()
+    kept = {run.split()[0] for run in proctor("runs", "list").out.splitlines()[1:]}
+    (folder / "go").touch()
+    told = proctor(*words, "--resume", "--json")
+    runs = told.json["runs"]
+    assert [(run["target"], run["passed"], run["status"]) for run in runs] == [
+        (one, 3, "finished") for one in "abc"
+    ]
+    assert kept == {run["run"] for run in runs[:2]}
+    assert len({run["group"] for run in runs}) == 1
+    assert sorted(Counter(_asked(folder)).values()) == [3, 3, 4]  # one call was under way when it was cut
+    assert told.err.count("a new one begins") == 1
+
+
 def test_resuming_another_judges_run_is_not_done_in_silence(
     proctor: Proctor, start: Proctor, suite: Proctor, function: Proctor, script: Proctor
 ) -> None:
@@ -332,6 +361,36 @@ def test_what_could_not_be_judged_is_judged_again_and_not_asked_again(
     again = proctor("run", f"--retry-errors={first.run['run']}", "--json")
     assert (again.code, again.run["passed"], again.run["reused"]) == (0, 1, 1)
     assert len(_asked(folder)) == 1
+    assert (again.run["graded"], again.run["judge"]["calls"]) == (1, 1)
+    third = proctor("run", f"--retry-errors={again.run['run']}", "--json").run
+    assert (third["graded"], third["judge"]["calls"]) == (0, 0)
+    for run in (again.run, third):
+        assert proctor("runs", "show", run["run"], "--json").run == run
+
+
+def test_asking_again_that_was_cut_short_is_resumed_with_all_that_was_taken_over(
+    start: Proctor, proctor: Proctor, suite: Proctor, function: Proctor, folder: Path
+) -> None:
+    name = suite(*((f"t{n}", f"q{n}", f"q{n}") for n in range(200)))
+    target = function(
+        NOTE + "async def f(prompt):\n    if not os.path.exists('well'):\n"
+        "        if int(prompt[1:]) < 100:\n            raise RuntimeError('down')\n        return prompt\n"
+        "    note(prompt)\n    await asyncio.sleep(0 if os.path.exists('go') else 60)\n    return prompt\n"
+    )
+    first = proctor("run", name, "--target", target, "--json").run
+    Path("well").touch()
+    begun: subprocess.Popen[str] = start("run", f"--retry-errors={first['run']}", "--concurrency", "1")
+    _wait_until(lambda: _stored(folder) == 300 and Path("asked.txt").exists())
+    begun.send_signal(signal.SIGINT)
+    sleep(0.1)
+    begun.send_signal(signal.SIGINT)
+    assert "Stopped: 100 of 200 trials are kept." in begun.communicate(timeout=10)[1]
+    Path("asked.txt").unlink(missing_ok=True)
+    Path("go").touch()
+    second = proctor("runs", "list").out.splitlines()[1].split()[0]
+    run = proctor("run", f"--resume={second}", "--json").run
+    assert (run["passed"], run["asked"], run["reused"]) == (200, 100, 100)
+    assert sorted(_asked(folder)) == sorted(f"q{n}" for n in range(100))
 
 
 def test_errors_of_a_run_without_any_are_nothing_to_ask(proctor: Proctor, half: str) -> None:

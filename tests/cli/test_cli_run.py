@@ -75,6 +75,8 @@ def test_one_suite_of_two_with_nothing_selected_is_no_matter(proctor: Proctor, s
         (("s.jsonl", "--target", "command:no-such-program"), "'no-such-program'"),
         (("s.jsonl", "--target", "function:no_such_module:f"), "no_such_module"),
         (("s.jsonl", "--target", "echo", "--judge", "nobody"), "Unknown target 'nobody'"),
+        (("s.jsonl", "--target", "echo", "--target", "local", "--target", "echo"), "use --repeat."),
+        (("s.jsonl", "--target", "echo", *("--judge", "mock") * 2), "use --judge-repeat."),
         (("s.jsonl", "--target", "echo", "--dialect", "meridain"), "'meridian'"),
         (("s.jsonl", "--target", "echo", "--no-such-flag"), "--no-such-flag"),
         (("s.jsonl", "--target", "echo", "--split", "test"), "'test'"),

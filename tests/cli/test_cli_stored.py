@@ -112,6 +112,40 @@ def test_one_case_is_shown_with_every_repeat(proctor: Proctor, half: str) -> Non
     assert (told.code, "'zzz'" in told.err) == (4, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "ids"), [(("--case", "t1"), ["t1"]), (("--failures",), [f"t{n}" for n in range(0, 10, 2)])]
+)
+def test_what_is_shown_of_some_trials_can_be_json(
+    proctor: Proctor, stored: str, words: tuple[str, ...], ids: list[str]
+) -> None:
+    assert [row["case_id"] for row in proctor("runs", "show", stored, *words, "--json").json["trials"]] == ids
+
+
+def test_a_gate_that_was_not_reached_is_named_with_the_score_that_is_kept(
+    proctor: Proctor, folder: Path
+) -> None:
+    (folder / "s.yaml").write_text(
+        "tests: [{id: a, criteria: c, input: x, assertions: "
+        "[{type: contains, value: x, weight: 9}, {type: contains, value: y, required: true}]}]",
+        encoding="utf-8",
+    )
+    proctor("run", "s.yaml", "--target", "echo")
+    told = "below the gate: contains-y (0.00, gate 0.8); score 0.90"
+    assert f"  {told}\n" in proctor("runs", "show", "last", "--case", "a").out
+    assert f"FAIL      a  {told}; " in proctor("runs", "show", "last").out
+
+
+def test_a_list_counts_cases_where_a_suite_says_how_repeats_count(proctor: Proctor, folder: Path) -> None:
+    (folder / "s.yaml").write_text(
+        "execution: {trials: {count: 3}}\n"
+        "tests: [{id: a, input: x, assertions: [{type: contains, value: x}]},"
+        " {id: b, input: y, assertions: [{type: contains, value: x}]}]",
+        encoding="utf-8",
+    )
+    proctor("run", "s.yaml", "--target", "echo")
+    assert " 1/2   50.0%  s on echo\n" in proctor("runs", "list").out
+
+
 def test_a_stored_run_shows_its_questions_when_the_suite_file_is_gone(
     proctor: Proctor, stored: str, half: str
 ) -> None:

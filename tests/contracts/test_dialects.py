@@ -30,6 +30,14 @@ LINES = st.sampled_from(
         b'x,"y',
         b'x"y,z',
         b"---",
+        b"tests:",
+        b"- id: a",
+        b"  input: x",
+        b"  assertions: [{type: contains, value: y}, {type: is_jsn}]",
+        b"  execution: {target: 3}",
+        b"workspace: {hooks: {before_all: {command: a b}}}",
+        b"input: &m [*m]",
+        b'{"id": "a", "input": "x", "criteria": "c", "assertions": [{"type": "regex", "value": "("}]}',
         json.dumps(
             {
                 "id": "a",
@@ -43,7 +51,7 @@ LINES = st.sampled_from(
     ]
 )
 FILES = st.binary() | st.lists(LINES | st.binary(max_size=20), max_size=8).map(b"\n".join)
-PATHS = st.sampled_from(["suite.jsonl", "a/b/suite.csv", "c:\\suite.jsonl", "-", ""])
+PATHS = st.sampled_from(["suite.jsonl", "a/b/suite.csv", "c:\\suite.jsonl", "s.eval.yaml", "-", ""])
 
 every_dialect = pytest.mark.parametrize("name", DIALECTS.names())
 

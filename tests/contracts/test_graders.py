@@ -48,7 +48,10 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
     ],
     "llm_judge": [{"prompt": "Is it four?"}],
     "number": [{"value": 4}],
-    "program": [{"command": ["./check"]}, {"command": ["python", "a.py"], "cwd": "b", "config": {"c": 1}}],
+    "program": [
+        {"command": ["./check"]},
+        {"command": ["python", "a.py"], "cwd": "b", "config": {"c": 1}, "max_calls": 2, "judge": "d"},
+    ],
     "refusal": [{}, {"expected": False}],
     "regex": [{"pattern": "fo+"}, {"pattern": "x*"}],
     "required_words": [{"words": ["four", "C++"]}],

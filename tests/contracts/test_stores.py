@@ -156,7 +156,7 @@ def test_the_beginning_of_several_ids_names_them(store: Store, begun: Make) -> N
         store.run("ab")
 
 
-def test_the_newest_unfinished_run_of_suite_target_and_settings_is_found(store: Store, begun: Make) -> None:
+def test_the_runs_of_a_suite_target_and_settings_are_found_newest_first(store: Store, begun: Make) -> None:
     fits = begun("old")
     begun("newer", status="interrupted")
     begun("finished", status="finished")
@@ -169,13 +169,16 @@ def test_the_newest_unfinished_run_of_suite_target_and_settings_is_found(store: 
         target_digest(fits.target),
         settings_digest((fits.settings.selection, fits.settings.repeats)),
     )
-    found = store.unfinished(*digests)
-    assert found is not None
-    assert found.id == "newer"
+    assert [(run.id, run.status) for run in store.alike(*digests)] == [
+        ("other-concurrency-is-no-matter", "finished"),
+        ("finished", "finished"),
+        ("newer", "interrupted"),
+        ("old", "running"),
+    ]
     for place in range(3):
         others = [*digests]
         others[place] = DIGEST[:-1] + "0"
-        assert store.unfinished(*others) is None
+        assert store.alike(*others) == []
 
 
 # --- forgetting --------------------------------------------------------------------------------------------

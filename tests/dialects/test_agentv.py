@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from proctor.dialects.agentv import DIALECT
 from proctor.dialects.agentv_assertions import DEFAULT
-from proctor.dialects.agentv_reading import snake_case
+from proctor.dialects.agentv_shared import snake_case
 from proctor.dialects.agentv_tests import joined
 from proctor.model import Case, Message, PassRule, Problem, Suite
 from proctor.ports import Found, Placed, Source
@@ -57,6 +57,31 @@ def indented(text: str) -> str:
 
 def codes(text: str, **files: str) -> list[tuple[str, int | None]]:
     return [(problem.code, problem.line) for problem in read(text, **files)[2]]
+
+
+@pytest.mark.parametrize("name", ["assertions", "assert"])
+def test_what_is_wrong_with_a_suites_assertions_is_told_once_and_every_test_is_still_read(name: str) -> None:
+    text = f"""{name}:
+- {{type: contians, value: x}}
+- {{type: contains}}
+- {{type: regex, value: "("}}
+tests:
+- {{id: a, input: i}}
+- {{id: b, input: i, criteria: c}}
+- {{id: c, criteria: c}}
+"""
+    suite, cases, problems = read(text)
+    wrong = [(problem.code, problem.line) for problem in problems if problem.level == "error"]
+    assert wrong == [("unknown-type", 2), ("missing-field", 3), ("bad-regex", 4), ("missing-field", 8)]
+    assert [labels(found) for found in cases.values()] == [["llm-grader"], ["llm-grader"]]
+    assert suite.name == "s"
+
+
+def test_a_block_that_is_wrong_does_not_make_its_input_blank_too() -> None:
+    text = (
+        "tests:\n- id: a\n  criteria: c\n  input:\n  - {role: user, content: [{type: file, value: no.txt}]}\n"
+    )
+    assert codes(text) == [("missing-file", 5)]
 
 
 # --- what judges a test ------------------------------------------------------------------------------------

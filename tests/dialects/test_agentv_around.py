@@ -66,6 +66,13 @@ def test_cases_with_the_same_workspace_in_other_words_are_of_one_group() -> None
     assert plain.workspace == wordy.workspace
 
 
+@pytest.mark.parametrize("field", ["path: P", "template: P", "hooks: {before_all: {command: x, cwd: P}}"])
+def test_a_path_that_no_system_knows_is_an_error(field: str) -> None:
+    text = f"tests:\n  - {{id: a, criteria: c, input: i, workspace: {{{field}}}}}\n"
+    assert codes(text) == []
+    assert codes(text.replace("P}", '"P\\0"}')) == [("bad-path", 2)]
+
+
 def test_a_workspace_that_says_nothing_is_none() -> None:
     assert case("criteria: c\nworkspace: {isolation: shared, repos: []}").workspace is None
     assert (

@@ -10,8 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from proctor.dialects.agentv_assertions import DEFAULT, lower, reads_criteria
+from proctor.dialects.agentv_graders import VARIABLES
 from proctor.fields import Notes
-from proctor.graders import GRADERS
+from proctor.graders import GRADERS, llm_grader
 from proctor.grading import bind
 from proctor.model import Assertion, Problem
 from proctor.ports import Found, Source
@@ -26,6 +27,9 @@ FILES = {
     ".agentv/templates/safe.yaml": b"assertions:\n- Stays polite\n- type: contains\n  value: please\n",
     ".proctor/templates/outer.yml": b"description: two\nassertions:\n- include: safe\n- include: one.yaml\n",
     "one.yaml": b"assertions:\n- type: is-json\n",
+    "shared/judged.yaml": b"assertions:\n- {type: llm-grader, prompt: ./one.md}\n- include: ./two.yaml\n",
+    "shared/one.md": b"Judge {{ output }} here.",
+    "shared/two.yaml": b"assertions:\n- type: is-json\n",
     "wrong.yaml": b"# a comment\nassertions:\n- type: contains\n  valeu: x\n",
     "broken.yaml": b"assertions: [\n",
     "list.yaml": b"- type: is-json\n",
@@ -71,6 +75,15 @@ def errors(items: Any) -> list[Problem]:
 def error(items: Any) -> Problem:
     (only,) = errors(items)
     return only
+
+
+def test_what_is_known_is_listed_in_one_order() -> None:
+    found = error([{"type": "contains", "value": "x", "zzz": 1}])
+    assert found.message.endswith("Known are: type, name, weight, required, min_score, negate, value, flags.")
+
+
+def test_the_names_that_a_prompt_may_have_are_those_that_the_grader_fills_in() -> None:
+    assert llm_grader.VARIABLES | {"EVALUATOR_RESULTS_JSON"} == VARIABLES
 
 
 def table(text: str) -> list[tuple[str, str, str, str]]:
@@ -287,6 +300,7 @@ empty-value | value[1] | empty | {type: contains-any, value: [a, '']}
 wrong-type | value[1] | text | {type: contains-any, value: [a, null]}
 bad-flag | flags | 'x' | {type: regex, value: a, flags: ix}
 wrong-type | flags | text | {type: regex, value: a, flags: [i]}
+bad-regex | value | '(a', no regular expression: missing ) | {type: regex, value: '(a'}
 missing-field | prompt | blank | {type: llm-grader, prompt: ''}
 missing-prompt-file | prompt | './none.md' | {type: llm-grader, prompt: ./none.md}
 missing-prompt-file | prompt | Correct the path | {type: llm-grader, prompt: graders/none.txt}
@@ -305,6 +319,12 @@ missing-field | command | blank | {type: code-grader, command: ' '}
 missing-field | command[0] | the program | {type: code-grader, command: [' ', a]}
 wrong-type | command[1] | text | {type: code-grader, command: [a, [b]]}
 bad-number | timeout_seconds | more than 0 | {type: code-grader, command: a, timeout_seconds: 0}
+wrong-type | target | `max_calls` | {type: code-grader, command: a, target: big}
+wrong-type | target | null | {type: code-grader, command: a, target: null}
+wrong-type | target.max_calls | at least 1 | {type: code-grader, command: a, target: {max_calls: 0}}
+wrong-type | target.max_calls | whole number | {type: code-grader, command: a, target: {max_calls: true}}
+missing-field | target.judge | blank | {type: code-grader, command: a, target: {judge: ''}}
+unknown-field | target.max_call | 'max_calls' | {type: code-grader, command: a, target: {max_call: 3}}
 bad-number | timeout_seconds | more than 0 | {type: word-count, timeout_seconds: -1}
 missing-field | mode | any_order | {type: tool-trajectory}
 unknown-value | mode | 'ordered' | {type: tool-trajectory, mode: ordered, expected: []}
@@ -380,6 +400,14 @@ def test_a_problem_stands_at_the_line_of_its_field_and_names_its_test() -> None:
 
 def test_every_problem_of_a_list_is_found_at_once() -> None:
     assert len(errors("[{type: contains}, {type: nope}, {type: regex, value: '', weight: -1}]")) == 4
+    found = errors(
+        "- type: regex\n  weight: -1\n  value: '['\n- type: contains-any\n  value:\n  - a\n  - [b]\n"
+    )
+    assert [(problem.field, problem.line) for problem in found] == [
+        ("assertions[0].weight", 2),
+        ("assertions[0].value", 3),
+        ("assertions[1].value[1]", 7),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -388,7 +416,6 @@ def test_every_problem_of_a_list_is_found_at_once() -> None:
         ("{type: contains, value: x, flags: i}", ["flags"]),
         ("{type: is-json, value: x}", ["value"]),
         ("{type: llm-grader, model: m, max_steps: 3}", ["model", "max_steps"]),
-        ("{type: code-grader, command: x, target: true}", ["target"]),
         ("{type: code-grader, command: x, script: y}", ["script"]),
         ("{type: rubrics, criteria: [a], model: m}", ["model"]),
         ("{type: llm-grader, prompt: p, rubrics: [a]}", ["prompt"]),
@@ -400,6 +427,21 @@ def test_a_field_that_is_known_and_does_nothing_is_warned_about(written: str, fi
     one(written, ("no-effect",) * len(fields))
     _, notes = lowered(f"- {written}")
     assert [problem.field for problem in notes.problems] == [f"assertions[0].{name}" for name in fields]
+
+
+@pytest.mark.parametrize(
+    ("target", "params"),
+    [
+        ("true", {"max_calls": 50}),
+        ("false", {}),
+        ("{}", {"max_calls": 50}),
+        ("{max_calls: 3}", {"max_calls": 3}),
+        ("{max_calls: 1, judge: big}", {"max_calls": 1, "judge": "big"}),
+    ],
+)
+def test_target_lets_a_program_ask_a_judge(target: str, params: dict[str, Any]) -> None:
+    made = one(f"{{type: code-grader, command: [x], target: {target}}}")
+    assert made.params == {"command": ["x"], **params}
 
 
 def test_the_old_word_for_a_command_is_read_with_a_warning() -> None:
@@ -497,6 +539,13 @@ def test_a_file_that_cannot_be_included_is_an_error(name: str, code: str, says: 
     problem = error(f"[{{include: {name}.yaml}}]")
     assert problem.code == code
     assert says in problem.message
+
+
+def test_what_an_included_file_names_is_looked_for_beside_it_first() -> None:
+    made, notes = lowered("[{include: shared/judged.yaml}]")
+    assert notes.problems == []
+    assert [one.label for one in made] == ["llm-grader", "is-json"]
+    assert made[0].params == {"prompt": "Judge {{ output }} here."}
 
 
 def test_three_files_may_include_one_another() -> None:
@@ -683,6 +732,6 @@ def test_any_value_in_any_field_is_an_assertion_that_its_grader_takes_or_an_erro
     try:
         bind(only, GRADERS.get)
     except ValueError:
-        # What only a grader can know is left to it: whether a pattern or a path is one.
-        if only.grader not in ("regex", "field_accuracy", "tool_trajectory"):
+        # What only a grader can know is left to it: whether a path is one.
+        if only.grader not in ("field_accuracy", "tool_trajectory"):
             raise

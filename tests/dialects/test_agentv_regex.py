@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.agentv_regex import to_python
+from proctor.dialects.agentv_regex import to_python, wrong_with
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,11 @@ def test_any_text_is_translated_without_failing(pattern: str, flags: str) -> Non
     made, kept = to_python(pattern, flags)
     assert isinstance(made, str)
     assert set(kept) <= set("ims")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wrong"), [("a+", None), ("[[a]", None), ("(a", "missing )"), (r"\p{Lu}", "bad escape")]
+)
+def test_a_pattern_that_python_does_not_read_is_told_why(pattern: str, wrong: str | None) -> None:
+    found = wrong_with(pattern)
+    assert found is None if wrong is None else wrong in (found or "")

@@ -32,6 +32,7 @@ class Call(NamedTuple):
     begins: int
     takes: int
     given_up_after: int | None
+    first: bool
 
 
 @st.composite
@@ -40,7 +41,12 @@ def calls(draw: st.DrawFn) -> list[Call]:
         most = draw(st.integers(1, 50))
         given_up = draw(st.one_of(st.none(), st.none(), st.integers(0, 12)))
         return Call(
-            most, draw(st.integers(0, most)), draw(st.integers(0, 5)), draw(st.integers(0, 5)), given_up
+            most,
+            draw(st.integers(0, most)),
+            draw(st.integers(0, 5)),
+            draw(st.integers(0, 5)),
+            given_up,
+            draw(st.booleans()),
         )
 
     return [one() for _ in range(draw(st.integers(1, 16)))]
@@ -57,7 +63,7 @@ def test_a_run_costs_at_most_its_budget_and_one_call(
     async def ask(call: Call) -> None:
         await asyncio.sleep(call.begins)
         try:
-            await budget.enter(call.most)
+            await budget.enter(call.most, first=call.first)
         except TargetError:
             came["refused"] += 1
             assert budget.spent_usd >= limit
@@ -125,6 +131,25 @@ async def ask(target: Budgeted, times: int) -> list[str]:
         return "fine"
 
     return await asyncio.gather(*(once() for _ in range(times)))
+
+
+@pytest.mark.parametrize("judging", [True, False])
+def test_who_judges_what_is_paid_for_goes_before_those_who_wait(virtually: Virtually, judging: bool) -> None:
+    budget, answered = Budget(15), list[str]()
+
+    async def call(name: str, target: Budgeted) -> None:
+        await target.answer(PROMPT)
+        answered.append(name)
+
+    async def go() -> None:
+        target = Budgeted(Seller(1), budget, price=A_DOLLAR, output_tokens=10)
+        judge = Budgeted(Seller(1), budget, price=A_DOLLAR, output_tokens=10, judging=judging)
+        waiting = [asyncio.create_task(call(name, target)) for name in "abc"]
+        await asyncio.sleep(0.5)
+        await asyncio.gather(call("judge", judge), *waiting)
+
+    virtually(go())
+    assert answered == (["a", "judge", "b", "c"] if judging else ["a", "b", "c", "judge"])
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ class Desk:
         judge_s: float = 0,
         fails_after: int | None = None,
         closed: bool = False,
+        enter_s: float = 0,
     ) -> None:
         self.events: list[tuple[str, str, int]] = []
         self.finished: list[Trial] = []
@@ -41,6 +42,7 @@ class Desk:
         self._judge_s = judge_s
         self._fails_after = fails_after
         self._closed = closed
+        self._enter_s = enter_s
         self.work = Work(
             ask=self._answer,
             grade=self._grade,
@@ -55,6 +57,7 @@ class Desk:
 
     async def _enter(self, planned: Planned) -> Stay:
         self.events.append(("enter", planned.case.id, planned.repeat))
+        await asyncio.sleep(self._enter_s)
         if self._closed:
             raise WorkspaceError("The hook before_each ended with exit code 1.")
         return Room(planned.case.id)
@@ -460,6 +463,26 @@ def test_a_workspace_that_cannot_be_made_is_an_error_of_its_trial_and_nobody_is_
     assert failures["c0"] is not None
     assert (failures["c0"].stage, failures["c0"].kind) == ("setup", "workspace")
     assert [one.case.id for one in desk.begun] == ["c1"]
+
+
+def test_who_gets_into_a_workspace_after_the_run_was_stopped_leaves_it_and_asks_nobody(
+    virtually: Virtually, plan: Make
+) -> None:
+    desk = Desk(_text, enter_s=1)
+    engine = Engine(desk.work, 2)
+    inside = [replace(one, case=replace(one.case, workspace=Workspace())) for one in plan(4)]
+
+    async def go() -> None:
+        asyncio.get_running_loop().call_at(0.5, engine.stop)
+        await engine.run(iter(inside))
+
+    virtually(go())
+    assert sorted(desk.events) == [
+        ("enter", "c0", 0),
+        ("enter", "c1", 0),
+        ("leave passed", "c0", 0),
+        ("leave passed", "c1", 0),
+    ]
 
 
 def test_a_workspace_is_left_though_its_target_fails(virtually: Virtually, plan: Make) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from proctor.environments import changes
 from proctor.environments.changes import difference
+from proctor.environments.paths import remove_tree
 from proctor.environments.snapshots import LARGE, Contents, look
 
 if TYPE_CHECKING:
@@ -157,10 +158,23 @@ async def test_of_what_is_too_large_only_the_name_is_told(folder: Folder) -> Non
     assert "+s\n" in text
     assert text.endswith(
         "diff --git a/big b/big\n"
-        "Files a/big and b/big differ (too large to be shown)\n"
+        "Files a/big and b/big differ (too large, too deep or closed)\n"
         'diff --git "a/huge\\n" "b/huge\\n"\n'
-        'Files /dev/null and "b/huge\\n" differ (too large to be shown)\n'
+        'Files /dev/null and "b/huge\\n" differ (too large, too deep or closed)\n'
     )
+
+
+async def test_of_what_lies_very_deep_only_the_name_is_told(folder: Folder) -> None:
+    deep = folder.path
+    for _ in range(1_200):
+        deep = deep / "d"
+        deep.mkdir()
+    (deep / "file").touch()
+    folder.write("small", "s\n")
+    text = await folder.changes() or ""
+    remove_tree(folder.path / "d")
+    assert "+s\n" in text
+    assert text.endswith("/d/d/file differ (too large, too deep or closed)\n")
 
 
 async def test_a_long_diff_is_cut_at_a_line_and_says_so(folder: Folder) -> None:
@@ -177,7 +191,7 @@ async def test_many_files_at_once_are_told_or_named(folder: Folder) -> None:
         folder.write(f"{number:04}", "x\n")
     text = await folder.changes() or ""
     assert text.count("\n+x\n") == 2_000
-    assert text.count("(too large to be shown)") == 10
+    assert text.count("(too large, too deep or closed)") == 10
 
 
 LINES = st.lists(

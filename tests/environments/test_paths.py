@@ -153,6 +153,25 @@ def test_a_folder_that_became_a_link_is_removed_as_a_link(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
+def test_folders_deeper_than_a_path_may_be_long_are_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    for _ in range(3):  # each on top of the ones before, as no path leads to the deepest
+        deep = tmp_path / "deep"
+        deep.joinpath(*["d" * 9] * 350).mkdir(parents=True)
+        (deep / "file").touch()
+        if folder.exists():
+            folder.rename(deep.joinpath(*["d" * 9] * 350) / "on")
+        deep.rename(folder)
+    remove_tree(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_is_removed(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    remove_tree(tmp_path / "pipe")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_is_not_there_needs_no_removing(tmp_path: Path) -> None:
     remove_tree(tmp_path / "nothing")
     assert list(tmp_path.iterdir()) == []

@@ -138,6 +138,55 @@ def test_what_was_closed_meanwhile_is_brought_back(tmp_path: Path, contents: Con
     assert not (tmp_path / "src" / "new").exists()
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is closed to root")
+def test_what_a_closed_folder_has_is_seen_and_the_folder_stays_closed(
+    tmp_path: Path, contents: Contents
+) -> None:
+    (tmp_path / "src" / "in").mkdir(parents=True)
+    (tmp_path / "src" / "in" / "file").touch()
+    before = look(tmp_path, contents)
+    (tmp_path / "src" / "in" / "new").touch()
+    (tmp_path / "src" / "in").chmod(0)
+    (tmp_path / "src").chmod(0o200)
+    after = look(tmp_path, contents, before)
+    mode = (tmp_path / "src").stat().st_mode & 0o777
+    assert _differing(before, after) == ["src/in/new"]
+    assert mode == 0o200
+    restore(tmp_path, before, after, contents)
+    assert [path.name for path in (tmp_path / "src" / "in").iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("instead", ["nothing", "a link", "a file", "a pipe"])
+def test_the_way_back_leads_back_where_the_folder_itself_is_gone(
+    tmp_path: Path, contents: Contents, instead: str
+) -> None:
+    root, precious = tmp_path / "root", tmp_path / "precious"
+    for folder in (root / "src", precious):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("old", encoding="utf-8")
+    before = look(root, contents)
+    root.rename(tmp_path / "moved")
+    match instead:
+        case "a link":
+            root.symlink_to(precious)
+        case "a file":
+            root.touch()
+        case "a pipe":
+            os.mkfifo(root)
+    restore(root, before, look(root, contents, before), contents)
+    assert (root / "src" / "file").read_text(encoding="utf-8") == "old"
+    assert [path.name for path in precious.iterdir()] == ["file"]
+
+
+def test_a_pipe_in_the_place_of_a_file_is_replaced_by_the_file(tmp_path: Path, contents: Contents) -> None:
+    (tmp_path / "file").write_text("old", encoding="utf-8")
+    before = look(tmp_path, contents)
+    (tmp_path / "file").unlink()
+    os.mkfifo(tmp_path / "file")
+    restore(tmp_path, before, look(tmp_path, contents, before), contents)
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "old"
+
+
 NAMES = st.sampled_from(["a", "b", "a/c", "a/d", "b/c/e", ".git/x"])
 THING = st.one_of(st.binary(max_size=3), st.sampled_from(["folder", "-> a", "-> /nowhere", "run", "nothing"]))
 TREE = st.lists(st.tuples(NAMES, THING), max_size=8)

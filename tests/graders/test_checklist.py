@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,8 +14,9 @@ from proctor.graders import GRADERS
 from proctor.graders.checklist import Item, Rubrics, ScoreRange, read_checks
 from proctor.graders.judging import REPAIRS, Unreadable
 from proctor.grading import Help, grade
-from proctor.model import Assertion, Case, Mark, Message, Output, Prompt, Verdict
+from proctor.model import Assertion, Case, Mark, Message, Output, PassRule, Prompt, Trial, Verdict
 from proctor.ports import Graded, Judge
+from proctor.verdicts import failed_gates, verdict_of
 
 
 class Judging:
@@ -155,6 +157,21 @@ async def test_no_threshold_of_the_assertion_lets_a_failed_required_item_pass() 
     judge = Judge(name="j", target=Judging(reply(must=False, may=True)))
     (score,) = await grade(case, Output(text="x"), GRADERS.get, Help(judges=(judge,)))
     assert (score.outcome, score.value, score.details["raw_score"]) == (Verdict.FAIL, 0.0, 0.9)
+
+
+@pytest.mark.parametrize(("met", "verdict"), [(False, Verdict.FAIL), (True, Verdict.PASS)])
+async def test_a_required_item_that_is_not_met_fails_its_trial_however_little_it_weighs(
+    trial: Callable[..., Trial], met: bool, verdict: Verdict
+) -> None:
+    items = [{"id": "must", "outcome": "Must", "required": True}]
+    rubrics = Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, label="list")
+    words = Assertion(grader="contains", params={"value": "x"}, weight=99)
+    case = Case(id="c", input=(), assertions=(rubrics, words))
+    judge = Judge(name="j", target=Judging(reply(must=met)))
+    scores = await grade(case, Output(text="x"), GRADERS.get, Help(judges=(judge,)))
+    made = trial("x", *scores)
+    assert verdict_of(made, PassRule(threshold=0.8)) is verdict
+    assert failed_gates(made) == ([] if met else ["list"])
 
 
 BROKEN = [

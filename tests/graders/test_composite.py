@@ -268,6 +268,8 @@ def test_it_wants_whatever_a_member_or_the_aggregator_wants() -> None:
     )
     assert asking.wants() == {"embedder", "judge"}
     assert asking.judges() == ("big", "small")
+    program = composite(says("one"), type="program", command=["x"], max_calls=1, judge="third")
+    assert (program.wants(), program.judges()) == (frozenset({"judge"}), ("third",))
 
 
 async def test_members_are_awaited_as_the_run_awaits_things() -> None:

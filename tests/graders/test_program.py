@@ -123,7 +123,7 @@ def test_what_is_no_result_is_unscored_and_says_what_is_wanted(printed: bytes, s
 
 @pytest.mark.parametrize(
     ("exit_code", "said"),
-    [(1, "ended with exit code 1."), (-9, "was ended by SIGKILL."), (-63, "was ended by signal 63.")],
+    [(1, "ended with exit code 1."), (-9, "was killed by SIGKILL."), (-63, "was killed by signal 63.")],
 )
 @posix
 def test_a_program_that_did_not_end_well_is_unscored_whatever_it_printed(exit_code: int, said: str) -> None:
@@ -364,6 +364,14 @@ async def test_without_anybody_to_run_programs_nothing_is_measured() -> None:
         await python("print(1)").grade(alone)
 
 
+async def test_a_program_that_may_ask_needs_a_judge(tmp_path: Path) -> None:
+    asking = python("print('{\"score\": 1}')", max_calls=1, judge="big")
+    assert (asking.wants(), asking.judges()) == (frozenset({"judge"}), ("big",))
+    assert (python("").wants(), python("").judges()) == (frozenset(), ())
+    with pytest.raises(CannotScore, match="give one with --judge"):
+        await asking.grade(graded(tmp_path))
+
+
 async def test_what_json_cannot_say_is_not_given_to_a_program(tmp_path: Path) -> None:
     with pytest.raises(CannotScore, match="cannot be written as JSON"):
         await python("print(1)").grade(graded(tmp_path, metadata={"share": float("nan")}))
@@ -386,6 +394,9 @@ async def test_the_workspace_is_in_two_variables_and_in_neither_where_there_is_n
         ({"command": ["a"], "timeout_s": 0}, "above 0"),
         ({"command": ["a"], "timeout_s": float("inf")}, "above 0"),
         ({"command": "a b"}, "Expected `array`"),
+        ({"command": ["a"], "max_calls": 0}, "1 or more"),
+        ({"command": ["a"], "judge": "big"}, "without `max_calls`"),
+        ({"command": ["a"], "max_calls": 1, "judge": " "}, "`judge` is empty"),
     ],
 )
 def test_wrong_parameters_are_refused(params: dict[str, Any], said: str) -> None:

@@ -11,7 +11,11 @@ import pytest
 from proctor.model import Case, Judgment, Output, Score, SplitRule, Suite, Trial, Verdict
 from proctor.reports.console import lines, opening, verdict_line
 from proctor.reports.markdown import render
-from proctor.reports.rows import Reported, Row
+from proctor.reports.rows import Reported, Row, Told
+
+
+def alone(row: Row) -> Told:
+    return Told(rows=(row,), verdict=row.verdict)
 
 
 def test_the_text_is_its_golden_file(mixed: Reported, golden: Callable[[Path, str], None]) -> None:
@@ -141,21 +145,21 @@ def test_a_trial_is_told_in_one_line(
     line: str,
 ) -> None:
     made = trial("x", score(0.0, reason="wrong"), repeat=repeat)
-    assert verdict_line(Row(trial=made, verdict=verdict, case=case())) == line
+    assert verdict_line(alone(Row(trial=made, verdict=verdict, case=case()))) == line
 
 
 def test_a_trial_that_passed_has_no_reason_and_no_trailing_space(
     trial: Callable[..., Trial], case: Callable[..., Case], score: Callable[..., Score]
 ) -> None:
     row = Row(trial=trial("x", score(1.0)), verdict=Verdict.PASS, case=case())
-    assert verdict_line(row) == "PASS      c"
+    assert verdict_line(alone(row)) == "PASS      c"
 
 
 def test_a_long_reason_is_cut_with_a_sign(
     trial: Callable[..., Trial], case: Callable[..., Case], score: Callable[..., Score]
 ) -> None:
     made = trial("x", score(0.0, reason="r" * 200))
-    line = verdict_line(Row(trial=made, verdict=Verdict.FAIL, case=case()))
+    line = verdict_line(alone(Row(trial=made, verdict=Verdict.FAIL, case=case())))
     assert line == "FAIL      c  " + ("exact: " + "r" * 200)[:99] + "…"
 
 
@@ -163,7 +167,8 @@ def test_a_long_reason_is_cut_with_a_sign(
 def test_no_case_id_breaks_its_line_or_reaches_the_terminal(
     trial: Callable[..., Trial], case: Callable[..., Case], case_id: str
 ) -> None:
-    line = verdict_line(Row(trial=trial(None, case_id=case_id), verdict=Verdict.ERROR, case=case(case_id)))
+    row = Row(trial=trial(None, case_id=case_id), verdict=Verdict.ERROR, case=case(case_id))
+    line = verdict_line(alone(row))
     assert line.isprintable()
 
 

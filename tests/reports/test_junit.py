@@ -12,6 +12,8 @@ from proctor.model import Case, Trial
 from proctor.reports.junit import render
 from proctor.reports.rows import Reported
 
+GATE = "below the gate: the gate (0.00, gate 0.5); score 0.75; "
+
 
 def parsed(*runs: Reported) -> ET.Element:
     return ET.fromstring("".join(render(runs)))
@@ -68,7 +70,7 @@ def test_a_test_case_says_what_became_of_its_trial(mixed: Reported) -> None:
     assert found == {
         "sum": [],
         "sum (repeat 1)": [("failure", "fail", "exact: got '+5', wanted '4'")],
-        '=HYPERLINK("x")': [("failure", "fail", "the gate: -1 < 0; | cell |")],
+        '=HYPERLINK("x")': [("failure", "fail", f"{GATE}the gate: -1 < 0; | cell |")],
         "two\nlines": [("error", "error", "timeout: Nothing came within 2 s.")],
         "fence `x`": [("failure", "fail", "exact: wanted `````` and <b>")],
         "control": [("error", "unscored", "kind: The judges disagree.")],

@@ -45,7 +45,7 @@ RUN_BESIDE = [
     "cached",
     "judge",
     "repeats_rule",
-    "by_case",
+    "by_trial",
     "planned",
     "refused_params",
     "prices_date",
@@ -218,6 +218,16 @@ def test_why_a_trial_did_not_pass_is_its_failure_or_the_reasons_of_its_scores(
         why(trial("x", score(1.0), missed, score(None, name="kind")))
         == "short: 12 words of 5; kind: unscored"
     )
+
+
+def test_a_gate_that_was_not_reached_is_named_first_with_the_score_that_is_kept(
+    trial: Callable[..., Trial], score: Callable[..., Score]
+) -> None:
+    gated = score(0.5, name="safe", reason="two of four", required=0.8)
+    made = trial("x", score(1.0, weight=9.0), score(0.0, name="short"), gated)
+    assert why(made) == "below the gate: safe (0.50, gate 0.8); score 0.86; short: fail; safe: two of four"
+    alone = trial("x", score(0.0, name="only", weight=0.0, required=0.8))
+    assert why(alone) == "below the gate: only (0.00, gate 0.8); only: fail"
 
 
 @pytest.mark.parametrize("odd", ["\r", "\x0b", "\x0c", "\x85", "\u2028", "\x1b[2J", "\x00"])

@@ -216,7 +216,9 @@ async def test_a_budget_names_everybody_whose_price_is_not_known(
     if not unknown:
         opened.require_prices(specs)
         return
-    with pytest.raises(UsageError, match=rf"that of {', '.join(unknown)} is not known\. .*prices\.toml"):
+    tables = ", ".join(rf'\[models\."{"gpt-x" if name == "x" else name}"\]' for name in unknown)
+    said = rf"that of {', '.join(unknown)} is not known\. Add to a prices\.toml beside the store {tables}, "
+    with pytest.raises(UsageError, match=said):
         opened.require_prices(specs)
     opened.begin(budget_usd=1)
     with pytest.raises(UsageError, match=r"prices\.toml"):

@@ -27,7 +27,7 @@ tests:
     criteria: Names the capital of Estonia
     input: What is the capital of Estonia?
     assertions:
-      - {type: llm-grader, target: hasty}
+      - {type: llm-grader, target: hasty, prompt: "Is {{ output }} right?"}
       - {type: contains, value: Tallinn}
 """
 

@@ -258,6 +258,24 @@ async def test_an_output_file_that_was_not_written_is_an_error(run: Make) -> Non
     assert caught.value.kind == "program"
 
 
+async def test_an_output_file_that_became_a_pipe_is_an_error_and_not_waited_for(run: Make) -> None:
+    with pytest.raises(TargetError, match=r"OUTPUT_FILE. that is no file") as caught:
+        await run("mkfifo {OUTPUT_FILE}")
+    assert caught.value.kind == "program"
+
+
+async def test_a_prompt_for_whose_files_there_is_no_place_is_an_error(
+    opening: Make, spec: Make, ask: Make
+) -> None:
+    made = replace(spec("cli", "cat {PROMPT_FILE}"), options={"keep_temp_files": True})
+    target = await open_target(made, opening(**HERE))
+    assert target.kept_in is not None
+    Path(target.kept_in).rmdir()
+    with pytest.raises(TargetError, match=r"cannot be given its files: .* No such file") as caught:
+        await target.answer(ask("hello"))
+    assert caught.value.kind == "program"
+
+
 async def test_a_line_that_takes_too_long_is_killed_with_all_it_started(run: Make) -> None:
     started = time.perf_counter()
     with pytest.raises(TargetTimeout, match=r"0\.2 s"):

@@ -9,7 +9,8 @@ import pytest
 
 from proctor.errors import TargetError
 from proctor.model import Message, Output, ToolCall, Usage
-from proctor.targets.program_output import output_of
+from proctor.ports import Finished
+from proctor.targets.program_output import failed, output_of
 
 REPORT = {
     "output": [
@@ -143,3 +144,17 @@ def test_the_time_of_a_call_may_be_given_as_its_ends() -> None:
     calls = [{"tool": "t", "start_time": "2026-01-01T10:00:00Z", "end_time": end} for end in ends]
     output = _read({"output": [{"role": "assistant", "tool_calls": calls}]})
     assert [one.duration_ms for one in output.tool_calls] == [1500, None, None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "says"),
+    [
+        (3, "It ended with exit code 3: why"),
+        (-9, "It was killed by SIGKILL: why"),
+        (-63, "by signal 63: why"),
+    ],
+)
+def test_a_program_that_failed_is_told_by_its_exit_code_or_the_signal_that_ended_it(
+    exit_code: int, says: str
+) -> None:
+    assert says in str(failed("It", Finished(exit_code, b"no", b"why\n")))

@@ -75,10 +75,16 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "targets",
         multiple=True,
         metavar="T",
-        help="Whom to ask, such as local, openai:gpt-5.2, command:'./ask.sh'. May be repeated.",
+        help="Whom to ask: a name in targets.yaml, or such as local, openai:gpt-5.2, command:'./ask.sh'. "
+        "May be repeated. Without it, those that the suite names, else `default` of targets.yaml.",
     ),
     click.option(
-        "--judge", "judges", multiple=True, metavar="T", help="Whom judge graders ask. May be repeated."
+        "--judge",
+        "judges",
+        multiple=True,
+        metavar="T",
+        help="Whom graders ask that need a judge. May be repeated. Without it, the grader's own judge, else "
+        "the target's, else the target itself.",
     ),
     click.option(
         "--judge-repeat",
@@ -129,20 +135,22 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         help="How often a call is repeated after 408, 409, 429, 5xx or a lost connection.",
     ),
     click.option(
-        "--cache", is_flag=True, help="Take answers from the cache where the same was asked before."
+        "--cache/--no-cache",
+        help="Take answers from the cache where the same was asked before, and keep new ones there.",
     ),
     click.option(
         "--budget-usd",
         type=click.FloatRange(0, min_open=True),
         metavar="X",
-        help="Ask nobody any more when a run has cost so many dollars.",
+        help="What a run may cost, in US dollars; then nobody is asked any more.",
     ),
     click.option(
         "--keep-workspaces",
         type=click.Choice(["none", "failed", "all"]),
+        metavar="[=none|failed|all]",
         default="failed",
         show_default=True,
-        help="Which workspaces stay on disk; without a value, all.",
+        help="Of which trials the workspaces stay on disk; without a value, of all.",
     ),
     click.option("--threshold", type=_SHARE, help="A case passes at this weighted score."),
     click.option(
@@ -274,7 +282,9 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
 
 def _run(session: Session, request: Request, progress: Progress) -> list[events.Done]:
     """Run the session on an event loop; the first Ctrl-C stops it gently, the second at once."""
-    gc.freeze()  # what is imported by now stays, so the collector need not look at it again and again
+    # Cycles are rare here, and what is imported by now stays: the collector looks seldom, and not at that.
+    gc.set_threshold(50_000, 20, 100)
+    gc.freeze()
     loops: Any = None
     if sys.platform != "win32":
         import uvloop

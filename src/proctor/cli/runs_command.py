@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import click
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from proctor.model import Run, Verdict
 from proctor.ports import Store
 from proctor.reports import console, json
 from proctor.reports.figures import percent
-from proctor.reports.rows import Row, question_of, why
+from proctor.reports.rows import Row, gates_of, question_of, why
 from proctor.session.reporting import reported, rows_of, write
 
 
@@ -51,9 +51,12 @@ def list_runs(suite: str | None, tag: str | None, limit: int, store: str | None)
 def _line(store: Store, run: Run) -> str:
     counts = store.counts(run.id)
     passed = counts.get(Verdict.PASS, 0)
-    total = sum(count for verdict, count in counts.items() if verdict is not None)
+    total = there = sum(count for verdict, count in counts.items() if verdict is not None)
+    if run.suite.repeats_rule != "each":  # what passed is a matter of all trials of a case
+        counted = reported(store, run).tally.counted
+        passed, total = counted.passed, counted.total
     rate = percent(passed / total if total else None)
-    missing = f" ({run.planned - total:,} missing)" if total < run.planned else ""
+    missing = f" ({run.planned - there:,} missing)" if there < run.planned else ""
     tags = f"  [{', '.join(run.tags)}]" if run.tags else ""
     return (
         f"{run.id:<22}  {run.status:<11}  {f'{passed:,}/{total:,}':>13}  {rate:>6}  "
@@ -65,31 +68,34 @@ def _line(store: Store, run: Run) -> str:
 @click.argument("run")
 @click.option("--failures", is_flag=True, help="Every trial that did not pass, with question and answer.")
 @click.option("--case", "case_id", metavar="ID", help="One case, with everything that is known of it.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `proctor run --json` does.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
 @store_option
 def show_run(run: str, failures: bool, case_id: str | None, as_json: bool, store: str | None) -> None:
     """The numbers of RUN, counted again from its trials."""
     with open_store(store, must_exist=True) as opened:
         found = opened.run(run)
+        rows: Iterable[Row]
         if case_id is not None:
             rows = [row for row in rows_of(opened, found) if row.trial.case_id == case_id]
             if not rows:
                 raise UsageError(f"Run {found.id} has no finished trial of case {case_id!r}.")
-            show(line for row in rows for line in _whole(row))
         elif failures:
-            show(_failures(opened, found))
-        elif as_json:
-            say_json(json.summary([reported(opened, found)]))
+            rows = (row for row in rows_of(opened, found) if row.verdict is not Verdict.PASS)
         else:
-            show(console.lines(reported(opened, found)))
+            whole = reported(opened, found)
+            say_json(json.summary([whole])) if as_json else show(console.lines(whole))
+            return
+        if as_json:
+            say_json(json.trials(found, rows))
+        else:
+            show(_wholes(rows))
 
 
-def _failures(store: Store, run: Run) -> Iterator[str]:
+def _wholes(rows: Iterable[Row]) -> Iterator[str]:
     none = True
-    for row in rows_of(store, run):
-        if row.verdict is not Verdict.PASS:
-            none = False
-            yield from _whole(row)
+    for row in rows:
+        none = False
+        yield from _whole(row)
     if none:
         yield "Every trial passed."
 
@@ -102,10 +108,17 @@ def _whole(row: Row) -> Iterator[str]:
     yield from _block("question", question_of(case))
     if case.expected is not None:
         yield from _block("expected", str(case.expected))
+    if trial.output is not None and trial.output.target is not None:
+        yield from _block("target", f"{trial.output.target}, as a fallback")
+    elif trial.target is not None:
+        yield from _block("target", trial.target)
     if trial.output is not None:
         yield from _block("answer", trial.output.text)
     else:
         yield from _block("no answer", why(trial))
+    below = gates_of(trial)
+    if below:
+        yield f"  {below}"
     for score in trial.scores:
         value = "–" if score.value is None else f"{score.value:.2f}"
         yield f"  {score.outcome.value:<8} {value}  {score.name}: {score.reason or 'as asked'}"
@@ -113,7 +126,7 @@ def _whole(row: Row) -> Iterator[str]:
             sign = {True: "✓", False: "✗", None: "?"}[entry.passed]
             yield f"           {sign} {entry.text}" + (f" – {entry.evidence}" if entry.evidence else "")
         for judgment in score.judgments:
-            verdict = {True: "passes it", False: "fails it", None: "cannot be read"}[judgment.passed]
+            verdict = {True: "passes it", False: "fails it", None: "gives no verdict"}[judgment.passed]
             feedback = judgment.feedback or judgment.raw
             yield f"           {judgment.judge} {verdict}: {' '.join(feedback.split())}"
     yield ""

@@ -42,7 +42,7 @@ class AgentV:
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
         """The header, the cases in file order, and every problem where it is met."""
-        from proctor.dialects.agentv_opening import suite_of  # most runs are of another dialect
+        from proctor.dialects.agentv_document import suite_of  # most runs are of another dialect
 
         told: set[tuple[str, str, str]] = set()
         for item in suite_of(source):

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from proctor.dialects import agentv_graders as graders
-from proctor.dialects.agentv_asked import GATE, NOT_NEGATIVE, Asked, as_text
 from proctor.dialects.agentv_composite import MEMBERS, composite
-from proctor.dialects.agentv_graders import Lowered
+from proctor.dialects.agentv_fields import GATE, NOT_NEGATIVE, AssertionFields, as_text
+from proctor.dialects.agentv_graders import OLD_TYPES, Lowered
 from proctor.dialects.agentv_including import Item, flat
-from proctor.dialects.agentv_regex import to_python
+from proctor.dialects.agentv_regex import to_python, wrong_with
 from proctor.dialects.agentv_rubrics import PASS_AT, of_items, text_item
 from proctor.dialects.agentv_rubrics import lower_rubrics as lower_rubrics
 from proctor.errors import suggestion
@@ -28,7 +28,6 @@ DEFAULT_GATE: Final = 0.8
 """The gate of `required: true`."""
 
 _COMMON: Final = ("type", "name", "weight", "required", "min_score", "negate")
-_OLD: Final = {"code-judge": "code-grader", "llm-judge": "llm-grader"}
 _CRITERIA: Final = frozenset(("llm_grader", "rubrics", "program"))
 _LONGEST_NAME_OF_PATTERN: Final = 30
 
@@ -50,7 +49,7 @@ def lower(items: Any, field: str, notes: Notes, source: Source) -> tuple[Asserti
             first = first if texts else len(made)
             texts.append(_text(item, len(texts) + 1))
         else:
-            made.append(_one(item.raw, item.place + ".", item.notes, source))
+            made.append(_one(item.raw, item.place + ".", item.notes, item.source))
     if texts:
         made.insert(first, of_items(texts))
     return tuple(made)
@@ -81,7 +80,7 @@ def _text(item: Item, number: int) -> dict[str, Any]:
 class _Kind(NamedTuple):
     """How one type is lowered."""
 
-    lower: Callable[[Asked], Lowered]
+    lower: Callable[[AssertionFields], Lowered]
     own: tuple[str, ...] = ()
     """Its fields besides those of all types."""
     unused: tuple[str, ...] = ()
@@ -92,9 +91,9 @@ class _Kind(NamedTuple):
     """The least value that passes where the grader can give a fraction."""
 
     @property
-    def known(self) -> frozenset[str]:
+    def known(self) -> tuple[str, ...]:
         """Every field that it may have."""
-        return frozenset((*_COMMON, *self.own, *self.unused))
+        return (*_COMMON, *self.own, *self.unused)
 
 
 def _one(row: dict[str, Any], prefix: str, notes: Notes, source: Source) -> Assertion:
@@ -105,18 +104,18 @@ def _one(row: dict[str, Any], prefix: str, notes: Notes, source: Source) -> Asse
         if found is None:
             return Assertion(grader="")
     kind, known = found
-    asked = Asked(row, notes, prefix, source, known)
-    asked.take("type")
-    name = asked.named("name")
-    weight = asked.limited("weight", NOT_NEGATIVE)
-    required, least = _gate(asked)
-    negated = asked.truth("negate", False)
+    fields = AssertionFields(row, notes, prefix, source, known)
+    fields.take("type")
+    name = fields.named("name")
+    weight = fields.limited("weight", NOT_NEGATIVE)
+    required, least = _gate(fields)
+    negated = fields.truth("negate", False)
     for wrong, right in kind.wrong:
-        asked.corrected(wrong, right)
+        fields.corrected(wrong, right)
     if kind.unused:
-        asked.without_effect(kind.unused)
-    grader, params, suffix = kind.lower(asked)
-    asked.close()
+        fields.without_effect(kind.unused)
+    grader, params, suffix = kind.lower(fields)
+    fields.close()
     if least is None:
         # A composite with a share to reach says itself when it passes.
         own = grader == "composite" and params["aggregator"].get("type") == "threshold"
@@ -132,18 +131,18 @@ def _one(row: dict[str, Any], prefix: str, notes: Notes, source: Source) -> Asse
     )
 
 
-def _gate(asked: Asked) -> tuple[float | None, float | None]:
+def _gate(fields: AssertionFields) -> tuple[float | None, float | None]:
     """The gate and the least value that passes, as far as they are given."""
-    least = asked.limited("min_score", GATE)
+    least = fields.limited("min_score", GATE)
     least = None if least is None else float(least)
-    if "required" not in asked:
+    if "required" not in fields:
         return None, least
-    if isinstance(asked.peek("required"), bool):
-        gate = DEFAULT_GATE if asked.take("required") else None
-    elif isinstance(asked.peek("required"), int | float):
-        gate = asked.limited("required", GATE)
+    if isinstance(fields.peek("required"), bool):
+        gate = DEFAULT_GATE if fields.take("required") else None
+    elif isinstance(fields.peek("required"), int | float):
+        gate = fields.limited("required", GATE)
     else:
-        asked.wrong("required", asked.take("required"), "true, false, or a number above 0 and at most 1")
+        fields.wrong("required", fields.take("required"), "true, false, or a number above 0 and at most 1")
         gate = None
     if gate is None:
         return None, least
@@ -152,10 +151,10 @@ def _gate(asked: Asked) -> tuple[float | None, float | None]:
 
 def _of_the_users_own(
     row: dict[str, Any], prefix: str, notes: Notes, source: Source
-) -> tuple[_Kind, frozenset[str]] | None:
+) -> tuple[_Kind, tuple[str, ...]] | None:
     """How a type is lowered for which the user wrote a grader; None, and an error, where there is none."""
-    asked = Asked(row, notes, prefix, source, ())
-    spelt = asked.required_text("type")
+    fields = AssertionFields(row, notes, prefix, source, ())
+    spelt = fields.required_text("type")
     if not spelt:
         return None
     kebab = spelt.replace("_", "-")
@@ -164,10 +163,10 @@ def _of_the_users_own(
         if command is not None:
             kind = _Kind(_own_program(command), ("timeout_seconds", "config"), pass_at=PASS_AT)
             return kind, kind.known
-    if kebab in _OLD:
-        asked.error("old-type", "type", f"is {spelt!r}, an old word; write {_OLD[kebab]!r}.")
+    if kebab in OLD_TYPES:
+        fields.error("old-type", "type", f"is {spelt!r}, an old word; write {OLD_TYPES[kebab]!r}.")
         return None
-    asked.error(
+    fields.error(
         "unknown-type",
         "type",
         f"is {shown(spelt)}, which is not known. {suggestion(spelt[:60], tuple(_KINDS))} "
@@ -176,11 +175,11 @@ def _of_the_users_own(
     return None
 
 
-def _own_program(command: Sequence[str]) -> Callable[[Asked], Lowered]:
-    def lowered(asked: Asked) -> Lowered:
+def _own_program(command: Sequence[str]) -> Callable[[AssertionFields], Lowered]:
+    def lowered(fields: AssertionFields) -> Lowered:
         params: dict[str, Any] = {"command": list(command)}
-        graders.timed(asked, params)
-        config = asked.config()
+        graders.timed(fields, params)
+        config = fields.config()
         return "program", params | {"config": config} if config else params, ""
 
     return lowered
@@ -189,71 +188,76 @@ def _own_program(command: Sequence[str]) -> Callable[[Asked], Lowered]:
 # --- types that look at the text ---------------------------------------------------------------------------
 
 
-def _value(asked: Asked) -> str:
+def _value(fields: AssertionFields) -> str:
     """The text in `value`, which must say something."""
-    if "value" not in asked:
-        asked.missing("value", "the text to look for")
+    if "value" not in fields:
+        fields.missing("value", "the text to look for")
         return ""
-    value = asked.take("value")
+    value = fields.take("value")
     text = as_text(value)
     if text:
         return text
     if text is not None:
-        asked.error("empty-value", "value", "is empty; write the text to look for.")
+        fields.error("empty-value", "value", "is empty; write the text to look for.")
     elif isinstance(value, list):
-        asked.wrong("value", value, "one text; for several use a type that ends in `-any` or `-all`")
+        fields.wrong("value", value, "one text; for several use a type that ends in `-any` or `-all`")
     else:
-        asked.wrong("value", value, "text")
+        fields.wrong("value", value, "text")
     return ""
 
 
-def _one_text(grader: str, *, trimmed: bool = False, **more: Any) -> Callable[[Asked], Lowered]:
-    def lowered(asked: Asked) -> Lowered:
-        value = _value(asked)
+def _one_text(grader: str, *, trimmed: bool = False, **more: Any) -> Callable[[AssertionFields], Lowered]:
+    def lowered(fields: AssertionFields) -> Lowered:
+        value = _value(fields)
         if trimmed and value and not value.strip():
-            asked.error("empty-value", "value", "is blank; write the text to look for.")
+            fields.error("empty-value", "value", "is blank; write the text to look for.")
         return grader, {"value": value, **more}, value
 
     return lowered
 
 
-def _texts(grader: str, **more: Any) -> Callable[[Asked], Lowered]:
-    def lowered(asked: Asked) -> Lowered:
+def _texts(grader: str, **more: Any) -> Callable[[AssertionFields], Lowered]:
+    def lowered(fields: AssertionFields) -> Lowered:
         values: list[str] = []
-        for place, item in asked.rows("value", "a list of texts"):
+        for place, item in fields.rows("value", "a list of texts"):
             text = as_text(item)
             if text is None:
-                asked.wrong(place, item, "text")
+                fields.wrong(place, item, "text")
             elif not text:
-                asked.error("empty-value", place, "is empty; write the text to look for.")
+                fields.error("empty-value", place, "is empty; write the text to look for.")
             values.append(text or "")
         return grader, {"values": values, **more}, str(len(values))
 
     return lowered
 
 
-def _text_kind(lowered: Callable[[Asked], Lowered]) -> _Kind:
+def _text_kind(lowered: Callable[[AssertionFields], Lowered]) -> _Kind:
     return _Kind(lowered, ("value",), unused=("flags",))
 
 
-def _regex(asked: Asked) -> Lowered:
-    flags = asked.text("flags") or ""
-    written = _value(asked)
+def _regex(fields: AssertionFields) -> Lowered:
+    flags = fields.text("flags") or ""
+    written = _value(fields)
     try:
         pattern, flags = to_python(written, flags)
     except ValueError as error:
-        asked.error("bad-flag", "flags", f"{error}.")
+        fields.error("bad-flag", "flags", f"{error}.")
         pattern, flags = written, ""
+    wrong = wrong_with(pattern)
+    if wrong is not None:
+        fields.error(
+            "bad-regex", "value", f"is {shown(written)}, no regular expression: {wrong}. Correct it."
+        )
     params = {"pattern": pattern, "flags": flags} if flags else {"pattern": pattern}
     return "regex", params, written[:_LONGEST_NAME_OF_PATTERN]
 
 
-def _is_json(_asked: Asked) -> Lowered:
+def _is_json(_asked: AssertionFields) -> Lowered:
     return "is_json", {"strip_fences": False}, ""
 
 
-def _composite(asked: Asked) -> Lowered:
-    return composite(asked, _one)
+def _composite(fields: AssertionFields) -> Lowered:
+    return composite(fields, _one)
 
 
 _JUDGE: Final = ("target", "temperature")
@@ -280,7 +284,7 @@ _KINDS: Final[dict[str, _Kind]] = {
     "rubrics": _RUBRICS,
     "rubric": _RUBRICS,
     "code-grader": _Kind(
-        graders.code_grader, (*_PROGRAM, "script"), ("target", "preprocessors"), pass_at=PASS_AT
+        graders.code_grader, (*_PROGRAM, "script", "target"), ("preprocessors",), pass_at=PASS_AT
     ),
     "composite": _Kind(_composite, (*MEMBERS, "aggregator"), pass_at=PASS_AT),
     "tool-trajectory": _Kind(

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any, Final
 
-from proctor.dialects.agentv_asked import NOT_NEGATIVE, SHARE, Asked
-from proctor.dialects.agentv_graders import Lowered, program, prompt_text
+from proctor.dialects.agentv_fields import NOT_NEGATIVE, SHARE, AssertionFields
+from proctor.dialects.agentv_graders import OLD_TYPES, Lowered, program, prompt_text
 from proctor.errors import suggestion
 from proctor.fields import Notes, shown
 from proctor.model import Assertion
@@ -28,40 +28,39 @@ _AGGREGATORS: Final[dict[str, tuple[str, ...]]] = {
     "code-grader": ("type", "path", "command", "cwd", "timeout_seconds"),
     "llm-grader": ("type", "prompt", "target", "model"),
 }
-_OLD: Final = {"code-judge": "code-grader", "llm-judge": "llm-grader"}
 
 
-def composite(asked: Asked, lower_one: LowerOne) -> Lowered:
+def composite(fields: AssertionFields, lower_one: LowerOne) -> Lowered:
     """`composite`: several graders whose scores become one."""
-    written = [name for name in MEMBERS if name in asked] or [MEMBERS[0]]
+    written = [name for name in MEMBERS if name in fields] or [MEMBERS[0]]
     for name in written[1:]:
-        asked.take(name)
-        asked.error("conflicting-fields", name, f"and `{written[0]}` mean the same; keep one of them.")
+        fields.take(name)
+        fields.error("conflicting-fields", name, f"and `{written[0]}` mean the same; keep one of them.")
     members: list[dict[str, Any]] = []
-    for place, row in asked.rows(written[0], _WANTED):
+    for place, row in fields.rows(written[0], _WANTED):
         if isinstance(row, dict):
-            members.append(_member(asked, place, row, lower_one))
+            members.append(_member(fields, place, row, lower_one))
         else:
-            asked.wrong(place, row, "an object with `name` and `type`")
+            fields.wrong(place, row, "an object with `name` and `type`")
     names = [member["name"] for member in members]
     for number, name in enumerate(names):
         if name and name in names[:number]:
-            asked.error(
+            fields.error(
                 "duplicate-name",
                 f"{written[0]}[{number}]",
                 f"has the name {name!r}, as a member before it; give each a name of its own.",
             )
-    return "composite", {"members": members, "aggregator": _aggregator(asked, names)}, ""
+    return "composite", {"members": members, "aggregator": _aggregator(fields, names)}, ""
 
 
-def _member(asked: Asked, place: str, row: dict[str, Any], lower_one: LowerOne) -> dict[str, Any]:
-    prefix = asked.place(place) + "."
-    outer = Asked(row, asked.notes, prefix, asked.source, ())
+def _member(fields: AssertionFields, place: str, row: dict[str, Any], lower_one: LowerOne) -> dict[str, Any]:
+    prefix = fields.place(place) + "."
+    outer = AssertionFields(row, fields.notes, prefix, fields.source, ())
     outer.without_effect(_OUTSIDE, _OUTSIDE_SAID)
     if "name" not in outer:
         outer.missing("name", "a text that no other member has")
     inside = _without(row, _OUTSIDE)
-    lowered = lower_one(inside, prefix, asked.notes, asked.source)
+    lowered = lower_one(inside, prefix, fields.notes, fields.source)
     assertion: dict[str, Any] = {"grader": lowered.grader, "params": lowered.params}
     for name in ("required", "negated", "pass_at"):
         value = getattr(lowered, name)
@@ -78,20 +77,20 @@ def _without(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return kept
 
 
-def _aggregator(asked: Asked, names: list[str]) -> dict[str, Any]:
+def _aggregator(fields: AssertionFields, names: list[str]) -> dict[str, Any]:
     wanted = f"an object whose `type` is one of {', '.join(_AGGREGATORS)}"
-    if "aggregator" not in asked:
-        asked.missing("aggregator", wanted)
+    if "aggregator" not in fields:
+        fields.missing("aggregator", wanted)
         return {}
-    row = asked.peek("aggregator")
+    row = fields.peek("aggregator")
     spelt = row.get("type") if isinstance(row, dict) else None
     kind = _kind(spelt)
-    inner = asked.child("aggregator", _AGGREGATORS.get(kind, ("type",)))
+    inner = fields.child("aggregator", _AGGREGATORS.get(kind, ("type",)))
     if inner is None:
         return {}
     if kind not in _AGGREGATORS:
-        if kind in _OLD:
-            inner.error("old-type", "type", f"is {spelt!r}, an old word; write {_OLD[kind]!r}.")
+        if kind in OLD_TYPES:
+            inner.error("old-type", "type", f"is {spelt!r}, an old word; write {OLD_TYPES[kind]!r}.")
         elif isinstance(spelt, str):
             inner.error(
                 "unknown-type", "type", f"is {shown(spelt)}. {suggestion(spelt, tuple(_AGGREGATORS))}"
@@ -111,7 +110,7 @@ def _kind(spelt: Any) -> str:
     return "weighted_average" if kind == "weighted-average" else kind
 
 
-def _made(kind: str, inner: Asked, names: list[str]) -> dict[str, Any]:
+def _made(kind: str, inner: AssertionFields, names: list[str]) -> dict[str, Any]:
     if kind == "weighted_average":
         weights = _weights(inner, names)
         return {"type": kind, "weights": weights} if weights else {"type": kind}
@@ -129,7 +128,7 @@ def _made(kind: str, inner: Asked, names: list[str]) -> dict[str, Any]:
     return made if judge is None else made | {"judge": judge}
 
 
-def _weights(inner: Asked, names: list[str]) -> dict[str, float]:
+def _weights(inner: AssertionFields, names: list[str]) -> dict[str, float]:
     given = inner.child("weights", names)
     if given is None:
         return {}

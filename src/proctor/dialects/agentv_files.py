@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.dialects.agentv import YAML
-from proctor.dialects.agentv_reading import file_of, folder_of, inside, like, resolved, shown_path, yaml_of
+from proctor.dialects.agentv_shared import file_of, folder_of, inside, like, resolved, shown_path, yaml_of
 from proctor.dialects.reading import rows
 from proctor.fields import Notes, kind_of, shown
 from proctor.model import Problem

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from proctor.dialects.agentv_asked import Asked
+from proctor.dialects.agentv_fields import AssertionFields
+from proctor.dialects.agentv_shared import folder_of, inside
 from proctor.fields import Notes, kind_of, shown
 from proctor.ports import Found, Source
 from proctor.yaml12 import BadYaml, load
@@ -27,6 +28,8 @@ class Item(NamedTuple):
     place: str
     notes: Notes
     line: int | None
+    source: Source
+    """The suite, with files looked for beside the file that the item stands in first."""
 
 
 def flat(items: Any, field: str, notes: Notes, source: Source, chain: tuple[str, ...] = ()) -> Iterator[Item]:
@@ -49,45 +52,45 @@ def flat(items: Any, field: str, notes: Notes, source: Source, chain: tuple[str,
         line = lines[number] if lines else None
         if isinstance(raw, dict):
             if "include" in raw and "type" not in raw:
-                yield from _included(Asked(raw, notes, place + ".", source, ("include",)), chain)
+                yield from _included(AssertionFields(raw, notes, place + ".", source, ("include",)), chain)
                 continue
         elif not isinstance(raw, str):
             found = "null" if raw is None else f"{shown(raw)}, {kind_of(raw)}"
             message = f"`{place}` is {found}; it must be an object with `type`, or a text."
             notes.error("wrong-type", message, place, line=line)
             continue
-        yield Item(raw, place, notes, line)
+        yield Item(raw, place, notes, line, source)
 
 
-def _included(asked: Asked, chain: tuple[str, ...]) -> Iterator[Item]:
-    name = asked.required_text("include")
-    asked.close()
+def _included(fields: AssertionFields, chain: tuple[str, ...]) -> Iterator[Item]:
+    name = fields.required_text("include")
+    fields.close()
     if not name:
         return
-    found = _find(name, asked.source)
+    found = _find(name, fields.source)
     if found is None:
         where = ", ".join(f"`{folder}/{name}.yaml`" for folder in _FOLDERS)
         hint = "Correct the path." if _is_path(name) else f"Write {where}, or a path."
-        asked.error("missing-include", "include", f"is {shown(name)}, and there is no such file. {hint}")
+        fields.error("missing-include", "include", f"is {shown(name)}, and there is no such file. {hint}")
         return
     longer = (*chain, found.path)
     shown_chain = " › ".join(longer)
     if found.path in chain:
-        asked.error(
+        fields.error(
             "include-cycle", "include", f"goes round in a circle: {shown_chain}. Remove one of the includes."
         )
         return
     if len(longer) > MAX_DEPTH:
-        asked.error(
+        fields.error(
             "too-deep", "include", f"nests more than {MAX_DEPTH} files: {shown_chain}. Write one of them out."
         )
         return
-    yield from _of_file(found, asked, longer)
+    yield from _of_file(found, fields, longer)
 
 
-def _of_file(found: Found, asked: Asked, chain: tuple[str, ...]) -> Iterator[Item]:
-    outer = asked.notes
-    folder = posixpath.dirname(asked.source.path.replace("\\", "/"))
+def _of_file(found: Found, fields: AssertionFields, chain: tuple[str, ...]) -> Iterator[Item]:
+    outer = fields.notes
+    folder = posixpath.dirname(fields.source.path.replace("\\", "/"))
     notes = Notes(posixpath.normpath(posixpath.join(folder, found.path)), 1)
     notes.subject, notes.case, notes.problems = outer.subject, outer.case, outer.problems
     try:
@@ -98,11 +101,12 @@ def _of_file(found: Found, asked: Asked, chain: tuple[str, ...]) -> Iterator[Ite
         notes.error("bad-encoding", f"Byte {error.start + 1} of the file is not UTF-8; save it as UTF-8.")
     else:
         if isinstance(content, dict):
-            inner = Asked(content, notes, "", asked.source, _KNOWN)
+            inner = AssertionFields(content, notes, "", fields.source, _KNOWN)
             if "assertions" not in inner:
                 inner.missing("assertions", "a list of assertions")
             else:
-                yield from flat(inner.take("assertions"), "assertions", notes, asked.source, chain)
+                near = inside(fields.source, folder_of(found.path))
+                yield from flat(inner.take("assertions"), "assertions", notes, near, chain)
             for name in _KNOWN[1:]:
                 inner.take(name)
             inner.close()

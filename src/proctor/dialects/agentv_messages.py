@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, Literal, cast
 
-from proctor.dialects.agentv_reading import file_of, plain, resolved, texts_of, without_effect
+from proctor.dialects.agentv_shared import file_of, plain, resolved, texts_of, without_effect
 from proctor.dialects.reading import file_name
 from proctor.fields import Fields, Notes
 from proctor.model import Attachment, Message, ToolCall
@@ -68,7 +68,8 @@ def input_of(
     else:
         fields.wrong(name, value, "text, an object or a list of messages")
         return ()
-    if not any(message.content.strip() or message.parts or message.tool_calls for message in messages):
+    blank = not any(message.content.strip() or message.parts or message.tool_calls for message in messages)
+    if blank and not fields.notes.noted(fields.place(name)):
         fields.error("missing-field", name, "is blank; write what the target is asked.")
     return messages
 
@@ -76,8 +77,9 @@ def input_of(
 def files_of(fields: Fields, name: str, source: Source) -> tuple[Attachment, ...]:
     """The files of `input_files`; one that is missing is an error."""
     found = [
-        attached("file", path, fields.notes, f"{name}[{place}]", fields.line_of(name), source)
+        attached("file", path, fields.notes, here, fields.line_of(here), source)
         for place, path in enumerate(texts_of(fields, name))
+        for here in (f"{name}[{place}]",)
     ]
     return tuple([one for one in found if one is not None])
 

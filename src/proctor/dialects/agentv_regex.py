@@ -1,12 +1,13 @@
 """JavaScript's regular expressions to Python's, where only the syntax differs.
 
 Classes of characters keep Python's meaning and know all of Unicode. What has no simple counterpart, such as
-named properties, is left as it stands, and whoever compiles the pattern refuses it.
+named properties, is left as it stands, and then no pattern to Python.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Final
 
 KEPT: Final = "ims"
@@ -51,6 +52,16 @@ def to_python(pattern: str, flags: str) -> tuple[str, str]:
     if "y" in flags:
         pattern = rf"\A(?:{pattern})"
     return pattern, "".join(letter for letter in KEPT if letter in flags)
+
+
+def wrong_with(pattern: str) -> str | None:
+    """Why a pattern is none as Python reads it; None for one that is."""
+    try:
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
+            re.compile(pattern)  # whoever searches compiles it again, which the library's cache makes cheap
+    except (re.error, OverflowError, RecursionError) as error:
+        return str(error)
+    return None
 
 
 def _written(found: re.Match[str], flags: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from proctor.dialects.agentv_asked import GATE, NOT_NEGATIVE, Asked
+from proctor.dialects.agentv_fields import GATE, NOT_NEGATIVE, AssertionFields
 from proctor.errors import suggestion
 from proctor.fields import Notes, kind_of, shown
 from proctor.model import Assertion
@@ -44,7 +44,7 @@ def lower_rubrics(items: Any, field: str, notes: Notes, source: Source) -> tuple
         notes: where problems go.
         source: what `${{ NAME }}` may name.
     """
-    outer = Asked({field: items}, notes, "", source, ())
+    outer = AssertionFields({field: items}, notes, "", source, ())
     return (of_items(rubric_items(outer, field)),)
 
 
@@ -58,69 +58,72 @@ def text_item(number: int, outcome: str) -> dict[str, Any]:
     return {"id": f"rubric-{number}", "outcome": outcome, "required": True}
 
 
-def rubric_items(asked: Asked, name: str) -> list[dict[str, Any]]:
+def rubric_items(fields: AssertionFields, name: str) -> list[dict[str, Any]]:
     """The items in the field `name`, as grader `rubrics` takes them."""
     items: list[dict[str, Any]] = []
-    for number, (place, row) in enumerate(asked.rows(name, _WANTED), 1):
+    for number, (place, row) in enumerate(fields.rows(name, _WANTED), 1):
         if isinstance(row, str):
             if not row.strip():
-                asked.error("empty-value", place, "is blank; write what the answer must do, or remove it.")
+                fields.error("empty-value", place, "is blank; write what the answer must do, or remove it.")
             items.append(text_item(number, row))
         elif isinstance(row, dict):
             items.append(
-                _item(Asked(row, asked.notes, asked.place(place) + ".", asked.source, _ITEM), number)
+                _item(
+                    AssertionFields(row, fields.notes, fields.place(place) + ".", fields.source, _ITEM),
+                    number,
+                )
             )
         else:
-            asked.wrong(place, row, "text or an object with `outcome`")
-    _check_ids(asked, name, items)
+            fields.wrong(place, row, "text or an object with `outcome`")
+    _check_ids(fields, name, items)
     if items and all(item.get("weight", 1) == 0 for item in items):
-        asked.error("bad-number", name, "has only items of weight 0; give one of them a weight.")
+        fields.error("bad-number", name, "has only items of weight 0; give one of them a weight.")
     return items
 
 
-def _check_ids(asked: Asked, name: str, items: Iterable[dict[str, Any]]) -> None:
+def _check_ids(fields: AssertionFields, name: str, items: Iterable[dict[str, Any]]) -> None:
     seen: set[str] = set()
     for item in items:
         if item["id"] in seen:
-            asked.error(
+            fields.error(
                 "duplicate-id", name, f"has the id {item['id']!r} twice; give each item an id of its own."
             )
         seen.add(item["id"])
 
 
-def _item(asked: Asked, number: int) -> dict[str, Any]:
+def _item(fields: AssertionFields, number: int) -> dict[str, Any]:
     """One item that is an object; what has its default is left out."""
-    asked.without_effect(("operator",))
-    item: dict[str, Any] = {"id": asked.named("id") or f"rubric-{number}"}
-    ranged = "score_ranges" in asked
-    outcome = asked.named("outcome") if ranged else asked.required_text("outcome")
+    fields.without_effect(("operator",))
+    item: dict[str, Any] = {"id": fields.named("id") or f"rubric-{number}"}
+    ranged = "score_ranges" in fields
+    outcome = fields.named("outcome") if ranged else fields.required_text("outcome")
     if outcome is not None:
         item["outcome"] = outcome
-    weight = asked.limited("weight", NOT_NEGATIVE)
+    weight = fields.limited("weight", NOT_NEGATIVE)
     if weight not in (None, 1):
         item["weight"] = float(weight or 0)
-    if asked.truth("required", False):
+    if fields.truth("required", False):
         item["required"] = True
-    least = _least(asked)
+    least = _least(fields)
     if least is not None:
         item["min_score"] = least
     if ranged:
-        item["score_ranges"] = _ranges(asked)
-    asked.close()
+        item["score_ranges"] = _ranges(fields)
+    fields.close()
     return item
 
 
-def _least(asked: Asked) -> float | None:
+def _least(fields: AssertionFields) -> float | None:
     """The gate of an item; `required_min_score` is its older spelling in points."""
-    least = asked.limited("min_score", GATE)
-    if "required_min_score" not in asked:
+    least = fields.limited("min_score", GATE)
+    if "required_min_score" not in fields:
         return least
-    points = asked.limited(
+    points = fields.limited(
         "required_min_score", (f"a whole number from 0 to {POINTS}", lambda value: value in range(POINTS + 1))
     )
     if points is None:
         return least
-    asked.warn(
+    fields.warn(
         "deprecated", "required_min_score", f"is an older spelling; write `min_score: {points / POINTS}`."
     )
     return least if least is not None else points / POINTS or None
@@ -129,34 +132,34 @@ def _least(asked: Asked) -> float | None:
 # --- ranges of points --------------------------------------------------------------------------------------
 
 
-def _ranges(asked: Asked) -> list[dict[str, Any]]:
-    value = asked.take("score_ranges")
+def _ranges(fields: AssertionFields) -> list[dict[str, Any]]:
+    value = fields.take("score_ranges")
     if isinstance(value, dict):
-        found = _from_bounds(asked, value)
+        found = _from_bounds(fields, value)
     elif isinstance(value, list):
-        outer = Asked({"score_ranges": value}, asked.notes, asked.place(""), asked.source, ())
+        outer = AssertionFields({"score_ranges": value}, fields.notes, fields.place(""), fields.source, ())
         found = [_from_pair(one) for one in outer.children("score_ranges", _RANGES_WANTED, _RANGE)]
     else:
-        asked.wrong("score_ranges", value, _RANGES_WANTED)
+        fields.wrong("score_ranges", value, _RANGES_WANTED)
         return []
     ranges = [one for one in found if one is not None]
-    if len(ranges) == len(found) and not asked.notes.noted(asked.place("score_ranges")):
-        _check_cover(asked, ranges)
+    if len(ranges) == len(found) and not fields.notes.noted(fields.place("score_ranges")):
+        _check_cover(fields, ranges)
     return sorted(ranges, key=lambda one: one["low"])
 
 
-def _from_pair(asked: Asked) -> dict[str, Any] | None:
+def _from_pair(fields: AssertionFields) -> dict[str, Any] | None:
     """`{score_range: [low, high], outcome}`."""
-    pair = asked.take("score_range")
-    outcome = asked.required_text("outcome")
-    asked.close()
+    pair = fields.take("score_range")
+    outcome = fields.required_text("outcome")
+    fields.close()
     if not (isinstance(pair, list) and len(pair) == 2 and all(type(end) is int for end in pair)):
         found = f"{shown(pair)}, {kind_of(pair)}" if pair is not None else "missing"
-        asked.error("wrong-type", "score_range", f"is {found}; it must be a list of two whole numbers.")
+        fields.error("wrong-type", "score_range", f"is {found}; it must be a list of two whole numbers.")
         return None
     low, high = pair
     if not 0 <= low <= high <= POINTS:
-        asked.error(
+        fields.error(
             "bad-range",
             "score_range",
             f"is [{low}, {high}]; write the lower end first, within 0 and {POINTS}.",
@@ -165,16 +168,16 @@ def _from_pair(asked: Asked) -> dict[str, Any] | None:
     return {"low": low, "high": high, "outcome": outcome}
 
 
-def _from_bounds(asked: Asked, bounds: dict[str, Any]) -> list[dict[str, Any] | None]:
+def _from_bounds(fields: AssertionFields, bounds: dict[str, Any]) -> list[dict[str, Any] | None]:
     """`{0: …, 5: …}`: each range goes up to where the next begins."""
     known = [str(points) for points in range(POINTS + 1)]
-    inner = Asked(bounds, asked.notes, asked.place("score_ranges."), asked.source, known)
+    inner = AssertionFields(bounds, fields.notes, fields.place("score_ranges."), fields.source, known)
     lows = [points for points in range(POINTS + 1) if str(points) in inner]
     outcomes = [inner.required_text(str(low)) for low in lows]
     for name in inner.names():
         inner.error("bad-range", name, f"is no number of points. {suggestion(name[:60], known)}")
     if not bounds:
-        asked.error("bad-range", "score_ranges", f"is empty; it must be {_RANGES_WANTED}.")
+        fields.error("bad-range", "score_ranges", f"is empty; it must be {_RANGES_WANTED}.")
     ends = [*(low - 1 for low in lows[1:]), POINTS]
     return [
         {"low": low, "high": high, "outcome": text}
@@ -182,12 +185,12 @@ def _from_bounds(asked: Asked, bounds: dict[str, Any]) -> list[dict[str, Any] | 
     ]
 
 
-def _check_cover(asked: Asked, ranges: list[dict[str, Any]]) -> None:
+def _check_cover(fields: AssertionFields, ranges: list[dict[str, Any]]) -> None:
     """Note the first number of points that no range has, or that two have."""
     nexts = 0
     for one in sorted(ranges, key=lambda one: (one["low"], one["high"])):
         if one["low"] < nexts:
-            asked.error(
+            fields.error(
                 "bad-range", "score_ranges", f"overlap: {one['low']} points are in two ranges; part them."
             )
             return
@@ -195,6 +198,6 @@ def _check_cover(asked: Asked, ranges: list[dict[str, Any]]) -> None:
             break
         nexts = one["high"] + 1
     if nexts <= POINTS:
-        asked.error(
+        fields.error(
             "bad-range", "score_ranges", f"lack a range for {nexts} points; cover all from 0 to {POINTS}."
         )

@@ -8,8 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.dialects.agentv import TESTS
+from proctor.dialects.agentv_assertions import DEFAULT
 from proctor.dialects.agentv_messages import files_of, input_of
-from proctor.dialects.agentv_reading import (
+from proctor.dialects.agentv_shared import (
     named,
     place_of,
     plain,
@@ -81,6 +82,9 @@ def heading_of(row: dict[str, Any], source: Source, notes: Notes) -> Heading:
     listed: Any = fields.take(tests)
     fields.finish((*SUITE, *WITHOUT_EFFECT))
     above = {name: value for name, value in row.items() if name != tests}
+    if notes.failed and common.assertions:
+        # What is wrong with them is told here, and not again for every test: one that is right stands in.
+        common = replace(common, assertions=(DEFAULT,))
     common = replace(common, unset=_unset(common, above, getattr(row, "lines", {}), source, notes))
     return Heading(suite=suite, common=common, tests=listed, field=tests, line=line)
 

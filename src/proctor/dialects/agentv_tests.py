@@ -13,7 +13,7 @@ from proctor.codec import encode
 from proctor.dialects.agentv_assertions import DEFAULT, lower, lower_rubrics, reads_criteria
 from proctor.dialects.agentv_files import Raw
 from proctor.dialects.agentv_messages import expected_of, files_of, input_of
-from proctor.dialects.agentv_reading import (
+from proctor.dialects.agentv_shared import (
     like,
     named,
     place_of,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.agentv_reading import (
+from proctor.dialects.agentv_shared import (
     file_of,
     folder_of,
     named,
@@ -105,7 +105,7 @@ def _level(row: dict[str, Any], notes: Notes, prefix: str, folder: str, source: 
     kept: dict[str, Any] = {}
     for name in ("template", "path"):
         if name in fields:
-            made[name] = _rebased(fields.required_text(name), folder)
+            made[name] = _path(fields, name, folder)
     if source.folder and made.get("template") and not source.expand(made["template"] + "/"):
         message = f"is {made['template']!r}, and there is no such folder. It is looked for from the suite's."
         fields.error("missing-folder", "template", message)
@@ -123,6 +123,14 @@ def _level(row: dict[str, Any], notes: Notes, prefix: str, folder: str, source: 
     without_effect(fields, ("docker", "env"), kept, "workspace.")
     fields.finish(WORKSPACE)
     return Level(fields=made, hooks=hooks, enabled=enabled, kept=kept)
+
+
+def _path(fields: Fields, name: str, folder: str) -> str:
+    written = fields.required_text(name)
+    if "\0" in written:
+        fields.error("bad-path", name, f"is {written!r}; no path has a character of the code 0.")
+        return ""
+    return _rebased(written, folder)
 
 
 def _rebased(path: str, folder: str) -> str:
@@ -157,7 +165,7 @@ def _hook(fields: Fields, folder: str) -> dict[str, Any]:
         if folder:
             made |= {"cwd": folder, "near": True}
     if "cwd" in fields:
-        made |= {"cwd": _rebased(fields.required_text("cwd"), folder), "near": False}
+        made |= {"cwd": _path(fields, "cwd", folder), "near": False}
     if "timeout_ms" in fields:
         timeout = fields.number("timeout_ms")
         if timeout is not None and timeout <= 0:

@@ -59,23 +59,27 @@ class Budget:
         self._under_way = 0
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
 
-    async def enter(self, most_usd: float) -> None:
+    async def enter(self, most_usd: float, *, first: bool = False) -> None:
         """Set an amount aside, waiting in turn until it fits or nothing else is under way.
 
         Args:
             most_usd: what the call may cost at most; `inf` lets it begin only alone.
+            first: it need not wait for those that wait already.
 
         Raises:
             TargetError: of kind `budget`: all is spent.
         """
         if self.spent_usd >= self.limit_usd:
             raise self._refusal()
-        if not self._waiting and self._fits(most_usd):
+        if (first or not self._waiting) and self._fits(most_usd):
             self._take(most_usd)
             return
         self._tell(most_usd)
         place = asyncio.get_running_loop().create_future()
-        self._waiting.append((most_usd, place))
+        if first:
+            self._waiting.appendleft((most_usd, place))
+        else:
+            self._waiting.append((most_usd, place))
         try:
             await place
         except asyncio.CancelledError:
@@ -152,6 +156,7 @@ class Budgeted:
         output_tokens: int = OUTPUT_TOKENS,
         also_sent: int = 0,
         bounded: bool = True,
+        judging: bool = False,
     ) -> None:
         """Wraps a target.
 
@@ -163,11 +168,13 @@ class Budgeted:
             also_sent: how many bytes the target adds to every prompt.
             bounded: what it is asked is all that it reads. Else it may ask a model again and again: its first
                 call goes alone, and what the dearest has cost so far is set aside for every other.
+            judging: it is asked about answers that are paid for already, and goes before those who give more.
         """
         self._target = target
         self._budget = budget
         self._price = price
         self._output_tokens = output_tokens
+        self._judging = judging
         self._also_usd = also_sent * _dearer(price) / 1_000_000
         self._unknown = not bounded and bool(price.input or price.output)
         """No call has told yet what one costs."""
@@ -195,7 +202,7 @@ class Budgeted:
         return output
 
     async def _paid(self, prompt: Prompt, held_usd: float, bound_usd: float, began: float) -> Output:
-        await self._budget.enter(held_usd)
+        await self._budget.enter(held_usd, first=self._judging)
         queue_ms = (monotonic() - began) * 1000
         charged_usd = bound_usd  # also of a call that is cancelled: nobody knows what it came to
         try:

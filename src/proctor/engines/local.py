@@ -129,14 +129,14 @@ class Engine:
             output, failure = await self._ask(planned, None)
         manner = work.manner(case)
         if manner is Manner.TOGETHER:
-            await self._gather(planned, _trial(planned, started_at, output, failure))
+            await self._gather(planned, trial_of(planned, started_at, output, failure))
         elif manner is Manner.AT_ONCE or output is None:
             self._finish_soon((planned, started_at, output, failure))
         else:
             if planned.output is None:
-                work.arrived(_trial(planned, started_at, output, None), planned)
+                work.arrived(trial_of(planned, started_at, output, None), planned)
             scores = await work.grade(case, output, None)
-            work.finished(_trial(planned, started_at, output, None, scores), planned)
+            work.finished(trial_of(planned, started_at, output, None, scores), planned)
 
     async def _ask(self, planned: Planned, workspace: str | None) -> tuple[Output | None, Failure | None]:
         try:
@@ -151,17 +151,20 @@ class Engine:
             stay = await work.enter(planned)
         except WorkspaceError as error:
             broken = Failure(stage="setup", kind="workspace", message=_readable(error))
-            trial = _trial(planned, started_at, None, broken)
+            trial = trial_of(planned, started_at, None, broken)
             if work.manner(planned.case) is Manner.TOGETHER:
                 await self._gather(planned, trial)
             else:
                 work.finished(trial, planned)
             return
         try:
+            if self._stopping.is_set():
+                passed = True  # nothing was done in it that is worth keeping
+                return
             output, failure = await self._ask(planned, stay.path)
             if output is not None:
                 output = replace(output, file_changes=await stay.changes() or output.file_changes)
-            trial = _trial(planned, started_at, output, failure)
+            trial = trial_of(planned, started_at, output, failure)
             if work.manner(planned.case) is Manner.TOGETHER:
                 passed = output is not None
                 await self._gather(planned, trial)
@@ -193,7 +196,7 @@ class Engine:
                     self._leave_for_later(answered[place:], told=self._told - place)
                     return
                 scores = () if output is None else work.grade_at_once(planned.case, output)
-                work.finished(_trial(planned, started_at, output, failure, scores), planned)
+                work.finished(trial_of(planned, started_at, output, failure, scores), planned)
             self._told = 0
         except Exception as error:  # noqa: BLE001  # `run` raises it: a timer has nobody to raise it to
             self._error = self._error or error
@@ -203,7 +206,7 @@ class Engine:
         """Slow graders must not keep the loop from reading answers, nor answers from being stored."""
         for planned, started_at, output, _ in left[max(told, 0) :]:
             if output is not None and planned.output is None:
-                self._work.arrived(_trial(planned, started_at, output, None), planned)
+                self._work.arrived(trial_of(planned, started_at, output, None), planned)
         self._told = len(left)
         self._answered = left
         self._timer = asyncio.get_running_loop().call_later(0, self._finish_answered)
@@ -236,13 +239,14 @@ def _readable(error: Exception) -> str:
     return str(error).encode("utf-8", "replace").decode("utf-8")
 
 
-def _trial(
+def trial_of(
     planned: Planned,
     started_at: datetime,
     output: Output | None,
-    failure: Failure | None,
+    failure: Failure | None = None,
     scores: tuple[Score, ...] = (),
 ) -> Trial:
+    """The trial that a planned one became."""
     return Trial(
         case_id=planned.case.id,
         position=planned.position,

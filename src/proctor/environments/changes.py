@@ -18,6 +18,8 @@ LONGEST = 1_000_000
 _FILES = 2_000
 _BYTES = 4_000_000
 """Of so many files, and old and new bytes, the lines are compared; the others are only named."""
+_LONGEST_PATH = 1_000
+"""In characters; beyond a few thousand no system has room for it below a folder of ours."""
 
 _HEADER = re.compile(r'^diff --git ("?)[ab]/(.*) \1[ab]/\2$', re.MULTILINE)
 _RENAME = re.compile(r'^(rename|copy) (from|to) ("?)[ab]/', re.MULTILINE)
@@ -71,7 +73,8 @@ def _lay_out(
         sides = [("a", before.files.get(path)), ("b", now.files.get(path))]
         there = [(side, entry) for side, entry in sides if entry is not None and entry.mode]
         size = sum(entry.size for _, entry in there)
-        if any(entry.digest is None for _, entry in there) or files == _FILES or size > left:
+        is_told = len(path) <= _LONGEST_PATH and all(entry.digest is not None for _, entry in there)
+        if not is_told or files == _FILES or size > left:
             named.append(_named(path, [side for side, _ in there]))
             continue
         files, left = files + bool(there), left - size
@@ -87,7 +90,8 @@ def _named(path: str, sides: list[str]) -> str:
     if not path.isprintable():
         shown = {side: json.dumps(text) for side, text in shown.items()}
     old, new = (shown[side] if side in sides else _NOWHERE for side in shown)
-    return f"diff --git {shown['a']} {shown['b']}\nFiles {old} and {new} differ (too large to be shown)\n"
+    header = f"diff --git {shown['a']} {shown['b']}"
+    return f"{header}\nFiles {old} and {new} differ (too large, too deep or closed)\n"
 
 
 def _tidied(text: str) -> str:

@@ -81,7 +81,7 @@ class Git:
             raise WorkspaceError(f"`git {words[0]}` could not be run: {error}") from error
         if done.exit_code not in fine:
             said = done.stderr.decode("utf-8", "replace").strip()[-_STDERR_SHOWN:]
-            raise WorkspaceError(f"`git {words[0]}` ended with exit code {done.exit_code}: {said}")
+            raise WorkspaceError(f"`git {words[0]}` {done.ending}: {said}")
         return done.stdout
 
     async def ignored(self, root: Path, paths: Collection[str], scratch: Path) -> frozenset[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -92,13 +91,6 @@ def _filled(word: str, told: Mapping[str, Any]) -> str:
 
 
 def _end(done: Finished) -> str:
-    if done.exit_code < 0:
-        try:
-            how = f"was killed by {signal.Signals(-done.exit_code).name}"
-        except ValueError:
-            how = f"was killed by signal {-done.exit_code}"
-    else:
-        how = f"ended with exit code {done.exit_code}"
     streams = (stream.decode("utf-8", "replace").strip() for stream in (done.stderr, done.stdout))
     said = next((text for text in streams if text), "")[-_SHOWN:]
-    return f"{how}: {said}" if said else f"{how}."
+    return f"{done.ending}: {said}" if said else f"{done.ending}."

@@ -9,7 +9,9 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from tempfile import mkdtemp
 
 from proctor.errors import WorkspaceError
 
@@ -127,25 +129,39 @@ def remove_tree(path: Path) -> None:
     Raises:
         OSError: something of it is still there.
     """
-    if path.is_symlink() or path.is_file():
-        path.unlink()
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
         return
     try:
         shutil.rmtree(path)
     except FileNotFoundError:
         if path.exists():
             shutil.rmtree(path)
-    except OSError:
-        # Closed to its owner, or a program of the agent's wrote into it meanwhile.
+    except (OSError, RecursionError):
+        # Closed to its owner, deeper than a path may be long, or written into by a program meanwhile.
         open_up(path)
+        _flatten(path)
         shutil.rmtree(path)
 
 
 def open_up(path: Path) -> None:
     """Let the owner read and change every folder from here on."""
-    with suppress(OSError):
-        path.chmod(path.stat().st_mode | _OWNERS)
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    open_up(Path(entry.path))
+    waiting = [path]
+    while waiting:
+        folder = waiting.pop()
+        with suppress(OSError):
+            folder.chmod(folder.stat().st_mode | _OWNERS)
+            waiting.extend(_folders(folder))
+
+
+def _flatten(path: Path) -> None:
+    """Put all folders below a folder side by side, so that each can be reached."""
+    side, numbers, waiting = Path(mkdtemp(dir=path)), count(), [path]
+    while waiting:
+        found = [folder for folder in _folders(waiting.pop()) if folder != side]
+        waiting.extend(folder.rename(side / str(next(numbers))) for folder in found)
+
+
+def _folders(path: Path) -> list[Path]:
+    with os.scandir(path) as entries:
+        return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]

@@ -10,10 +10,10 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from hashlib import blake2b
 from io import BytesIO
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from threading import Lock
 from typing import BinaryIO, NamedTuple
@@ -27,6 +27,7 @@ _FRESH_NS = 50_000_000
 """A file system's clock ticks every few milliseconds: a file that is younger may change once more within
 the tick, and look the same. On such a file nothing is believed but its content."""
 _BLOCK = 2**20
+_LOOKING = 0o500
 
 
 class Entry(NamedTuple):
@@ -117,22 +118,25 @@ def look(
     files: dict[str, Entry] = {}
     folders: set[str] = set()
     fresh = time.time_ns() - _FRESH_NS
-    waiting = [""]
-    while waiting:
-        folder = waiting.pop()
-        for name, found in _listed(root / folder):
-            path = f"{folder}/{name}" if folder else name
-            if name == GIT and not git:
-                continue
-            if stat.S_ISDIR(found.st_mode):
-                folders.add(path)
-                waiting.append(path)
-                continue
-            old = before.files.get(path)
-            if old is not None and old.settled and old.sign == _sign(found):
-                files[path] = old
-            else:
-                files[path] = _entry(root / path, found, contents, fresh, limit)
+    # A link in the place of the folder leads to what is not ours.
+    waiting = [] if root.is_symlink() else [""]
+    with ExitStack() as opened:
+        while waiting:
+            folder = waiting.pop()
+            _open(root / folder, opened)
+            for name, found in _listed(root / folder):
+                path = f"{folder}/{name}" if folder else name
+                if name == GIT and not git:
+                    continue
+                if stat.S_ISDIR(found.st_mode):
+                    folders.add(path)
+                    waiting.append(path)
+                    continue
+                old = before.files.get(path)
+                if old is not None and old.settled and old.sign == _sign(found):
+                    files[path] = old
+                else:
+                    files[path] = _entry(root / path, found, contents, fresh, limit)
     return Snapshot(files, folders)
 
 
@@ -151,6 +155,20 @@ def _listed(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
         for entry in entries:
             with suppress(FileNotFoundError):
                 yield entry.name, entry.stat(follow_symlinks=False)
+
+
+def _open(folder: Path, opened: ExitStack) -> None:
+    """Let the owner look into a folder until the stack is closed."""
+    with suppress(OSError):
+        mode = folder.lstat().st_mode
+        if stat.S_ISDIR(mode) and mode & _LOOKING != _LOOKING:
+            folder.chmod(mode | _LOOKING)
+            opened.callback(_close, folder, mode)
+
+
+def _close(folder: Path, mode: int) -> None:
+    with suppress(OSError):
+        folder.chmod(mode)
 
 
 def _sign(found: os.stat_result) -> tuple[int, ...]:
@@ -223,13 +241,15 @@ def restore(
 def _restore(
     root: Path, wanted: Snapshot, now: Snapshot, contents: Contents, spared: Collection[str]
 ) -> None:
+    if root.is_symlink() or not root.is_dir():
+        _cleared(root).mkdir()
     for path in now.files.keys() - wanted.files.keys():
         if path not in spared:
             (root / path).unlink(missing_ok=True)
-    for folder in sorted({*now.folders} - {*wanted.folders}, reverse=True):
-        # What is spared keeps the folder that it is in.
-        with suppress(OSError):
-            (root / folder).rmdir()
+    # What is spared keeps the folders that it is in.
+    used = {str(folder) for path in spared for folder in PurePosixPath(path).parents}
+    for folder in sorted({*now.folders} - {*wanted.folders} - used):
+        remove_tree(root / folder)
     for folder in sorted({*wanted.folders} - {*now.folders}):
         _cleared(root / folder).mkdir()
     for path, entry in wanted.files.items():
@@ -243,6 +263,5 @@ def _untouched(now: Entry | None, entry: Entry) -> bool:
 
 def _cleared(path: Path) -> Path:
     """The path, where nothing is any more."""
-    if path.is_symlink() or path.exists():
-        remove_tree(path)
+    remove_tree(path)
     return path

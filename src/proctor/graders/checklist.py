@@ -13,13 +13,23 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from proctor.graders.judging import PASSES, Request, Unreadable, ask, check_judge, json_object, least, text_in
+from proctor.graders.judging import (
+    PASS_AT,
+    Request,
+    Unreadable,
+    ask,
+    check_judge,
+    json_object,
+    least,
+    text_in,
+)
 from proctor.graders.material import STANDARD, Piece, pieces_of, sectioned
 from proctor.graders.panel import Reading
 from proctor.graders.patterns import quoted
 from proctor.graders.text import clip
 from proctor.model import Entry, Mark
 from proctor.ports import Graded, Grading
+from proctor.stats import reaches
 
 BEST = 10
 """The highest score of an item with ranges."""
@@ -204,7 +214,7 @@ def _schema(ids: list[str], verdict: str, kind: str) -> dict[str, Any]:
 # --- the reply ---------------------------------------------------------------------------------------------
 
 
-def read_checks(reply: str, rubrics: Rubrics, pass_at: float = PASSES) -> Reading | None:
+def read_checks(reply: str, rubrics: Rubrics, pass_at: float = PASS_AT) -> Reading | None:
     """What a reply says, or None when it is not a JSON object with `checks`.
 
     Args:
@@ -274,11 +284,12 @@ def _reading(
     return Reading(
         # A value of 0 stays below every gate and threshold that is applied to it later.
         value=0.0 if failed else share,
-        passed=not failed and share >= pass_at - 1e-9,
+        passed=not failed and reaches(share, pass_at),
         said=said,
         feedback=feedback,
         entries=entries,
         details=details,
+        gate=pass_at if failed else None,
     )
 
 

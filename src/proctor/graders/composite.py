@@ -16,16 +16,16 @@ from msgspec.structs import replace
 
 from proctor.errors import CannotScore, UnknownName
 from proctor.graders import GRADERS
-from proctor.graders.program import PASS_AT, Program
+from proctor.graders.judging import PASS_AT
+from proctor.graders.program import Program
 from proctor.graders.text import clip, listed
 from proctor.grading import bind, score
 from proctor.model import Assertion, Entry, Judgment, Mark, Score, Verdict
 from proctor.ports import Graded, Grader, Grading
+from proctor.stats import reaches
 
 _RESULTS = re.compile(r"\{\{\s*EVALUATOR_RESULTS_JSON\s*\}\}")
 """Where a judge's prompt has the results; they follow it where it does not say."""
-
-_ROUNDING = 1e-9
 
 
 class Member(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ class WeightedAverage(
         failed = _failed(scores)
         reason = f"The weighted mean of {len(scores)} checks is {value:.2f}"
         reason += f"; {listed(failed)} failed." if failed else "; none failed."
-        return Mark(value=min(value, 1.0), passed=value >= PASS_AT - _ROUNDING, reason=reason)
+        return Mark(value=min(value, 1.0), passed=reaches(value, PASS_AT), reason=reason)
 
 
 class Threshold(
@@ -78,7 +78,7 @@ class Threshold(
         value = passed / count
         reason = f"{passed} of {count} checks passed; needed is a share of {self.threshold:g}"
         reason += f". Failed: {listed(failed)}." if failed else "."
-        return Mark(value=value, passed=value >= self.threshold - _ROUNDING, reason=reason)
+        return Mark(value=value, passed=reaches(value, self.threshold), reason=reason)
 
 
 class ByProgram(
@@ -237,6 +237,8 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         bound = [_bound(f"The member {member.name!r}", member.assertion) for member in self.members]
         if isinstance(self.aggregator, ByJudge):
             bound.append(_bound("The aggregator", self.aggregator.assertion()))
+        elif isinstance(self.aggregator, ByProgram):
+            bound.append(self.aggregator)
         return bound
 
 
@@ -259,7 +261,7 @@ def _whole(mark: Mark, scores: Scores, counting: Scores, judgments: tuple[Judgme
     missed = [
         f"{name!r} has {each.value:.2f}, and its gate is {each.required:g}"
         for name, each in counting.items()
-        if each.required is not None and (each.value or 0.0) < each.required - _ROUNDING
+        if each.required is not None and not reaches(each.value or 0.0, each.required)
     ]
     if missed:
         details["without_gates"] = value

@@ -24,7 +24,7 @@ from proctor.ports import Graded, Judge
 REPAIRS = 2
 """How often a judge is asked again for a reply that can be read."""
 
-PASSES = 0.8
+PASS_AT = 0.8
 """The least value that passes where neither the assertion nor the grader says otherwise."""
 
 REPAIR = "That reply cannot be read.{wrong} Do not explain it. Judge the same material again.\n\n{form}"
@@ -66,7 +66,7 @@ def judges_of(graded: Graded, name: str | None) -> tuple[Judge, ...]:
 
 def least(graded: Graded) -> float:
     """The least value with which a judgment is for the answer."""
-    return PASSES if graded.pass_at is None else graded.pass_at
+    return PASS_AT if graded.pass_at is None else graded.pass_at
 
 
 def check_judge(judge: str | None, temperature: float | None) -> None:

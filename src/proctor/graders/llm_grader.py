@@ -14,11 +14,21 @@ from typing import Any, ClassVar
 import msgspec
 
 from proctor.graders.checklist import Item, listing
-from proctor.graders.judging import PASSES, Request, Unreadable, ask, check_judge, json_object, least, text_in
+from proctor.graders.judging import (
+    PASS_AT,
+    Request,
+    Unreadable,
+    ask,
+    check_judge,
+    json_object,
+    least,
+    text_in,
+)
 from proctor.graders.material import STANDARD, Parts, Piece, as_json, pieces_of, sectioned
 from proctor.graders.panel import Reading
 from proctor.model import Case, Entry, Mark
 from proctor.ports import Graded, Grading
+from proctor.stats import reaches
 
 ENTRIES = 8
 """How many of the judge's assertions are kept."""
@@ -165,7 +175,7 @@ def _rubrics(case: Case) -> dict[str, tuple[Piece, ...]]:
     }
 
 
-def read_graded(reply: str, pass_at: float = PASSES) -> Reading | None:
+def read_graded(reply: str, pass_at: float = PASS_AT) -> Reading | None:
     """What a reply says, or None when it is not a JSON object with a score; from `pass_at` up it passes.
 
     Raises:
@@ -179,7 +189,7 @@ def read_graded(reply: str, pass_at: float = PASSES) -> Reading | None:
         raise Unreadable("Its score is not a number from 0 to 1.")
     return Reading(
         value=float(score),
-        passed=score >= pass_at - 1e-9,
+        passed=reaches(score, pass_at),
         said=f"gave {score:.2f}".rstrip("0").rstrip("."),
         feedback=text_in(parsed, "reasoning"),
         entries=_entries(parsed.get("assertions")),

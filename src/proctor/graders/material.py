@@ -66,7 +66,7 @@ def pieces_of(case: Case, output: Output) -> dict[str, tuple[Piece, ...]]:
     changes, calls = output.file_changes or "", _called(output.tool_calls)
     return {
         "criteria": (Piece("CRITERIA", (case.criteria or "").strip()),),
-        "input": asked(case),
+        "input": question(case),
         "expected_output": reference(case.expected) or (Piece("REFERENCE", ""),),
         "output": (Piece("ANSWER", _with_attachments(output)),),
         "file_changes": (Piece("FILE CHANGES", changes),),
@@ -99,7 +99,7 @@ def sectioned(pieces: Mapping[str, tuple[Piece, ...]]) -> Parts:
 
 def usual(case: Case, output: Output) -> Parts:
     """The material for graders that put one question of their own: no criteria, tool calls in the answer."""
-    parts: list[str | Piece] = ["What the assistant was asked:", *asked(case)]
+    parts: list[str | Piece] = ["What the assistant was asked:", *question(case)]
     if reference(case.expected):
         parts += ["A reference answer:", *reference(case.expected)]
     parts += ["The assistant's answer:", Piece("ANSWER", _spoken(output.text, output.tool_calls))]
@@ -108,7 +108,7 @@ def usual(case: Case, output: Output) -> Parts:
     return tuple(parts)
 
 
-def asked(case: Case) -> tuple[Piece, ...]:
+def question(case: Case) -> tuple[Piece, ...]:
     """The messages of the case, those that its suite puts before it as well."""
     return tuple(
         Piece(f"MESSAGE from {message.role}", _spoken(_content(message), message.tool_calls))

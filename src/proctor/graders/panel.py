@@ -27,6 +27,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     """On the rubric's own scale, where there is one."""
     entries: tuple[Entry, ...] = ()
     details: dict[str, Any] = {}
+    gate: float | None = None
+    """As `Mark.gate` has it."""
 
 
 class Opinion(Struct, frozen=True, kw_only=True):
@@ -87,6 +89,7 @@ def decided(opinions: Sequence[Opinion]) -> Mark:
         entries=nearest.entries,
         judgments=judgments,
         details=details,
+        gate=nearest.gate,
     )
 
 

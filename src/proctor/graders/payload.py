@@ -18,7 +18,7 @@ from proctor.ports import Graded
 def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str, Any]:
     """Everything that a program may look at, as plain data; times in milliseconds, money in US dollars."""
     case, output = graded.case, graded.output
-    messages = _said(output)
+    messages = said(output)
     return {
         "test_id": case.id,
         "criteria": case.criteria,
@@ -36,7 +36,7 @@ def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str
         "messages": messages,
         "output_path": None,
         "trace": _trace(output),
-        "token_usage": _usage(output.usage),
+        "token_usage": usage_of(output.usage),
         "cost_usd": output.cost_usd,
         "duration_ms": output.latency_ms or None if output.duration_ms is None else output.duration_ms,
         "start_time": None,
@@ -65,7 +65,7 @@ def _has_role(item: Any) -> bool:
     return isinstance(item, dict) and isinstance(item.get("role"), str)
 
 
-def _said(output: Output) -> list[dict[str, Any]]:
+def said(output: Output) -> list[dict[str, Any]]:
     """What the target said: its messages, or one that has its answer and calls where it reported none."""
     if output.messages:
         return [_message(message) for message in output.messages]
@@ -122,7 +122,7 @@ def _trace(output: Output) -> dict[str, Any] | None:
     }
 
 
-def _usage(usage: Usage | None) -> dict[str, int] | None:
+def usage_of(usage: Usage | None) -> dict[str, int] | None:
     """Tokens; those of the input include the cached ones."""
     if usage is None:
         return None

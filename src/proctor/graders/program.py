@@ -10,24 +10,24 @@ from __future__ import annotations
 import json
 import math
 import shlex
-import signal
+from collections.abc import Mapping
 from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from proctor import codec
 from proctor.errors import CannotScore, TargetError
+from proctor.graders.judging import PASS_AT, check_judge, judges_of
 from proctor.graders.payload import payload_of
 from proctor.graders.structure import NotJson, parse_json
 from proctor.graders.text import clip, listed, shown
 from proctor.model import Entry, Mark
 from proctor.ports import Finished, Graded, Grading
-
-PASS_AT = 0.8
-"""The score from which a program's mark passes, where the assertion does not say."""
+from proctor.stats import reaches
 
 _WANTED = 'It must print one JSON object and nothing else, such as {"score": 0.5, "assertions": []}.'
 _STDERR_SHOWN = 2000
 _REASON_SHOWN = 500
-_ROUNDING = 1e-9
 
 
 class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,12 +46,29 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """After so many seconds it is killed with all that it started."""
     config: dict[str, Any] | None = None
     """Handed to it as it is, under `config`."""
+    max_calls: int | None = None
+    """How often it may ask a judge; None: it is given none."""
+    judge: str | None = None
+    """The name of the judge that it asks; None leaves it to the run."""
 
     def __post_init__(self) -> None:
         if not self.command or not self.command[0].strip():
             raise ValueError("`command` names no program; give a list of the program and its arguments.")
         if not (math.isfinite(self.timeout_s) and self.timeout_s > 0):
             raise ValueError(f"`timeout_s` is {self.timeout_s:g}; give a number of seconds above 0.")
+        if self.max_calls is not None and self.max_calls < 1:
+            raise ValueError(f"`max_calls` is {self.max_calls}; give 1 or more, or leave it out.")
+        if self.judge is not None and self.max_calls is None:
+            raise ValueError("`judge` has no effect without `max_calls`; say how often it may be asked.")
+        check_judge(self.judge, None)
+
+    def wants(self) -> frozenset[str]:
+        """A judge, where it may ask one."""
+        return frozenset() if self.max_calls is None else frozenset(("judge",))
+
+    def judges(self) -> tuple[str, ...]:
+        """The judge of its own, if it names one."""
+        return () if self.judge is None else (self.judge,)
 
     async def grade(self, graded: Graded) -> Mark:
         """The value is the program's score, within 0 and 1; one entry for each of its assertions.
@@ -67,6 +84,19 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Raises:
             CannotScore: the program could not be run, did not end well or printed something else.
         """
+        if self.max_calls is None:
+            return await self._run(payload, graded, {})
+        judges = (*judges_of(graded, self.judge), *graded.judges, *graded.named.values())
+        if graded.lender is None or not judges:
+            raise CannotScore("This program may ask a judge and the run has none; give one with --judge.")
+        try:
+            async with graded.lender.lend(judges, graded.case, self.max_calls) as lent:
+                mark = await self._run(payload, graded, lent.variables)
+        except CannotScore as error:
+            raise CannotScore(str(error), tuple(lent.judgments)) from error
+        return replace(mark, judgments=tuple(lent.judgments))
+
+    async def _run(self, payload: dict[str, Any], graded: Graded, lent: Mapping[str, str]) -> Mark:
         if graded.programs is None:
             raise CannotScore("This check is a program, and no programs are run here.")
         try:
@@ -74,9 +104,9 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             stdin = json.dumps(payload, allow_nan=False).encode("ascii")
         except (ValueError, TypeError) as error:
             raise CannotScore(f"What the program should read cannot be written as JSON: {error}.") from None
-        variables: dict[str, str] = {}
+        variables = dict(lent)
         if graded.workspace is not None:
-            variables = dict.fromkeys(("PROCTOR_WORKSPACE_PATH", "AGENTV_WORKSPACE_PATH"), graded.workspace)
+            variables |= dict.fromkeys(("PROCTOR_WORKSPACE_PATH", "AGENTV_WORKSPACE_PATH"), graded.workspace)
         try:
             finished = await graded.programs.run(
                 self.command, stdin, timeout_s=self.timeout_s, cwd=self.cwd, variables=variables
@@ -98,7 +128,7 @@ def read_mark(finished: Finished, called: str) -> Mark:
     """
     try:
         if finished.exit_code != 0:
-            raise _Unreadable(_ending(finished.exit_code))
+            raise _Unreadable(f"{finished.ending}.")
         return _mark(_printed(finished.stdout))
     except _Unreadable as problem:
         said = finished.stderr.decode("utf-8", "replace").strip()[-_STDERR_SHOWN:]
@@ -108,15 +138,6 @@ def read_mark(finished: Finished, called: str) -> Mark:
 
 class _Unreadable(Exception):
     """No mark; its message continues a sentence that begins with the program's name."""
-
-
-def _ending(exit_code: int) -> str:
-    if exit_code > 0:
-        return f"ended with exit code {exit_code}."
-    try:
-        return f"was ended by {signal.Signals(-exit_code).name}."
-    except ValueError:
-        return f"was ended by signal {-exit_code}."
 
 
 def _printed(stdout: bytes) -> dict[str, Any]:
@@ -153,7 +174,7 @@ def _mark(result: dict[str, Any]) -> Mark:
     details = result.get("details")
     return Mark(
         value=value,
-        passed=value >= PASS_AT - _ROUNDING,
+        passed=reaches(value, PASS_AT),
         reason=clip(reason or _summary(value, entries), _REASON_SHOWN),
         entries=entries,
         details=details if isinstance(details, dict) else {} if details is None else {"details": details},

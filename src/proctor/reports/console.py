@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from proctor.model import Run, Verdict
 from proctor.reports.figures import costs, interval, milliseconds, one_line, percent, points, seconds
-from proctor.reports.rows import Reported, Row, by_case, gate, missing, why
+from proctor.reports.rows import Reported, Told, by_case, gate, missing, told
 from proctor.verdicts import Counts, Tally
 
 _AXIS = 24
@@ -95,14 +95,14 @@ def _drawn(counts: Counts) -> str:
 
 
 def _not_passed(reported: Reported) -> Iterator[str]:
-    not_passed = reported.tally.all.total - reported.tally.all.passed
+    not_passed = reported.tally.counted.total - reported.tally.counted.passed
     if not not_passed:
         return
     shown = 0
-    for row in reported.rows():
-        if row.verdict is Verdict.PASS:
+    for one in told(reported):
+        if one.verdict is Verdict.PASS:
             continue
-        yield verdict_line(row)
+        yield verdict_line(one)
         shown += 1
         if shown == _LISTED:
             break
@@ -111,13 +111,12 @@ def _not_passed(reported: Reported) -> Iterator[str]:
     yield ""
 
 
-def verdict_line(row: Row) -> str:
-    """A trial in one line: its verdict, its case, and why it did not pass."""
-    name = one_line(row.trial.case_id) + (f" (repeat {row.trial.repeat})" if row.trial.repeat else "")
-    reason = "" if row.verdict is Verdict.PASS else why(row.trial)
+def verdict_line(one: Told) -> str:
+    """What counts once in one line: its verdict, its case, and why it did not pass."""
+    reason = "" if one.verdict is Verdict.PASS else one.why
     if len(reason) > _REASON:
         reason = reason[: _REASON - 1] + "…"
-    return f"{row.verdict.value.upper():<8}  {name}  {reason}".rstrip()
+    return f"{one.verdict.value.upper():<8}  {one_line(one.name)}  {reason}".rstrip()
 
 
 def _footer(run: Run, tally: Tally) -> str:

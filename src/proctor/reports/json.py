@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from proctor.errors import ExitCode
-from proctor.model import Problem
-from proctor.reports.rows import Reported, run_row, trial_row
+from proctor.model import Problem, Run
+from proctor.reports.rows import Reported, Row, run_row, trial_row
 from proctor.verdicts import worst
 
 
@@ -29,6 +29,11 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
         yield "]}"
     exit_code = int(worst(reported.exit_code for reported in runs))
     yield f'], "exit_code": {exit_code}}}\n'
+
+
+def trials(run: Run, rows: Iterable[Row]) -> str:
+    """Some trials of a run alone."""
+    return json.dumps({"trials": [trial_row(run, row) for row in rows]}, ensure_ascii=False, indent=2)
 
 
 def _dumps(data: object) -> str:

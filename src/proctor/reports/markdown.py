@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from proctor.model import Verdict
 from proctor.reports.figures import costs, interval, milliseconds, percent
-from proctor.reports.rows import Reported, by_case, gate, missing, question_of, why
+from proctor.reports.rows import Reported, by_case, gate, missing, question_of, told
 from proctor.verdicts import Counts, Tally
 
 _LISTED = 50
@@ -56,8 +56,8 @@ def _table(name: str, groups: dict[str, Counts]) -> Iterator[str]:
 
 def _failures(reported: Reported) -> Iterator[str]:
     shown = more = 0
-    for row in reported.rows():
-        if row.verdict is Verdict.PASS:
+    for one in told(reported):
+        if one.verdict is Verdict.PASS:
             continue
         if shown == _LISTED:
             more += 1
@@ -65,10 +65,11 @@ def _failures(reported: Reported) -> Iterator[str]:
         if not shown:
             yield "## Not passed\n\n"
         shown += 1
-        yield f"### {_line(row.trial.case_id)}: {row.verdict.value}\n\n{_line(why(row.trial))}\n\n"
-        yield _fenced(question_of(row.case))
-        if row.trial.output is not None:
-            yield _fenced(row.trial.output.text)
+        yield f"### {_line(one.name)}: {one.verdict.value}\n\n{_line(one.why)}\n\n"
+        yield _fenced(question_of(one.rows[0].case))
+        for row in one.rows:
+            if row.trial.output is not None:
+                yield _fenced(row.trial.output.text)
     if more:
         yield f"…and {more} more.\n"
 

@@ -6,14 +6,16 @@ The names of the fields are a contract that scripts are written against.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 from typing import Any
 
 from msgspec import Struct, to_builtins
 
 from proctor.errors import ExitCode
 from proctor.model import Case, Output, Run, Score, Trial, Verdict
+from proctor.plan import repeats_of
 from proctor.reports.figures import one_line
-from proctor.verdicts import Counts, Spent, Tally, failed_gates, score_of
+from proctor.verdicts import Counts, Repeats, Spent, Tally, failed_gates, is_below_gate, rules_of, score_of
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -34,6 +36,46 @@ class Reported(Struct, frozen=True, kw_only=True):
     """Reads its trials anew, in suite order."""
 
 
+class Told(Struct, frozen=True, kw_only=True):
+    """What counts once in the numbers of a run: a trial, or under a rule over repeats a case's trials."""
+
+    rows: tuple[Row, ...]
+    verdict: Verdict
+
+    @property
+    def name(self) -> str:
+        """The case's id, with the number of the repeat where there are others."""
+        trial = self.rows[0].trial
+        return f"{trial.case_id} (repeat {trial.repeat})" if trial.repeat else trial.case_id
+
+    @property
+    def why(self) -> str:
+        """In one line, why it did not pass."""
+        if len(self.rows) == 1:
+            return why(self.rows[0].trial)
+        missed = [row for row in self.rows if row.verdict is not Verdict.PASS]
+        counted = f"{len(self.rows) - len(missed)} of {len(self.rows)} trials passed"
+        return "; ".join((counted, *(f"repeat {row.trial.repeat}: {why(row.trial)}" for row in missed)))
+
+
+def told(reported: Reported) -> Iterator[Told]:
+    """What counts in the numbers of a run, in suite order; a case whose trials are not all in does not."""
+    run, how = reported.run, reported.run.suite.repeats_rule
+    if how == "each":
+        yield from (Told(rows=(row,), verdict=row.verdict) for row in reported.rows())
+        return
+    rules = rules_of(run)
+    for _, group in groupby(reported.rows(), key=lambda row: row.trial.position):
+        rows = tuple(group)
+        case = rows[0].case
+        if len(rows) < repeats_of(case, run.settings.repeats):
+            continue
+        repeats = Repeats(rules(case))
+        for row in rows:
+            repeats.add(row.trial, row.verdict)
+        yield Told(rows=rows, verdict=repeats.verdict(how))
+
+
 def counts_row(counts: Counts) -> dict[str, Any]:
     """The numbers of a run, a split, a category or a tag."""
     return {
@@ -42,12 +84,6 @@ def counts_row(counts: Counts) -> dict[str, Any]:
         "failed": counts.failed,
         "errors": counts.errors,
         "unscored": counts.unscored,
-        **_rates(counts),
-    }
-
-
-def _rates(counts: Counts) -> dict[str, Any]:
-    return {
         "pass_rate": counts.pass_rate,
         "ci95": None if counts.ci95 is None else [round(bound, 3) for bound in counts.ci95],
     }
@@ -68,10 +104,9 @@ def run_row(reported: Reported) -> dict[str, Any]:
         "judges": [judge.name for judge in run.judges],
         "status": run.status,
         "planned": run.planned,
-        **counts_row(tally.all),
-        **_rates(tally.counted),
+        **counts_row(tally.counted),
         "repeats_rule": run.suite.repeats_rule,
-        "by_case": None if tally.cases is None else counts_row(tally.cases),
+        "by_trial": None if tally.cases is None else counts_row(tally.all),
         "mean_score": tally.mean_score,
         "splits": _each(tally.splits),
         "by_category": _each(tally.categories),
@@ -198,21 +233,30 @@ def why(trial: Trial) -> str:
     """In one line, why a trial did not pass: its failure, or the reasons of the scores that did not."""
     if trial.failure is not None:
         return one_line(f"{trial.failure.kind}: {trial.failure.message}")
+    gates, mean = gates_of(trial), score_of(trial)
     reasons = [
         f"{score.name}: {score.reason or score.outcome.value}"
         for score in trial.scores
         if score.outcome is not Verdict.PASS
     ]
-    gates = set(failed_gates(trial))
-    reasons += [
-        f"{score.name}: {score.value:.2f} is below its gate {score.required:g}"
-        for score in trial.scores
-        if score.name in gates and score.outcome is Verdict.PASS and score.value is not None
-    ]
-    if not reasons:
-        mean = score_of(trial)
+    if gates:
+        reasons.insert(0, gates)
+    elif not reasons:
         reasons = ["nothing that counts could be scored" if mean is None else f"the score is {mean:.2f}"]
     return one_line("; ".join(reasons))
+
+
+def gates_of(trial: Trial) -> str:
+    """Which gates were not reached, and the weighted score that did not help; empty where all were."""
+    below = [
+        f"{score.name} ({score.value:.2f}, gate {score.required:g})"
+        for score in trial.scores
+        if is_below_gate(score)
+    ]
+    if not below:
+        return ""
+    mean = score_of(trial)
+    return f"below the gate: {', '.join(below)}" + (f"; score {mean:.2f}" if mean is not None else "")
 
 
 def _whole(noun: Any) -> Any:

@@ -13,20 +13,25 @@ from proctor.ports import Grader
 Naming = Callable[[str, Params], TargetSpec]
 """The target of a word that somebody wrote."""
 
+Place = tuple[str, int]
+"""A file and a line of it."""
+
 
 class Wanted(Struct, frozen=True, kw_only=True):
     """Whom the cases of a suite want to be asked."""
 
     needs: frozenset[str] = frozenset()
     """`judge`, `embedder` or both, where a grader asks one."""
-    anyone: bool = False
-    """A grader asks a judge and does not say which."""
+    unjudged: frozenset[str | None] = frozenset()
+    """The targets of cases whose grader asks a judge and does not say which; None is the run's target."""
     judges: frozenset[str] = frozenset()
     """The judges that graders name."""
     targets: frozenset[str] = frozenset()
     """The targets that cases name."""
     variables: frozenset[str] = frozenset()
     """The environment variables that cases name."""
+    places: dict[str, Place] = {}
+    """Where each target and judge is named first, where that is known."""
 
 
 class Wishes:
@@ -35,15 +40,17 @@ class Wishes:
     def __init__(self) -> None:
         """Nobody is wanted yet."""
         self._needs: set[str] = set()
-        self._anyone = False
+        self._unjudged: set[str | None] = set()
         self._judges: set[str] = set()
         self._targets: set[str] = set()
         self._variables: set[str] = set()
+        self._places: dict[str, Place] = {}
 
-    def add(self, case: Case, graders: Iterable[Grader]) -> None:
-        """The next case, with the graders of its assertions."""
+    def add(self, case: Case, graders: Iterable[Grader], place: Place | None = None) -> None:
+        """The next case, with the graders of its assertions, and where it stands."""
         if case.target is not None:
             self._targets.add(case.target)
+            self._note(case.target, place)
         if case.variables:
             self._variables.update(case.variables)
         for grader in graders:
@@ -52,17 +59,25 @@ class Wishes:
                 self._needs |= needs
                 named = grader.judges()
                 self._judges.update(named)
-                self._anyone = self._anyone or ("judge" in needs and not named)
+                for name in named:
+                    self._note(name, place)
+                if "judge" in needs and not named:
+                    self._unjudged.add(case.target)
+
+    def _note(self, name: str, place: Place | None) -> None:
+        if place is not None:
+            self._places.setdefault(name, place)
 
     @property
     def wanted(self) -> Wanted:
         """All that was added."""
         return Wanted(
             needs=frozenset(self._needs),
-            anyone=self._anyone,
+            unjudged=frozenset(self._unjudged),
             judges=frozenset(self._judges),
             targets=frozenset(self._targets),
             variables=frozenset(self._variables),
+            places=self._places,
         )
 
 
@@ -104,19 +119,20 @@ def asked(
         return Asked(named_targets=named_targets, warnings=(unused,) if given else ())
     if given:
         return Asked(judges=given, judges_given=True, named_targets=named_targets)
-    own, alone = judge_of(target)
-    warnings: tuple[str, ...] = ()
-    if alone and wanted.anyone:
-        warning = (
-            f"{path}: warning: no --judge was given, so {target.name} judges its own answers. "
-            "A model is kind to itself: name another one."
-        )
-        warnings = (warning,)
+    answering = {spec.name: spec for spec in named_targets if spec.name in wanted.unjudged}
+    if None in wanted.unjudged:
+        answering = {target.name: target} | answering
+    warnings = [
+        f"{path}: warning: no --judge was given, so {name} judges its own answers. "
+        "A model is kind to itself: name another one."
+        for name, spec in answering.items()
+        if judge_of(spec)[1]
+    ]
     return Asked(
-        judges=(own,),
+        judges=(judge_of(target)[0],),
         named_targets=named_targets,
         named_judges=tuple([spec_of(name, Params()) for name in sorted(wanted.judges)]),
-        warnings=warnings,
+        warnings=tuple(warnings),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -14,6 +14,9 @@ from proctor.ports import Answers, Judge, Programs
 from proctor.session.asked import judge_of
 from proctor.session.reaching import Reach
 from proctor.targets.programs import SuitePrograms
+
+if TYPE_CHECKING:
+    from proctor.session.lending import Lending
 
 
 def specs_of(run: Run) -> tuple[TargetSpec, ...]:
@@ -32,6 +35,7 @@ class Cast:
         self._help = help_
         self._targets: dict[str, Answers] = {}
         self._judges: dict[str, tuple[Judge, ...]] = {}
+        self._lending: Lending | None = None
         self.programs = programs
 
     @classmethod
@@ -53,6 +57,11 @@ class Cast:
             programs=programs,
         )
         cast = cls(run, await reach.target(run.target), programs, help_)
+        if run.judges:
+            from proctor.session.lending import Lending
+
+            cast._lending = Lending()
+            cast._help = replace(help_, lender=cast._lending)
         for spec in run.named_targets:
             cast._targets[spec.name] = await reach.target(spec)
             if run.judges and not run.judges_given:
@@ -71,6 +80,11 @@ class Cast:
         return replace(
             self._help, judges=self._help.judges if judges is None else judges, workspace=workspace
         )
+
+    async def aclose(self) -> None:
+        """Let no program ask any more; targets stay open for other runs. Safe to call twice."""
+        if self._lending is not None:
+            await self._lending.aclose()
 
 
 async def _judge(spec: TargetSpec, reach: Reach) -> Judge:

@@ -87,6 +87,8 @@ class Jobs:
         """
         if request.resume is not None and request.retry_errors:
             raise UsageError("Give either --resume or --retry-errors, not both.")
+        _refuse_twice(request.targets, "--target", "--repeat")
+        _refuse_twice(request.judges, "--judge", "--judge-repeat")
         if (request.resume or request.retry_errors) and not request.suites and request.fixed:
             flags = ", ".join(request.fixed)
             raise UsageError(
@@ -107,7 +109,7 @@ class Jobs:
         for job in jobs:
             if not job.index.planned:
                 self._warn(f"The selection leaves no case of {job.run.suite.name}, which is left out.")
-        return chosen
+        return list(self._resumed(chosen, request)) if request.resume == "" else chosen
 
     def _of_suite(self, request: Request, loaded: Loaded, group: str) -> Iterator[Job]:
         """One job a target. A suite may say itself which targets it is for."""
@@ -117,7 +119,8 @@ class Jobs:
         words = request.targets or loaded.suite.defaults.targets or names.default
         if not words:
             raise UsageError("Name a target with --target, such as `local` or `openai:gpt-5.2`.")
-        specs = [names.spec(word, request.params) for word in words]
+        spec_of = names.spec if request.targets else partial(_in_suite, loaded, names)
+        specs = [spec_of(word, request.params) for word in words]
         nowhere = loaded.indexer.nowhere([spec.name for spec in specs]) if len(specs) > 1 else ()
         if nowhere:
             raise UsageError(
@@ -194,13 +197,15 @@ class Jobs:
         group: str,
     ) -> Job:
         index = loaded.index(seat)
+        # Cases with a target of their own are asked in the first run of a group.
+        wanted = loaded.wanted if seat.first else replace(loaded.wanted, targets=frozenset())
         who = asked(
-            loaded.wanted,
+            wanted,
             spec,
             judges,
             path=loaded.path,
             params=request.params,
-            spec_of=names.spec,
+            spec_of=partial(_in_suite, loaded, names),
         )
         if not index.planned:
             who = replace(who, warnings=())
@@ -222,32 +227,50 @@ class Jobs:
             planned=index.planned,
             warnings=(*lines_of(loaded.warnings), *who.warnings),
         )
+        return self._in_place_of(Job(run=run, index=index, wanted=loaded.wanted), request)
+
+    def _in_place_of(self, job: Job, request: Request) -> Job:
+        """The job, or that of the run which the request names."""
         if request.retry_errors:
             earlier = self.store.run(request.retry_errors)
-            _must_match(earlier, run, "--retry-errors")
+            _must_match(earlier, job.run, "--retry-errors")
             return self._retried(earlier, request)
-        if request.resume is not None:
-            found = self._to_resume(request.resume, run)
-            if found is not None:
-                return self._continued(found, request)
-        return Job(run=run, index=index, wanted=loaded.wanted)
+        if request.resume:
+            earlier = self.store.run(request.resume)
+            _must_match(earlier, job.run, "--resume")
+            return self._continued(earlier, request)
+        return job
 
-    def _to_resume(self, word: str, wanted: Run) -> Run | None:
-        if word:
-            found = self.store.run(word)
-            _must_match(found, wanted, "--resume")
-            return found
-        newest = self.store.unfinished(
+    def _resumed(self, jobs: list[Job], request: Request) -> Iterator[Job]:
+        """The jobs, each on the newest run of its kind that is unfinished, or finished beside such a one."""
+        alike = [self._alike(job) for job in jobs]
+        unfinished = [next((run for run in runs if run.status != "finished"), None) for runs in alike]
+        groups = {run.group: run for run in unfinished if run is not None}
+        for job, runs, newest in zip(jobs, alike, unfinished, strict=True):
+            run = newest or next((run for run in runs if run.group in groups), None)
+            if run is not None:
+                yield self._continued(run, request)
+                continue
+            self._warn(
+                f"There is no unfinished run of {job.run.suite.name} on {job.run.target.name} with these "
+                "judges and settings: a new one begins."
+            )
+            yield replace(job, run=replace(job.run, group=next(iter(groups), job.run.group)))
+
+    def _alike(self, job: Job) -> list[Run]:
+        """The runs that are to have the same trials, on a target of the same name, by the same judges."""
+        wanted = job.run
+        runs = self.store.alike(
             wanted.suite.digest,
             target_digest(wanted.target),
             settings_digest((wanted.settings.selection, wanted.settings.repeats)),
         )
-        if newest is None or newest.judges != wanted.judges:
-            self._warn(
-                "There is no unfinished run of this suite, target, judges and settings: a new one begins."
-            )
-            return None
-        return newest
+        return [
+            run
+            for run in runs
+            if (run.target.name, run.judges) == (wanted.target.name, wanted.judges)
+            and (run.seat == wanted.seat or self._index_of(run)[0].chosen == job.index.chosen)
+        ]
 
     def _continued(self, run: Run, request: Request) -> Job:
         if run.status == "finished":
@@ -277,8 +300,8 @@ class Jobs:
     def _indexer_of(self, suite: Suite, settings: Settings) -> tuple[Indexer, Wanted]:
         indexer, wishes = Indexer(settings.selection, settings.repeats), Wishes()
         for stored in self.store.cases(suite.content):
-            indexer.add(stored.case)
-            wishes.add(stored.case, (bind(one, GRADERS.get) for one in stored.case.assertions))
+            if indexer.add(stored.case):
+                wishes.add(stored.case, (bind(one, GRADERS.get) for one in stored.case.assertions))
         return indexer, wishes.wanted
 
     def _reading(self, path: str, cases: int) -> None:
@@ -288,6 +311,27 @@ class Jobs:
         self.listen(events.Warned(message))
 
 
+def _refuse_twice(words: tuple[str, ...], flag: str, repeat: str) -> None:
+    """The second would be asked exactly the same, and agree with the first."""
+    for word in words:
+        if words.count(word) > 1:
+            raise UsageError(f"{flag} {word} is given twice. To ask it more often, use {repeat}.")
+
+
+def _in_suite(loaded: Loaded, names: Names, word: str, params: Params) -> TargetSpec:
+    """The target of a word of the suite's.
+
+    Raises:
+        SuiteError: there is none; or the targets file is wrong.
+    """
+    try:
+        return names.spec(word, params)
+    except UsageError as error:
+        path, line = loaded.wanted.places.get(word, (loaded.path, None))
+        problem = Problem(code="unknown-target", message=str(error), path=path, line=line)
+        raise SuiteError([problem]) from None
+
+
 def _must_match(found: Run, wanted: Run, flag: str) -> None:
     flag = f"{flag}={found.id}"
     if found.suite.digest != wanted.suite.digest:
@@ -295,7 +339,7 @@ def _must_match(found: Run, wanted: Run, flag: str) -> None:
             f"{flag} is a run of suite {found.suite.name!r} as it was then, and {wanted.suite.name!r} has "
             f"other content now. Run it anew, or give {flag} without a suite."
         )
-    if target_digest(found.target) != target_digest(wanted.target):
+    if (found.target.name, target_digest(found.target)) != (wanted.target.name, target_digest(wanted.target)):
         raise UsageError(f"{flag} is a run on {found.target.name!r}, not on {wanted.target.name!r}.")
     if found.judges and found.judges != wanted.judges:
         names = ", ".join(judge.name for judge in found.judges)

@@ -165,10 +165,11 @@ class _Reading:
                 "id",
             )
             return
-        self._wishes.add(case, self._graders(placed))
+        graders = list(self._graders(placed))
         sent = sent_digest(case)
         self._digests.append((case.id, sent, judged_digest(case)))
-        self._indexer.add(case)
+        if self._indexer.add(case):
+            self._wishes.add(case, graders, (placed.path or self._path, placed.line))
         if self._writer is not None:
             self._writer.add(case, sent)
         if len(self._digests) % _TELL_EVERY == 0:

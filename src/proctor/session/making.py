@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import platform
 import sys
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
 from proctor import __version__
-from proctor.engines.local import Engine, Work
+from proctor.engines.local import Engine, Work, trial_of
 from proctor.graders import GRADERS
 from proctor.grading import Manner, grade, grade_at_once, grade_repeats, manner_of
 from proctor.model import Case, Output, Prompt, Trial, Verdict
@@ -23,7 +23,7 @@ from proctor.session.cast import Cast
 from proctor.session.jobs import Job
 from proctor.session.reaching import Reach
 from proctor.variables import filled_case, masked, unmasked
-from proctor.verdicts import Tally, rules_of, verdict_of
+from proctor.verdicts import Tally, rules_of, taken_over, verdict_of
 
 if TYPE_CHECKING:
     from proctor.environments.workspaces import Workspaces
@@ -79,11 +79,12 @@ class Making:
         except asyncio.CancelledError:
             self._stopped = True  # stopped at once: what finished is stored, and the run says so below
         finally:
-            if self._environment is not None:
-                await self._close(self._environment)
-            finished_at = self._run.finished_at or datetime.now(UTC)
-            run = replace(self._run, status=status, finished_at=finished_at)
-            self._store.update(run)
+            try:
+                await self._close(cast)
+            finally:  # also when closing is cut short
+                finished_at = self._run.finished_at or datetime.now(UTC)
+                run = replace(self._run, status=status, finished_at=finished_at)
+                self._store.update(run)
         for note in self._reach.notes():
             self._listen(events.Told(note))
         done = events.Done(run, self._tally)
@@ -97,7 +98,7 @@ class Making:
                 self._run = replace(self._run, status="running", finished_at=None)
                 self._store.update(self._run)
         else:
-            self._run = replace(self._run, versions=_versions())
+            self._run = replace(self._run, versions=_versions(), started_at=datetime.now(UTC))
             self._store.begin(self._run)
         index = self._index
         splits = (
@@ -112,11 +113,14 @@ class Making:
             )
         )
 
-    async def _close(self, environment: Workspaces) -> None:
+    async def _close(self, cast: Cast) -> None:
+        await cast.aclose()
+        if self._environment is None:
+            return
         from proctor.session.lodging import kept
 
-        await environment.aclose()
-        for line in kept(environment):
+        await self._environment.aclose()
+        for line in kept(self._environment):
             self._listen(events.Told(line))
 
     def _spent_usd(self) -> float:
@@ -125,30 +129,45 @@ class Making:
             return 0.0
         earlier = Tally(self._rules)
         for stored in self._store.trials(self._run.id):
-            earlier.add(stored.trial, Case(id=stored.trial.case_id, input=()))
+            kept = taken_over(stored.trial, self._run)
+            earlier.add(stored.trial, Case(id=stored.trial.case_id, input=()), kept=kept)
         return earlier.least_cost_usd
 
     def _workers(self) -> int:
         return max(1, min(self._run.settings.concurrency, self._index.planned))
 
     def _planned(self) -> Iterator[Planned]:
-        run, earlier_run = self._run, self._earlier_run
-        earlier = Earlier()
+        if self._earlier_run is not None and not self._continues:
+            self._take_over()
+        return map(self._filled, self._trials(self._kept))
+
+    def _trials(self, kept: Callable[[Trial, Case], None]) -> Iterator[Planned]:
+        earlier_run, earlier = self._earlier_run, Earlier()
         if earlier_run is not None:
             earlier = Earlier(
                 trials=self._store.trials(earlier_run.id),
                 stays=self._stays,
-                kept=self._kept,
+                kept=kept,
                 source_run=None if self._continues else earlier_run.id,
             )
-        planned = trials(
-            self._store.cases(run.suite.content),
+        return trials(
+            self._store.cases(self._run.suite.content),
             self._index,
-            repeats=run.settings.repeats,
+            repeats=self._run.settings.repeats,
             together=_together,
             earlier=earlier,
         )
-        return map(self._filled, planned)
+
+    def _take_over(self) -> None:
+        """Store all that an earlier run leaves to this one before it asks anybody, as it may be cut short."""
+        store, run_id = self._store, self._run.id
+
+        def record(trial: Trial, case: Case) -> None:
+            store.record(run_id, self._from_earlier(trial), verdict_of(trial, self._rules(case)))
+
+        for planned in self._trials(record):
+            if planned.output is not None:
+                store.arrived(run_id, trial_of(planned, datetime.now(UTC), planned.output))
 
     def _filled(self, planned: Planned) -> Planned:
         """The trial with the values of the variables that its case, and a stored output of it, name."""
@@ -206,9 +225,9 @@ class Making:
             leave=leave,
         )
 
-    def _count(self, trial: Trial, case: Case, *, stored: bool, kept: bool = False) -> Verdict:
+    def _count(self, trial: Trial, case: Case, *, stored: bool) -> Verdict:
         trial = self._masked(trial, case)
-        verdict = self._tally.add(trial, case, kept=kept)
+        verdict = self._tally.add(trial, case, kept=taken_over(trial, self._run))
         if not stored:
             self._store.record(self._run.id, trial, verdict)
         self._listen(events.Finished(trial, verdict, self._tally.known_cost_usd))
@@ -224,11 +243,13 @@ class Making:
         return verdict_of(stored.trial, self._rules(case)) in (Verdict.PASS, Verdict.FAIL)
 
     def _kept(self, trial: Trial, case: Case) -> None:
+        self._count(self._from_earlier(trial), case, stored=True)
+
+    def _from_earlier(self, trial: Trial) -> Trial:
+        """A trial that stays, with the run that it comes from."""
         if self._continues or self._earlier_run is None:
-            self._count(trial, case, stored=True)
-        else:
-            source = trial.source_run or self._earlier_run.id
-            self._count(replace(trial, source_run=source), case, stored=False, kept=True)
+            return trial
+        return replace(trial, source_run=trial.source_run or self._earlier_run.id)
 
 
 def _together(case: Case) -> bool:

@@ -111,13 +111,16 @@ class Reach:
             UsageError: somebody has none; names all of them.
         """
         asked = (one for spec in specs for one in _everyone(spec))
-        unknown = {one.name: one.model or one.name for one in asked if self._price_in_budget(one) is None}
+        unknown = {one.name: _listed_as(one) for one in asked if self._price_in_budget(one) is None}
         if unknown:
-            names, table = ", ".join(unknown), next(iter(unknown.values()))
+            tables = (
+                f"[models.{encode(table).decode('utf-8')}]" for table in dict.fromkeys(unknown.values())
+            )
             raise UsageError(
-                f"A budget needs the price of everybody who is asked, and that of {names} is not known. "
-                f"Add it to a prices.toml beside the store: a table [models.{encode(table).decode('utf-8')}] "
-                "with input and output in US dollars per million tokens. See docs/targets.md."
+                "A budget needs the price of everybody who is asked, and that of "
+                f"{', '.join(unknown)} is not known. Add to a prices.toml beside the store "
+                f"{', '.join(tables)}, each with input and output in US dollars per million tokens. "
+                "See docs/targets.md."
             )
 
     def hide(self, names: Iterable[str]) -> None:
@@ -141,13 +144,13 @@ class Reach:
 
         Args:
             spec: the target.
-            judging: it is asked as a judge; only what the cache tells of it depends on that.
+            judging: it is asked as a judge: what the cache tells of it and whom it waits for depend on that.
 
         Raises:
             UsageError: it cannot be opened: a key, a file or a program is missing; or there is a budget and
                 no price.
         """
-        target = await self._layered(spec)
+        target = await self._layered(spec, judging)
         if self._lookups is None or self._cache is None:
             return target
         return Cached(
@@ -159,14 +162,14 @@ class Reach:
             secret=self._is_secret,
         )
 
-    async def _layered(self, spec: TargetSpec) -> Answers:
-        target = await self._alone(spec)
+    async def _layered(self, spec: TargetSpec, judging: bool) -> Answers:
+        target = await self._alone(spec, judging)
         if not spec.fallbacks:
             return target
-        others = [(one.name, await self._layered(one)) for one in spec.fallbacks]
+        others = [(one.name, await self._layered(one, judging)) for one in spec.fallbacks]
         return Fallback([(spec.name, target), *others], self._notify)
 
-    async def _alone(self, spec: TargetSpec) -> Answers:
+    async def _alone(self, spec: TargetSpec, judging: bool) -> Answers:
         if self._budget is None:
             return await self._patient(spec)
         self.require_prices([replace(spec, fallbacks=())])
@@ -179,6 +182,7 @@ class Reach:
             output_tokens=_most_output(spec),
             also_sent=len(encode(self._options(spec))),
             bounded=spec.kind in _READ_ONE_PROMPT,
+            judging=judging,
         )
 
     async def _patient(self, spec: TargetSpec) -> Patient:
@@ -282,6 +286,11 @@ def _everyone(spec: TargetSpec) -> Iterator[TargetSpec]:
     yield spec
     for one in spec.fallbacks:
         yield from _everyone(one)
+
+
+def _listed_as(spec: TargetSpec) -> str:
+    """Under what a user looks for its price: the model, where it is one and not a command line."""
+    return spec.model if spec.model and spec.kind in _READ_ONE_PROMPT else spec.name
 
 
 def _most_output(spec: TargetSpec) -> int:

@@ -11,19 +11,19 @@ from proctor.model import Case, Run
 from proctor.ports import Store
 from proctor.reports import REPORTS
 from proctor.reports.rows import Reported, Row
-from proctor.verdicts import Tally, exit_code, rules_of, verdict_of
+from proctor.verdicts import Tally, exit_code, rules_of, taken_over, verdict_of
 
 
 def reported(store: Store, run: Run, tally: Tally | None = None) -> Reported:
-    """A run as reports see it; its trials are counted again unless a tally is at hand.
+    """A run as reports see it; its trials are counted again unless a tally of all of them is at hand.
 
     Raises:
         StoreError: the store cannot be read.
     """
-    if tally is None:
+    if tally is None or run.status != "finished":  # what is there from before may not have streamed by
         tally = Tally(rules_of(run), run.suite.repeats_rule, run.settings.repeats)
         for row in rows_of(store, run):
-            tally.add(row.trial, row.case)
+            tally.add(row.trial, row.case, kept=taken_over(row.trial, run))
     code = exit_code(tally.counted, run.settings) if run.status == "finished" else ExitCode.INTERRUPTED
     return Reported(run=run, tally=tally, exit_code=code, rows=lambda: rows_of(store, run))
 

@@ -158,16 +158,14 @@ class SqliteStore:
             raise StoreError(f"More than one run begins with {run_id!r}: {ids}. Give more of the id.")
         return self._read(lambda: decode(found[0][0], Run))
 
-    def unfinished(self, suite_digest: str, target_digest: str, settings_digest: str) -> Run | None:
-        """The newest run of that suite, target and settings that has not finished."""
-        row = self._one(
-            "SELECT body FROM runs WHERE suite = ? AND target = ? AND settings = ? "
-            "AND status != 'finished' ORDER BY key DESC LIMIT 1",
-            suite_digest,
-            target_digest,
-            settings_digest,
-        )
-        return None if row is None else self._read(lambda: decode(row[0], Run))
+    def alike(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
+        """The runs of that suite, target and settings, newest first."""
+        with as_store_errors(self.path):
+            rows = self._db.execute(
+                "SELECT body FROM runs WHERE suite = ? AND target = ? AND settings = ? ORDER BY key DESC",
+                (suite_digest, target_digest, settings_digest),
+            ).fetchall()
+        return [self._read(partial(decode, body, Run)) for (body,) in rows]
 
     def delete(self, run_id: str) -> None:
         """Forget a run and its trials, and the suite's cases when no run has them any more."""

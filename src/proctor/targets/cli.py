@@ -96,6 +96,9 @@ class Cli:
             raise TargetTimeout(self._shell.hidden(str(error))) from None
         except TargetError as error:
             raise TargetError(self._shell.hidden(str(error)), kind=error.kind) from None
+        except OSError as error:
+            message = f"{self._shell.name!r} cannot be given its files: {error}."
+            raise TargetError(message, kind="program") from error
         return masked(output, self._shell.secrets, self._shell.outside)
 
     async def aclose(self) -> None:

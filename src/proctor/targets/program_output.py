@@ -162,9 +162,9 @@ def _unreadable(where: str, why: str) -> TargetError:
 
 
 def failed(name: str, finished: Finished) -> TargetError:
-    """What a program's exit code means that is not 0, with the end of what it said."""
+    """How a program ended that did not end well, with the last that it said."""
     said = last_words(finished.stderr) or last_words(finished.stdout)
-    ended = f"{name} ended with exit code {finished.exit_code}"
+    ended = f"{name} {finished.ending}"
     return TargetError(f"{ended}: {said}" if said else f"{ended}.", kind="program")
 
 
@@ -179,6 +179,9 @@ def read_answer(path: Path, name: str) -> bytes:
     Raises:
         TargetError: it wrote none, or too much.
     """
+    if path.exists() and not path.is_file():
+        # A pipe would be waited for until somebody writes into it.
+        raise TargetError(f"{name} made something of {{OUTPUT_FILE}} that is no file.", kind="program")
     try:
         with path.open("rb") as file:
             data = file.read(OUTPUT_LIMIT + 1)

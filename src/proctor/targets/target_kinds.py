@@ -19,7 +19,7 @@ from proctor.fields import Fields
 from proctor.model import Params, TargetSpec
 from proctor.targets.lines import FILE_PLACES, Line
 from proctor.targets.naming import HTTP, SERVICES, http_spec, parse_target
-from proctor.variables import filled, names_in
+from proctor.variables import REFERENCE, filled, names_in
 
 AGENTS: Final[dict[str, str]] = {
     "claude": "claude -p {PROMPT}",
@@ -63,7 +63,7 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
 KEPT: Final = frozenset({"api_key", "command", "env", "healthcheck", "response", "system_prompt"})
 """Fields in which references stay as written."""
 
-_WHOLE = re.compile(r"\s*\$\{\{\s*[A-Za-z_][A-Za-z0-9_]*\s*\}\}\s*")
+_WHOLE = re.compile(rf"\s*(?:{REFERENCE.pattern})\s*")
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
 # While nothing is known of the environment, it is taken to have what a kind cannot do without.
 _ANYWHERE = {"AZURE_OPENAI_ENDPOINT": "https://anywhere.openai.azure.com"}

@@ -249,7 +249,8 @@ class _Making:
             fields.finish((*COMMON, *kinds.fields_of_short(word)))
             return spec
         if provider is None:
-            if not row.unknown & {"provider", "kind", "target", "use_target"}:
+            said = {"provider", "kind", "target", "use_target"}
+            if not row.unknown & said and not any(name in fields for name in said):
                 fields.missing("provider", "a kind of target, such as `openai` or `cli`")
             return None
         kind = kinds.kind_of(provider)

@@ -17,9 +17,9 @@ from proctor.codec import decode
 from proctor.dialects.reading import file_name
 from proctor.fields import Fields, Notes
 from proctor.ports import Found, Source
+from proctor.variables import REFERENCE
 from proctor.yaml12 import BadYaml, Items, Map, load
 
-_REFERENCE: Final = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,15})?")
 _SCALARS: Final = frozenset(
     (
@@ -73,11 +73,11 @@ def resolved(value: Any, source: Source, notes: Notes, field: str, keep: Collect
     def fill(text: str, name: str) -> Any:
         if "${{" not in text:
             return text
-        for variable in _REFERENCE.findall(text):
+        for variable in REFERENCE.findall(text):
             if variable not in source.environ:
                 unset(variable, notes, *(place_of(value, variable, field) or (field, None)))
-        filled = _REFERENCE.sub(lambda found: source.environ.get(found[1], found[0]), text)
-        return as_scalar(filled) if name in _SCALARS and _REFERENCE.fullmatch(text) else filled
+        filled = REFERENCE.sub(lambda found: source.environ.get(found[1], found[0]), text)
+        return as_scalar(filled) if name in _SCALARS and REFERENCE.fullmatch(text) else filled
 
     return rewritten(value, fill, keep)
 
@@ -226,7 +226,7 @@ def place_of(
 ) -> tuple[str, int | None] | None:
     """The field that first names an environment variable, and its line where that is known."""
     if isinstance(value, str):
-        return (field, line) if variable in _REFERENCE.findall(value) else None
+        return (field, line) if variable in REFERENCE.findall(value) else None
     found: Iterable[tuple[str, Any, int | None]] = ()
     if isinstance(value, dict):
         lines = getattr(value, "lines", {})

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from proctor.dialects.agentv_reading import as_scalar, plain
+from proctor.dialects.agentv_shared import as_scalar, plain
 from proctor.errors import UsageError
 from proctor.fields import Fields, Notes
 from proctor.ports import Source
@@ -44,6 +44,7 @@ _TEXTS: Final = frozenset(
         "name",
         "id",
         "target",
+        "judge",
         "cwd",
         "skill",
         "tool",
@@ -65,7 +66,7 @@ def as_text(value: Any) -> str | None:
     return repr(value) if isinstance(value, int | float) else None
 
 
-class Asked(Fields):
+class AssertionFields(Fields):
     """One object inside a list of assertions: an assertion, or a part of one.
 
     `known` are the names that it may have; `source` finds the files that it refers to.
@@ -130,13 +131,13 @@ class Asked(Fields):
         """A text that is not blank, if the field is there."""
         return self.required_text(name) or None if name in self else None
 
-    def child(self, name: str, known: Collection[str]) -> Asked | None:
+    def child(self, name: str, known: Collection[str]) -> AssertionFields | None:
         """The fields of an object inside this one, if it is there."""
         if name not in self:
             return None
         value = self.take(name)
         if isinstance(value, dict):
-            return Asked(value, self.notes, self.place(name) + ".", self.source, known)
+            return AssertionFields(value, self.notes, self.place(name) + ".", self.source, known)
         self.wrong(name, value, "an object")
         return None
 
@@ -154,12 +155,12 @@ class Asked(Fields):
             return [(f"{name}[{place}]", item) for place, item in enumerate(value)]
         return []
 
-    def children(self, name: str, wanted: str, known: Collection[str]) -> list[Asked]:
+    def children(self, name: str, wanted: str, known: Collection[str]) -> list[AssertionFields]:
         """The objects of a list that must be there and not be empty."""
-        found: list[Asked] = []
+        found: list[AssertionFields] = []
         for place, item in self.rows(name, wanted):
             if isinstance(item, dict):
-                found.append(Asked(item, self.notes, self.place(place) + ".", self.source, known))
+                found.append(AssertionFields(item, self.notes, self.place(place) + ".", self.source, known))
             else:
                 self.wrong(place, item, "an object")
         return found

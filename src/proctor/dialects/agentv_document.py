@@ -7,7 +7,7 @@ from typing import Any
 
 from proctor.dialects.agentv import TESTS, YAML
 from proctor.dialects.agentv_files import JSON_LINES, Raw, json_lines, tests_of
-from proctor.dialects.agentv_reading import shown_path, yaml_of
+from proctor.dialects.agentv_shared import shown_path, yaml_of
 from proctor.dialects.agentv_suite import Heading, heading_of
 from proctor.dialects.agentv_tests import case_of
 from proctor.dialects.reading import file_name, parse_object, peek

@@ -1,0 +1,118 @@
+"""What the `execution` of an evaluation file steers, and flags that outrank it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Proctor = Callable[..., Any]
+Write = Callable[..., str]
+
+CASES = """\
+tests:
+  - {id: a, input: hello, expected_output: x, assertions: [{type: contains, value: hello}]}
+  - id: b
+    input: hello
+    expected_output: x
+    execution: {target: echo}
+    assertions: [{type: contains, value: hello}, {type: contains, value: nowhere}]
+"""
+TARGETS = """\
+targets:
+  - {name: slow, provider: cli, command: "sleep 0.3; cat"}
+  - {name: quick, provider: echo}
+  - {name: broken, provider: cli, command: "exit 3", fallback_targets: [quick]}
+"""
+
+
+@pytest.fixture
+def write(folder: Path) -> Write:
+    """Writes an evaluation file with that `execution`, and a targets file beside it."""
+
+    def make(execution: str, cases: str = CASES) -> str:
+        (folder / "targets.yaml").write_text(TARGETS, encoding="utf-8")
+        (folder / "s.eval.yaml").write_text(f"execution: {{{execution}}}\n{cases}", encoding="utf-8")
+        return "s.eval.yaml"
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("execution", "words", "name", "value"),
+    [
+        ("threshold: 0.5", ("-t", "quick"), "passed", 2),
+        ("threshold: 0.5", ("-t", "quick", "--threshold", "0.9"), "passed", 1),
+        ("target: quick", (), "target", "quick"),
+        ("target: slow", ("-t", "quick"), "target", "quick"),
+        ("target: quick, trials: {count: 2}", (), "planned", 4),
+        ("target: quick, trials: {count: 2}", ("--repeat", "3"), "planned", 6),
+    ],
+)
+def test_what_it_says_counts_until_a_flag_says_otherwise(
+    proctor: Proctor, write: Write, execution: str, words: tuple[str, ...], name: str, value: object
+) -> None:
+    assert proctor("run", write(execution), *words, "--json").run[name] == value
+
+
+@pytest.mark.parametrize(
+    ("execution", "words", "cached"),
+    [
+        ("cache: true", (), True),
+        ("cache: true", ("--no-cache",), False),
+        ("cache: false", ("--cache",), True),
+        ("workers: 2", (), False),
+    ],
+)
+def test_the_cache_is_the_suites_until_a_flag_says_otherwise(
+    proctor: Proctor, write: Write, execution: str, words: tuple[str, ...], cached: bool
+) -> None:
+    told = proctor("run", write(execution), "-t", "quick", *words)
+    assert ("came from the cache" in told.out + told.err) is cached
+
+
+def test_each_run_of_a_matrix_takes_the_time_that_it_takes(proctor: Proctor, write: Write) -> None:
+    slow, quick = proctor("run", write("targets: [slow, quick]"), "--json").json["runs"]
+    assert slow["group"] == quick["group"]
+    began, ended = (datetime.fromisoformat(quick[name]) for name in ("started_at", "finished_at"))
+    assert datetime.fromisoformat(slow["finished_at"]) <= began
+    assert (ended - began).total_seconds() < 0.3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("{target: echo}", "{target: nobody}", 4),
+        ("{type: contains, value: nowhere}", "{type: llm-grader, target: nobody}", 4),
+    ],
+)
+def test_a_test_that_names_nobody_is_told_with_its_line_unless_it_is_left_out(
+    proctor: Proctor, write: Write, old: str, new: str, line: int
+) -> None:
+    name = write("workers: 2", CASES.replace(old, new))
+    told = proctor("run", name, "-t", "quick", "--json")
+    assert told.code == 4
+    (error,) = told.json["errors"]
+    assert (error["path"], error["line"], error["code"]) == (name, line, "unknown-target")
+    assert "'nobody'" in error["message"]
+    assert proctor("run", name, "-t", "quick", "--id", "a").code == 0
+
+
+def test_a_suite_that_names_nobody_is_told(proctor: Proctor, write: Write) -> None:
+    told = proctor("run", write("target: nobody"))
+    assert told.code == 4
+    assert "s.eval.yaml: error: Unknown target 'nobody'." in told.err
+
+
+@pytest.mark.parametrize(
+    ("case", "shown"), [("a", ["  target:    quick, as a fallback"]), ("b", ["  target:    echo"])]
+)
+def test_a_trial_that_another_target_answered_names_it(
+    proctor: Proctor, write: Write, case: str, shown: list[str]
+) -> None:
+    proctor("run", write("threshold: 0.5"), "-t", "broken")
+    lines = proctor("runs", "show", "last", "--case", case).out.splitlines()
+    assert [line for line in lines if line.startswith("  target:")] == shown
