@@ -119,6 +119,12 @@ def test_a_secret_in_an_attachment_of_an_answer_is_blotted_out() -> None:
     assert "s3cret" not in repr(masked(output, ("KEY",), ENVIRON))
 
 
+def test_a_secret_in_a_key_is_blotted_out() -> None:
+    assert masked({"is s3cret-key": {"s3cret-key": 1}}, ("KEY",), ENVIRON) == {
+        "is ${{ KEY }}": {"${{ KEY }}": 1}
+    }
+
+
 def test_words_of_an_enumeration_stay_members_of_it() -> None:
     assert filled([Verdict.PASS], ENVIRON)[0] is Verdict.PASS
     assert masked([Verdict.PASS], ("V",), {"V": "passpass"})[0] is Verdict.PASS

@@ -57,7 +57,7 @@ def filled_case(case: Case, environ: Mapping[str, str]) -> Case:
 
 
 def masked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
-    """Plain data or a noun in which the value of each variable is its reference again.
+    """Plain data or a noun in which the value of each variable is its reference again, also in keys.
 
     Where values overlap the longest counts; of equal ones the first name.
     """
@@ -68,7 +68,9 @@ def masked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
     # All at once: one by one, a value could be found inside the reference to another.
     longest_first = sorted(references, key=lambda secret: (-len(secret), secret))
     sought = re.compile("|".join(map(re.escape, longest_first)))
-    return cast("T", _mapped(value, lambda text: sought.sub(lambda found: references[found[0]], text)))
+    return cast(
+        "T", _mapped(value, lambda text: sought.sub(lambda found: references[found[0]], text), keys=True)
+    )
 
 
 def unmasked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
@@ -114,17 +116,22 @@ def _texts(value: Any) -> Iterator[str]:
         yield from _texts(asdict(value))
 
 
-def _mapped(value: Any, change: Callable[[str], str], untouched: type | tuple[()] = ()) -> Any:
+def _mapped(
+    value: Any, change: Callable[[str], str], untouched: type | tuple[()] = (), *, keys: bool = False
+) -> Any:
+    def inner(item: Any) -> Any:
+        return _mapped(item, change, untouched, keys=keys)
+
     if type(value) is str:
         return change(value)
     if isinstance(value, dict):
-        return {key: _mapped(item, change, untouched) for key, item in value.items()}
+        return {change(key) if keys else key: inner(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_mapped(item, change, untouched) for item in value]
+        return [inner(item) for item in value]
     if isinstance(value, tuple):
-        return tuple([_mapped(item, change, untouched) for item in value])
+        return tuple([inner(item) for item in value])
     if isinstance(value, Struct) and not isinstance(value, untouched):
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        changed = {name: _mapped(field, change, untouched) for name, field in fields.items()}
+        changed = {name: inner(field) for name, field in fields.items()}
         return replace(value, **{name: new for name, new in changed.items() if new is not fields[name]})
     return value

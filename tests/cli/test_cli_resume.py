@@ -117,7 +117,7 @@ def test_ctrl_c_keeps_what_finished_and_names_the_command_that_goes_on(
     assert Counter(_asked(folder)).most_common(1)[0][1] == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_second_signal_stops_at_once(
     start: Proctor, proctor: Proctor, many: str, function: Proctor, folder: Path, number: signal.Signals
 ) -> None:

@@ -160,3 +160,31 @@ def test_an_endpoint_that_is_gone_is_3_and_says_where_it_was_looked_for(
     assert told.code == 3
     assert f"127.0.0.1:{endpoint.server_port}" in told.out
     assert "connection: " in told.out
+
+
+def test_what_a_program_was_given_is_blotted_out_of_what_its_workspace_and_its_grader_say(
+    proctor: Proctor, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROCTOR_CACHE", str(folder.parent / f"{folder.name}-cache"))
+    monkeypatch.setenv("DESK_KEY", SECRET)
+    (folder / "targets.yaml").write_text(
+        "targets:\n"
+        "  - {name: agent, provider: cli, command: 'env > dump; echo done', env: {KEY: '${{ DESK_KEY }}'}}\n",
+        encoding="utf-8",
+    )
+    (folder / "grade.py").write_text(
+        "import json, os, pathlib\n"
+        "dump = pathlib.Path(os.environ['PROCTOR_WORKSPACE_PATH'], 'dump').read_text()\n"
+        "print(json.dumps({'score': 1, 'details': {dump: dump}}))\n",
+        encoding="utf-8",
+    )
+    (folder / "s.eval.yaml").write_text(
+        "workspace: {isolation: per_test}\n"
+        "assertions: [{type: code-grader, command: [python, grade.py]}]\n"
+        "tests: [{id: a, criteria: c, input: i}]\n",
+        encoding="utf-8",
+    )
+    told = proctor("run", "s.eval.yaml", "--target", "agent", "--json", "-o", "out.jsonl")
+    assert told.run["passed"] == 1
+    assert _holding(folder, SECRET) == []
+    assert "${{ DESK_KEY }}" in (folder / "out.jsonl").read_text(encoding="utf-8")

@@ -306,12 +306,12 @@ async def _stoppable(session: Session, request: Request, progress: Progress) -> 
         nonlocal asked
         asked += 1
         if asked == 1:
-            progress.warn("Stopping: calls under way get 5 s. Press Ctrl-C again to stop at once.")
             session.stop()
+            progress.warn("Stopping: calls under way get 5 s. Press Ctrl-C again to stop at once.")
         elif making is not None:
             making.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _stopping():
         if sys.platform == "win32":
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
         else:
@@ -320,6 +320,14 @@ async def _stoppable(session: Session, request: Request, progress: Progress) -> 
     if asked and not done:
         raise click.Abort  # stopped before the first run began
     return done
+
+
+def _stopping() -> list[signal.Signals]:
+    """The signals that stop a run: also that the terminal was closed, unless `nohup` has it ignored."""
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        numbers.append(signal.SIGHUP)
+    return numbers
 
 
 def _refuse(error: SuiteError, *, as_json: bool) -> int:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from proctor.grading import Help
 from proctor.model import Case, Run, TargetSpec
 from proctor.ports import Answers, Judge, Programs
-from proctor.session.asked import judge_of
+from proctor.session.casting import judge_of
 from proctor.session.reaching import Reach
 from proctor.targets.programs import SuitePrograms
 

@@ -20,7 +20,7 @@ from proctor.plan import Index, Indexer
 from proctor.ports import Store
 from proctor.reports.problems import lines_of
 from proctor.session import events
-from proctor.session.asked import Wanted, Wishes, asked
+from proctor.session.casting import Wanted, Wishes, casting_of
 from proctor.session.finding import NoSuchSuite, find
 from proctor.session.loading import Loaded, load
 from proctor.session.naming import Names
@@ -199,7 +199,7 @@ class Jobs:
         index = loaded.index(seat)
         # Cases with a target of their own are asked in the first run of a group.
         wanted = loaded.wanted if seat.first else replace(loaded.wanted, targets=frozenset())
-        who = asked(
+        who = casting_of(
             wanted,
             spec,
             judges,

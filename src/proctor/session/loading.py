@@ -21,7 +21,7 @@ from proctor.grading import bind
 from proctor.model import Problem, Seat, Selection, Suite
 from proctor.plan import Index, Indexer
 from proctor.ports import Grader, Placed, Source, SuiteWriter
-from proctor.session.asked import Wanted, Wishes
+from proctor.session.casting import Wanted, Wishes
 from proctor.session.finding import source_of
 
 _HEAD_LINES = 50

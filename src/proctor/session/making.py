@@ -19,10 +19,10 @@ from proctor.model import Case, Output, Prompt, Trial, Verdict
 from proctor.plan import Earlier, Planned, trials
 from proctor.ports import Stay, Store, StoredTrial
 from proctor.session import events
-from proctor.session.cast import Cast
+from proctor.session.cast import Cast, specs_of
 from proctor.session.jobs import Job
 from proctor.session.reaching import Reach
-from proctor.variables import filled_case, masked, unmasked
+from proctor.variables import filled_case, masked, names_in, unmasked
 from proctor.verdicts import Tally, rules_of, taken_over, verdict_of
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Making:
         self._run = job.run
         self._index = job.index
         self._variables = job.wanted.variables
+        self._handed = names_in([spec.options.get("env", {}) for spec in specs_of(job.run)])
+        """The variables whose values programs are given that answer."""
         self._earlier_run = job.earlier_run
         self._continues = job.earlier_run is not None and job.earlier_run.id == job.run.id
         self._store = store
@@ -192,7 +194,7 @@ class Making:
         )
 
     def _warn_of_workspace(self, message: str) -> None:
-        self._listen(events.Warned(masked(message, tuple(self._variables), self._reach.environ)))
+        self._listen(events.Warned(masked(message, (*self._variables, *self._handed), self._reach.environ)))
 
     def _work(self, cast: Cast) -> Work:
         run, store = self._run, self._store
@@ -235,7 +237,9 @@ class Making:
 
     def _masked(self, trial: Trial, case: Case) -> Trial:
         """What is kept and told names a variable where an answer or a reason has its value."""
-        return masked(trial, case.variables, self._reach.environ) if case.variables else trial
+        # What a program was given can be in any file of the workspace, and so in all that graders say.
+        names = case.variables if case.workspace is None else (*case.variables, *self._handed)
+        return masked(trial, names, self._reach.environ) if names else trial
 
     def _stays(self, stored: StoredTrial, case: Case) -> bool:
         if self._continues:

@@ -69,7 +69,7 @@ _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re
 _ANYWHERE = {"AZURE_OPENAI_ENDPOINT": "https://anywhere.openai.azure.com"}
 
 
-class Site(Struct, frozen=True, kw_only=True):
+class Setting(Struct, frozen=True, kw_only=True):
     """Where a targets file is, and with what its targets are asked."""
 
     folder: str
@@ -85,12 +85,12 @@ class Row(Struct, frozen=True):
 
     fields: Fields
     unknown: frozenset[str]
-    site: Site
+    setting: Setting
 
     @property
     def environ(self) -> Mapping[str, str]:
         """The environment, or a stand-in."""
-        return _ANYWHERE if self.site.environ is None else self.site.environ
+        return _ANYWHERE if self.setting.environ is None else self.setting.environ
 
     def required(self, name: str) -> str:
         """A text that must be there; a stand-in where its value is not known."""
@@ -113,7 +113,7 @@ class Row(Struct, frozen=True):
 
     def place(self, path: str) -> str:
         """A path of the file's as an absolute one."""
-        return os.path.normpath(os.path.join(self.site.folder, path))  # noqa: PTH118 - a path that is not opened
+        return os.path.normpath(os.path.join(self.setting.folder, path))  # noqa: PTH118 - a path that is not opened
 
 
 def kind_of(provider: str) -> str:
@@ -130,13 +130,13 @@ def specified(name: str, kind: str, row: Row) -> TargetSpec:
     """The target of a kind, one of `FIELDS`, without what it says of others; its problems go to the notes."""
     if kind in HTTP:
         return _over_http(name, kind, row)
-    return _KINDS[kind](TargetSpec(name=name, kind=kind, params=row.site.params), row)
+    return _KINDS[kind](TargetSpec(name=name, kind=kind, params=row.setting.params), row)
 
 
 def short(name: str, word: str, row: Row) -> TargetSpec:
     """The target that the short form names in one word, as the command line takes it."""
     try:
-        spec = parse_target(word, row.site.params, row.environ)
+        spec = parse_target(word, row.setting.params, row.environ)
     except UsageError as error:
         row.fields.error("unknown-target", "target", f"names no target. {error}")
         return TargetSpec(name=name, kind="echo")
@@ -170,7 +170,7 @@ def _over_http(name: str, kind: str, row: Row) -> TargetSpec:
         )
     environ = _ANYWHERE if where in row.unknown else row.environ
     try:
-        spec = http_spec(name, kind, model, endpoint, row.site.params, environ)
+        spec = http_spec(name, kind, model, endpoint, row.setting.params, environ)
     except UsageError as error:
         row.fields.error("bad-address", where, f"cannot be used. {error}")
         return TargetSpec(name=name, kind="openai" if kind in SERVICES else kind)
@@ -205,7 +205,7 @@ def _asked(spec: TargetSpec, row: Row, options: dict[str, Any]) -> TargetSpec:
         "seed": fields.integer("seed"),
     }
     system = fields.text("system_prompt")
-    usual, given = Params(), row.site.params
+    usual, given = Params(), row.setting.params
     mine = {
         name: value
         for name, value in own.items()
@@ -249,8 +249,8 @@ def _check_line(row: Row, name: str, command: str) -> None:
                 f"Write `env: {{{variable}: {reference}}}`, and ${variable} in the line.",
             )
         _check(row, name, command)
-    elif row.site.environ is not None and all(one in row.site.environ for one in names_in(command)):
-        _check(row, name, filled(command, row.site.environ))
+    elif row.setting.environ is not None and all(one in row.setting.environ for one in names_in(command)):
+        _check(row, name, filled(command, row.setting.environ))
 
 
 def _check(row: Row, name: str, template: str, known: tuple[str, ...] | None = None) -> None:

@@ -18,7 +18,7 @@ from proctor.fields import Fields, Notes, kind_of
 from proctor.model import Params, Problem, TargetSpec
 from proctor.targets import target_kinds as kinds
 from proctor.targets.naming import parse_target
-from proctor.targets.target_kinds import Row, Site
+from proctor.targets.target_kinds import Row, Setting
 from proctor.variables import filled, names_in
 from proctor.yaml12 import BadYaml, Items, Map, load
 
@@ -72,7 +72,7 @@ class TargetsFile:
         notes = Notes(path, 1)
         self._entries = _entries(text, notes)
         found: list[Problem] = []
-        check = _Making(self, Site(folder=folder, environ=None), found)
+        check = _Making(self, Setting(folder=folder, environ=None), found)
         for name in self._entries:
             check.target(name)
         # A target that judges another one is looked at twice.
@@ -102,7 +102,9 @@ class TargetsFile:
             SuiteError: a variable is not set, or its value is wrong.
         """
         problems: list[Problem] = []
-        spec = _Making(self, Site(folder=self._folder, environ=environ, params=params), problems).target(name)
+        spec = _Making(self, Setting(folder=self._folder, environ=environ, params=params), problems).target(
+            name
+        )
         _raise_errors([problem for problem in problems if problem.level == "error"])
         assert spec is not None, "what cannot be made is a problem"
         return spec
@@ -186,14 +188,14 @@ class _Making:
     """Makes specifications; without an environment it only checks. What is wrong goes into `problems`."""
 
     def __init__(
-        self, file: TargetsFile, site: Site, problems: list[Problem], *, judging: bool = False
+        self, file: TargetsFile, setting: Setting, problems: list[Problem], *, judging: bool = False
     ) -> None:
         self.problems = problems
         self._file = file
-        self._site = site
+        self._setting = setting
         self._made: dict[str, TargetSpec | None] = {}
         # Judges are asked with the usual parameters, and nobody judges them.
-        usual = replace(site, params=Params())
+        usual = replace(setting, params=Params())
         self._judges = None if judging else _Making(file, usual, problems, judging=True)
 
     def target(self, name: str, trail: tuple[str, ...] = ()) -> TargetSpec | None:
@@ -208,14 +210,14 @@ class _Making:
         return self._made[name]
 
     def _make(self, entry: _Entry, notes: Notes, trail: tuple[str, ...]) -> TargetSpec | None:
-        row = _row(entry.row, notes, self._site)
+        row = _row(entry.row, notes, self._setting)
         fields = row.fields
         fields.take("name")
         provider = _one_of(row, "provider", "kind")
         agent = None if provider is None else kinds.agent_of(provider)
         if provider is not None and agent is not None:
             # A file may be shared with a program that knows the agent: it counts when it is asked for.
-            if self._site.environ is not None:
+            if self._setting.environ is not None:
                 fields.error("unsupported", "provider", kinds.no_kind(provider, agent))
             return None
         judge = _one_of(row, "grader_target", "judge_target")
@@ -249,8 +251,7 @@ class _Making:
             fields.finish((*COMMON, *kinds.fields_of_short(word)))
             return spec
         if provider is None:
-            said = {"provider", "kind", "target", "use_target"}
-            if not row.unknown & said and not any(name in fields for name in said):
+            if not row.unknown & {"provider", "kind", "target", "use_target"}:
                 fields.missing("provider", "a kind of target, such as `openai` or `cli`")
             return None
         kind = kinds.kind_of(provider)
@@ -283,7 +284,7 @@ class _Making:
         if self._file.entry(name) is not None:
             return self.target(name, trail)
         try:
-            return parse_target(name, self._site.params, row.environ)
+            return parse_target(name, self._setting.params, row.environ)
         except UsageError:
             known = suggestion(name[:60], self._file.names())
             row.fields.error("unknown-target", field, f"names {name[:60]!r}, which is no target. {known}")
@@ -301,7 +302,7 @@ def _in_turn(specs: list[TargetSpec | None]) -> tuple[TargetSpec, ...]:
     return tuple({spec.name: replace(spec, judge=None, fallbacks=()) for spec in flat}.values())
 
 
-def _row(row: Map, notes: Notes, site: Site) -> Row:
+def _row(row: Map, notes: Notes, setting: Setting) -> Row:
     """The fields of a target that have an effect, filled in as far as they are to be and can be."""
     kept, unknown = Map(row.line), set[str]()
     kept.lines = row.lines
@@ -317,19 +318,19 @@ def _row(row: Map, notes: Notes, site: Site) -> Row:
             notes.warn("no-effect", f"`{name}` has no effect here.", name, line=line)
         elif not (names := names_in(value)):
             kept[name] = value
-        elif site.environ is None:
+        elif setting.environ is None:
             if name in kinds.KEPT:
                 kept[name] = value
             else:
                 unknown.add(name)
-        elif unset := [one for one in names if not _is_set(one, site.environ, name)]:
+        elif unset := [one for one in names if not _is_set(one, setting.environ, name)]:
             unknown.add(name)
             for one in unset:
                 said = f"`{name}` names the variable {one}, which is not set. Set it (export {one}=…)."
                 notes.error("unset-variable", said, name, line=line)
         else:
-            kept[name] = value if name in kinds.KEPT else _typed(name, filled(value, site.environ))
-    return Row(Fields(kept, notes), frozenset(unknown), site)
+            kept[name] = value if name in kinds.KEPT else _typed(name, filled(value, setting.environ))
+    return Row(Fields(kept, notes), frozenset(unknown), setting)
 
 
 def _is_set(variable: str, environ: Mapping[str, str], field: str) -> bool:

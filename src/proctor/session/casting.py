@@ -81,7 +81,7 @@ class Wishes:
         )
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class Casting(Struct, frozen=True, kw_only=True):
     """Who is asked in one run; the fields are those of `Run`."""
 
     judges: tuple[TargetSpec, ...] = ()
@@ -91,7 +91,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-def asked(
+def casting_of(
     wanted: Wanted,
     target: TargetSpec,
     given: tuple[TargetSpec, ...],
@@ -99,7 +99,7 @@ def asked(
     path: str,
     params: Params,
     spec_of: Naming,
-) -> Asked:
+) -> Casting:
     """Who is asked: a judge is the user's, else the grader's, else the target's, else the target itself.
 
     Args:
@@ -116,9 +116,9 @@ def asked(
     named_targets = tuple([spec_of(name, params) for name in sorted(wanted.targets)])
     if "judge" not in wanted.needs:
         unused = f"{path}: warning: no case asks a judge, so --judge has no effect."
-        return Asked(named_targets=named_targets, warnings=(unused,) if given else ())
+        return Casting(named_targets=named_targets, warnings=(unused,) if given else ())
     if given:
-        return Asked(judges=given, judges_given=True, named_targets=named_targets)
+        return Casting(judges=given, judges_given=True, named_targets=named_targets)
     answering = {spec.name: spec for spec in named_targets if spec.name in wanted.unjudged}
     if None in wanted.unjudged:
         answering = {target.name: target} | answering
@@ -128,7 +128,7 @@ def asked(
         for name, spec in answering.items()
         if judge_of(spec)[1]
     ]
-    return Asked(
+    return Casting(
         judges=(judge_of(target)[0],),
         named_targets=named_targets,
         named_judges=tuple([spec_of(name, Params()) for name in sorted(wanted.judges)]),
