@@ -350,6 +350,12 @@ def test_a_targets_digest_changes_with_every_parameter(params: Params) -> None:
     assert target_digest(replace(TARGET, params=params)) != target_digest(TARGET)
 
 
+def test_where_a_targets_file_lies_does_not_count() -> None:
+    here, there = (replace(TARGET, options={"folder": folder, "env": {}}) for folder in ("/here", "/there"))
+    assert target_digest(here) == target_digest(there)
+    assert target_digest(here) != target_digest(TARGET)
+
+
 def test_the_order_of_messages_and_assertions_counts() -> None:
     other = replace(CASE, input=CASE.input[::-1], assertions=CASE.assertions[::-1])
     assert sent_digest(other) != sent_digest(CASE)

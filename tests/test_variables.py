@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.errors import UsageError
+from proctor.graders.text import clip
 from proctor.model import Assertion, Attachment, Case, Message, Output, ToolCall, Verdict
-from proctor.variables import filled, filled_case, masked, names_in, unmasked
+from proctor.variables import filled, filled_case, last_words, masked, names_in, unmasked
 
 ENVIRON = {"KEY": "s3cret-key", "HOST": "example.test", "PORT": "80", "EMPTY": "", "_x1": "underscored"}
 
@@ -155,6 +156,33 @@ def test_a_value_of_six_characters_or_more_becomes_its_reference(
     text: str, environ: dict[str, str], becomes: str
 ) -> None:
     assert masked(text, ("A", "B"), environ) == becomes
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("ends with: …3cret-key is wrong", "ends with: … is wrong"),
+        ("'key=s3cret-k…' is wrong", "'key=…' is wrong"),
+        ("…s3cret-key!", "…${{ KEY }}!"),
+        ("…et-key of s3cret…", "… of …"),
+        ("s3cret-ke…s3cret-ke", "…s3cret-ke"),
+        ("3cret-key…", "3cret-key…"),
+        ("…t-key s3cre…", "…t-key s3cre…"),
+        ("…lue underscor…", "…lue …"),
+        ("a … b", "a … b"),
+    ],
+)
+def test_what_an_ellipsis_leaves_of_a_value_goes_as_well(text: str, becomes: str) -> None:
+    assert masked(text, ("KEY", "_x1"), ENVIRON) == becomes
+
+
+@given(st.integers(1, 200))
+def test_no_cut_lets_more_of_a_value_through_than_could_be_anything(most: int) -> None:
+    said = f"{'x' * 40} {ENVIRON['KEY']} {'é' * 40}"
+    for shown in (last_words(said.encode(), most), clip(said, most)):
+        assert len(shown) <= most
+        left = masked(shown, ("KEY",), ENVIRON)
+        assert not any(ENVIRON["KEY"][at : at + 6] in left for at in range(5))
 
 
 def test_only_the_variables_that_are_named_are_blotted_out() -> None:

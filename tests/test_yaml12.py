@@ -227,6 +227,20 @@ def test_nesting_is_read_up_to_the_limit_and_refused_above() -> None:
     assert str(MAX_NESTING) in str(refused(nested(MAX_NESTING + 1)))
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "hint"),
+    [
+        ("a: say: hello", 1, "into quotes"),
+        ("a:\n\t- b", 2, "not tabs"),
+        ("a:\n- @b", 2, "begins with @"),
+    ],
+)
+def test_what_people_write_most_and_is_no_yaml_comes_with_advice(text: str, line: int, hint: str) -> None:
+    error = refused(text)
+    assert error.line == line
+    assert hint in str(error)
+
+
 def test_an_alias_cannot_nest_deeper_than_what_is_written() -> None:
     half = "a: &a " + nested(MAX_NESTING - 10)
     assert str(MAX_NESTING) in str(refused(f"{half}\nb: {'[' * 20}*a{']' * 20}"))

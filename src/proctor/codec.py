@@ -93,9 +93,11 @@ def target_digest(spec: TargetSpec) -> str:
     params = {name: getattr(spec.params, name) for name in spec.params.__struct_fields__}
     asked = {name: value for name, value in params.items() if value is not None}
     whole = (spec.kind, spec.model, spec.endpoint, asked)
-    if not spec.options and not spec.fallbacks:
+    # Where the targets file lies is not the same on two machines, though the target is.
+    options = {name: value for name, value in spec.options.items() if name != "folder"}
+    if not options and not spec.fallbacks:
         return _digest(_TARGET, whole)
-    return _digest(_TARGET, (*whole, spec.options, [target_digest(one) for one in spec.fallbacks]))
+    return _digest(_TARGET, (*whole, options, [target_digest(one) for one in spec.fallbacks]))
 
 
 def settings_digest(thing: Any) -> str:

@@ -43,7 +43,8 @@ class Source(Struct, frozen=True, kw_only=True):
     """The files that a glob matches, from the suite's folder, sorted; each can be given to `find`."""
     program: Callable[[str], tuple[str, ...] | None] = lambda _name: None
     """The command line of a grader of the user's own: a file of that name, whatever its ending, in
-    `.proctor/assertions` or `.agentv/assertions` of the suite's folder or one above it."""
+    `.proctor/assertions` or `.agentv/assertions` of the suite's folder or one above it. Raises UsageError
+    where there is such a file and none of them can be run."""
     folder: str = ""
     """The suite's folder, absolute; it goes into the suite's header as it is."""
     environ: Mapping[str, str] = {}
@@ -236,8 +237,8 @@ class Grader(Protocol):
     def wants(self) -> frozenset[str]:
         """`judge`, `embedder` or both, where this one asks them."""
 
-    def judges(self) -> tuple[str, ...]:
-        """The targets by whose names it asks for a judge of its own."""
+    def judges(self) -> tuple[str | None, ...]:
+        """The judges that it asks: names of targets, and None for those of the run."""
 
     def grade(self, graded: Graded) -> Mark | Awaitable[Mark]:
         """The mark.
@@ -258,9 +259,9 @@ class Grading(Struct, frozen=True, gc=False):
         """What the class needs."""
         return frozenset() if self.needs is None else frozenset((self.needs,))
 
-    def judges(self) -> tuple[str, ...]:
-        """None of its own."""
-        return ()
+    def judges(self) -> tuple[str | None, ...]:
+        """Those of the run, where the class needs one."""
+        return (None,) if self.needs == "judge" else ()
 
 
 # --- targets -----------------------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ T = TypeVar("T")
 REFERENCE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 """One reference; its group is the variable's name."""
 _JSON = msgspec.json.Encoder()
+ELLIPSIS = "…"
+"""Where a text was cut."""
 _SHORTEST_SECRET = 6
 """A shorter value is not blotted out: it would be found in every text."""
 
@@ -59,7 +61,8 @@ def filled_case(case: Case, environ: Mapping[str, str]) -> Case:
 def masked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
     """Plain data or a noun in which the value of each variable is its reference again, also in keys.
 
-    Where values overlap the longest counts; of equal ones the first name.
+    Where values overlap the longest counts; of equal ones the first name. What an ellipsis has cut off from a
+    value goes with it.
     """
     secrets = _secrets(names, environ)
     if not secrets:
@@ -68,9 +71,36 @@ def masked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
     # All at once: one by one, a value could be found inside the reference to another.
     longest_first = sorted(references, key=lambda secret: (-len(secret), secret))
     sought = re.compile("|".join(map(re.escape, longest_first)))
-    return cast(
-        "T", _mapped(value, lambda text: sought.sub(lambda found: references[found[0]], text), keys=True)
-    )
+
+    def blot(text: str) -> str:
+        whole = sought.sub(lambda found: references[found[0]], text)
+        return _without_rests(whole, longest_first) if ELLIPSIS in whole else whole
+
+    return cast("T", _mapped(value, blot, keys=True))
+
+
+def _without_rests(text: str, secrets: list[str]) -> str:
+    """The text without the beginnings of secrets before an ellipsis, and their ends behind one."""
+    pieces = text.split(ELLIPSIS)
+    for place, piece in enumerate(pieces):
+        begin, end = 0, len(piece)
+        for secret in secrets:
+            sizes = range(min(len(secret) - 1, len(piece)), _SHORTEST_SECRET - 1, -1)
+            if place < len(pieces) - 1:
+                end = min(end, len(piece) - next((n for n in sizes if piece.endswith(secret[:n])), 0))
+            if place:
+                begin = max(begin, next((n for n in sizes if piece.startswith(secret[-n:])), 0))
+        pieces[place] = piece[begin:end]
+    return ELLIPSIS.join(pieces)
+
+
+def last_words(stream: bytes, most: int) -> str:
+    """The end of what a program wrote, of so many characters at most; begins with an ellipsis if it is cut.
+
+    By that `masked` finds what is left of a secret there.
+    """
+    text = stream.decode("utf-8", "replace").strip()
+    return text if len(text) <= most else ELLIPSIS + text[len(text) - most + 1 :]
 
 
 def unmasked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:

@@ -28,6 +28,11 @@ _HIDDEN: Final = {0x85: 0xF0085, 0x2028: 0xF2028, 0x2029: 0xF2029}
 """YAML 1.1 broke lines at these characters and 1.2 does not, so the parser must not see them: it gets private
 ones instead."""
 _SHOWN: Final = {private: shown for shown, private in _HIDDEN.items()}
+_HINTS: Final = {
+    "mapping values are not allowed": "Put a text with a colon and a space in it into quotes.",
+    "cannot start any token": "Indent with spaces, not tabs. Put a text that begins with @ or ` into quotes.",
+}
+"""What to do about what the parser says, where it does not tell."""
 _FIRST_OF_SPECIAL = frozenset("~nNtTfF+-.0123456789")
 _PLAIN = "plain"
 _CORE = "tag:yaml.org,2002:"
@@ -94,7 +99,8 @@ def load(text: str) -> Any:
         said = ", ".join(part for part in (error.context, error.problem) if part)
         # The end of a text without a line break is on the next line to the parser.
         line = min(mark.line, text.count("\n")) + 1 if mark else 1
-        raise BadYaml(f"The text is not YAML: {said}.", line) from None
+        hint = next((f" {hint}" for problem, hint in _HINTS.items() if problem in said), "")
+        raise BadYaml(f"The text is not YAML: {said}.{hint}", line) from None
     finally:
         loader.dispose()
     return None if node is None else _Construction(len(text) + MAX_NODES).value(node, 0)

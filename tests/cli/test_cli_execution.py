@@ -116,3 +116,30 @@ def test_a_trial_that_another_target_answered_names_it(
     proctor("run", write("threshold: 0.5"), "-t", "broken")
     lines = proctor("runs", "show", "last", "--case", case).out.splitlines()
     assert [line for line in lines if line.startswith("  target:")] == shown
+
+
+def test_several_targets_are_compared_at_the_end(proctor: Proctor, write: Write) -> None:
+    told = proctor("run", write("threshold: 0.5"), "-t", "quick", "-t", "echo")
+    blocks = told.out.split("\n\n")
+    assert [line.split()[:3] for line in blocks[-1].splitlines()[1:]] == [
+        ["quick", "2", "2"],
+        ["echo", "1", "1"],
+    ]
+    assert told.out.count("95% interval") == 3
+    assert "\n\ns on echo\n" in told.out
+    assert proctor("run", "s.eval.yaml", "-t", "quick").out.count("95% interval") == 1
+
+
+def test_a_run_says_where_its_workspaces_still_are(
+    proctor: Proctor, write: Write, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROCTOR_CACHE", str(folder / "cache"))
+    suite = write("target: quick")
+    with (folder / suite).open("a", encoding="utf-8") as file:
+        file.write("workspace: {hooks: {before_all: {command: [sh, -c, ':']}}}\n")
+    run = proctor("run", suite, "--keep-workspaces", "--json").run["run"]
+    said = f"Workspaces that were kept are in {folder / 'cache' / 'workspaces' / run}.\n"
+    assert proctor("runs", "show", "last").out.endswith(said)
+    assert proctor("runs", "show", "last", "--case", "a").out.endswith(said)
+    proctor("run", suite, "--keep-workspaces=none")
+    assert "kept are in" not in proctor("runs", "show", "last").out

@@ -101,6 +101,47 @@ targets:
 """
 
 
+def test_a_composite_of_which_one_member_names_its_judge_warns_for_the_others(
+    proctor: Proctor, folder: Path
+) -> None:
+    members = "[{type: llm-grader, name: a, target: other}, {type: llm-grader, name: b TARGET}]"
+    test = (
+        "tests: [{id: a, criteria: It is kind., input: hello, assertions: "
+        f"[{{type: composite, aggregator: {{type: weighted_average}}, assertions: {members}}}]}}]"
+    )
+    (folder / "targets.yaml").write_text(TARGETS, encoding="utf-8")
+    for named, warned in (("", True), (", target: other", False)):
+        (folder / "both.eval.yaml").write_text(test.replace(" TARGET", named), encoding="utf-8")
+        told = proctor("run", "both.eval.yaml", "--target", "first")
+        assert ("first judges its own answers" in told.err) is warned
+
+
+NEEDS_A_KEY = """\
+targets:
+  - {name: default, target: "mock:fine", grader_target: dear}
+  - {name: dear, provider: openai, model: m, api_key: "${{ NO_SUCH_KEY }}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("assertion", "words", "code"),
+    [
+        ("{type: contains, value: fine}", (), 0),
+        ("{type: llm-grader}", ("--judge", 'mock:{"score": 1}'), 0),
+        ("{type: llm-grader}", (), 4),
+    ],
+)
+def test_the_judge_of_a_target_needs_its_key_only_where_it_is_asked(
+    proctor: Proctor, folder: Path, assertion: str, words: tuple[str, ...], code: int
+) -> None:
+    test = f"tests: [{{id: a, criteria: It is kind., input: hello, assertions: [{assertion}]}}]"
+    (folder / "plain.eval.yaml").write_text(test, encoding="utf-8")
+    (folder / "targets.yaml").write_text(NEEDS_A_KEY, encoding="utf-8")
+    told = proctor("run", "plain.eval.yaml", *words)
+    assert told.code == code
+    assert ("NO_SUCH_KEY" in told.err) == (code == 4)
+
+
 @pytest.mark.parametrize(
     ("assertion", "alone"),
     [("{type: llm-grader}", ["first", "other", "second"]), ("{type: contains, value: fine}", ["other"])],

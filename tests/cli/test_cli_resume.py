@@ -226,6 +226,29 @@ def test_what_does_not_decide_which_trials_there_are_may_change(
     assert "unfinished" not in told.err
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("--resume", "RUN"), "If you mean the run: write --resume=RUN"),
+        (("--resume", "last"), "If you mean the run: write --resume=last"),
+        (("HALF", "--keep-workspaces", "none"), "If you mean the flag: write --keep-workspaces=none"),
+        (("HALF", "--keep-workspaces", "some"), None),
+        (("HALF", "none"), None),
+        (("--resume", "no-such"), None),
+    ],
+)
+def test_a_value_behind_a_space_that_is_taken_for_a_suite_is_hinted_at(
+    proctor: Proctor, half: str, words: tuple[str, ...], hint: str | None
+) -> None:
+    run_id = proctor("run", half, "--target", "echo", "--json").run["run"]
+    told = proctor(
+        "run", *(word.replace("RUN", run_id).replace("HALF", half) for word in words), "--target", "echo"
+    )
+    assert told.code == 4
+    assert "There is no suite" in told.err
+    assert (hint.replace("RUN", run_id) in told.err) if hint else ("If you mean" not in told.err)
+
+
 def test_a_changed_suite_is_not_taken_for_the_one_that_was_cut_short(
     proctor: Proctor, cut: Proctor, half: str, suite: Proctor
 ) -> None:

@@ -188,3 +188,30 @@ def test_what_a_program_was_given_is_blotted_out_of_what_its_workspace_and_its_g
     assert told.run["passed"] == 1
     assert _holding(folder, SECRET) == []
     assert "${{ DESK_KEY }}" in (folder / "out.jsonl").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("says", "after"), [("target", 480), ("grader", 1980), ("hook", 1980)])
+def test_of_a_secret_that_a_message_is_cut_in_nothing_is_left(
+    proctor: Proctor, folder: Path, monkeypatch: pytest.MonkeyPatch, says: str, after: int
+) -> None:
+    monkeypatch.setenv("DESK_KEY", SECRET)
+    fails = f"echo before $KEY {'x' * after} >&2; exit 1"
+    line = fails if says == "target" else "echo $KEY > key; echo done"
+    (folder / "targets.yaml").write_text(
+        "targets:\n"
+        f"  - {{name: agent, provider: cli, command: '{line}', env: {{KEY: '${{{{ DESK_KEY }}}}'}}}}\n",
+        encoding="utf-8",
+    )
+    grader = f"cd $PROCTOR_WORKSPACE_PATH; KEY=$(cat key); {fails}" if says == "grader" else "echo 1"
+    hook = f"KEY=${{{{ DESK_KEY }}}}; {fails}" if says == "hook" else "true"
+    (folder / "s.eval.yaml").write_text(
+        f"workspace: {{hooks: {{before_each: {{command: [sh, -c, '{hook}']}}}}}}\n"
+        f"assertions: [{{type: code-grader, command: [sh, -c, '{grader}']}}]\n"
+        "tests: [{id: a, criteria: c, input: i}]\n",
+        encoding="utf-8",
+    )
+    told = proctor("run", "s.eval.yaml", "--target", "agent", "-o", "out.jsonl")
+    assert told.code == 3
+    row = (folder / "out.jsonl").read_text(encoding="utf-8")
+    assert "xxxxx" in row
+    assert not any(SECRET[at : at + 6] in row + told.out for at in range(3, len(SECRET) - 5))

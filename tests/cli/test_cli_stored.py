@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -272,12 +271,15 @@ def test_checking_a_target_keeps_nothing(proctor: Proctor, folder: Path) -> None
     assert list(folder.iterdir()) == []
 
 
-def test_the_embedded_models_are_listed_without_fetching_any(proctor: Proctor, folder: Path) -> None:
+def test_the_embedded_models_are_listed_without_fetching_any(
+    proctor: Proctor, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROCTOR_CACHE", str(folder / "cache"))
     told = proctor("models", "list")
     assert told.code == 0
     assert "MB" in told.out
     assert "not fetched" in told.out
-    assert not Path(os.environ["PROCTOR_CACHE"]).exists()
+    assert not (folder / "cache").exists()
 
 
 def test_a_model_that_is_not_known_cannot_be_pulled(proctor: Proctor) -> None:

@@ -72,6 +72,38 @@ def test_without_a_file_a_name_is_needed(proctor: Proctor) -> None:
     assert "targets.yaml" in told.err
 
 
+def test_where_nobody_is_to_be_asked_the_names_of_the_file_are_told(
+    proctor: Proctor, targets: Callable[[str], None], half: str
+) -> None:
+    targets("targets: [{name: near, provider: mock}, {name: far, provider: mock}]")
+    told = proctor("run", half)
+    assert told.code == 4
+    assert "`default` in targets.yaml. It has: near, far." in told.err
+
+
+def test_a_line_finds_what_lies_beside_its_own_targets_file_however_it_is_asked(
+    proctor: Proctor, folder: Path
+) -> None:
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        (folder / name / "word").write_text(name, encoding="utf-8")
+        (folder / name / "targets.yaml").write_text(
+            'targets: [{name: default, provider: cli, command: cat "$PROCTOR_TARGETS_FOLDER/word"}]',
+            encoding="utf-8",
+        )
+        (folder / name / f"{name}.eval.yaml").write_text(
+            f"tests: [{{id: a, input: x, criteria: c, assertions: [{{type: equals, value: {name}}}]}}]",
+            encoding="utf-8",
+        )
+    told = proctor("run", "one/one.eval.yaml", "two/two.eval.yaml", "--json")
+    assert [run["passed"] for run in told.json["runs"]] == [1, 1]
+    (folder / "two" / "word").unlink()
+    failed = proctor("run", "two/two.eval.yaml", "--json").run
+    assert failed["errors"] == 1
+    (folder / "two" / "word").write_text("two", encoding="utf-8")
+    assert proctor("run", f"--retry-errors={failed['run']}").code == 0
+
+
 def test_a_file_that_is_wrong_is_told_with_its_line(proctor: Proctor, targets: Callable[[str], None]) -> None:
     targets("targets:\n  - name: x\n    provider: nobody\n")
     for words in (("list",), ("check",), ("check", "echo")):

@@ -129,6 +129,12 @@ def test_skipping_defaults_drops_the_suites_messages_and_files_as_well() -> None
     assert bare.input == (Message(role="user", content="i"),)
 
 
+def test_a_file_of_targets_is_told_from_a_suite() -> None:
+    (problem,) = read("targets: [{name: a, provider: mock}]", "targets.yaml")[2]
+    assert (problem.level, problem.code) == ("error", "not-a-suite")
+    assert "`proctor targets list`" in problem.message
+
+
 def test_criteria_that_nothing_reads_are_told_of_in_the_words_of_the_format() -> None:
     text = "tests:\n  - {id: my-test, criteria: c, input: i, assertions: [{type: contains, value: x}]}"
     (problem,) = read(text)[2]

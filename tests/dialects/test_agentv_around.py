@@ -8,6 +8,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.dialects.agentv import DIALECT
 from proctor.model import Case, Hook, Problem, Suite
@@ -55,6 +56,33 @@ def codes(text: str, **files: str) -> list[tuple[str, int | None]]:
 
 
 # --- workspaces --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", ["", "/srv/team/suites"])
+@pytest.mark.parametrize(
+    ("path", "refused"),
+    [
+        *((path, True) for path in (".", "./", "x/..", "..", "../..", "/", "//", "/.")),
+        *((path, False) for path in ("work", "../work", "/srv/work", "/srv/team/suit", "..work")),
+    ],
+)
+def test_a_workspace_that_is_or_holds_the_suites_folder_is_an_error_with_its_line(
+    folder: str, path: str, refused: bool
+) -> None:
+    text = f"workspace:\n  isolation: shared\n  path: {path}\ntests: [{{id: a, criteria: c, input: i}}]\n"
+    items = list(DIALECT.read(replace(source(text), folder=folder)))
+    problems = [(one.line, one.code, one.field) for one in items if isinstance(one, Problem)]
+    assert problems == ([(3, "bad-path", "workspace.path")] if refused else [])
+
+
+def test_a_workspace_above_the_suites_folder_is_an_error() -> None:
+    text = "workspace: {path: /srv/team}\ntests: [{id: a, criteria: c, input: i}]\n"
+    (problem,) = (
+        one
+        for one in DIALECT.read(replace(source(text), folder="/srv/team/suites"))
+        if isinstance(one, Problem)
+    )
+    assert "is '/srv/team'" in problem.message
 
 
 def test_cases_with_the_same_workspace_in_other_words_are_of_one_group() -> None:

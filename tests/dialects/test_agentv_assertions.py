@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from proctor.dialects.agentv_assertions import DEFAULT, lower, reads_criteria
 from proctor.dialects.agentv_graders import VARIABLES
+from proctor.errors import UsageError
 from proctor.fields import Notes
 from proctor.graders import GRADERS, llm_grader
 from proctor.grading import bind
@@ -48,7 +49,13 @@ def found(path: str) -> Found | None:
     return Found(path=path.removeprefix("./"), data=FILES[path]) if path in FILES else None
 
 
-SOURCE = Source(path="evals/suite.yaml", lines=list, find=found, program=PROGRAMS.get, environ=ENVIRON)
+def program(name: str) -> tuple[str, ...] | None:
+    if name == "closed":
+        raise UsageError("The file 'closed.js' is not executable.")
+    return PROGRAMS.get(name)
+
+
+SOURCE = Source(path="evals/suite.yaml", lines=list, find=found, program=program, environ=ENVIRON)
 
 
 def lowered(items: Any) -> tuple[tuple[Assertion, ...], Notes]:
@@ -327,6 +334,7 @@ missing-field | target.judge | blank | {type: code-grader, command: a, target: {
 unknown-field | target.max_call | 'max_calls' | {type: code-grader, command: a, target: {max_call: 3}}
 bad-number | timeout_seconds | more than 0 | {type: word-count, timeout_seconds: -1}
 missing-field | mode | any_order | {type: tool-trajectory}
+unknown-type | type | is 'closed'. The file 'closed.js' is not executable. | {type: closed}
 unknown-value | mode | 'ordered' | {type: tool-trajectory, mode: ordered, expected: []}
 missing-field | minimums | how often | {type: tool-trajectory, mode: any_order}
 empty-list | minimums | empty | {type: tool-trajectory, mode: any_order, minimums: {}}
@@ -478,11 +486,28 @@ def test_a_prompt_of_several_lines_names_no_file() -> None:
     assert made.params["prompt"] == "Look at\n./none.md"
 
 
-@pytest.mark.parametrize(("name", "hint"), [("outptu", "'output'"), ("metadata.language", "'metadata'")])
-def test_a_name_in_a_prompt_that_nothing_stands_for_is_warned_about(name: str, hint: str) -> None:
-    (_,), notes = lowered([{"type": "llm-grader", "prompt": f"Is {{{{ {name} }}}} kind? {{{{criteria}}}}"}])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("outptu", "'output'"),
+        ("output.text", "fields of `metadata` and of the grader's own `config` alone"),
+        ("config.nope", "the grader's own `config` alone"),
+        ("metadata.language", None),
+        ("metadata.a-b.0", None),
+        ("config.tone", None),
+        ("config.own.deep", None),
+    ],
+)
+def test_a_name_in_a_prompt_that_nothing_stands_for_is_warned_about(name: str, hint: str | None) -> None:
+    prompt = f"Is {{{{ {name} }}}} kind? {{{{criteria}}}}"
+    row = {"type": "llm-grader", "prompt": prompt, "config": {"tone": "warm"}, "own": {"deep": 1}}
+    _, notes = lowered([row])
+    if hint is None:
+        assert not notes.problems
+        return
     (problem,) = notes.problems
     assert (problem.code, problem.level) == ("unknown-variable", "warning")
+    assert f"{{{{ {name} }}}}, which stays as it is. " in problem.message
     assert hint in problem.message
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "agent"
 ENVIRON = dict(os.environ)
-OPENING = Opening(ENVIRON, folder=EXAMPLE)
+OPENING = Opening(ENVIRON)
 
 
 def _cases() -> list[Case]:

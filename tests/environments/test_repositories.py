@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,16 @@ async def test_the_commit_that_is_asked_for_is_checked_out(
     repo = await _placed(ground, workspace, **fields)
     assert (repo / "n").read_text(encoding="utf-8") == f"{number}\n"
     assert ground.run_git(repo, "status", "--porcelain") == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("fields", [{}, {"depth": 1, "ancestor": 1}, {"depth": 1, "ref": "v2"}])
+async def test_a_repository_of_another_user_can_be_cloned(
+    ground: Ground, origin: Path, workspace: Path, fields: dict[str, Any]
+) -> None:
+    for path in (origin, *origin.rglob("*")):
+        os.chown(path, 65534, 65534)
+    assert (await _placed(ground, workspace, **fields) / "n").is_file()
 
 
 async def test_a_digest_and_an_address_do_as_well(ground: Ground, origin: Path, workspace: Path) -> None:

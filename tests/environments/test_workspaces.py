@@ -248,6 +248,13 @@ async def test_a_missing_template_says_where_its_path_begins(ground: Ground) -> 
         await ground.environment().enter(ground.case(workspace=Workspace(template="nowhere")), 0)
 
 
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+async def test_where_no_folder_can_be_made_another_place_is_suggested(ground: Ground, isolation: Any) -> None:
+    ground.root.write_text("no folder", encoding="utf-8")
+    with pytest.raises(WorkspaceError, match=r"could not be made: .*PROCTOR_CACHE names another one\."):
+        await ground.environment().enter(ground.case(workspace=Workspace(isolation=isolation)), 0)
+
+
 async def test_without_git_changes_are_not_told_and_the_user_is(ground: Ground) -> None:
     environment = ground.environment(environ={"PATH": str(ground.suite)})
     for name in ("one", "two"):

@@ -271,6 +271,33 @@ async def test_judges_that_differ_give_the_median_of_their_values() -> None:
     assert all(entry.passed for entry in mark.entries)
 
 
+ALL, SHORT, LOW, WITHOUT = "mab", "ma", "m", "ab"
+"""The items that a judge finds met: `m` is required, `a` and `b` are not."""
+
+
+@pytest.mark.parametrize(
+    ("met", "below_gate"),
+    [
+        ((WITHOUT, SHORT, ALL), True),
+        ((WITHOUT, WITHOUT, SHORT, ALL, ALL), True),
+        ((WITHOUT, SHORT, LOW), False),
+        ((WITHOUT, ALL, ALL), False),
+        ((WITHOUT, SHORT, ALL, ALL, ALL), False),
+    ],
+)
+async def test_a_panel_is_below_the_gate_where_it_would_not_fail_but_for_a_required_item(
+    met: tuple[str, ...], below_gate: bool
+) -> None:
+    must = Item(id="m", outcome="Must", required=True)
+    grader = Rubrics(items=(must, Item(id="a", outcome="A"), Item(id="b", outcome="B")))
+    replies = [reply(**{name: name in said for name in ALL}) for said in met]
+    judges = tuple(Judge(name=f"j{place}", target=Judging(text)) for place, text in enumerate(replies))
+    mark = await grader.grade(Graded(case=CASE, output=Output(text="x"), judges=judges))
+    assert (mark.gate, mark.value == 0) == ((0.8, True) if below_gate else (None, False))
+    assert mark.details.get("failed_required") == (["m"] if below_gate else None)
+    assert mark.entries[0].passed is not below_gate
+
+
 ONE = {"id": "a", "outcome": "o"}
 
 
@@ -323,4 +350,4 @@ def test_wrong_parameters_are_refused(params: dict[str, Any], sentence: str) -> 
 
 def test_a_judge_of_its_own_is_named() -> None:
     assert msgspec.convert({"items": [ONE], "judge": "own"}, Rubrics).judges() == ("own",)
-    assert TWO.judges() == ()
+    assert TWO.judges() == (None,)

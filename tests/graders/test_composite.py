@@ -161,6 +161,32 @@ async def test_a_gate_that_a_member_does_not_reach_fails_the_whole_and_keeps_the
     assert "without_gates" not in reached.details
 
 
+REQUIRED = {"items": [{"id": "must", "outcome": "Must", "required": True}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "met", "gate"),
+    [
+        ({}, False, 0.8),
+        ({"required": 0.8, "pass_at": 0.8}, False, 0.8),
+        ({"pass_at": 0.5}, False, 0.5),
+        ({}, True, None),
+        ({"negated": True}, False, None),
+        ({"weight": 0}, False, None),
+    ],
+)
+async def test_a_required_item_of_a_member_is_a_gate_of_the_whole(
+    fields: dict[str, Any], met: bool, gate: float | None
+) -> None:
+    said = {"checks": [{"id": "must", "satisfied": met}]}
+    judges = (Judge(name="j", target=Scripted(json.dumps(said))),)
+    items = member("list", "rubrics", REQUIRED, **fields)
+    came = await mark(composite(says("one", weight=9), items), judges=judges)
+    assert (came.gate, came.value) == (gate, 0.0 if gate else 1.0)
+    nested = member("inner", "composite", {"members": [items, says("one")], "aggregator": AVERAGE})
+    assert (await mark(composite(nested, says("one")), judges=judges)).gate == gate
+
+
 # --- programs and judges -----------------------------------------------------------------------------------
 
 MEAN = """
@@ -268,6 +294,8 @@ def test_it_wants_whatever_a_member_or_the_aggregator_wants() -> None:
     )
     assert asking.wants() == {"embedder", "judge"}
     assert asking.judges() == ("big", "small")
+    both = composite(member("own", "llm_grader", {"judge": "big"}), member("runs", "llm_grader", {}))
+    assert both.judges() == ("big", None)
     program = composite(says("one"), type="program", command=["x"], max_calls=1, judge="third")
     assert (program.wants(), program.judges()) == (frozenset({"judge"}), ("third",))
 

@@ -266,7 +266,7 @@ def test_the_value_is_the_weighted_share_and_entries_tell_what_was_wrong() -> No
     fields: list[dict[str, Any]] = [{"path": "a", "weight": 3}, {"path": "b"}, {"path": "c", "weight": 0}]
     mark = mark_of(fields, {"a": 1, "b": "two"}, {"a": 1, "b": 2, "c": 3})
     assert (mark.value, mark.passed) == (0.75, False)
-    assert mark.reason == "The fields 'b', 'c' are wrong."
+    assert mark.reason == "Wrong: 'b', 'c'."
     assert [(entry.text, entry.passed, entry.evidence) for entry in mark.entries] == [
         ("a", True, "is 1; expected 1"),
         ("b", False, "is 'two'; expected 2"),

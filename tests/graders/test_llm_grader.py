@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
@@ -275,7 +276,39 @@ async def test_config_is_the_graders_own_and_stands_in_the_text() -> None:
     assert judge.shown.startswith('Use {"tone":"warm"} on\n\n<<<BEGIN ANSWER')
 
 
-@pytest.mark.parametrize("name", ["{{ nobody }}", "{{ output.text }}", "{output}", "${{ HOME }}", "{{}}"])
+FIELDS = {"language": "python", "deep": {"a-b": [1, "é"], "none": None}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("language", "python"),
+        ("deep", '{"a-b":[1,"é"],"none":null}'),
+        ("deep.a-b", '[1,"é"]'),
+    ],
+)
+async def test_a_field_of_metadata_is_a_piece_and_one_of_config_stands_in_the_text(
+    name: str, text: str
+) -> None:
+    judge, case = Judging(GOOD), replace(CASE, metadata=FIELDS)
+    prompt = f"Is it {{{{ metadata.{name} }}}} or {{{{config.{name}}}}}?"
+    await mark_of(judge, LlmGrader(prompt=prompt, config=FIELDS), case=case)
+    assert fences(judge.shown)[f"METADATA {name}"] == text
+    assert f">>>\n\nor {text}?\n\n" in judge.shown
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("{{ nobody }}", "{{ output.text }}", "{output}", "${{ HOME }}", "{{}}", "{{ metadata.none }}"),
+        *(
+            "{{ metadata.language.x }}",
+            "{{ config.language }}",
+            "{{metadata_json.language}}",
+            "{{metadata.}}",
+        ),
+    ],
+)
 async def test_a_name_that_is_not_known_stays_as_it_is(name: str) -> None:
     judge = Judging(GOOD)
     await mark_of(judge, LlmGrader(prompt=f"A {name} B {{{{ output }}}}"))

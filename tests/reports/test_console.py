@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.model import Case, Judgment, Output, Score, SplitRule, Suite, Trial, Verdict
-from proctor.reports.console import lines, opening, verdict_line
+from proctor.reports.console import lines, opening, together, verdict_line
 from proctor.reports.markdown import render
 from proctor.reports.rows import Reported, Row, Told
 
@@ -170,6 +171,34 @@ def test_no_case_id_breaks_its_line_or_reaches_the_terminal(
     row = Row(trial=trial(None, case_id=case_id), verdict=Verdict.ERROR, case=case(case_id))
     line = verdict_line(alone(row))
     assert line.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("suites", "targets", "names"),
+    [
+        (("s", "s"), ("a", "b"), ["a", "b"]),
+        (("s", "t"), ("a", "a"), ["s", "t"]),
+        (("s", "t"), ("a", "b"), ["s on a", "t on b"]),
+    ],
+)
+def test_several_runs_are_compared_by_what_they_differ_in(
+    mixed: Reported, suites: tuple[str, ...], targets: tuple[str, ...], names: list[str]
+) -> None:
+    runs = [
+        replace(
+            mixed,
+            run=replace(
+                mixed.run,
+                suite=replace(mixed.run.suite, name=suite),
+                target=replace(mixed.run.target, name=target),
+            ),
+        )
+        for suite, target in zip(suites, targets, strict=True)
+    ]
+    heading, *rows = together(runs)
+    assert heading.split()[:2] == ["passed", "total"]
+    assert [row[:12].strip() for row in rows] == names
+    assert [row.split("●")[0][12:].split()[:3] for row in rows] == [["2", "7", "28.6%"]] * 2
 
 
 def test_the_last_lines_tell_what_was_not_applied_and_which_run_it_was(

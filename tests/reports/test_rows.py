@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proctor.model import Case, Message, Output, Score, Settings, Trial, Usage, Verdict
+from proctor.model import Attachment, Case, Message, Output, Score, Settings, ToolCall, Trial, Usage, Verdict
 from proctor.reports.rows import Reported, question_of, run_row, score_row, trial_row, why
 
 RUN = [
@@ -207,6 +207,14 @@ def test_a_question_has_roles_only_where_there_is_more_than_the_user(
 ) -> None:
     messages = tuple(Message(role=role, content=content) for role, content in turns)
     assert question_of(Case(id="c", input=messages)) == question
+
+
+def test_a_question_names_what_is_attached_and_which_tools_are_called() -> None:
+    files = (Attachment(kind="file", path="docs/a.md"), "Read it.", Attachment(kind="image", path="b.png"))
+    asked = Message(role="user", content="Read it.", parts=files)
+    called = Message(role="assistant", tool_calls=(ToolCall(name="look"), ToolCall(name="sum")))
+    assert question_of(Case(id="c", input=(asked,))) == "Read it. [file docs/a.md] [image b.png]"
+    assert question_of(Case(id="c", input=(called,))) == "assistant: [calls look] [calls sum]"
 
 
 def test_why_a_trial_did_not_pass_is_its_failure_or_the_reasons_of_its_scores(

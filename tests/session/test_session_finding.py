@@ -183,11 +183,16 @@ def test_a_grader_is_a_python_file_or_a_program_of_that_name_the_nearest_first(h
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs file modes")
-def test_a_file_that_cannot_be_run_is_no_grader(here: Path) -> None:
-    write(here, "repo/.proctor/assertions/polite.js").chmod(0o644)
-    (here / "repo/.proctor/assertions/loud").mkdir()
-    assert suite(here).program("polite") is None
+def test_a_file_that_may_not_be_run_is_no_grader_and_that_is_said_where_there_is_no_other(here: Path) -> None:
+    write(here, "repo/evals/.proctor/assertions/polite.js").chmod(0o644)
+    (here / "repo/.proctor/assertions/loud").mkdir(parents=True)
+    with pytest.raises(
+        UsageError, match=r"'\.\./\.proctor/assertions/polite\.js' is not executable.*chmod \+x"
+    ):
+        suite(here).program("polite")
     assert suite(here).program("loud") is None
+    write(here, "repo/.agentv/assertions/polite.py")
+    assert suite(here).program("polite") == ("python", "../../.agentv/assertions/polite.py")
 
 
 # --- the rest ----------------------------------------------------------------------------------------------

@@ -94,10 +94,10 @@ def test_paths_begin_at_the_file_and_the_environment_is_the_one_given(folder: Pa
 
 def test_a_file_that_is_wrong_is_told_where_it_is_before_anyone_is_asked(folder: Path) -> None:
     (folder / "a").mkdir()
-    (folder / "targets.yaml").write_text("targets:\n- {name: t, provider: nobody}\n", encoding="utf-8")
+    (folder / "a" / "targets.yaml").write_text("targets:\n- {name: t, provider: nobody}\n", encoding="utf-8")
     with pytest.raises(SuiteError) as caught:
         Names({}, folder / "a").spec("echo", Params())
-    assert str(caught.value).startswith(f"{Path('..', 'targets.yaml')}:2: error: Target 't': ")
+    assert str(caught.value).startswith(f"{Path('a', 'targets.yaml')}:2: error: Target 't': ")
 
 
 @pytest.mark.parametrize(
@@ -119,3 +119,21 @@ def test_the_file_is_read_once_and_only_when_it_is_needed(folder: Path) -> None:
     assert names.names() == ["mine"]
     path.unlink()
     assert names.spec("mine", Params()).kind == "mock"
+
+
+def test_a_name_that_only_the_file_beside_the_suite_has_is_told_with_what_to_do(folder: Path) -> None:
+    _write(folder / "targets.yaml", "mine")
+    _write(folder / "suite" / "targets.yaml", "desk")
+    near = Names({}).near(str(folder / "suite"))
+    with pytest.raises(UnknownName) as caught:
+        near.spec("desk", Params())
+    other = str(Path("suite", "targets.yaml"))
+    assert f"{other!r} has it, but 'targets.yaml' counts here" in str(caught.value)
+    assert "run in 'suite'" in str(caught.value)
+    assert near.spec("mine", Params()).kind == "mock"
+    with pytest.raises(UnknownName) as caught:
+        near.spec("nobody", Params())
+    assert "counts here" not in str(caught.value)
+    (folder / "suite" / "targets.yaml").write_text("targets: [desk]", encoding="utf-8")
+    with pytest.raises(UnknownName, match="Unknown target 'desk'"):
+        Names({}).near(str(folder / "suite")).spec("desk", Params())

@@ -17,6 +17,7 @@ from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Params, Price, Prompt, TargetSpec
 from proctor.ports import Answers
 from proctor.session.reaching import Prices, Reach
+from proctor.targets.targets_file import TargetsFile
 
 PROMPT = Prompt(messages=(Message(role="user", content="well?"),), case_id="c")
 PRICE = Price(input=0.0, output=1_000_000.0)
@@ -358,3 +359,35 @@ async def test_a_program_that_may_take_longer_than_the_run_allows_does(
     spec = TargetSpec(name="agent", kind="cli", model=line, options={"timeout_seconds": 5})
     assert texts(await ask(await opened.target(spec), "a")) == ["4"]
     await opened.aclose()
+
+
+# --- addresses from variables ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "shown", "kept"),
+    [
+        ("http://127.0.0.1:PORT/v1", "http://127.0.0.1:PORT/v1/chat/completions", True),
+        ("${{ BASE }}", "${{ BASE }}/chat/completions", False),
+        ("http://${{ HOST }}:PORT/v1/", "http://${{ HOST }}:PORT/v1/chat/completions", False),
+        ("http://127.0.0.1:PORT/${{ PATH }}", "http://127.0.0.1:PORT/${{ PATH }}/chat/completions", True),
+    ],
+)
+@pytest.mark.parametrize("form", ["provider: openai, model: m, base_url: 'URL'", "target: 'openai:m@URL'"])
+async def test_an_address_from_a_variable_is_told_as_it_is_written(
+    unused_tcp_port: int, form: str, written: str, shown: str, kept: bool
+) -> None:
+    port = str(unused_tcp_port)
+    environ = {"BASE": f"http://127.0.0.1:{port}/v1/", "HOST": "127.0.0.1", "PATH": "v1"}
+    entry = form.replace("URL", written).replace("PORT", port)
+    file = TargetsFile(f"targets: [{{name: t, {entry}}}]", "targets.yaml", "/project")
+    prices = Prices(shipped={}, own={})
+    patience = Patience(timeout_s=5, retries=0)
+    reach = Reach(environ, concurrency=1, patience=patience, prices=prices, notify=lambda _message: None)
+    target = await reach.target(file.spec("t", Params(), environ))
+    with pytest.raises(TargetError) as caught:
+        await target.answer(PROMPT)
+    await reach.aclose()
+    assert str(caught.value).startswith(f"No connection to {shown.replace('PORT', port)}: ")
+    assert ("127.0.0.1" in str(caught.value)) is kept
+    assert caught.value.transient

@@ -64,6 +64,8 @@ def run(opening: Make, spec: Make, ask: Make) -> Callable[..., Any]:
         ('printf "%s" "{PROMPT}"', "hello"),
         ("""echo "$(printf '%s' {PROMPT})" """, "hello"),
         ("HOME=x; echo ${HOME} {ATTEMPT}", "x 2"),
+        ("sh -c 'cat {PROMPT_FILE} > {OUTPUT_FILE}'", "hello"),
+        ('sh -c "echo no {ATTEMPT} > {OUTPUT_FILE}"', "no 2"),
         ("echo one >&2; echo two", "two"),
     ],
 )
@@ -96,6 +98,7 @@ def test_a_quoted_value_is_one_word_whatever_it_holds(value: str) -> None:
     [
         ("agent {PROMPTS}", "'{PROMPT}'"),
         ("agent {EVALID}", "'{EVAL_ID}'"),
+        ("agent {prompt}", "{PROMPT}"),
         ('agent "ask: {PROMPT}"', "inside quotes"),
         ("agent 'ask: {PROMPT}'", "inside quotes"),
         ('agent "{PROMPT} {ATTEMPT}"', "inside quotes"),
@@ -349,3 +352,12 @@ async def test_an_unhealthy_target_is_not_opened_and_says_what_was_tried(
         await run("cat", healthcheck=health)
     assert said in str(caught.value)
     assert str(health.get("command") or health.get("url")) in str(caught.value)
+
+
+async def test_a_health_check_keeps_an_address_from_a_variable_to_itself(
+    opening: Make, spec: Make, unused_tcp_port: int
+) -> None:
+    made = replace(spec("cli", "cat"), options={"healthcheck": {"url": "${{ WHERE }}"}})
+    with pytest.raises(UsageError, match=r"GET \$\{\{ WHERE \}\}, failed: .* host \[host\]:") as caught:
+        await open_target(made, opening(WHERE=f"http://127.0.0.1:{unused_tcp_port}/up"))
+    assert "127.0.0.1" not in str(caught.value)

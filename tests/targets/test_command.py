@@ -88,7 +88,7 @@ async def test_a_nonzero_exit_is_an_error_with_the_end_of_stderr(
     opening: Make, spec: Make, ask: Make
 ) -> None:
     code = "import sys; sys.stderr.write('x' * 200000 + 'the cause'); sys.exit(3)"
-    with pytest.raises(TargetError, match=r"exit code 3: x+the cause$") as caught:
+    with pytest.raises(TargetError, match=r"exit code 3: …x+the cause$") as caught:
         await _answer(opening, spec, ask("?"), _python(code))
     assert (caught.value.kind, caught.value.transient) == ("program", False)
     assert len(str(caught.value)) < 1000

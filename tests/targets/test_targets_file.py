@@ -59,7 +59,13 @@ OPENAI = "https://api.openai.com/v1"
             OPENAI,
             {"api_key": "${{ KEY }}"},
         ),
-        ("provider: openai, model: m, base_url: '${{ URL }}'", "openai", "m", "https://h.example/v1", {}),
+        (
+            "provider: openai, model: m, base_url: '${{ URL }}'",
+            "openai",
+            "m",
+            "https://h.example/v1",
+            {"base_url": "${{ URL }}"},
+        ),
         (
             "provider: openai, model: m, endpoint: http://127.0.0.1:9/v1",
             "openai",
@@ -106,7 +112,14 @@ OPENAI = "https://api.openai.com/v1"
         ("provider: scripted, file: /s.jsonl", "scripted", "/s.jsonl", None, {}),
         ("provider: cli, command: 'a {PROMPT}'", "cli", "a {PROMPT}", None, {}),
         ("provider: command, command: cat", "cli", "cat", None, {}),
-        ("provider: cli, command: '${{ LINE }}'", "cli", "${{ LINE }}", None, {}),
+        ("provider: cli, command: '${{ LINE }}'", "cli", "${{ LINE }}", None, {"folder": "/project"}),
+        (
+            "provider: cli, command: $PROCTOR_TARGETS_FOLDER/a",
+            "cli",
+            "$PROCTOR_TARGETS_FOLDER/a",
+            None,
+            {"folder": "/project"},
+        ),
         (
             "provider: cli, command: a, cwd: sub, timeout_seconds: 5",
             "cli",

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext, redirect_stdout
+from itertools import chain
 from typing import Any
 
 import click
@@ -210,17 +211,22 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     proctor run suites/ --target ollama:llama3.2 --min-pass-rate 0.9 -o junit.xml
     """  # noqa: D301  # click wants the character \b itself
     check_endings(given["outputs"])
-    progress = Progress(quiet=given["quiet"], say=_sayer(given))
+    plain = not given["as_json"] and not given["quiet"]
+    progress = Progress(quiet=given["quiet"], say=_say_apart if plain else lambda _line: None)
     try:
         with open_store(given["store"]) as store:
             session = Session(store, os.environ, progress, folder=store_path(given["store"]).parent)
             # What a function of the user's prints is no part of a report.
-            with redirect_stdout(sys.stderr) if given["as_json"] or given["quiet"] else nullcontext():
+            with nullcontext() if plain else redirect_stdout(sys.stderr):
                 done = _run(session, _request(ctx, given), progress)
             runs = []
             for one in done:
                 runs.append(reported(store, one.run, one.tally))
-                _print(runs[-1], given)
+                if plain:
+                    show(chain([""] * (len(runs) > 1), console.lines(runs[-1])))
+                _tell_of_rest(runs[-1], given["store"])
+            if plain and len(runs) > 1:
+                show(chain([""], console.together(runs)))
             for path in given["outputs"]:
                 write(path, runs)
     except SuiteError as error:
@@ -235,17 +241,14 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     return worst(run.exit_code for run in runs)
 
 
-def _sayer(given: dict[str, Any]) -> Callable[[str], None]:
-    if given["as_json"] or given["quiet"]:
-        return lambda _line: None
-    return lambda line: say(line + "\n")
+def _say_apart(line: str) -> None:
+    say(line + "\n")
 
 
-def _print(run: Reported, given: dict[str, Any]) -> None:
-    if not given["as_json"] and not given["quiet"]:
-        show(console.lines(run))
+def _tell_of_rest(run: Reported, given_store: str | None) -> None:
+    """How to go on with a run that was stopped."""
     if run.run.status == "interrupted":
-        store = f" --store {shlex.quote(given['store'])}" if given["store"] else ""
+        store = f" --store {shlex.quote(given_store)}" if given_store else ""
         kept = run.tally.all.total
         say(
             f"Stopped: {kept:,} of {run.run.planned:,} trials are kept. "

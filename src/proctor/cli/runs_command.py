@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import click
 from msgspec.structs import replace
@@ -13,10 +15,12 @@ from proctor.cli.saying import say, say_json
 from proctor.errors import UsageError
 from proctor.model import Run, Verdict
 from proctor.ports import Store
-from proctor.reports import console, json
+from proctor.reports import console, json, sheet
 from proctor.reports.figures import percent
-from proctor.reports.rows import Row, gates_of, question_of, why
+from proctor.reports.rows import Row
+from proctor.session.lodging import workspaces_folder
 from proctor.session.reporting import reported, rows_of, write
+from proctor.verdicts import rules_of
 
 
 @click.group("runs")
@@ -83,60 +87,31 @@ def show_run(run: str, failures: bool, case_id: str | None, as_json: bool, store
             rows = (row for row in rows_of(opened, found) if row.verdict is not Verdict.PASS)
         else:
             whole = reported(opened, found)
-            say_json(json.summary([whole])) if as_json else show(console.lines(whole))
+            if as_json:
+                say_json(json.summary([whole]))
+            else:
+                show(chain(console.lines(whole), _kept(found)))
             return
         if as_json:
             say_json(json.trials(found, rows))
         else:
-            show(_wholes(rows))
+            show(chain(_sheets(found, rows), _kept(found)))
 
 
-def _wholes(rows: Iterable[Row]) -> Iterator[str]:
-    none = True
+def _sheets(run: Run, rows: Iterable[Row]) -> Iterator[str]:
+    rules, none = rules_of(run), True
     for row in rows:
         none = False
-        yield from _whole(row)
+        yield from sheet.lines(row, rules(row.case))
     if none:
         yield "Every trial passed."
 
 
-def _whole(row: Row) -> Iterator[str]:
-    """A trial like a conversation with its exam sheet."""
-    trial, case = row.trial, row.case
-    repeat = f" (repeat {trial.repeat})" if trial.repeat else ""
-    yield f"{row.verdict.value.upper()} {trial.case_id}{repeat}"
-    yield from _block("question", question_of(case))
-    if case.expected is not None:
-        yield from _block("expected", str(case.expected))
-    if trial.output is not None and trial.output.target is not None:
-        yield from _block("target", f"{trial.output.target}, as a fallback")
-    elif trial.target is not None:
-        yield from _block("target", trial.target)
-    if trial.output is not None:
-        yield from _block("answer", trial.output.text)
-    else:
-        yield from _block("no answer", why(trial))
-    below = gates_of(trial)
-    if below:
-        yield f"  {below}"
-    for score in trial.scores:
-        value = "–" if score.value is None else f"{score.value:.2f}"
-        yield f"  {score.outcome.value:<8} {value}  {score.name}: {score.reason or 'as asked'}"
-        for entry in score.entries:
-            sign = {True: "✓", False: "✗", None: "?"}[entry.passed]
-            yield f"           {sign} {entry.text}" + (f" – {entry.evidence}" if entry.evidence else "")
-        for judgment in score.judgments:
-            verdict = {True: "passes it", False: "fails it", None: "gives no verdict"}[judgment.passed]
-            feedback = judgment.feedback or judgment.raw
-            yield f"           {judgment.judge} {verdict}: {' '.join(feedback.split())}"
-    yield ""
-
-
-def _block(name: str, text: str) -> Iterator[str]:
-    lines = text.splitlines() or [""]
-    yield f"  {name + ':':<10} {lines[0]}"
-    for line in lines[1:]:
-        yield f"  {'':<10} {line}"
+def _kept(run: Run) -> Iterator[str]:
+    """Where workspaces of the run still are."""
+    folder = workspaces_folder(os.environ) / run.id
+    if folder.is_dir():
+        yield f"Workspaces that were kept are in {folder}."
 
 
 @command.command("export")

@@ -17,7 +17,7 @@ from proctor.dialects.agentv_including import Item, flat
 from proctor.dialects.agentv_regex import to_python, wrong_with
 from proctor.dialects.agentv_rubrics import PASS_AT, of_items, text_item
 from proctor.dialects.agentv_rubrics import lower_rubrics as lower_rubrics
-from proctor.errors import suggestion
+from proctor.errors import UsageError, suggestion
 from proctor.fields import Notes, shown
 from proctor.model import Assertion
 from proctor.ports import Source
@@ -159,7 +159,11 @@ def _of_the_users_own(
         return None
     kebab = spelt.replace("_", "-")
     for name in dict.fromkeys((spelt, kebab, spelt.replace("-", "_"))):
-        command = source.program(name) if name.replace("-", "").replace("_", "").isalnum() else None
+        try:
+            command = source.program(name) if name.replace("-", "").replace("_", "").isalnum() else None
+        except UsageError as error:
+            fields.error("unknown-type", "type", f"is {shown(spelt)}. {error}")
+            return None
         if command is not None:
             kind = _Kind(_own_program(command), ("timeout_seconds", "config"), pass_at=PASS_AT)
             return kind, kind.known

@@ -47,6 +47,9 @@ def _case(raw: Raw, heading: Heading, source: Source) -> Iterator[Placed | Probl
 
 def _yaml(source: Source, notes: Notes) -> dict[str, Any]:
     value = yaml_of(b"".join(source.lines()), notes)
+    if isinstance(value, dict) and "targets" in value and not any(name in value for name in TESTS):
+        notes.error("not-a-suite", "The file has targets and no tests; `proctor targets list` reads it.")
+        return {}
     if isinstance(value, dict):
         return value
     if not notes.failed:

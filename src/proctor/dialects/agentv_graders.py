@@ -28,7 +28,7 @@ _PATH = re.compile(
 )
 _REFERENCE = re.compile(r"\$\{\{[^}]*\}\}")
 _LONGEST_PATH: Final = 300
-_VARIABLE = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_][\w.]*)\s*\}\}")
+_VARIABLE = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
 VARIABLES: Final = frozenset(
     {
         *("input", "output", "expected_output", "criteria", "file_changes", "tool_calls", "config"),
@@ -117,15 +117,21 @@ def prompt_text(fields: AssertionFields) -> str | None:
 
 def _checked(fields: AssertionFields, text: str) -> str:
     """The text; a warning names what it asks for as `{{ name }}` and nothing will put there."""
-    unknown = sorted(set(_VARIABLE.findall(text)) - VARIABLES)
+    unknown = [name for name in sorted(set(_VARIABLE.findall(text))) if not _is_known(name, fields)]
     if unknown:
-        fields.warn(
-            "unknown-variable",
-            "prompt",
-            f"has {{{{ {unknown[0]} }}}}, which stays as it is. "
-            f"{suggestion(unknown[0][:60], sorted(VARIABLES))}",
-        )
+        why = suggestion(unknown[0][:60], sorted(VARIABLES))
+        if "." in unknown[0]:
+            why = "A dot is for fields of `metadata` and of the grader's own `config` alone."
+        fields.warn("unknown-variable", "prompt", f"has {{{{ {unknown[0]} }}}}, which stays as it is. {why}")
     return text
+
+
+def _is_known(name: str, fields: AssertionFields) -> bool:
+    """Whether something may stand for a name; any field of metadata may, as each test has its own."""
+    first, _, path = name.partition(".")
+    field, config = path.partition(".")[0], fields.peek("config")
+    in_config = fields.peek(field) is not None or (isinstance(config, dict) and field in config)
+    return name in VARIABLES or (first == "metadata" and path != "") or (first == "config" and in_config)
 
 
 def _decoded(fields: AssertionFields, name: str, data: bytes) -> str:

@@ -106,6 +106,9 @@ def _level(row: dict[str, Any], notes: Notes, prefix: str, folder: str, source: 
     for name in ("template", "path"):
         if name in fields:
             made[name] = _path(fields, name, folder)
+    if made.get("path") and _holds(made["path"], source.folder or "/suite"):
+        message = f"is {made['path']!r}: an agent would work in the suite itself, or around it. "
+        fields.error("bad-path", "path", f"{message}Name a folder of its own.")
     if source.folder and made.get("template") and not source.expand(made["template"] + "/"):
         message = f"is {made['template']!r}, and there is no such folder. It is looked for from the suite's."
         fields.error("missing-folder", "template", message)
@@ -136,6 +139,11 @@ def _path(fields: Fields, name: str, folder: str) -> str:
 def _rebased(path: str, folder: str) -> str:
     """A path that stands in a file of that folder, from the suite's folder on."""
     return normpath(join(folder, path.replace("\\", "/"))) if path else path
+
+
+def _holds(path: str, folder: str) -> bool:
+    """Whether a path, which begins in an absolute folder, leads to that folder or to one above it."""
+    return f"{folder}/".startswith(f"{normpath(join(folder, path)).rstrip('/')}/")
 
 
 # --- hooks -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from proctor.environments.aside import aside
 from proctor.environments.paths import remove_tree
 from proctor.errors import TargetError, WorkspaceError
 from proctor.ports import Programs
+from proctor.variables import last_words
 
 _VARIABLES = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -30,6 +31,8 @@ _OPTIONS = tuple(
         "core.quotePath=false",
         "advice.detachedHead=false",
         "init.defaultBranch=main",
+        # In a container a checkout often belongs to another user.
+        "safe.directory=*",
     )
     for word in ("-c", option)
 )
@@ -80,7 +83,7 @@ class Git:
         except TargetError as error:
             raise WorkspaceError(f"`git {words[0]}` could not be run: {error}") from error
         if done.exit_code not in fine:
-            said = done.stderr.decode("utf-8", "replace").strip()[-_STDERR_SHOWN:]
+            said = last_words(done.stderr, _STDERR_SHOWN)
             raise WorkspaceError(f"`git {words[0]}` {done.ending}: {said}")
         return done.stdout
 

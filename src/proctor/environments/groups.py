@@ -7,6 +7,7 @@ prepared once, with template, repositories and `before_all`.
 from __future__ import annotations
 
 import asyncio
+from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EROFS
 from pathlib import Path
 
 from proctor.environments.aside import aside
@@ -17,6 +18,8 @@ from proctor.environments.site import Site
 from proctor.environments.snapshots import NOTHING, Snapshot, look, restore, same
 from proctor.errors import WorkspaceError
 from proctor.model import Case, Hook, Workspace
+
+_DISK = frozenset({EACCES, EDQUOT, ENOSPC, ENOTDIR, EROFS})
 
 
 class Visit:
@@ -96,7 +99,7 @@ class Group:
             await self._begin(visit)
         except OSError as error:
             await self.end(visit, passed=False)
-            raise WorkspaceError(f"The workspace could not be made: {error}.") from error
+            raise WorkspaceError(_not_made(error)) from error
         except BaseException:
             await self.end(visit, passed=False)
             raise
@@ -192,7 +195,7 @@ class Group:
             try:
                 self._folder = await self._make()
             except OSError as error:
-                self._failure = f"The workspace could not be made: {error}."
+                self._failure = _not_made(error)
                 raise WorkspaceError(self._failure) from error
             except WorkspaceError as error:
                 self._failure = str(error)
@@ -252,3 +255,9 @@ class Group:
             ]
             spared = await self._site.git.ignored(folder, changed, self._site.unused())
         await aside(restore, folder, wanted, now, contents, spared)
+
+
+def _not_made(error: OSError) -> str:
+    """Why there is no workspace, and what may help where the disk does not take it."""
+    elsewhere = " Workspaces are in the folder for caches; PROCTOR_CACHE names another one."
+    return f"The workspace could not be made: {error}." + elsewhere * (error.errno in _DISK)

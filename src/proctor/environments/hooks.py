@@ -14,6 +14,7 @@ from msgspec import Struct
 from proctor.errors import TargetError, WorkspaceError
 from proctor.model import Case, Hook, Message
 from proctor.ports import Finished, Programs
+from proctor.variables import last_words
 
 Moment = Literal["before_all", "before_each", "after_each", "after_all"]
 
@@ -91,6 +92,5 @@ def _filled(word: str, told: Mapping[str, Any]) -> str:
 
 
 def _end(done: Finished) -> str:
-    streams = (stream.decode("utf-8", "replace").strip() for stream in (done.stderr, done.stdout))
-    said = next((text for text in streams if text), "")[-_SHOWN:]
+    said = last_words(done.stderr, _SHOWN) or last_words(done.stdout, _SHOWN)
     return f"{done.ending}: {said}" if said else f"{done.ending}."

@@ -14,6 +14,8 @@ from proctor.model import Repository
 
 _CLONE_S = 600.0
 _FOUND_OR_NOT = (0, 1, 128)
+_WHOEVER_OWNS_IT = ("--upload-pack", "git -c safe.directory='*' upload-pack")
+"""Git does not pass such a setting on to the program that reads the other repository."""
 
 
 async def place(repository: Repository, workspace: Path, folder: Path, git: Git) -> None:
@@ -53,6 +55,7 @@ def _local(folder: Path, source: str) -> str:
 def _manner(repository: Repository) -> list[str]:
     """How it is cloned."""
     words = ["--quiet", "--no-checkout", "--template=", "--config", "remote.origin.pushUrl=nowhere"]
+    words += _WHOEVER_OWNS_IT * repository.local
     if repository.depth is not None:
         # A clone of a folder would be a whole one, whatever its depth, if it were not fetched.
         return [*words, "--depth", str(repository.depth), "--no-local"]
@@ -63,12 +66,13 @@ def _manner(repository: Repository) -> list[str]:
 async def _commit(repository: Repository, target: Path, git: Git) -> str:
     """The digest of the commit that is wanted."""
     ref = repository.ref
+    fetch = ("fetch", "--quiet", *(_WHOEVER_OWNS_IT * repository.local))
     if ref.startswith("-"):
         raise WorkspaceError(f"Its ref is {ref!r}; no ref begins with '-'.")
     commit = await _found(f"refs/remotes/origin/{ref}", target, git) or await _found(ref, target, git)
     if commit is None:
         depth = () if repository.depth is None else ("--depth", str(repository.depth))
-        await git.run("fetch", "--quiet", *depth, "origin", ref, cwd=target, timeout_s=_CLONE_S)
+        await git.run(*fetch, *depth, "origin", ref, cwd=target, timeout_s=_CLONE_S)
         commit = await _found("FETCH_HEAD", target, git)
     if commit is None:
         raise WorkspaceError(f"It has no commit {ref!r}.")
@@ -78,7 +82,7 @@ async def _commit(repository: Repository, target: Path, git: Git) -> str:
     older = await _found(wanted, target, git)
     if older is None and repository.depth is not None:
         deepen = f"--deepen={repository.ancestor}"
-        await git.run("fetch", "--quiet", deepen, "origin", ref, cwd=target, timeout_s=_CLONE_S)
+        await git.run(*fetch, deepen, "origin", ref, cwd=target, timeout_s=_CLONE_S)
         older = await _found(wanted, target, git)
     if older is None:
         raise WorkspaceError(f"Fewer than {repository.ancestor} commits come before {ref!r} in it.")

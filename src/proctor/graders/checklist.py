@@ -145,9 +145,9 @@ class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not any(item.weight for item in self.items):
             raise ValueError("Every item has the weight 0; give at least one a higher weight.")
 
-    def judges(self) -> tuple[str, ...]:
-        """The judge of its own, if it names one."""
-        return () if self.judge is None else (self.judge,)
+    def judges(self) -> tuple[str | None, ...]:
+        """The judge of its own, else those of the run."""
+        return (self.judge,)
 
     @property
     def scored(self) -> bool:

@@ -172,7 +172,7 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     waits: ClassVar[bool] = True
 
     members: tuple[Member, ...]
-    """The checks; each may be negated, and one with a gate that it does not reach makes the value 0."""
+    """The checks; each may be negated, and one below its gate makes the value 0."""
     aggregator: WeightedAverage | Threshold | ByProgram | ByJudge
 
     def __post_init__(self) -> None:
@@ -197,19 +197,24 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """What any member, or the aggregator, asks."""
         return frozenset().union(*(grader.wants() for grader in self._bound()))
 
-    def judges(self) -> tuple[str, ...]:
-        """The judges that any member, or the aggregator, names; each once."""
+    def judges(self) -> tuple[str | None, ...]:
+        """The judges that any member, or the aggregator, asks; each once."""
         return tuple(dict.fromkeys(name for grader in self._bound() for name in grader.judges()))
 
     async def grade(self, graded: Graded) -> Mark:
         """The value is the aggregator's; entries are those of the members, and `details` has their scores.
 
+        A gate of a member's grader, such as a required item of a list, is one of the whole as well.
+
         Raises:
             CannotScore: a member that counts, or the aggregator, could not tell.
         """
-        coming = (score(member.assertion, graded, GRADERS.get) for member in self.members)
-        names = (member.name for member in self.members)
-        scores = dict(zip(names, await graded.together(coming), strict=True))
+        # Without the members' own gates: what a score still requires, its grader does.
+        coming = (
+            score(replace(member.assertion, required=None), graded, GRADERS.get) for member in self.members
+        )
+        own_gates = {member.name: member.assertion.required for member in self.members}
+        scores = dict(zip(own_gates, await graded.together(coming), strict=True))
         judgments = tuple(judgment for each in scores.values() for judgment in each.judgments)
         weights = self._weights()
         counting = {name: each for name, each in scores.items() if weights[name]}
@@ -221,7 +226,7 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             mark = await self.aggregator.mark(counting, weights, graded)
         except CannotScore as error:
             raise CannotScore(str(error), judgments + error.judgments) from error
-        return _whole(mark, scores, counting, judgments)
+        return _whole(mark, scores, counting, own_gates, judgments)
 
     def _weights(self) -> dict[str, float]:
         """Each member's weight; 0 for one that is only reported."""
@@ -254,18 +259,22 @@ def _bound(whose: str, assertion: Assertion) -> Grader:
     return grader
 
 
-def _whole(mark: Mark, scores: Scores, counting: Scores, judgments: tuple[Judgment, ...]) -> Mark:
+def _whole(
+    mark: Mark,
+    scores: Scores,
+    counting: Scores,
+    own_gates: Mapping[str, float | None],
+    judgments: tuple[Judgment, ...],
+) -> Mark:
     """The aggregator's mark with what the members said, held down by the gates that were not reached."""
     value, passed, reason = mark.value, mark.passed, mark.reason
     details = {**mark.details, "scores": {name: _kept(each) for name, each in scores.items()}}
-    missed = [
-        f"{name!r} has {each.value:.2f}, and its gate is {each.required:g}"
-        for name, each in counting.items()
-        if each.required is not None and not reaches(each.value or 0.0, each.required)
-    ]
+    gates = {name: max(each.required or 0.0, own_gates[name] or 0.0) for name, each in counting.items()}
+    missed = {name: gate for name, gate in gates.items() if not reaches(scores[name].value or 0.0, gate)}
     if missed:
+        said = [f"{name!r} has {scores[name].value:.2f}, and its gate is {missed[name]:g}" for name in missed]
         details["without_gates"] = value
-        value, passed, reason = 0.0, False, f"{'; '.join(missed)}. {reason}"
+        value, passed, reason = 0.0, False, f"{'; '.join(said)}. {reason}"
     entries = [entry for name, each in scores.items() for entry in _entries(name, each)]
     return Mark(
         value=value,
@@ -274,6 +283,7 @@ def _whole(mark: Mark, scores: Scores, counting: Scores, judgments: tuple[Judgme
         entries=(*entries, *mark.entries),
         judgments=judgments + mark.judgments,
         details=details,
+        gate=max((scores[name].required or 0.0 for name in missed), default=0.0) or None,
     )
 
 

@@ -120,7 +120,7 @@ class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.aggregation == "all_or_nothing":
             value = float(right)
         wrong = [entry.text for entry in entries if entry.passed is False]
-        reason = f"The fields {listed(wrong)} are wrong." if wrong else "Every field is right."
+        reason = f"Wrong: {listed(wrong)}." if wrong else "Every field is right."
         return Mark(value=min(value, 1.0), passed=right, reason=reason, entries=entries)
 
 

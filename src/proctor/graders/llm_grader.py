@@ -33,7 +33,7 @@ from proctor.stats import reaches
 ENTRIES = 8
 """How many of the judge's assertions are kept."""
 
-_VARIABLE = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)\s*\}\}")
+_VARIABLE = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)((?:\.[\w-]+)*)\s*\}\}")
 _OLD = {"input_text": "input", "output_text": "output", "expected_output_text": "expected_output"}
 _CONFIG = "config"
 _OF_CASE = frozenset(
@@ -97,7 +97,7 @@ class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     needs: ClassVar[str | None] = "judge"
 
     prompt: str | None = None
-    """A template with `{{ name }}`; a text without any is a criterion, beside those of the case."""
+    """A template with `{{ name }}` or `{{ metadata.field }}`; a text without any is one more criterion."""
     judge: str | None = None
     """The name of a judge of its own; None leaves it to the run."""
     temperature: float | None = None
@@ -110,9 +110,9 @@ class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.prompt is not None and not self.prompt.strip():
             raise ValueError("`prompt` is empty; leave it out, or say what the judge is to look at.")
 
-    def judges(self) -> tuple[str, ...]:
-        """The judge of its own, if it names one."""
-        return () if self.judge is None else (self.judge,)
+    def judges(self) -> tuple[str | None, ...]:
+        """The judge of its own, else those of the run."""
+        return (self.judge,)
 
     async def grade(self, graded: Graded) -> Mark:
         """Value is the judge's score; one entry for each of the first 8 things that it says it checked.
@@ -121,11 +121,13 @@ class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             CannotScore: there is no judge, or no majority of judges with replies that can be read.
         """
         pieces = {**pieces_of(graded.case, graded.output), **_rubrics(graded.case)}
-        own = self.prompt is not None and any(name in VARIABLES for name in _VARIABLE.findall(self.prompt))
+        data = {"metadata": graded.case.metadata, _CONFIG: self.config}
+        named = _VARIABLE.finditer(self.prompt or "")
+        own = any(_stands_for(name, pieces, data) is not None for name in named)
         if self.prompt is not None and not own:
             pieces["criteria"] = (Piece("CRITERIA", self.prompt.strip()), *pieces["criteria"])
         request = Request(
-            material=filled(self.prompt or "", pieces, self.config) if own else sectioned(pieces),
+            material=filled(self.prompt or "", pieces, data) if own else sectioned(pieces),
             heading="" if own else _HEADING,
             form=_FORM,
             schema=_SCHEMA,
@@ -138,11 +140,16 @@ class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return await ask(graded, request)
 
 
-def filled(template: str, pieces: Mapping[str, tuple[Piece, ...]], config: Mapping[str, Any]) -> Parts:
+def filled(template: str, pieces: Mapping[str, tuple[Piece, ...]], data: Mapping[str, Any]) -> Parts:
     """A template as the suite's own words and, where it names them, pieces of material.
 
     It is gone through once. Names that are not known stay as they are. The answer is added at the end where
     the template shows nothing of it, as no judge can judge what it does not see.
+
+    Args:
+        template: the suite's prompt.
+        pieces: what is shown under each name.
+        data: of which fields can be named: `metadata`, and `config`, which stands in the text.
     """
     parts: list[str | Piece] = [""]
     shown, end = set(), 0
@@ -151,18 +158,34 @@ def filled(template: str, pieces: Mapping[str, tuple[Piece, ...]], config: Mappi
         parts[-1:] = [parts[-1] + words] if isinstance(parts[-1], str) else [parts[-1], words]
 
     for found in _VARIABLE.finditer(template):
-        name = _OLD.get(found[1], found[1])
         say(template[end : found.start()])
         end = found.end()
-        if name in _OF_CASE:
-            parts += pieces[name]
-            shown.add(name)
+        it = _stands_for(found, pieces, data)
+        if isinstance(it, tuple):
+            parts += it
+            shown.add(_OLD.get(found[1], found[1]))
         else:
-            say(as_json(config) if name == _CONFIG else found[0])
+            say(found[0] if it is None else it)
     say(template[end:])
     if not shown & _OF_ANSWER:
         parts += ["The assistant's answer:", *pieces["output"]]
     return tuple(part.strip() if isinstance(part, str) else part for part in parts)
+
+
+def _stands_for(
+    found: re.Match[str], pieces: Mapping[str, tuple[Piece, ...]], data: Mapping[str, Any]
+) -> tuple[Piece, ...] | str | None:
+    """What a name in a template becomes: material, words of the suite's own, or None where it is unknown."""
+    name, path = _OLD.get(found[1], found[1]), found[2][1:]
+    if name in _OF_CASE and not path:
+        return pieces[name]
+    value = data.get(name)
+    for key in path.split(".") if path else ():
+        value = value.get(key) if isinstance(value, Mapping) else None
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else as_json(value)
+    return text if name == _CONFIG else (Piece(f"METADATA {path}", text),)
 
 
 def _rubrics(case: Case) -> dict[str, tuple[Piece, ...]]:

@@ -47,8 +47,9 @@ def decided(opinions: Sequence[Opinion]) -> Mark:
     """The mark of what more than half of all that were asked for say.
 
     The value is the median of theirs. Evidence and details are those of the judgment of the majority whose
-    value is nearest to it. `agreement` is the share of all opinions, the unreadable ones too, that the
-    majority has; one opinion alone agrees with nobody and has none.
+    value is nearest to it. Where only judgments with a gate make the majority one, the value is 0, and the
+    gate and all evidence are theirs. `agreement` is the share of all opinions, the unreadable ones too, that
+    the majority has; one opinion alone agrees with nobody and has none.
 
     Raises:
         CannotScore: there is no such majority.
@@ -67,9 +68,12 @@ def decided(opinions: Sequence[Opinion]) -> Mark:
             )
             problems.insert(0, f"The {len(opinions)} {_noun(opinions)} have no majority: {split}.")
         raise CannotScore(" ".join(dict.fromkeys(problems)), judgments)
-    value = median(reading.value for _, reading in readings)
     agreeing = [pair for pair in readings if pair[1].passed is passed]
-    judge, nearest = min(agreeing, key=lambda pair: abs(pair[1].value - value))
+    ungated = [pair for pair in agreeing if pair[1].gate is None]
+    gated = len(ungated) * 2 <= len(opinions)
+    value = 0.0 if gated else median(reading.value for _, reading in readings)
+    telling = [pair for pair in agreeing if pair not in ungated] if gated else ungated
+    judge, nearest = min(telling, key=lambda pair: abs(pair[1].value - value))
     said = f"The judge {judge!r} {nearest.said}"
     details = dict(nearest.details)
     scores = [reading.score for _, reading in readings if reading.score is not None]

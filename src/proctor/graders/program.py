@@ -24,6 +24,7 @@ from proctor.graders.text import clip, listed, shown
 from proctor.model import Entry, Mark
 from proctor.ports import Finished, Graded, Grading
 from proctor.stats import reaches
+from proctor.variables import last_words
 
 _WANTED = 'It must print one JSON object and nothing else, such as {"score": 0.5, "assertions": []}.'
 _STDERR_SHOWN = 2000
@@ -66,9 +67,9 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """A judge, where it may ask one."""
         return frozenset() if self.max_calls is None else frozenset(("judge",))
 
-    def judges(self) -> tuple[str, ...]:
-        """The judge of its own, if it names one."""
-        return () if self.judge is None else (self.judge,)
+    def judges(self) -> tuple[str | None, ...]:
+        """The judge of its own, else those of the run, where it may ask one."""
+        return () if self.max_calls is None else (self.judge,)
 
     async def grade(self, graded: Graded) -> Mark:
         """The value is the program's score, within 0 and 1; one entry for each of its assertions.
@@ -131,7 +132,7 @@ def read_mark(finished: Finished, called: str) -> Mark:
             raise _Unreadable(f"{finished.ending}.")
         return _mark(_printed(finished.stdout))
     except _Unreadable as problem:
-        said = finished.stderr.decode("utf-8", "replace").strip()[-_STDERR_SHOWN:]
+        said = last_words(finished.stderr, _STDERR_SHOWN)
         after = f" Its stderr ends with: {said}" if said else ""
         raise CannotScore(f"The program {shown(called)} {problem}{after}") from None
 
@@ -217,6 +218,8 @@ def _summary(value: float, entries: tuple[Entry, ...]) -> str:
     failed = [entry.text for entry in entries if entry.passed is False]
     if failed:
         return f"{len(failed)} of {len(entries)} checks of the program failed: {listed(failed)}."
+    if len(entries) == 1:
+        return f"The program gave the score {value:g}, and its check did not fail."
     if entries:
         return f"The program gave the score {value:g}, and none of its {len(entries)} checks failed."
     return f"The program gave the score {value:g}."

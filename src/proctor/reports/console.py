@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from proctor.model import Run, Verdict
 from proctor.reports.figures import costs, interval, milliseconds, one_line, percent, points, seconds
@@ -46,6 +46,18 @@ def lines(reported: Reported) -> Iterator[str]:
     yield f"Run {run.id}"
 
 
+def together(runs: Sequence[Reported]) -> Iterator[str]:
+    """A line for each of several runs, named by what they differ in."""
+    targets = {reported.run.target.name for reported in runs}
+    suites = {reported.run.suite.name for reported in runs}
+    rows = []
+    for reported in runs:
+        names = (reported.run.suite.name, reported.run.target.name)
+        name = names[1] if len(suites) == 1 else names[0] if len(targets) == 1 else " on ".join(names)
+        rows.append((one_line(name), reported.tally.counted))
+    yield from _lined(rows)
+
+
 def _split_lines(tally: Tally) -> Iterator[str]:
     dev = tally.splits.get("dev", Counts())
     holdout = tally.splits.get("holdout", Counts())
@@ -74,7 +86,11 @@ def _table(tally: Tally) -> Iterator[str]:
     for groups in (tally.splits, tally.categories):
         if len(groups) > 1:
             rows += [(f"  {one_line(name)}", groups[name]) for name in sorted(groups)]
-    width = max(12, *(len(name) for name, _ in rows)) if rows else 12
+    yield from _lined(rows)
+
+
+def _lined(rows: Sequence[tuple[str, Counts]]) -> Iterator[str]:
+    width = max(12, *(len(name) for name, _ in rows))
     yield f"{'':<{width}}  passed  total    rate  0%{'95% interval':^{_AXIS - 4}}100%"
     for name, counts in rows:
         yield (

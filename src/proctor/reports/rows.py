@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from proctor.errors import ExitCode
-from proctor.model import Case, Output, Run, Score, Trial, Verdict
+from proctor.model import Case, Message, Output, Run, Score, Trial, Verdict
 from proctor.plan import repeats_of
 from proctor.reports.figures import one_line
 from proctor.verdicts import Counts, Repeats, Spent, Tally, failed_gates, is_below_gate, rules_of, score_of
@@ -225,8 +225,15 @@ def score_row(score: Score) -> dict[str, Any]:
 def question_of(case: Case) -> str:
     """The messages of a case as one text: the user's alone as it is, a conversation with its roles."""
     if len(case.input) == 1 and case.input[0].role == "user":
-        return case.input[0].content
-    return "\n".join(f"{message.role}: {message.content}" for message in case.input)
+        return _said(case.input[0])
+    return "\n".join(f"{message.role}: {_said(message)}" for message in case.input)
+
+
+def _said(message: Message) -> str:
+    """A message's text, what is attached to it, and the tools that it calls."""
+    beside = [f"[{part.kind} {part.path}]" for part in message.parts if not isinstance(part, str)]
+    beside += [f"[calls {call.name}]" for call in message.tool_calls]
+    return " ".join([message.content] * bool(message.content) + beside)
 
 
 def why(trial: Trial) -> str:
@@ -242,7 +249,11 @@ def why(trial: Trial) -> str:
     if gates:
         reasons.insert(0, gates)
     elif not reasons:
-        reasons = ["nothing that counts could be scored" if mean is None else f"the score is {mean:.2f}"]
+        reasons = [
+            "nothing that counts could be scored"
+            if mean is None
+            else f"no assertion failed, but the score is {mean:.2f}"
+        ]
     return one_line("; ".join(reasons))
 
 

@@ -57,12 +57,12 @@ class Wishes:
             needs = grader.wants()
             if needs:
                 self._needs |= needs
-                named = grader.judges()
-                self._judges.update(named)
-                for name in named:
-                    self._note(name, place)
-                if "judge" in needs and not named:
-                    self._unjudged.add(case.target)
+                for name in grader.judges():
+                    if name is None:
+                        self._unjudged.add(case.target)
+                    else:
+                        self._judges.add(name)
+                        self._note(name, place)
 
     def _note(self, name: str, place: Place | None) -> None:
         if place is not None:

@@ -157,6 +157,7 @@ class _Around:
 
     def program(self, name: str) -> tuple[str, ...] | None:
         """See `Source.program`."""
+        closed: Path | None = None
         for root in self.roots():
             for place in _OWN_GRADERS:
                 files = sorted(one for one in (root / place).glob("*") if one.stem == name and one.is_file())
@@ -165,6 +166,10 @@ class _Around:
                         return ("python", self._relative(file))
                     if os.access(file, os.X_OK):
                         return (self._relative(file),)
+                    closed = closed or file
+        if closed is not None:
+            shown = self._relative(closed)
+            raise UsageError(f"The file {shown!r} is not executable. Run chmod +x on it, or name it NAME.py.")
         return None
 
     def _relative(self, file: Path) -> str:

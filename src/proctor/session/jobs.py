@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import settings_digest, target_digest
-from proctor.errors import NothingSelected, SuiteError, UsageError
+from proctor.errors import NothingSelected, StoreError, SuiteError, UsageError
 from proctor.graders import GRADERS
 from proctor.grading import bind
 from proctor.model import Defaults, Params, Problem, Run, Seat, Settings, Suite, TargetSpec
@@ -20,7 +20,7 @@ from proctor.plan import Index, Indexer
 from proctor.ports import Store
 from proctor.reports.problems import lines_of
 from proctor.session import events
-from proctor.session.casting import Wanted, Wishes, casting_of
+from proctor.session.casting import Naming, Wanted, Wishes, casting_of
 from proctor.session.finding import NoSuchSuite, find
 from proctor.session.loading import Loaded, load
 from proctor.session.naming import Names
@@ -72,10 +72,9 @@ class Jobs:
         self.store = store
         self.environ = environ
         self.names = Names(environ)
-        self.targets_folder: Path | None = None
-        """The folder of the targets file, where there is one."""
         self.listen = listen
         self.prices_date = prices_date
+        self._told_of: set[Path] = set()
 
     def of(self, request: Request) -> list[Job]:
         """The runs that a request stands for, in order.
@@ -115,12 +114,14 @@ class Jobs:
         """One job a target. A suite may say itself which targets it is for."""
         names = self.names.near(loaded.suite.folder)
         self._tell_of_targets(names)
-        judges = tuple(names.spec(word, Params()) for word in request.judges)
+        judges = tuple(names.spec(word, Params(), judged=False) for word in request.judges)
+        # A judge that nobody asks need not be there, nor its key.
+        spec_of = partial(names.spec, judged=not judges and "judge" in loaded.wanted.needs)
         words = request.targets or loaded.suite.defaults.targets or names.default
         if not words:
-            raise UsageError("Name a target with --target, such as `local` or `openai:gpt-5.2`.")
-        spec_of = names.spec if request.targets else partial(_in_suite, loaded, names)
-        specs = [spec_of(word, request.params) for word in words]
+            raise UsageError(_nobody(names))
+        in_suite = partial(_in_suite, loaded, spec_of)
+        specs = [(spec_of if request.targets else in_suite)(word, request.params) for word in words]
         nowhere = loaded.indexer.nowhere([spec.name for spec in specs]) if len(specs) > 1 else ()
         if nowhere:
             raise UsageError(
@@ -129,13 +130,13 @@ class Jobs:
             )
         for place, spec in enumerate(specs):
             seat = Seat(target=spec.name, first=place == 0, alone=len(specs) == 1)
-            yield self._job(request, loaded, seat, spec, judges, names, group)
+            yield self._job(request, loaded, seat, spec, judges, in_suite, group)
 
     def _tell_of_targets(self, names: Names) -> None:
         """What is doubtful in a targets file, once."""
-        if names.file is None or names.path is None or names.path.parent == self.targets_folder:
+        if names.file is None or names.path is None or names.path in self._told_of:
             return
-        self.targets_folder = names.path.parent
+        self._told_of.add(names.path)
         for line in lines_of(names.file.warnings):
             self._warn(line)
 
@@ -182,9 +183,19 @@ class Jobs:
         """The suite that was last saved under that name, without its file; else raises what is given."""
         suite = self.store.suite(word)
         if suite is None:
-            raise missing
+            raise UsageError(f"{missing}{self._flag_meant(word, request)}")
         indexer, wanted = self._indexer_of(suite, request.settings)
         return Loaded(path=word, suite=suite, indexer=indexer, wanted=wanted, problems=())
+
+    def _flag_meant(self, word: str, request: Request) -> str:
+        """What to write where a word is no suite but the value of a flag that takes one only with `=`."""
+        if "keep_workspaces" in request.explicit and word in ("none", "failed", "all"):
+            return f" If you mean the flag: write --keep-workspaces={word}."
+        try:
+            self.store.run(word)
+        except StoreError:
+            return ""
+        return f" If you mean the run: write --resume={word}."
 
     def _job(
         self,
@@ -193,7 +204,7 @@ class Jobs:
         seat: Seat,
         spec: TargetSpec,
         judges: tuple[TargetSpec, ...],
-        names: Names,
+        spec_of: Naming,
         group: str,
     ) -> Job:
         index = loaded.index(seat)
@@ -205,7 +216,7 @@ class Jobs:
             judges,
             path=loaded.path,
             params=request.params,
-            spec_of=partial(_in_suite, loaded, names),
+            spec_of=spec_of,
         )
         if not index.planned:
             who = replace(who, warnings=())
@@ -318,14 +329,22 @@ def _refuse_twice(words: tuple[str, ...], flag: str, repeat: str) -> None:
             raise UsageError(f"{flag} {word} is given twice. To ask it more often, use {repeat}.")
 
 
-def _in_suite(loaded: Loaded, names: Names, word: str, params: Params) -> TargetSpec:
+def _nobody(names: Names) -> str:
+    """What to do where neither the command nor the suite says who is asked."""
+    if names.file is None or not names.names():
+        return "Name a target with --target, such as `local` or `openai:gpt-5.2`."
+    known = ", ".join(names.names())
+    return f"Name a target with --target, or call one `default` in {names.file.path}. It has: {known}."
+
+
+def _in_suite(loaded: Loaded, spec_of: Naming, word: str, params: Params) -> TargetSpec:
     """The target of a word of the suite's.
 
     Raises:
         SuiteError: there is none; or the targets file is wrong.
     """
     try:
-        return names.spec(word, params)
+        return spec_of(word, params)
     except UsageError as error:
         path, line = loaded.wanted.places.get(word, (loaded.path, None))
         problem = Problem(code="unknown-target", message=str(error), path=path, line=line)

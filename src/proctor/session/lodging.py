@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from proctor.environments.workspaces import Workspaces
 from proctor.model import Run
@@ -14,6 +15,11 @@ from proctor.variables import filled_case
 
 _NAMED = 5
 """So many kept workspaces are named one by one."""
+
+
+def workspaces_folder(environ: Mapping[str, str]) -> Path:
+    """The folder in which each run has one for its workspaces, under its id."""
+    return cache_folder(environ) / "workspaces"
 
 
 def workspaces_of(
@@ -31,7 +37,7 @@ def workspaces_of(
     """
     made = Workspaces(
         run.suite.folder,
-        cache_folder(reach.environ) / "workspaces",
+        workspaces_folder(reach.environ),
         run.id,
         programs=programs,
         keep=run.settings.keep_workspaces,

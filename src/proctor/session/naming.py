@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,8 @@ class Names:
         """
         self._environ = environ
         self._start = start
+        self._beside: Names | None = None
+        """Those of the suite's folder, which do not count."""
 
     @cached_property
     def path(self) -> Path | None:
@@ -55,7 +58,7 @@ class Names:
             return None
         from proctor.targets.targets_file import TargetsFile
 
-        shown = os.path.relpath(path, self._start or Path.cwd())
+        shown = os.path.relpath(path)
         try:
             text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8")
         except OSError as error:
@@ -68,9 +71,14 @@ class Names:
 
     def near(self, folder: str) -> Names:
         """These names, or where there is no targets file those of the nearest one of a suite's folder."""
-        if self.path is not None or not folder:
+        if not folder:
             return self
-        return Names(self._environ, Path(folder))
+        beside = Names(self._environ, Path(folder))
+        if self.path is None:
+            return beside
+        near = copy(self)
+        near._beside = beside
+        return near
 
     def names(self) -> list[str]:
         """The names of the file, in its order; raises as `file` does."""
@@ -81,8 +89,13 @@ class Names:
         """Who is asked where nobody is named: the file's `default`, if it has one; raises as `file` does."""
         return (DEFAULT,) if DEFAULT in self.names() else ()
 
-    def spec(self, word: str, params: Params) -> TargetSpec:
+    def spec(self, word: str, params: Params, *, judged: bool = True) -> TargetSpec:
         """The target of a name of the file, else of a word of the command line.
+
+        Args:
+            word: the name.
+            params: what the user asks with.
+            judged: whether somebody is to judge its answers; else its judge is left out.
 
         Raises:
             SuiteError: the file is wrong, or a variable that the target names is not set.
@@ -90,11 +103,29 @@ class Names:
             UsageError: the word is not complete, or the file cannot be read.
         """
         if self.file is not None and word in self.names():
-            return self.file.spec(word, params, self._environ)
+            return self.file.spec(word, params, self._environ, judged=judged)
         try:
             return parse_target(word, params, self._environ)
         except UnknownName as error:
-            raise UnknownName("target", error.name, {*self.names(), *known_words()}) from None
+            unknown = UnknownName("target", error.name, {*self.names(), *known_words()})
+            unknown.args = (f"{unknown}{self._elsewhere(word)}",)
+            raise unknown from None
+
+    def _elsewhere(self, word: str) -> str:
+        """What to do where only the targets file of the suite's folder has the name."""
+        other = self._beside
+        if self.file is None or other is None or other.path is None or other.path == self.path:
+            return ""
+        try:
+            if word not in other.names():
+                return ""
+        except (SuiteError, UsageError):
+            return ""
+        shown, folder = os.path.relpath(other.path), os.path.relpath(other._start or Path.cwd())
+        return (
+            f" The file {shown!r} has it, but {self.file.path!r} counts here: run in {folder!r}, or copy the "
+            "target into that one."
+        )
 
 
 def _candidates(start: Path) -> Iterator[Path]:

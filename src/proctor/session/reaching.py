@@ -21,6 +21,7 @@ from proctor.model import Output, Params, Price, Prompt, TargetSpec
 from proctor.ports import Answers, Embeds
 from proctor.pricing import parse_prices, price_for, price_of
 from proctor.targets import TARGETS
+from proctor.targets.discreet import discreet
 from proctor.targets.naming import parse_target
 from proctor.targets.opening import Opening
 from proctor.variables import filled, masked
@@ -51,7 +52,6 @@ class Reach:
         notify: Callable[[str], None],
         progress: Callable[[str, int, int], None] = lambda _name, _done, _total: None,
         cache_path: Path | None = None,
-        targets_folder: Path | None = None,
     ) -> None:
         """Opens nothing yet.
 
@@ -63,7 +63,6 @@ class Reach:
             notify: told what takes long, in sentences.
             progress: told how far a download is: its name, the bytes that are here, the bytes of all.
             cache_path: the file of the cache, opened when a run wants it; None for no cache.
-            targets_folder: where the targets file is; command lines may name programs of it.
         """
         self.environ = environ
         self._notify = notify
@@ -75,7 +74,6 @@ class Reach:
             timeout_s=patience.timeout_s,
             notify=notify,
             progress=progress,
-            folder=targets_folder,
         )
         self._limits: dict[tuple[str, str, int | None], Limit] = {}
         self._open: dict[bytes, Patient] = {}
@@ -191,7 +189,7 @@ class Reach:
         known = self._open.get(key)
         if known is not None:
             return known
-        target = await TARGETS.get(spec.kind)(spec, self._opening)
+        target = discreet(await TARGETS.get(spec.kind)(spec, self._opening), spec)
         patient = Patient(
             target, self._limit(spec), self._patience_with(spec), price=price, notify=self._notify
         )

@@ -69,7 +69,6 @@ class Session:
             notify=lambda message: self._listen(events.Told(message)),
             progress=lambda name, done, total: self._listen(events.Fetching(name, done, total)),
             cache_path=self._folder / "cache.db",
-            targets_folder=desk.targets_folder,
         )
         try:
             await self._open(jobs, reach)

@@ -23,7 +23,8 @@ from msgspec import Struct
 from proctor.errors import TargetError, TargetTimeout, UsageError
 from proctor.model import Attachment, Message, Output, Prompt, TargetSpec
 from proctor.ports import Finished
-from proctor.targets.lines import FILE_PLACES, Line, quoted, shell
+from proctor.targets.discreet import hidden
+from proctor.targets.lines import FILE_PLACES, FOLDER, Line, quoted, shell
 from proctor.targets.messages import mentioned, written_out
 from proctor.targets.opening import Opening
 from proctor.targets.processes import inside, run_process, scrubbed
@@ -190,7 +191,7 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
     variables = options.get("env", {})
     runs = _Shell(
         name=spec.name,
-        environ={**scrubbed(environ), **_beside(opening.folder), **filled(variables, environ)},
+        environ={**scrubbed(environ), **_beside(options), **filled(variables, environ)},
         secrets=names_in(variables),
         outside=environ,
     )
@@ -206,9 +207,8 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
     return made
 
 
-def _beside(folder: Path | None) -> dict[str, str]:
-    """The variable by which a line, which runs in a workspace, can name a program beside the targets file."""
-    return {} if folder is None else {"PROCTOR_TARGETS_FOLDER": str(folder)}
+def _beside(options: Mapping[str, Any]) -> dict[str, str]:
+    return {FOLDER: options["folder"]} if "folder" in options else {}
 
 
 async def _check(health: Mapping[str, Any], cwd: str | None, runs: _Shell, opening: Opening) -> None:
@@ -216,7 +216,8 @@ async def _check(health: Mapping[str, Any], cwd: str | None, runs: _Shell, openi
     timeout_s: float = health.get("timeout_seconds", _HEALTH_S)
     if "url" in health:
         what = f"GET {health['url']}"
-        why = await _status(filled(health["url"], opening.environ), opening, timeout_s)
+        url = filled(health["url"], opening.environ)
+        why = hidden(await _status(url, opening, timeout_s), url, health["url"])
     else:
         what = f"`{health['command']}`"
         line = filled(health["command"], opening.environ)

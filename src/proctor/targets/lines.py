@@ -1,7 +1,7 @@
 """A command line with places for a prompt to a line for the shell, in which no value can act as a command.
 
 A value stands in single quotes, so a place may not stand inside quotes of the template's own; only quotes
-that hold the place alone are taken for it. Pure.
+that hold the place alone are taken for it. What is never a stranger's text may stand anywhere. Pure.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from proctor.errors import suggestion
 
 PLACES = ("PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
 """What a command line of kind `cli` may name."""
+FOLDER = "PROCTOR_TARGETS_FOLDER"
+"""The variable by which a line, which runs elsewhere, can name a program beside the targets file."""
+_OURS = frozenset({"PROMPT_FILE", "OUTPUT_FILE", "ATTEMPT"})
+"""Those whose values no suite or answer decides: paths of temporary files, and a number."""
 FILE_PLACES = ("path", "basename")
 """What the form of one file in `{FILES}` may name."""
 
 # Not after a dollar sign, where the shell means a variable of its own.
-_UPPER = re.compile(r"(?<!\$)\{([A-Z][A-Z0-9_]*)\}")
+_UPPER = re.compile(rf"(?<!\$)\{{([A-Z][A-Z0-9_]*|{'|'.join(PLACES).lower()})\}}")
 _LOWER = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\}")
 
 
@@ -70,14 +74,14 @@ def _pieces(template: str, known: Collection[str]) -> list[str]:
         if name not in known:
             raise ValueError(f"has the placeholder {place[0]!r}, which is not known. {_known(name, known)}")
         quote = opened.quote
-        if quote:
-            if template[first - 1] != quote or template[end : end + 1] != quote:
-                raise ValueError(
-                    f"has {place[0]} inside quotes, where its value could act as a command. "
-                    "Take it out of the quotes; its value is quoted already."
-                )
+        if quote and template[first - 1] == template[end : end + 1] == quote:
             first, end = first - 1, end + 1
             opened.close()
+        elif quote and name not in _OURS:
+            raise ValueError(
+                f"has {place[0]} inside quotes, where its value could act as a command. "
+                "Take it out of the quotes; its value is quoted already."
+            )
         pieces += [template[begin:first], name]
         begin = at = end
     return [*pieces, template[begin:]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proctor.errors import UsageError
@@ -23,7 +22,6 @@ class Opening:
         timeout_s: float = 120.0,
         notify: Callable[[str], None] = lambda _message: None,
         progress: Callable[[str, int, int], None] = lambda _name, _done, _total: None,
-        folder: Path | None = None,
     ) -> None:
         """Nothing is opened yet.
 
@@ -34,14 +32,12 @@ class Opening:
             notify: called with a sentence when something takes long, such as a download.
             progress: called during a download with its name, the bytes that are here and the bytes of all;
                 from another thread.
-            folder: where the targets file is, if there is one.
         """
         self.environ = environ
         self.connections = connections
         self.timeout_s = timeout_s
         self.notify = notify
         self.progress = progress
-        self.folder = folder
         self._session: ClientSession | None = None
 
     def http(self) -> ClientSession:

@@ -21,6 +21,7 @@ from uuid import uuid4
 
 from proctor.errors import TargetError, TargetTimeout
 from proctor.ports import Finished as Finished
+from proctor.variables import last_words
 
 OUTPUT_LIMIT = 10_000_000
 """How many bytes a program may write to stdout."""
@@ -168,7 +169,7 @@ class _Collector(asyncio.SubprocessProtocol):
 
     def with_errors(self, message: str) -> str:
         """A message, still without its full stop, with the end of stderr if there is any."""
-        said = self.stderr.decode("utf-8", "replace").strip()[-_ERRORS_SHOWN:]
+        said = last_words(bytes(self.stderr), _ERRORS_SHOWN)
         return f"{message}. Its stderr ends with: {said}" if said else f"{message}."
 
 

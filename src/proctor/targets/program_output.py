@@ -19,6 +19,7 @@ from proctor.errors import TargetError
 from proctor.model import Message, Output, ToolCall, Usage
 from proctor.ports import Finished
 from proctor.targets.processes import OUTPUT_LIMIT
+from proctor.variables import last_words
 
 _SHOWN = 500
 
@@ -163,14 +164,9 @@ def _unreadable(where: str, why: str) -> TargetError:
 
 def failed(name: str, finished: Finished) -> TargetError:
     """How a program ended that did not end well, with the last that it said."""
-    said = last_words(finished.stderr) or last_words(finished.stdout)
+    said = last_words(finished.stderr, _SHOWN) or last_words(finished.stdout, _SHOWN)
     ended = f"{name} {finished.ending}"
     return TargetError(f"{ended}: {said}" if said else f"{ended}.", kind="program")
-
-
-def last_words(stream: bytes) -> str:
-    """The end of what a program wrote, for a message."""
-    return stream.decode("utf-8", "replace").strip()[-_SHOWN:]
 
 
 def read_answer(path: Path, name: str) -> bytes:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from proctor.errors import UsageError, suggestion
 from proctor.fields import Fields
 from proctor.model import Params, TargetSpec
-from proctor.targets.lines import FILE_PLACES, Line
+from proctor.targets.lines import FILE_PLACES, FOLDER, Line
 from proctor.targets.naming import HTTP, SERVICES, http_spec, parse_target
 from proctor.variables import REFERENCE, filled, names_in
 
@@ -86,6 +86,8 @@ class Row(Struct, frozen=True):
     fields: Fields
     unknown: frozenset[str]
     setting: Setting
+    written: Mapping[str, str] = {}
+    """The texts among them that have references, as they were before these were filled in."""
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -142,7 +144,8 @@ def short(name: str, word: str, row: Row) -> TargetSpec:
         return TargetSpec(name=name, kind="echo")
     spec = replace(spec, name=name)
     if spec.kind in {"openai", "anthropic", "azure", "google"}:
-        return _asked(spec, row, _keyed(row))
+        at_url = row.written.get("target", "").partition("@")[2]
+        return _asked(spec, row, _keyed(row) | ({"base_url": at_url} if names_in(at_url) else {}))
     return _asked(spec, row, {}) if spec.kind == "local" else spec
 
 
@@ -160,6 +163,8 @@ def _over_http(name: str, kind: str, row: Row) -> TargetSpec:
     where = row.either("base_url", "endpoint")
     endpoint = row.fields.text(where)
     options = _keyed(row)
+    if where in row.written:
+        options["base_url"] = row.written[where]
     if kind == "azure":
         version = row.fields.text("api_version")
         options |= {} if version is None else {"api_version": version}
@@ -235,6 +240,8 @@ def _cli(spec: TargetSpec, row: Row) -> TargetSpec:
         options["healthcheck"] = health
     if (variables := _variables(row)) is not None:
         options["env"] = variables
+    if FOLDER in f"{command} {options}" or _WHOLE.fullmatch(command):
+        options["folder"] = row.setting.folder
     return replace(spec, model=command, options=options)
 
 

@@ -90,21 +90,23 @@ class TargetsFile:
         """What the file says of a name."""
         return self._entries.get(name)
 
-    def spec(self, name: str, params: Params, environ: Mapping[str, str]) -> TargetSpec:
+    def spec(
+        self, name: str, params: Params, environ: Mapping[str, str], *, judged: bool = True
+    ) -> TargetSpec:
         """The target of a name that is in the file, with its judge and its fallbacks.
 
         Args:
             name: one of `names()`.
             params: what the user asks with; what the target says counts where these are the usual ones.
             environ: what references mean.
+            judged: whether its judge is wanted; else it is left out, and its variables need not be set.
 
         Raises:
             SuiteError: a variable is not set, or its value is wrong.
         """
         problems: list[Problem] = []
-        spec = _Making(self, Setting(folder=self._folder, environ=environ, params=params), problems).target(
-            name
-        )
+        setting = Setting(folder=self._folder, environ=environ, params=params)
+        spec = _Making(self, setting, problems, judging=not judged).target(name)
         _raise_errors([problem for problem in problems if problem.level == "error"])
         assert spec is not None, "what cannot be made is a problem"
         return spec
@@ -304,7 +306,7 @@ def _in_turn(specs: list[TargetSpec | None]) -> tuple[TargetSpec, ...]:
 
 def _row(row: Map, notes: Notes, setting: Setting) -> Row:
     """The fields of a target that have an effect, filled in as far as they are to be and can be."""
-    kept, unknown = Map(row.line), set[str]()
+    kept, unknown, written = Map(row.line), set[str](), dict[str, str]()
     kept.lines = row.lines
     for name, value in row.items():
         line = row.lines[name]
@@ -330,7 +332,9 @@ def _row(row: Map, notes: Notes, setting: Setting) -> Row:
                 notes.error("unset-variable", said, name, line=line)
         else:
             kept[name] = value if name in kinds.KEPT else _typed(name, filled(value, setting.environ))
-    return Row(Fields(kept, notes), frozenset(unknown), setting)
+            if isinstance(value, str):
+                written[name] = value
+    return Row(Fields(kept, notes), frozenset(unknown), setting, written)
 
 
 def _is_set(variable: str, environ: Mapping[str, str], field: str) -> bool:
