@@ -86,9 +86,9 @@ def test_a_workspace_above_the_suites_folder_is_an_error() -> None:
 
 
 def test_cases_with_the_same_workspace_in_other_words_are_of_one_group() -> None:
-    plain = case("criteria: c\nworkspace: {path: work, repos: [{path: ./a, repo: o/n}]}")
+    plain = case("criteria: c\nworkspace: {path: desk, repos: [{path: ./a, repo: o/n}]}")
     wordy = case(
-        "criteria: c\nworkspace: {path: ./work/, isolation: shared, hooks: {enabled: true},\n"
+        "criteria: c\nworkspace: {path: ./desk/, isolation: shared, hooks: {enabled: true},\n"
         "  repos: [{path: a/., repo: https://github.com/o/n.git, commit: HEAD, ancestor: 0}]}"
     )
     assert plain.workspace == wordy.workspace

@@ -97,15 +97,15 @@ def test_a_file_is_looked_for_from_the_suites_folder_up_to_the_repositorys_then_
 def test_without_a_repository_only_the_suites_folder_and_the_working_one_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     outside = source_of(write(tmp_path, "a/b/s.yaml"))
-    inside = source_of(write(tmp_path, "work/a/b/s.yaml"))
+    inside = source_of(write(tmp_path, "here/a/b/s.yaml"))
     write(tmp_path, "a/p.md")
-    write(tmp_path, "work/a/p.md")
-    write(tmp_path, "work/q.md")
+    write(tmp_path, "here/a/p.md")
+    write(tmp_path, "here/q.md")
     assert seen(outside, "p.md") is None
-    assert seen(outside, "q.md") == "../../work/q.md"
+    assert seen(outside, "q.md") == "../../here/q.md"
     assert seen(inside, "p.md") == "../p.md"
 
 
