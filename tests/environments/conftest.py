@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from proctor.environments.git import Git
+from proctor.environments.site import Site
 from proctor.environments.workspaces import Workspaces
 from proctor.model import Case, Hook, Hooks, Message, Workspace
 from proctor.ports import Stay
@@ -38,7 +39,8 @@ class Ground:
             "warn": self.warnings.append,
             "environ": os.environ,
         }
-        made = Workspaces(str(self.suite), self.root, "20260301-120000-abc123", **given | fields)
+        site = Site(str(self.suite), self.root, "20260301-120000-abc123", **given | fields)
+        made = Workspaces(site)
         self.environments.append(made)
         return made
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from proctor.dialects.agentv import AgentV
+from proctor.environments.site import Site
 from proctor.environments.workspaces import Workspaces
 from proctor.graders import GRADERS
 from proctor.grading import Help, grade
@@ -37,7 +38,7 @@ def _cases() -> list[Case]:
 async def _made(ground: Ground, cases: list[Case]) -> dict[str, tuple[Output, tuple[Score, ...]]]:
     """What each case came to."""
     programs = SuitePrograms(str(EXAMPLE), ENVIRON)
-    environment = Workspaces(
+    site = Site(
         str(EXAMPLE),
         ground.root,
         "run-1",
@@ -46,6 +47,7 @@ async def _made(ground: Ground, cases: list[Case]) -> dict[str, tuple[Output, tu
         warn=ground.warnings.append,
         environ=ENVIRON,
     )
+    environment = Workspaces(site)
     text = (EXAMPLE / "targets.yaml").read_text(encoding="utf-8")
     spec = TargetsFile(text, "targets.yaml", str(EXAMPLE)).spec("clerk", Params(), ENVIRON)
     target = await open_target(spec, OPENING)

@@ -31,12 +31,23 @@ class Site:
         folder: str,
         root: Path,
         run_id: str,
+        *,
         programs: Programs,
         keep: Keep,
         warn: Callable[[str], None],
         environ: Mapping[str, str],
     ) -> None:
-        """Nothing is made; see `Workspaces`."""
+        """Nothing is made yet.
+
+        Args:
+            folder: the suite's, where the paths in workspaces begin.
+            root: where workspaces are made; best in no repository, as tools look for theirs upwards.
+            run_id: the run's.
+            programs: runs hooks and git.
+            keep: the folders of which trials stay afterwards.
+            warn: told, in a sentence, what failed after a trial.
+            environ: for `PATH` and `HOME` only.
+        """
         self.folder = Path(folder).resolve()
         self.root = root.resolve()
         self.git = Git(programs, environ)

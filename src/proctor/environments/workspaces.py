@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from proctor.environments.groups import Group, Visit
-from proctor.environments.site import Keep, Site
+from proctor.environments.site import Site
 from proctor.model import Case, Workspace
-from proctor.ports import Programs, Stay
+from proctor.ports import Stay
 
 
 class Workspaces:
@@ -18,29 +18,13 @@ class Workspaces:
     Cases are given with the values of their variables, to `expect` as to `enter`.
     """
 
-    def __init__(
-        self,
-        folder: str,
-        root: Path,
-        run_id: str,
-        *,
-        programs: Programs,
-        keep: Keep,
-        warn: Callable[[str], None],
-        environ: Mapping[str, str],
-    ) -> None:
+    def __init__(self, site: Site) -> None:
         """Nothing is made yet.
 
         Args:
-            folder: the suite's, where the paths in workspaces begin.
-            root: where workspaces are made; best in no repository, as tools look for theirs upwards.
-            run_id: the run's.
-            programs: runs hooks and git.
-            keep: the folders of which trials stay afterwards.
-            warn: told, in a sentence, what failed after a trial.
-            environ: for `PATH` and `HOME` only.
+            site: what all of them share.
         """
-        self._site = Site(folder, root, run_id, programs, keep, warn, environ)
+        self._site = site
         self._groups: dict[Workspace, Group] = {}
         self._turns: dict[Path, asyncio.Lock] = {}
 

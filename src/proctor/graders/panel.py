@@ -60,14 +60,7 @@ def decided(opinions: Sequence[Opinion]) -> Mark:
     against = len(readings) - in_favour
     passed = in_favour * 2 > len(opinions)
     if not passed and against * 2 <= len(opinions):
-        problems = [opinion.problem for opinion in opinions if opinion.problem]
-        if len(opinions) > 1:
-            unread = len(opinions) - len(readings)
-            split = f"{in_favour} for, {against} against" + (
-                f", {unread} without a verdict" if unread else ""
-            )
-            problems.insert(0, f"The {len(opinions)} {_noun(opinions)} have no majority: {split}.")
-        raise CannotScore(" ".join(dict.fromkeys(problems)), judgments)
+        raise CannotScore(_no_majority(opinions, in_favour, against), judgments)
     agreeing = [pair for pair in readings if pair[1].passed is passed]
     ungated = [pair for pair in agreeing if pair[1].gate is None]
     gated = len(ungated) * 2 <= len(opinions)
@@ -95,6 +88,15 @@ def decided(opinions: Sequence[Opinion]) -> Mark:
         details=details,
         gate=nearest.gate,
     )
+
+
+def _no_majority(opinions: Sequence[Opinion], in_favour: int, against: int) -> str:
+    problems = [opinion.problem for opinion in opinions if opinion.problem]
+    if len(opinions) > 1:
+        unread = len(opinions) - in_favour - against
+        split = f"{in_favour} for, {against} against" + (f", {unread} without a verdict" if unread else "")
+        problems.insert(0, f"The {len(opinions)} {_noun(opinions)} have no majority: {split}.")
+    return " ".join(dict.fromkeys(problems))
 
 
 def _noun(opinions: Sequence[Opinion]) -> str:

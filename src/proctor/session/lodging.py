@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from proctor.environments.site import Site
 from proctor.environments.workspaces import Workspaces
 from proctor.model import Run
 from proctor.plan import Index, repeats_of
@@ -35,7 +36,7 @@ def workspaces_of(
         programs: runs hooks and git.
         warn: told, in a sentence, what failed after a trial.
     """
-    made = Workspaces(
+    site = Site(
         run.suite.folder,
         workspaces_folder(reach.environ),
         run.id,
@@ -44,6 +45,7 @@ def workspaces_of(
         warn=warn,
         environ=reach.environ,
     )
+    made = Workspaces(site)
     chosen = set(index.chosen)
     for position, stored in enumerate(store.cases(run.suite.content)):
         if position in chosen and stored.case.workspace is not None:
