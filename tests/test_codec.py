@@ -38,6 +38,7 @@ from proctor.model import (
     Assertion,
     Attachment,
     Case,
+    Form,
     Hook,
     Hooks,
     Message,
@@ -50,6 +51,7 @@ from proctor.model import (
     SplitRule,
     Suite,
     TargetSpec,
+    Tool,
     ToolCall,
     Workspace,
 )
@@ -256,6 +258,7 @@ OTHER_FIELDS: list[tuple[str, Any, set[str]]] = [
     ("target", "other", SENT),
     ("only_targets", ("other",), NEITHER),
     ("workspace", Workspace(template="t"), SENT),
+    ("form", Form(json=True), SENT),
     ("variables", ("KEY",), NEITHER),
     ("notes", {"note": "x"}, NEITHER),
 ]
@@ -308,6 +311,18 @@ INSIDE = Workspace(
 )
 
 
+FORM = Form(json=True, schema={"type": "object"}, tools=(Tool(name="add"),), special_tags=("_json_mode",))
+TOOL = Tool(name="add", description="Adds.", parameters={"type": "object"})
+
+
+def sent_with_form(form: Form) -> str:
+    return sent_digest(Case(id="x", input=(), form=form))
+
+
+def sent_with_tool(tool: Tool) -> str:
+    return sent_with_form(Form(tools=(tool,)))
+
+
 def sent_with_workspace(workspace: Workspace) -> str:
     return sent_digest(Case(id="x", input=(), workspace=workspace))
 
@@ -322,6 +337,8 @@ def sent_with_workspace(workspace: Workspace) -> str:
         (target_digest, FALLING_BACK, {"name", "judge", "workers", "retries"}),
         (sent_with_attachment, PICTURE, set()),
         (sent_with_workspace, INSIDE, set()),
+        (sent_with_form, FORM, set()),
+        (sent_with_tool, TOOL, set()),
     ],
 )
 def test_a_digest_changes_with_every_field_that_counts_and_with_no_other(

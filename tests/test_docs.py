@@ -21,7 +21,7 @@ from typing import Any
 import click
 import pytest
 
-from proctor import model, parts
+from proctor import answers, model, parts
 from proctor.cli.main import COMMANDS
 from proctor.dialects import (
     DIALECTS,
@@ -171,7 +171,9 @@ def definitions() -> dict[str, str]:
 
 
 def test_every_noun_is_defined() -> None:
-    trees = [ast.parse(Path(str(each.__file__)).read_text(encoding="utf-8")) for each in (model, parts)]
+    trees = [
+        ast.parse(Path(str(each.__file__)).read_text(encoding="utf-8")) for each in (answers, model, parts)
+    ]
     nouns = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
     assert nouns - set(definitions()) == set()
 

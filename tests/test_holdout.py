@@ -1,17 +1,32 @@
-"""Which cases are held out: how many, which, and how few move when the suite changes."""
+"""Which cases are held out, how few move when the suite changes, and what is shown of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import floor
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.holdout import held_out, holdout_size, rank
-from proctor.model import SplitRule
+from proctor.holdout import SEALED, held_out, holdout_size, rank, sealed, sealed_case
+from proctor.model import (
+    Assertion,
+    Case,
+    Entry,
+    Failure,
+    Form,
+    Judgment,
+    Message,
+    PassRule,
+    Score,
+    SplitRule,
+    Trial,
+    Verdict,
+    Workspace,
+)
 
 RULE = SplitRule()
 IDS = st.lists(st.text(max_size=6), unique=True, min_size=1, max_size=30)
@@ -166,3 +181,130 @@ def test_within_a_category_the_lowest_ranks_are_held_out() -> None:
 
 def test_no_category_and_an_empty_one_are_one_group() -> None:
     assert held_out("abcde", ["", None, "", None, ""], RULE) == held_out("abcde", [None] * 5, RULE)
+
+
+# --- by shuffle --------------------------------------------------------------------------------------------
+
+SHUFFLE = SplitRule(method="shuffle")
+
+
+@pytest.mark.parametrize(
+    ("count", "held"),
+    [
+        (0, []),
+        (1, [0]),
+        (2, [0]),
+        (5, [0]),
+        (8, [0, 1]),
+        (10, [0, 1]),
+        (12, [0, 1, 10]),
+        (15, [0, 1, 10]),
+        (20, [0, 3, 7, 8]),
+        (25, [0, 3, 7, 8, 20]),
+        (30, [0, 3, 7, 8, 20, 23]),
+    ],
+)
+def test_a_shuffle_holds_out_what_the_published_program_does(count: int, held: list[int]) -> None:
+    ids = [f"case-{number}" for number in range(count)]
+    assert sorted(held_out(ids, [None] * count, SHUFFLE)) == held
+
+
+def test_a_shuffle_leaves_four_fifths_rounded_down_to_dev_for_every_size() -> None:
+    for count in range(501):
+        assert count - len(held_out([""] * count, [None] * count, SHUFFLE)) == 4 * count // 5
+
+
+@pytest.mark.parametrize(("ratio", "size"), [(0.1, 1), (0.3, 3), (0.5, 5), (0.75, 8)])
+def test_a_shuffle_can_hold_out_another_share(ratio: float, size: int) -> None:
+    rule = SplitRule(method="shuffle", ratio=ratio)
+    assert len(held_out("abcdefghij", [None] * 10, rule)) == size
+
+
+@given(IDS, st.data())
+def test_a_shuffle_sees_places_and_neither_ids_nor_categories(ids: list[str], data: st.DataObject) -> None:
+    places = held_out(ids, [None] * len(ids), SHUFFLE)
+    assert held_out(data.draw(st.permutations(ids)), ids, SHUFFLE) == places
+
+
+def test_another_seed_shuffles_otherwise() -> None:
+    nowhere = [None] * 30
+    ids = [""] * 30
+    assert held_out(ids, nowhere, SplitRule(method="shuffle", seed=7)) != held_out(ids, nowhere, SHUFFLE)
+
+
+# --- sealing -----------------------------------------------------------------------------------------------
+
+
+def told(trial: Callable[..., Trial]) -> Trial:
+    """A trial with something in every place that tells of its answer."""
+    score = Score(
+        grader="rubric",
+        name="kind",
+        assertion="sha256:1",
+        value=0.5,
+        outcome=Verdict.FAIL,
+        weight=2.0,
+        required=0.7,
+        reason="curt",
+        entries=(Entry(text="polite", passed=False, evidence="no"),),
+        judgments=(Judgment(judge="j", prompt_digest="sha256:2", feedback="curt", raw="no"),),
+        details={"words": 1},
+    )
+    return trial("no", score, case_id="a", position=3, repeat=1, split="holdout", source_run="r")
+
+
+def test_a_sealed_trial_keeps_the_numbers_of_its_scores_and_nothing_of_its_answer(
+    trial: Callable[..., Trial],
+) -> None:
+    whole = told(trial)
+    found = sealed(whole)
+    assert found.output is None
+    assert (found.case_id, found.position, found.repeat, found.split) == ("a", 3, 1, "holdout")
+    assert (found.started_at, found.source_run) == (whole.started_at, "r")
+    assert found.scores == (
+        Score(
+            grader="rubric",
+            name="kind",
+            assertion="sha256:1",
+            value=0.5,
+            outcome=Verdict.FAIL,
+            weight=2.0,
+            required=0.7,
+        ),
+    )
+
+
+def test_a_sealed_failure_keeps_its_stage_and_kind(trial: Callable[..., Trial]) -> None:
+    found = sealed(trial(None, failure=Failure(stage="grading", kind="http", message="It said: no.")))
+    assert found.failure == Failure(stage="grading", kind="http", message=SEALED)
+
+
+def test_sealing_leaves_the_trial_it_is_given_as_it_is_and_twice_is_once(trial: Callable[..., Trial]) -> None:
+    whole = told(trial)
+    assert sealed(sealed(whole)) == sealed(whole)
+    assert whole == told(trial)
+
+
+def test_a_sealed_case_keeps_only_what_numbers_are_counted_by() -> None:
+    counted: dict[str, Any] = {
+        "id": "a",
+        "tags": ("t",),
+        "category": "c",
+        "repeats": 3,
+        "pass_rule": PassRule(threshold=0.5),
+        "target": "x",
+        "only_targets": ("x",),
+    }
+    case = Case(
+        input=(Message(role="user", content="2 + 2?"),),
+        expected="4",
+        criteria="It is right.",
+        assertions=(Assertion(grader="exact", params={"expected": "4"}),),
+        metadata={"hint": "4"},
+        workspace=Workspace(template="four"),
+        form=Form(json=True),
+        variables=("FOUR",),
+        notes={"answer": 4},
+        **counted,
+    )
+    assert sealed_case(case) == Case(input=(), **counted)

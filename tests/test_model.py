@@ -32,6 +32,7 @@ MINIMAL: dict[str, Any] = {
     "datetime": datetime(2026, 1, 1, tzinfo=UTC),
     "Literal['setup', 'target', 'grading']": "target",
     "Literal['file', 'image']": "file",
+    "Literal['rate', 'reveal']": "rate",
 }
 
 each_noun = pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from proctor.model import (
     Verdict,
     Workspace,
 )
-from proctor.plan import Earlier, Index, Indexer, Planned, matches, repeats_of, trials
+from proctor.plan import Earlier, Index, Indexer, InOrder, Known, Planned, matches, repeats_of, trials
 from proctor.ports import StoredCase, StoredTrial
 
 LETTERS = "abcdefghij"  # of which SplitRule() holds out f and j
@@ -176,6 +176,15 @@ def stored(make: Callable[..., Trial], position: int, repeat: int = 0, state: st
     return StoredTrial(trial=made, verdict=verdict)
 
 
+def earlier_of(
+    there: Iterable[StoredTrial],
+    stays: Callable[[StoredTrial, Case], bool] = lambda _stored, _case: True,
+    kept: Callable[[Known, Case], None] = lambda _known, _case: None,
+    source_run: str | None = None,
+) -> Earlier:
+    return Earlier(find=InOrder(iter(there), stays, source_run), kept=kept)
+
+
 def places(planned: Iterable[Planned]) -> list[tuple[int, int]]:
     return [(one.position, one.repeat) for one in planned]
 
@@ -218,10 +227,10 @@ def test_planning_takes_a_case_only_when_its_trial_is_wanted() -> None:
 def test_what_was_graded_stays_and_what_waits_is_planned_with_its_output(trial: Callable[..., Trial]) -> None:
     cases = [case(letter) for letter in "abcd"]
     kept: list[tuple[str, str]] = []
-    earlier = Earlier(
-        trials=iter([stored(trial, 0), stored(trial, 1, state="waiting"), stored(trial, 2, state="error")]),
+    earlier = earlier_of(
+        [stored(trial, 0), stored(trial, 1, state="waiting"), stored(trial, 2, state="error")],
         stays=lambda each, _case: each.verdict is not None,
-        kept=lambda made, of: kept.append((str(made.output and made.output.text), of.id)),
+        kept=lambda one, of: kept.append((str(one.trial.output and one.trial.output.text), of.id)),
     )
     planned = plan(cases, earlier=earlier)
     assert kept == [("answer 0.0", "a"), ("None", "c")]
@@ -231,8 +240,8 @@ def test_what_was_graded_stays_and_what_waits_is_planned_with_its_output(trial: 
 def test_what_went_wrong_is_asked_again_and_its_source_is_named_only_with_an_output(
     trial: Callable[..., Trial],
 ) -> None:
-    earlier = Earlier(
-        trials=iter([stored(trial, 0), stored(trial, 1, state="error"), stored(trial, 2, state="waiting")]),
+    earlier = earlier_of(
+        [stored(trial, 0), stored(trial, 1, state="error"), stored(trial, 2, state="waiting")],
         stays=lambda each, _case: each.verdict is Verdict.PASS,
         source_run="run-1",
     )
@@ -254,8 +263,8 @@ def test_what_went_wrong_is_asked_again_and_its_source_is_named_only_with_an_out
 def test_outputs_graded_together_stay_together_or_are_all_graded_again(
     trial: Callable[..., Trial], states: list[str], planned: list[tuple[int, bool]]
 ) -> None:
-    earlier = Earlier(
-        trials=iter([stored(trial, 0, repeat, state) for repeat, state in enumerate(states)]),
+    earlier = earlier_of(
+        [stored(trial, 0, repeat, state) for repeat, state in enumerate(states)],
         stays=lambda each, _case: each.verdict is not None,
     )
     found = plan([case("a", repeats=3)], earlier=earlier, together=lambda _case: True)
@@ -264,14 +273,14 @@ def test_outputs_graded_together_stay_together_or_are_all_graded_again(
 
 def test_an_earlier_trial_of_a_case_that_is_not_asked_is_nobody_elses(trial: Callable[..., Trial]) -> None:
     cases = [case("a"), case("b")]
-    earlier = Earlier(trials=iter([stored(trial, 0)]))
+    earlier = earlier_of([stored(trial, 0)])
     assert places(plan(cases, index_of(cases, Selection(ids=("b",))), earlier=earlier)) == [(1, 0)]
 
 
 def test_an_earlier_repeat_beyond_those_asked_does_not_stand_for_a_missing_one(
     trial: Callable[..., Trial],
 ) -> None:
-    earlier = Earlier(trials=iter([stored(trial, 0, 0), stored(trial, 0, 2)]))
+    earlier = earlier_of([stored(trial, 0, 0), stored(trial, 0, 2)])
     found = plan([case("a", repeats=2)], earlier=earlier, together=lambda _case: True)
     assert places(found) == [(0, 0), (0, 1)]
 
@@ -300,16 +309,13 @@ def test_whatever_is_there_already_every_trial_is_kept_or_planned_and_never_both
     def stays(each: StoredTrial, _case: Case) -> bool:
         return each.verdict is Verdict.PASS or (errors_stay and each.verdict is Verdict.ERROR)
 
-    def keep(made: Trial, of: Case) -> None:
-        assert of.id == str(made.position)
-        kept.append((made.position, made.repeat))
-
-    def in_order() -> Iterator[StoredTrial]:
-        yield from there.values()
+    def keep(one: Known, of: Case) -> None:
+        assert of.id == str(one.trial.position)
+        kept.append((one.trial.position, one.trial.repeat))
 
     planned = plan(
         cases,
-        earlier=Earlier(trials=in_order(), stays=stays, kept=keep),
+        earlier=earlier_of(there.values(), stays=stays, kept=keep),
         together=lambda of: suite[int(of.id)][1],
     )
     every = [
@@ -377,7 +383,7 @@ def test_an_answer_made_in_a_workspace_that_is_gone_is_asked_for_again() -> None
     outside = [StoredCase(case("a"), "sha256:0")]
     outputs = []
     for stored in (inside, outside):
-        earlier = Earlier(trials=iter([StoredTrial(trial, None)]), stays=lambda each, _case: False)
+        earlier = earlier_of([StoredTrial(trial, None)], stays=lambda each, _case: False)
         index = index_of([one.case for one in stored])
         (planned,) = trials(stored, index, repeats=None, together=lambda _: False, earlier=earlier)
         outputs.append(planned.output)

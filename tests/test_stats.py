@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.stats import mean_interval, quantile, reaches, t_95, wilson
+from proctor.stats import mean_interval, newcombe, quantile, reaches, t_95, wilson
 
 COUNTS = st.integers(1, 10_000).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total)))
 
@@ -85,6 +85,58 @@ def test_wilson_widens_with_more_confidence(counts: tuple[int, int]) -> None:
     wide_low, wide_high = bounds(passed, total, 3.0)
     assert wide_low <= low < high <= wide_high
     assert wide_high - wide_low > high - low
+
+
+def difference(passed: float, total: float, other_passed: float, other_total: float) -> tuple[float, float]:
+    found = newcombe(passed, total, other_passed, other_total)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "low", "high"),
+    [
+        ((56, 70), (48, 80), 0.0524, 0.3339),
+        ((9, 10), (3, 10), 0.1705, 0.8090),
+        ((6, 7), (2, 7), 0.0582, 0.8062),
+        ((5, 56), (0, 29), -0.0381, 0.1926),
+        ((0, 10), (0, 20), -0.1611, 0.2775),
+        ((0, 10), (0, 10), -0.2775, 0.2775),
+        ((10, 10), (0, 20), 0.6791, 1.0),
+        ((10, 10), (0, 10), 0.6075, 1.0),
+    ],
+)
+def test_newcombe_has_its_published_values(
+    mine: tuple[int, int], other: tuple[int, int], low: float, high: float
+) -> None:
+    assert difference(*mine, *other) == pytest.approx((low, high), abs=6e-5)
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 1, 2), (1, 2, 0, 0), (0, 0, 0, 0)])
+def test_newcombe_of_nothing_is_none(counts: tuple[int, int, int, int]) -> None:
+    assert newcombe(*counts) is None
+
+
+def test_newcombe_refuses_a_share_outside_0_and_1() -> None:
+    with pytest.raises(ValueError, match="passed must be within 0 and 5"):
+        newcombe(1, 2, 6, 5)
+
+
+@given(COUNTS, COUNTS)
+def test_newcombe_contains_the_difference_and_the_other_way_round_is_its_mirror_image(
+    mine: tuple[int, int], other: tuple[int, int]
+) -> None:
+    low, high = difference(*mine, *other)
+    assert -1 <= low <= mine[0] / mine[1] - other[0] / other[1] <= high <= 1
+    assert difference(*other, *mine) == pytest.approx((-high, -low))
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.data())
+def test_newcombe_rises_with_what_passed(total: int, other_total: int, data: st.DataObject) -> None:
+    """So that a search for the least drop that shows may halve its range."""
+    other = data.draw(st.integers(0, other_total))
+    highs = [difference(passed, total, other, other_total)[1] for passed in range(total + 1)]
+    assert highs == sorted(highs)
 
 
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40).map(sorted)

@@ -57,11 +57,12 @@ def _digest(prefix: Hash, thing: Any) -> str:
 
 def sent_digest(case: Case) -> str:
     """What a target receives for the case, and nothing of how the answer is judged."""
-    if case.workspace is None and case.target is None:
+    if case.workspace is None and case.target is None and case.form is None:
         return _digest(_SENT, case.input)
     # The hooks of a workspace are given the metadata.
     metadata = None if case.workspace is None else case.metadata
-    return _digest(_SENT, (case.input, case.workspace, case.target, metadata))
+    sent = (case.input, case.workspace, case.target, metadata)
+    return _digest(_SENT, sent if case.form is None else (*sent, case.form))
 
 
 def judged_digest(case: Case) -> str:

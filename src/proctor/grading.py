@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from proctor.codec import assertion_digest
 from proctor.errors import CannotScore, suggestion
-from proctor.model import Assertion, Case, Entry, Mark, Output, Score, Verdict
+from proctor.model import Assertion, Case, Entry, JudgeRule, Judgment, Mark, Output, Score, Verdict
 from proctor.ports import Embeds, Graded, Grader, Judge, Lends, Programs, Together, one_by_one
 from proctor.stats import reaches
 
@@ -31,6 +31,9 @@ class Help(Struct, frozen=True, kw_only=True):
     judges: tuple[Judge, ...] = ()
     named: Mapping[str, Judge] = {}
     judge_repeats: int = 1
+    judge_rule: JudgeRule = "majority"
+    known: Mapping[str, tuple[Judgment, ...]] = {}
+    """By the digest of the assertion."""
     together: Together = one_by_one
     embedder: Callable[[], Embeds] | None = None
     programs: Programs | None = None
@@ -46,6 +49,7 @@ class Help(Struct, frozen=True, kw_only=True):
             judges=self.judges,
             named=self.named,
             judge_repeats=self.judge_repeats,
+            judge_rule=self.judge_rule,
             together=self.together,
             embedder=self.embedder,
             programs=self.programs,
@@ -120,8 +124,18 @@ def _at_once(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
 
 async def grade(case: Case, output: Output, graders: Graders, help_: Help) -> tuple[Score, ...]:
     """One score per assertion of the case, in their order, for one output."""
-    graded = help_.graded(case, output)
-    return tuple([await score(assertion, graded, graders) for assertion in case.assertions])
+    graded, known = help_.graded(case, output), help_.known
+    return tuple(
+        [
+            await score(assertion, _with_known(graded, assertion, known), graders)
+            for assertion in case.assertions
+        ]
+    )
+
+
+def _with_known(graded: Graded, assertion: Assertion, known: Mapping[str, tuple[Judgment, ...]]) -> Graded:
+    judgments = known.get(assertion_digest(assertion)) if known else None
+    return graded if judgments is None else replace(graded, known=judgments)
 
 
 async def grade_repeats(

@@ -1,4 +1,4 @@
-"""Which cases of a suite are held out. Pure; sees ids and categories only.
+"""Which cases of a suite are held out, and what is shown of them. Pure.
 
 A case's rank is SHA-256 over the split's seed and its id, so that adding, editing or reordering other cases
 moves as few cases as possible between dev and holdout.
@@ -10,8 +10,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 from hashlib import sha256
+from random import Random
 
-from proctor.model import SplitRule
+from msgspec.structs import replace
+
+from proctor.model import Case, Score, SplitRule, Trial
+
+SEALED = "sealed; --reveal shows it"
+"""What stands where a sealed trial has a reason."""
 
 
 def rank(seed: int, case_id: str) -> bytes:
@@ -27,9 +33,12 @@ def holdout_size(count: int, ratio: float) -> int:
 def held_out(ids: Sequence[str], categories: Sequence[str | None], rule: SplitRule) -> set[int]:
     """The positions of the held-out cases.
 
-    Where cases have categories, each category gives its proportional share, the places that are left going
-    to the largest remainders (ties: the category whose name sorts first).
+    By rank: where cases have categories, each category gives its proportional share, the places that are
+    left going to the largest remainders (ties: the category whose name sorts first). By shuffle: whatever
+    the program of dialect meridian leaves over, which sees neither ids nor categories.
     """
+    if rule.method == "shuffle":
+        return _left_by_shuffle(len(ids), rule)
     groups: dict[str, list[int]] = defaultdict(list)
     for position, category in enumerate(categories):
         groups[category or ""].append(position)
@@ -39,6 +48,17 @@ def held_out(ids: Sequence[str], categories: Sequence[str | None], rule: SplitRu
         ranked = sorted(groups[name], key=lambda position: rank(rule.seed, ids[position]))
         chosen.update(ranked[:share])
     return chosen
+
+
+def _left_by_shuffle(count: int, rule: SplitRule) -> set[int]:
+    """What follows the dev cases in a shuffle of the positions in file order.
+
+    Source: the published split of dialect meridian, digit for digit: `random.shuffle` with its seed, and the
+    binary `int(n * (1 - ratio))`, which for a ratio of 0.2 is floor(4n / 5).
+    """
+    order = list(range(count))
+    Random(rule.seed).shuffle(order)  # noqa: S311  # no secret: it has to give the same split everywhere
+    return set(order[int(count * (1 - rule.ratio)) :])
 
 
 def _shares(counts: dict[str, int], size: int) -> dict[str, int]:
@@ -51,3 +71,32 @@ def _shares(counts: dict[str, int], size: int) -> dict[str, int]:
     for name in by_remainder[: size - sum(shares.values())]:
         shares[name] += 1
     return shares
+
+
+def sealed(trial: Trial) -> Trial:
+    """The trial with its scores' numbers and without all that tells of its answer."""
+    failure = trial.failure
+    return replace(
+        trial,
+        output=None,
+        scores=tuple(_sealed_score(score) for score in trial.scores),
+        failure=None if failure is None else replace(failure, message=SEALED),
+    )
+
+
+def _sealed_score(score: Score) -> Score:
+    return replace(score, reason="", entries=(), judgments=(), details={})
+
+
+def sealed_case(case: Case) -> Case:
+    """The case with what numbers are counted by, and without its question and how it is judged."""
+    return Case(
+        id=case.id,
+        input=(),
+        tags=case.tags,
+        category=case.category,
+        repeats=case.repeats,
+        pass_rule=case.pass_rule,
+        target=case.target,
+        only_targets=case.only_targets,
+    )

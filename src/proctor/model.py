@@ -8,28 +8,28 @@ digests are ``sha256:`` and 64 hexadecimal digits.
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Literal
 
 from msgspec import field
 
+from proctor.answers import Entry as Entry
+from proctor.answers import Failure as Failure
+from proctor.answers import Judgment as Judgment
+from proctor.answers import Mark as Mark
+from proctor.answers import Output as Output
+from proctor.answers import Score as Score
+from proctor.answers import Usage as Usage
+from proctor.answers import Verdict as Verdict
 from proctor.parts import Attachment as Attachment
+from proctor.parts import Form as Form
 from proctor.parts import Hook as Hook
 from proctor.parts import Hooks as Hooks
 from proctor.parts import Message as Message
 from proctor.parts import Noun as Noun
 from proctor.parts import Repository as Repository
+from proctor.parts import Tool as Tool
 from proctor.parts import ToolCall as ToolCall
 from proctor.parts import Workspace as Workspace
-
-
-class Verdict(StrEnum):
-    """What a trial, or one score of it (then called an outcome), came to."""
-
-    PASS = "pass"
-    FAIL = "fail"
-    ERROR = "error"
-    UNSCORED = "unscored"
 
 
 class Problem(Noun, frozen=True, kw_only=True):
@@ -95,6 +95,8 @@ class Case(Noun, frozen=True, kw_only=True):
     only_targets: tuple[str, ...] = ()
     """The targets on which the case is run; empty for all."""
     workspace: Workspace | None = None
+    form: Form | None = None
+    """What is asked of the target besides the messages."""
     variables: tuple[str, ...] = ()
     """The environment variables that it names as `${{ NAME }}`; they stay as written in all that is kept."""
     notes: dict[str, Any] = {}
@@ -106,6 +108,8 @@ class SplitRule(Noun, frozen=True, kw_only=True):
 
     ratio: float = 0.2
     seed: int = 42
+    method: Literal["rank", "shuffle"] = "rank"
+    """By the rank of each case's id, which other cases hardly move; or by a shuffle in file order."""
 
 
 class Defaults(Noun, frozen=True, kw_only=True):
@@ -115,6 +119,7 @@ class Defaults(Noun, frozen=True, kw_only=True):
     concurrency: int | None = None
     budget_usd: float | None = None
     cache: bool | None = None
+    reuse: bool | None = None
 
 
 class Suite(Noun, frozen=True, kw_only=True):
@@ -123,6 +128,9 @@ class Suite(Noun, frozen=True, kw_only=True):
     name: str
     dialect: str
     version: str | None = None
+    """Which of those under its name in the store it is, such as `v2`; None before it is saved."""
+    declared_version: str | None = None
+    """What its file says of its version."""
     description: str | None = None
     pass_rule: PassRule = PassRule()
     split_rule: SplitRule | None = None
@@ -187,114 +195,12 @@ class Prompt(Noun, frozen=True, kw_only=True):
     """The folder to work in."""
     response_schema: dict[str, Any] | None = None
     """A JSON schema that the answer should follow, for endpoints that can enforce one."""
+    json_answer: bool = False
+    """The answer should be JSON of any shape, for endpoints that can enforce that."""
+    tools: tuple[Tool, ...] = ()
+    """What the target may call; nobody runs what it calls."""
     temperature: float | None = None
     """Instead of the target's own; None leaves it at that."""
-
-
-# --- what came back ----------------------------------------------------------------------------------------
-
-
-class Usage(Noun, frozen=True, kw_only=True):
-    """Tokens of one call as the endpoint counted them; `input_tokens` includes the cached ones."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-
-
-class Output(Noun, frozen=True, kw_only=True):
-    """One answer of a target, with what it took to get it."""
-
-    text: str
-    messages: tuple[Message, ...] = ()
-    tool_calls: tuple[ToolCall, ...] = ()
-    usage: Usage | None = None
-    latency_ms: float = 0.0
-    """From sending the request that succeeded to having read its answer."""
-    queue_ms: float = 0.0
-    """What was spent waiting: for a free place, for `Retry-After`, between retries."""
-    cost_usd: float | None = None
-    """None: the price is not known."""
-    finish_reason: str | None = None
-    model: str | None = None
-    """The model as the endpoint reported it."""
-    fingerprint: str | None = None
-    """The system fingerprint as the endpoint reported it."""
-    refused_params: tuple[str, ...] = ()
-    """Parameters that the endpoint does not take, so that they were not applied."""
-    duration_ms: float | None = None
-    """How long the target itself says it took."""
-    file_changes: str | None = None
-    """What it changed in its workspace, as a unified diff."""
-    target: str | None = None
-    """The fallback that answered, if one did."""
-    cached: bool = False
-    """Taken from the cache: nothing was asked, and nothing paid."""
-
-
-class Judgment(Noun, frozen=True, kw_only=True):
-    """One answer of one judge."""
-
-    judge: str
-    prompt_digest: str
-    nth: int = 0
-    passed: bool | None = None
-    value: float | None = None
-    feedback: str | None = None
-    raw: str = ""
-    """The judge's reply as it came."""
-    usage: Usage | None = None
-    cost_usd: float | None = None
-    cached: bool = False
-
-
-class Entry(Noun, frozen=True, kw_only=True):
-    """One line of a score's evidence: what was looked for, whether it was there, and where."""
-
-    text: str
-    passed: bool | None = None
-    evidence: str | None = None
-
-
-class Mark(Noun, frozen=True, kw_only=True):
-    """What a grader says of an answer, before weight, gate and negation are applied."""
-
-    value: float | None
-    """From 0 to 1; None when nothing could be said, never NaN."""
-    passed: bool | None
-    reason: str = ""
-    entries: tuple[Entry, ...] = ()
-    judgments: tuple[Judgment, ...] = ()
-    details: dict[str, Any] = {}
-    gate: float | None = None
-    """The grader's own gate, where something in it must hold: a value below it fails the trial."""
-
-
-class Score(Noun, frozen=True, kw_only=True):
-    """What one assertion came to for one output."""
-
-    grader: str
-    name: str
-    """The assertion's label, or the grader's name."""
-    assertion: str = ""
-    """The assertion's digest."""
-    value: float | None = None
-    outcome: Verdict
-    weight: float = 1.0
-    required: float | None = None
-    reason: str = ""
-    entries: tuple[Entry, ...] = ()
-    judgments: tuple[Judgment, ...] = ()
-    details: dict[str, Any] = {}
-
-
-class Failure(Noun, frozen=True, kw_only=True):
-    """Why a trial has no output, or why its grading stopped."""
-
-    stage: Literal["setup", "target", "grading"]
-    kind: str
-    """`timeout`, `http`, `connection`, `refused`, `missing`, `program`, `protocol`, `budget`, `workspace`."""
-    message: str
 
 
 class Trial(Noun, frozen=True, kw_only=True):
@@ -326,10 +232,16 @@ class Selection(Noun, frozen=True, kw_only=True):
     split: Literal["dev", "holdout", "all"] = "all"
     tags: tuple[str, ...] = ()
     exclude_tags: tuple[str, ...] = ()
+    all_tags: tuple[str, ...] = ()
+    """A case is selected when it has every one of them."""
     categories: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
     """Globs; a case is selected when any of them matches its id."""
     limit: int | None = None
+
+
+JudgeRule = Literal["majority", "all", "any"]
+"""How many of the judgments of one answer must be for it."""
 
 
 class Settings(Noun, frozen=True, kw_only=True):
@@ -346,6 +258,9 @@ class Settings(Noun, frozen=True, kw_only=True):
     allow_errors: int = 0
     judge_repeats: int = 1
     """How often each judge is asked about one answer."""
+    judge_rule: JudgeRule = "majority"
+    reuse: bool = False
+    """Answers and judgments of earlier runs are taken where the same was asked and judged."""
     cache: bool = False
     budget_usd: float | None = None
     keep_workspaces: Literal["none", "failed", "all"] = "failed"
@@ -385,8 +300,20 @@ class Run(Noun, frozen=True, kw_only=True):
     status: Literal["running", "finished", "interrupted"] = "running"
     planned: int = 0
     """How many trials the run is to have."""
+    regrade_of: str | None = None
+    """The run whose answers it grades again; it asks no target."""
     tags: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+class Look(Noun, frozen=True, kw_only=True):
+    """One look at what is sealed: a holdout's pass rate was printed, or its answers were revealed."""
+
+    suite: str
+    """The digest of the suite."""
+    run: str
+    kind: Literal["rate", "reveal"]
+    at: datetime
 
 
 class Price(Noun, frozen=True, kw_only=True):

@@ -57,6 +57,27 @@ class Message(Noun, frozen=True, kw_only=True):
     """Texts and attachments in order; empty for a message that is its text alone."""
 
 
+class Tool(Noun, frozen=True, kw_only=True):
+    """Something that a target may call, as it is described to it."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+    """A JSON schema of the arguments."""
+
+
+class Form(Noun, frozen=True, kw_only=True):
+    """What is asked of a target besides the messages; a part of what is sent."""
+
+    json: bool = False
+    """The answer is to be JSON."""
+    schema: dict[str, Any] | None = None
+    """A JSON schema that the answer is to follow."""
+    tools: tuple[Tool, ...] = ()
+    special_tags: tuple[str, ...] = ()
+    """Tags that say how the case is asked, sorted; sent to nobody."""
+
+
 # --- workspaces --------------------------------------------------------------------------------------------
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
 from proctor.holdout import held_out
-from proctor.model import Case, Output, Seat, Selection, SplitRule, Trial
+from proctor.model import Case, Judgment, Output, Seat, Selection, SplitRule, Trial
 from proctor.ports import StoredCase, StoredTrial
 
 
@@ -27,11 +27,15 @@ class Planned(Struct, frozen=True, kw_only=True, gc=False):
     """An output that was paid for already and only wants grading."""
     source_run: str | None = None
     """The run that output comes from, where it is another one."""
+    known: Mapping[str, tuple[Judgment, ...]] = {}
+    """Judgments of that output that nobody is to be asked for again, by the digest of the assertion."""
 
 
 def matches(case: Case, selection: Selection) -> bool:
     """Whether the filters on tags, category and id let the case through; split and limit come later."""
     if selection.tags and not any(tag in case.tags for tag in selection.tags):
+        return False
+    if not all(tag in case.tags for tag in selection.all_tags):
         return False
     if selection.exclude_tags and any(tag in case.tags for tag in selection.exclude_tags):
         return False
@@ -137,16 +141,79 @@ class Indexer:
         return Index(chosen=chosen, holdout=holdout, planned=planned, workspaces=workspaces)
 
 
-class Earlier(Struct, frozen=True, kw_only=True):
-    """Trials that are there already, and which of them may stay as they are."""
+class Known(Struct, frozen=True, kw_only=True):
+    """An earlier trial that may stand in for one that is to be made."""
 
-    trials: Iterator[StoredTrial] = iter(())
-    """In suite order."""
-    stays: Callable[[StoredTrial, Case], bool] = lambda _stored, _case: True
-    kept: Callable[[Trial, Case], None] = lambda _trial, _case: None
-    """Told of each trial that stays."""
+    trial: Trial
+    stays: bool
+    """It is taken over with its scores; else only its output is, and graded."""
     source_run: str | None = None
-    """The run that they are of, where it is another one."""
+    """The run that it comes from, where that is another one."""
+    judgments: Mapping[str, tuple[Judgment, ...]] = {}
+    """Those of its output that nobody is to be asked for again, by the digest of the assertion."""
+    stored: bool = True
+    """It is in the store as a trial of the run that is made."""
+
+
+Finder = Callable[[int, StoredCase], Mapping[int, Known]]
+"""What is known of a case, by repeat, from its position and the case; asked in suite order."""
+
+
+def nothing(_position: int, _case: StoredCase) -> Mapping[int, Known]:
+    """Finds nothing."""
+    return {}
+
+
+class InOrder:
+    """Finds the trials of one run, which stream by in suite order."""
+
+    def __init__(
+        self,
+        trials: Iterator[StoredTrial],
+        stays: Callable[[StoredTrial, Case], bool],
+        source_run: str | None = None,
+        *,
+        stored: bool = True,
+    ) -> None:
+        """Reads nothing yet.
+
+        Args:
+            trials: those of the run.
+            stays: which may be taken over with their scores.
+            source_run: the run, where it is not the one that is made.
+            stored: whether those that stay are in the store as trials of the run that is made.
+        """
+        self._stored = stored
+        self._trials = trials
+        self._stays = stays
+        self._source_run = source_run
+        self._next: StoredTrial | None = None
+        self._begun = False
+
+    def __call__(self, position: int, stored: StoredCase) -> dict[int, Known]:
+        """What is known of the case at a position; no position comes twice, nor one before another."""
+        if not self._begun:
+            self._begun, self._next = True, next(self._trials, None)
+        known: dict[int, Known] = {}
+        while self._next is not None and self._next.trial.position <= position:
+            trial = self._next.trial
+            if trial.position == position:
+                known[trial.repeat] = Known(
+                    trial=trial,
+                    stays=self._stays(self._next, stored.case),
+                    source_run=trial.source_run or self._source_run,
+                    stored=self._stored,
+                )
+            self._next = next(self._trials, None)
+        return known
+
+
+class Earlier(Struct, frozen=True, kw_only=True):
+    """What is there already, and who is told of what stays as it is."""
+
+    find: Finder = nothing
+    kept: Callable[[Known, Case], None] = lambda _known, _case: None
+    """Told of each trial that stays."""
 
 
 def trials(
@@ -164,51 +231,45 @@ def trials(
     """
     wanted = iter(index.chosen)
     next_wanted = next(wanted, None)
-    next_earlier = next(earlier.trials, None)
-    for position, stored_case in enumerate(cases):
+    for position, stored in enumerate(cases):
         if position != next_wanted:
             continue
         next_wanted = next(wanted, None)
-        known: dict[int, StoredTrial] = {}
-        while next_earlier is not None and next_earlier.trial.position <= position:
-            if next_earlier.trial.position == position:
-                known[next_earlier.trial.repeat] = next_earlier
-            next_earlier = next(earlier.trials, None)
-        yield from _of_case(
-            stored_case, position, index, repeats_of(stored_case.case, repeats), together, known, earlier
-        )
+        known = earlier.find(position, stored)
+        count = repeats_of(stored.case, repeats)
+        staying = _staying(stored.case, known, count, together)
+        for repeat in range(count):
+            one = known.get(repeat)
+            if one is not None and repeat in staying:
+                earlier.kept(one, stored.case)
+            else:
+                yield _planned(stored, position, repeat, count, index.split_of(position), one)
         if next_wanted is None:
             return
 
 
-def _of_case(
-    stored_case: StoredCase,
-    position: int,
-    index: Index,
-    repeats: int,
-    together: Callable[[Case], bool],
-    known: dict[int, StoredTrial],
-    earlier: Earlier,
-) -> Iterator[Planned]:
-    case, split = stored_case.case, index.split_of(position)
-    staying = {repeat for repeat, stored in known.items() if repeat < repeats and earlier.stays(stored, case)}
-    if staying and len(staying) < repeats and together(case):
-        staying = set()
-    for repeat in range(repeats):
-        stored = known.get(repeat)
-        if stored is not None and repeat in staying:
-            earlier.kept(stored.trial, case)
-            continue
-        # What was done in a workspace is gone with it, and cannot be graded any more.
-        again = stored is not None and case.workspace is None
-        output = stored.trial.output if stored is not None and again else None
-        yield Planned(
-            case=case,
-            position=position,
-            repeat=repeat,
-            repeats=repeats,
-            split=split,
-            sent=stored_case.sent,
-            output=output,
-            source_run=(stored.trial.source_run or earlier.source_run) if stored and output else None,
-        )
+def _staying(
+    case: Case, known: Mapping[int, Known], repeats: int, together: Callable[[Case], bool]
+) -> set[int]:
+    staying = {repeat for repeat, one in known.items() if repeat < repeats and one.stays}
+    return set() if staying and len(staying) < repeats and together(case) else staying
+
+
+def _planned(
+    stored: StoredCase, position: int, repeat: int, repeats: int, split: str | None, known: Known | None
+) -> Planned:
+    # What was done in a workspace is gone with it, and cannot be graded any more.
+    output = known.trial.output if known is not None and stored.case.workspace is None else None
+    if known is None or output is None:
+        known = None
+    return Planned(
+        case=stored.case,
+        position=position,
+        repeat=repeat,
+        repeats=repeats,
+        split=split,
+        sent=stored.sent,
+        output=output,
+        source_run=None if known is None else known.source_run,
+        known={} if known is None else known.judgments,
+    )

@@ -14,7 +14,13 @@ from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
 
-from proctor.model import Case, Judgment, Mark, Output, Problem, Prompt, Run, Suite, Trial, Verdict
+from proctor.keeping import Answered as Answered
+from proctor.keeping import SavedSuite as SavedSuite
+from proctor.keeping import Store as Store
+from proctor.keeping import StoredCase as StoredCase
+from proctor.keeping import StoredTrial as StoredTrial
+from proctor.keeping import SuiteWriter as SuiteWriter
+from proctor.model import Case, JudgeRule, Judgment, Mark, Output, Problem, Prompt, Suite
 
 # --- dialects ----------------------------------------------------------------------------------------------
 
@@ -49,6 +55,10 @@ class Source(Struct, frozen=True, kw_only=True):
     """The suite's folder, absolute; it goes into the suite's header as it is."""
     environ: Mapping[str, str] = {}
     """What `${{ NAME }}` may name."""
+    is_folder: bool = False
+    """The suite is all of a folder, which is then `folder` and `path`; `lines` gives nothing."""
+    options: Mapping[str, Any] = {}
+    """What the user's `proctor.toml` says of reading: `prompts`, a folder, and `evaluators`, ids."""
 
 
 class Head(Struct, frozen=True, kw_only=True):
@@ -81,6 +91,26 @@ class Dialect(Protocol):
 
         The header's `case_count` and `digest` are filled in by the caller. A case with an error is a
         problem and not yielded; nothing else is ever left out.
+        """
+
+
+class Rendered(Struct, frozen=True):
+    """A file of a suite that is written, or the next piece of it."""
+
+    path: str
+    """Relative, with `/` between folders; empty for the suite's own file, whose name the caller chooses."""
+    data: bytes
+
+
+class Renders(Protocol):
+    """Writes one format of suite. Pure: nouns to bytes."""
+
+    def __call__(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+        """The files that read back to the same suite, in pieces.
+
+        What the format cannot say is a problem of code `unsayable` that names case and feature: an error,
+        and the case is not written. When `lossy` it is a warning, the case is written without it, and what
+        was lost is kept as it is in Proctor's own form under `proctor` in the case's metadata.
         """
 
 
@@ -208,6 +238,10 @@ class Graded(Struct, frozen=True, kw_only=True, gc=False):
     """Judges by the names that graders give; empty where the run's own outrank them."""
     judge_repeats: int = 1
     """How often each judge is asked."""
+    judge_rule: JudgeRule = "majority"
+    """How many of the judgments must be for the answer."""
+    known: tuple[Judgment, ...] = ()
+    """Judgments of this very answer by this very assertion; nobody is asked for them again."""
     pass_at: float | None = None
     """The assertion's, for graders that ask judges: each judgment is for or against by it."""
     together: Together = one_by_one
@@ -302,92 +336,3 @@ class Environment(Protocol):
 
     async def aclose(self) -> None:
         """Run every `after_all`; remove the workspaces that are not to be kept. Safe to call twice."""
-
-
-# --- stores ------------------------------------------------------------------------------------------------
-
-
-class StoredTrial(Struct, frozen=True, gc=False):
-    """A trial as stored; it has no verdict, and no scores, while it waits for its judges."""
-
-    trial: Trial
-    verdict: Verdict | None
-
-
-class StoredCase(Struct, frozen=True, gc=False):
-    """A case as stored, with the digest of what is sent for it."""
-
-    case: Case
-    sent: str
-
-
-class SuiteWriter(Protocol):
-    """A suite on its way into a store."""
-
-    def add(self, case: Case, sent: str) -> None:
-        """The next case, in order, with the digest of what is sent for it."""
-
-    def keep(self, suite: Suite) -> Suite:
-        """Keep the suite with its cases, and give its header back with `content` filled in.
-
-        The same content is kept once.
-        """
-
-    def drop(self) -> None:
-        """Forget what was added. Safe to call at any time, also after `keep`."""
-
-
-class Store(Protocol):
-    """Keeps suites, runs and trials.
-
-    `arrived` and `record` return at once and are durable within 100 ms; all else is durable on return. Every
-    method raises StoreError when the store cannot be read or written.
-    """
-
-    def saving(self) -> SuiteWriter:
-        """Begin to save a suite; nothing of it is there before `keep`."""
-
-    def begin(self, run: Run) -> None:
-        """Keep a run that is starting, and claim it."""
-
-    def claim(self, run_id: str) -> None:
-        """Make sure that no other process makes this run; raises StoreError when one does."""
-
-    def arrived(self, run_id: str, trial: Trial) -> None:
-        """Keep an output whose grading has not ended."""
-
-    def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
-        """Keep a finished trial; a second one for the same case and repeat changes nothing."""
-
-    def update(self, run: Run) -> None:
-        """Keep a run's present state, after everything handed over so far."""
-
-    def flush(self) -> None:
-        """Return when everything handed over so far is durable."""
-
-    def runs(self) -> Iterator[Run]:
-        """Every run, newest first."""
-
-    def run(self, run_id: str) -> Run:
-        """The run of that id, or of that unambiguous beginning of one; `last` is the newest."""
-
-    def alike(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
-        """The runs of that suite, target and settings, newest first."""
-
-    def counts(self, run_id: str) -> dict[Verdict | None, int]:
-        """How many of a run's trials have each stored verdict; None for those that wait for one."""
-
-    def trials(self, run_id: str) -> Iterator[StoredTrial]:
-        """A run's trials in suite order; nothing holds them all."""
-
-    def suite(self, name: str) -> Suite | None:
-        """The suite last saved under that name, or None."""
-
-    def cases(self, content: str) -> Iterator[StoredCase]:
-        """The cases of the suite of that content, in order; nothing holds them all."""
-
-    def delete(self, run_id: str) -> None:
-        """Forget a run and its trials, and the suite's cases when no run has them any more."""
-
-    def close(self) -> None:
-        """Flush and release everything. Safe to call twice."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import cos, fsum, pi, sin, sqrt, tan
+from math import cos, fsum, hypot, pi, sin, sqrt, tan
 
 Z_95 = 1.959963984540054
 """The 97.5 % point of the normal distribution."""
@@ -38,6 +38,29 @@ def wilson(passed: float, total: float, z: float = Z_95) -> tuple[float, float] 
     low = 0.0 if passed == 0 else max(0.0, (middle - spread) / scale)
     high = 1.0 if passed == total else min(1.0, (middle + spread) / scale)
     return low, high
+
+
+def newcombe(
+    passed: float, total: float, other_passed: float, other_total: float, z: float = Z_95
+) -> tuple[float, float] | None:
+    """The hybrid score interval of the difference of two independent shares, as (low, high) within -1..1.
+
+    The difference is `passed / total - other_passed / other_total`. Unlike the textbook interval it has width
+    also where both shares are 0 or 1. None when one of them is of nothing.
+
+    Source: method 10 of R. G. Newcombe, "Interval estimation for the difference between independent
+    proportions: comparison of eleven methods", Statistics in Medicine 17 (1998), 873-890.
+
+    Raises:
+        ValueError: `passed` or `other_passed` is not within 0 and its total.
+    """
+    mine, others = wilson(passed, total, z), wilson(other_passed, other_total, z)
+    if mine is None or others is None:
+        return None
+    share, other = passed / total, other_passed / other_total
+    below = hypot(share - mine[0], others[1] - other)
+    above = hypot(mine[1] - share, other - others[0])
+    return max(-1.0, share - other - below), min(1.0, share - other + above)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float | None:

@@ -17,6 +17,8 @@ from proctor.stats import mean_interval, quantile, reaches, wilson
 
 Rules = Callable[[Case], PassRule]
 """The pass rule by which each case is judged."""
+_NOT_ASKED = frozenset({"budget", "not-asked"})
+"""Kinds of failure before anybody was asked."""
 RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
 """As `Suite.repeats_rule` has it."""
 
@@ -285,7 +287,7 @@ class Tally:
             self.reused += 1
         elif output is not None and output.cached:
             self.cached += 1
-        elif failure is None or (failure.stage == "target" and failure.kind != "budget"):
+        elif failure is None or (failure.stage == "target" and failure.kind not in _NOT_ASKED):
             self.asked += 1
         if output is None:
             return

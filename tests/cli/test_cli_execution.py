@@ -126,7 +126,7 @@ def test_several_targets_are_compared_at_the_end(proctor: Proctor, write: Write)
         ["echo", "1", "1"],
     ]
     assert told.out.count("95% interval") == 3
-    assert "\n\ns on echo\n" in told.out
+    assert "\n\ns v1 on echo\n" in told.out
     assert proctor("run", "s.eval.yaml", "-t", "quick").out.count("95% interval") == 1
 
 

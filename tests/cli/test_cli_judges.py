@@ -183,7 +183,8 @@ def test_a_judge_that_does_not_answer_is_unscored_and_the_output_is_kept(
     proctor: Proctor, judged: str, script: Proctor, folder: Path
 ) -> None:
     judge = script(rules={"c1": '{"score": 5}'})
-    told = proctor("run", judged, "--target", "echo", "--judge", judge, "--json", "-o", "out.jsonl")
+    words = ("--judge", judge, "--reveal", "--json", "-o", "out.jsonl")
+    told = proctor("run", judged, "--target", "echo", *words)
     assert (told.code, told.run["passed"], told.run["unscored"], told.run["errors"]) == (3, 1, 2, 0)
     rows = [json.loads(line) for line in (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [row["output"]["text"] for row in rows] == ["essay 0", "essay 1", "essay 2"]

@@ -94,8 +94,6 @@ def test_one_suite_of_two_with_nothing_selected_is_no_matter(proctor: Proctor, s
         (("s.jsonl", "--target", "echo", "--resume=zzz"), "'zzz'"),
         (("s.jsonl", "--target", "echo", "--retry-errors", "zzz"), "'zzz'"),
         (("--resume=zzz",), "'zzz'"),
-        (("s.jsonl", "--target", "echo", "--reuse"), "--reuse"),
-        (("s.jsonl", "--target", "echo", "--reveal"), "--reveal"),
         (("s.jsonl", "--target", "echo", "--attest"), "--attest"),
     ],
 )

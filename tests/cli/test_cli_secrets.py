@@ -134,7 +134,7 @@ def test_both_token_counts_of_a_trial_are_written_also_when_one_is_zero(
     proctor: Proctor, suite: Proctor, endpoint: _Server, folder: Path
 ) -> None:
     target = f"openai:m@{_url(endpoint)}"
-    proctor("run", suite(("a", "x", "fine")), "--target", target, "-o", "out.jsonl")
+    proctor("run", suite(("a", "x", "fine")), "--target", target, "--reveal", "-o", "out.jsonl")
     row = json.loads((folder / "out.jsonl").read_text(encoding="utf-8"))
     assert (row["usage"]["input_tokens"], row["usage"]["output_tokens"]) == (7, 0)
 

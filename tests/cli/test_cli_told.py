@@ -109,7 +109,8 @@ def test_a_suite_in_the_folder_suites_goes_by_its_name(proctor: Proctor, suite: 
 
 def test_a_built_in_tier_runs_by_its_name_wherever_one_is(proctor: Proctor) -> None:
     run = proctor("run", "--tier", "cheap", "--target", "echo", "--json").run
-    assert (run["dialect"], run["total"], run["suite_version"]) == ("pramana", 10, "v1.0")
+    assert (run["dialect"], run["total"], run["suite_version"]) == ("pramana", 10, "v1")
+    assert run["declared_version"] == "v1.0"
     assert run["suite_hash"].startswith("sha256:")
     assert run["splits"] == {}
 
@@ -200,7 +201,7 @@ def test_a_function_that_raises_is_an_error_with_its_reason_in_one_line(
     proctor: Proctor, suite: Proctor, function: Proctor
 ) -> None:
     target = function("def f(prompt):\n    raise RuntimeError('first\\nsecond')\n")
-    told = proctor("run", suite(("a", "x", "x")), "--target", target)
+    told = proctor("run", suite(("a", "x", "x")), "--target", target, "--reveal")
     assert told.code == 3
     (line,) = [line for line in told.out.splitlines() if line.startswith("ERROR ")]
     assert "RuntimeError: first second" in line

@@ -25,6 +25,8 @@ LINES = st.sampled_from(
         b'{"id": "a", "input": "x"}',
         b'{"id": "a", "input": "x", "expected": 4}',
         b'{"suite_name": "s"}',
+        b'{"proctor": 1, "name": "s"}',
+        b'{"id": "a", "input": [{"role": "user", "content": "x"}], "assertions": [{"grader": "is_json"}]}',
         b'{"id": "a", "input": "\\ud800"}',
         b"input,expected",
         b'x,"y',

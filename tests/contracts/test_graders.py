@@ -20,6 +20,7 @@ from proctor.ports import Graded, Grading, Judge
 
 FOUR = {"name": "says", "assertion": {"grader": "contains", "params": {"value": "four"}}}
 PARAMS: dict[str, list[dict[str, Any]]] = {
+    "choice": [{"value": "B"}, {"value": "F", "options": "ABCDEF"}],
     "composite": [
         {"members": [FOUR], "aggregator": {"type": "weighted_average", "weights": {"says": 2}}},
         {"members": [FOUR], "aggregator": {"type": "threshold", "threshold": 0.5}},
@@ -30,12 +31,23 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
     "contains": [{"value": "four"}, {"value": "FOUR", "ignore_case": True}],
     "contains_all": [{"values": ["fo", "our"]}, {"values": ["FOUR"], "ignore_case": True}],
     "contains_any": [{"values": ["four", "4"]}],
+    "contains_json": [{}, {"keys": ["a"], "which": "last"}, {"schema": {"type": "object"}}],
     "cost": [{"budget_usd": 0.5}],
     "ends_with": [{"value": "four"}, {"value": "four\n", "trim": False}],
-    "exact": [{"value": "four"}],
+    "exact": [{"value": "four"}, {"value": "two  plus two", "any_space": True}],
     "execution_metrics": [{"max_tool_calls": 3, "target_exploration_ratio": 0.5}, {"max_llm_calls": 1}],
     "field_accuracy": [{"fields": [{"path": "a[0].b", "match": "date", "formats": ["DD/MM/YYYY"]}]}],
     "forbidden_words": [{"words": ["sorry", "50%"]}],
+    "fuzzy_match": [{"values": ["The four.", "4"]}],
+    "hedges": [{}, {"phrases": ["no idea"]}],
+    "instructions": [
+        {},
+        {
+            "evaluators": [{"id": "strict", "system": "By {{ instructions }}.", "user": "{{ answer }}"}],
+            "judge": "big",
+            "temperature": 0.5,
+        },
+    ],
     "is_json": [{}],
     "json_array": [{}, {"min_items": 1, "schema": {"type": "string"}}],
     "json_keys": [{"keys": ["a"]}],
@@ -47,7 +59,7 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
         {"prompt": "Is {{ output }} four?", "judge": "big", "temperature": 0.5, "config": {"a": 1}},
     ],
     "llm_judge": [{"prompt": "Is it four?"}],
-    "number": [{"value": 4}],
+    "number": [{"value": 4}, {"value": -4.5, "tolerance": 0.01, "relative": True, "which": "first"}],
     "program": [
         {"command": ["./check"]},
         {"command": ["python", "a.py"], "cwd": "b", "config": {"c": 1}, "max_calls": 2, "judge": "d"},
@@ -101,7 +113,7 @@ class Agreeable:
         assert prompt.response_schema is not None
         score = prompt.response_schema["properties"].get("score", {}).get("maximum")
         checks = [{"id": "four", "satisfied": True, "score": 10, "reasoning": "Agreed."}]
-        reply = {"verdict": "YES", "score": score, "reason": "Agreed.", "checks": checks}
+        reply = {"verdict": "YES", "pass": True, "score": score, "reason": "Agreed.", "checks": checks}
         return Output(text=json.dumps(reply))
 
 
@@ -117,7 +129,12 @@ class Flat:
 async def mark_of(name: str, params: dict[str, Any], answer: str) -> Mark | None:
     output = Output(text=answer)
     graded = Graded(
-        case=Case(id="c", input=(Message(role="user", content="2 + 2?"),), expected="four"),
+        case=Case(
+            id="c",
+            input=(Message(role="user", content="2 + 2?"),),
+            expected="four",
+            criteria="Says four.",
+        ),
         output=output,
         outputs=(output, output),
         judges=(Judge(name="agreeable", target=Agreeable()),),

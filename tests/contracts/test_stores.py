@@ -43,8 +43,8 @@ def test_cases_come_back_as_they_were_and_in_their_order(
 def test_a_suite_is_found_by_the_name_under_which_it_was_last_saved(
     store: Store, cases: list[Case], saved: Make
 ) -> None:
-    saved(store, cases, version="1")
-    second = saved(store, cases[:1], version="2", split_rule=SplitRule())
+    saved(store, cases, declared_version="1")
+    second = saved(store, cases[:1], declared_version="2", split_rule=SplitRule())
     saved(store, cases[1:], name="other")
     assert store.suite("s") == second
     assert store.suite("nobody") is None
@@ -197,17 +197,40 @@ def test_deleting_a_run_forgets_its_trials_and_no_others(store: Store, begun: Ma
     assert store.counts("b") == {Verdict.PASS: 1}
 
 
-def test_cases_are_forgotten_with_the_last_run_that_has_them(
-    store: Store, begun: Make, cases: list[Case], saved: Make
-) -> None:
+def test_a_suite_stays_without_its_runs(store: Store, begun: Make, cases: list[Case]) -> None:
     shared = begun("a").suite
     begun("b")
-    half = begun("c", suite=saved(store, cases[:2], name="half")).suite
     store.delete("a")
-    assert len(list(store.cases(shared.content))) == 3
     store.delete("b")
-    assert list(store.cases(shared.content)) == []
-    assert [each.case for each in store.cases(half.content)] == cases[:2]
+    assert store.suite("s") == shared
+    assert [each.case for each in store.cases(shared.content)] == cases
+
+
+def test_an_older_content_of_a_version_goes_with_the_last_run_that_has_it(
+    store: Store, begun: Make, cases: list[Case], saved: Make
+) -> None:
+    older = begun("a").suite
+    begun("b")
+    newer = saved(store, cases[::-1])
+    half = saved(store, cases[:1], name="half")
+    store.delete("a")
+    assert len(list(store.cases(older.content))) == 3
+    store.delete("b")
+    assert list(store.cases(older.content)) == []
+    assert [each.case for each in store.cases(newer.content)] == cases[::-1]
+    assert [each.case for each in store.cases(half.content)] == cases[:1]
+
+
+def test_a_run_of_cases_that_are_gone_cannot_begin(
+    store: Store, begun: Make, cases: list[Case], saved: Make
+) -> None:
+    older = saved(store, cases[:1])
+    saved(store, cases)
+    begun("other")
+    store.delete("other")  # nothing has the older content any more
+    with pytest.raises(StoreError, match="removed"):
+        begun("late", suite=older)
+    assert list(store.runs()) == []
 
 
 def test_a_deleted_run_leaves_nothing_for_a_new_one_of_its_id(store: Store, begun: Make, trial: Make) -> None:

@@ -28,10 +28,11 @@ HERE = Path(__file__).parent
 SIDECARS = {"lines.yaml", "rows.eval.yaml"}
 FILES = sorted(
     path
-    for ending in ("jsonl", "csv", "yaml")
-    for path in HERE.glob(f"*/*.{ending}")
+    for pattern in ("*/*.jsonl", "*/*.csv", "*/*.yaml", "*/*.md", "ai_tester/*/tests")
+    for path in HERE.glob(pattern)
     if path.name not in SIDECARS
 )
+"""A folder `tests` is a suite in itself; its golden stands beside the folder that it is in."""
 ENVIRON = {
     "WHO": "Ada",
     "MANY": "5",
@@ -52,12 +53,17 @@ def source(path: Path) -> Source:
 
 
 def golden(path: Path) -> Path:
-    return path.with_name(f"{path.stem}.suite.json")
+    main = path.parent if path.is_dir() else path
+    return main.with_name(f"{main.stem}.suite.json")
+
+
+def dialect(path: Path) -> str:
+    return path.relative_to(HERE).parts[0]
 
 
 def read(path: Path) -> dict[str, Any]:
     found: dict[str, list[Any]] = {"suite": [], "cases": [], "problems": []}
-    for item in DIALECTS.get(path.parent.name).read(source(path)):
+    for item in DIALECTS.get(dialect(path)).read(source(path)):
         if isinstance(item, Suite):
             found["suite"].append(item)
         elif isinstance(item, Problem):

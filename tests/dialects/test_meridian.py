@@ -189,7 +189,11 @@ def test_a_generated_id_is_the_line_in_json_lines_and_the_row_in_csv() -> None:
 def test_a_header_names_the_suite_and_every_suite_is_split() -> None:
     header = read(line({"suite_name": "greetings", "version": "3", "description": "Says hi."}))[0]
     assert header == Suite(
-        name="greetings", dialect="meridian", version="3", description="Says hi.", split_rule=SplitRule()
+        name="greetings",
+        dialect="meridian",
+        declared_version="3",
+        description="Says hi.",
+        split_rule=SplitRule(),
     )
     assert read(b"")[0] == Suite(name="mine", dialect="meridian", split_rule=SplitRule())
 

@@ -167,7 +167,7 @@ cost_model = "list prices"
 def test_a_suite_as_published_has_the_manifests_version_and_no_problem() -> None:
     header, *rest = read(SUITE, manifest=MANIFEST.encode())
     assert isinstance(header, Suite)
-    assert header.version == "v2"
+    assert header.declared_version == "v2"
     assert [type(item).__name__ for item in rest] == ["Placed", "Placed"]
 
 

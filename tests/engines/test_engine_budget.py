@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from proctor.engines.budget import OUTPUT_TOKENS, Budget, Budgeted, most_usd
 from proctor.errors import TargetError, TargetTimeout
-from proctor.model import Attachment, Message, Output, Price, Prompt, ToolCall
+from proctor.model import Attachment, Message, Output, Price, Prompt, Tool, ToolCall
 
 Virtually = Callable[[Any], Any]
 PROMPT = Prompt(messages=(Message(role="user", content="well?"),))
@@ -361,6 +361,11 @@ def test_all_that_a_message_holds_may_be_tokens(message: Message, least: int) ->
 def test_a_schema_may_be_tokens() -> None:
     schema = {"description": "x" * 100}
     assert tokens(said(""), response_schema=schema) - tokens(said("")) >= 100
+
+
+def test_tools_may_be_tokens() -> None:
+    tools = tuple(Tool(name=f"t{place}", parameters={"description": "x" * 100}) for place in range(3))
+    assert tokens(said(""), tools=tools) - tokens(said("")) >= 300
 
 
 def test_an_answer_is_as_long_as_it_may_be(virtually: Virtually) -> None:

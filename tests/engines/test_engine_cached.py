@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from proctor.model import (
     Params,
     Prompt,
     TargetSpec,
+    Tool,
     ToolCall,
     Usage,
 )
@@ -141,6 +143,8 @@ DIFFERENT = [
     (with_params(max_tokens=10), "max tokens 9 instead of 10"),
     (asked(temperature=0.3), "temperature 0 instead of 0.3"),
     (asked(response_schema={"type": "object"}), "another response schema"),
+    (asked(json_answer=True), "json answer unset instead of True"),
+    (asked(tools=(Tool(name="t"),)), "other tools"),
     (asked(messages=(replace(USER, content="and?"),)), "other messages"),
     (asked(messages=(replace(USER, role="system"),)), "other messages"),
     (asked(messages=(replace(USER, name="x"),)), "other messages"),
@@ -162,6 +166,25 @@ async def test_whatever_an_answer_depends_on_is_asked_anew_and_named(
     assert (run.model.asked, run.reasons) == (1, [f"asked before with {different}"])
     await run.ask(prompt)
     assert run.lookups.found == 1
+
+
+async def test_what_is_no_longer_asked_is_named_as_well(shelf: Shelf) -> None:
+    await Run(shelf).ask(replace(PROMPT, tools=(Tool(name="t"),)))
+    shelf.reopened()
+    run = Run(shelf)
+    await run.ask()
+    assert run.reasons == ["asked before with other tools"]
+
+
+async def test_a_prompt_without_json_and_tools_is_kept_as_before_there_were_such(shelf: Shelf) -> None:
+    await Run(shelf).ask()
+    shelf.reopened()
+    (written,) = shelf.earlier("target c")
+    assert decode(written, dict).keys() == {
+        *("kind", "model", "endpoint", "options", "temperature", "seed", "max_tokens"),
+        *("messages", "repeat", "response_schema"),
+    }
+    assert set(shelf.kept) == {sha256(b"proctor/cache/1\n" + written).digest()}
 
 
 async def test_the_content_of_an_attachment_counts(shelf: Shelf) -> None:

@@ -77,8 +77,8 @@ class Desk:
             self.in_flight -= 1
             self.ended += 1
 
-    async def _grade(self, case: Case, output: Output, workspace: str | None) -> tuple[Score, ...]:
-        self.events.append(("judging", workspace or case.id, 0))
+    async def _grade(self, planned: Planned, output: Output, workspace: str | None) -> tuple[Score, ...]:
+        self.events.append(("judging", workspace or planned.case.id, 0))
         await asyncio.sleep(self._judge_s)
         return _scores(output)
 

@@ -318,6 +318,9 @@ async def test_judges_without_a_majority_leave_it_unscored(
     assert caught.value.judgments
 
 
+COUNTED = {"rule": "majority", "unread": 0}
+
+
 class Steady:
     """Answers by the number of the repeat, however many ask at once, and keeps every prompt."""
 
@@ -345,8 +348,8 @@ async def asked_often(*replies: str, judges: int = 1, together: Any = None) -> t
 async def test_a_judge_that_is_asked_often_decides_by_majority_and_says_how_far_it_agrees() -> None:
     mark, (judge,) = await asked_often("YES", "NO\nIt is a lake.", "YES\nIt is.")
     assert (mark.passed, mark.value) == (True, 1.0)
-    assert mark.details == {"agreement": 0.67, "judgments": 3}
-    assert mark.reason == "2 of 3 judgments pass it (agreement 0.67); 'judge-0' said YES."
+    assert mark.details == COUNTED | {"for": 2, "against": 1, "agreement": 0.67, "judgments": 3}
+    assert mark.reason == "2 of 3 judgments pass it (majority); 'judge-0' said YES."
     assert [prompt.repeat for prompt in judge.prompts] == [0, 1, 2]
     assert [(one.nth, one.passed, one.cached) for one in mark.judgments] == [
         (0, True, True),
@@ -357,8 +360,8 @@ async def test_a_judge_that_is_asked_often_decides_by_majority_and_says_how_far_
 
 async def test_a_panel_that_is_asked_often_is_one_vote_of_all() -> None:
     mark, _ = await asked_often("NO", "NO", "YES", judges=2)
-    assert mark.details == {"agreement": 0.67, "judgments": 6}
-    assert mark.reason.startswith("4 of 6 judgments fail it (agreement 0.67); 'judge-0' said NO")
+    assert mark.details == COUNTED | {"for": 2, "against": 4, "agreement": 0.67, "judgments": 6}
+    assert mark.reason.startswith("4 of 6 judgments fail it (majority); 'judge-0' said NO")
     assert [(one.judge, one.nth) for one in mark.judgments] == [
         *(("judge-0", nth) for nth in range(3)),
         *(("judge-1", nth) for nth in range(3)),
@@ -442,7 +445,7 @@ def test_a_panel_never_marks_against_the_median_of_its_values(values: list[float
 def test_the_order_of_judgments_changes_no_value_and_no_reason(values: list[float | None]) -> None:
     mark = decided(_opinions(values))
     assert (mark.value, mark.passed) == (0.85, True)
-    assert mark.reason == "3 of 5 judgments pass it (agreement 0.60); 'j' gave 0.85."
+    assert mark.reason == "3 of 5 judgments pass it (majority); 'j' gave 0.85."
 
 
 async def test_a_rubric_keeps_its_score_and_scales_the_value() -> None:
@@ -453,7 +456,7 @@ async def test_a_rubric_keeps_its_score_and_scales_the_value() -> None:
 async def test_several_rubric_judges_give_the_median() -> None:
     mark = await mark_of(SCALE, Script("5"), Script("2"), Script("4"))
     assert (mark.passed, mark.value) == (True, 0.75)
-    assert mark.details == {"score": 4, "agreement": 0.67, "judgments": 3}
+    assert (mark.details["score"], mark.details["for"], mark.details["against"]) == (4, 2, 1)
 
 
 async def test_a_score_outside_the_scale_is_repaired() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.graders.numbers import Number, stated
+from proctor.graders.numbers import Number, first, stated
 from proctor.model import Case, Mark, Output
 from proctor.ports import Graded
 
@@ -100,6 +100,41 @@ def test_every_integer_is_found_with_thousands_separators(number: int) -> None:
 def test_the_tolerance_is_absolute(tolerance: float, text: str, passed: bool) -> None:
     mark = mark_of(Number(value=10, tolerance=tolerance), text)
     assert (mark.passed, mark.value) == (passed, float(passed))
+
+
+@pytest.mark.parametrize(
+    ("value", "tolerance", "text", "passed"),
+    [
+        (200.0, 0.01, "202", True),
+        (200.0, 0.01, "202.1", False),
+        (-200.0, 0.01, "-198", True),
+        (-200.0, 0.01, "198", False),
+        (1.0, 0.01, "1.01", True),
+        (1.0, 0.01, "0.99", True),
+        (1.0, 0.01, "1.0101", False),
+        (0.0, 0.5, "0", True),
+        (0.0, 0.5, "0.1", False),
+    ],
+)
+def test_a_relative_tolerance_is_a_share_of_the_expected_number(
+    value: float, tolerance: float, text: str, passed: bool
+) -> None:
+    assert mark_of(Number(value=value, tolerance=tolerance, relative=True), text).passed is passed
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("3 and 4", 3.0),
+        ("In FY2023 it was $1,250.5, and 7 before. The answer is 7", 1250.5),
+        ("COVID-19 fell by -2 %", 19.0),
+        ("No number.", None),
+    ],
+)
+def test_the_first_number_counts_where_that_is_asked_for(text: str, number: float | None) -> None:
+    assert first(text) == number
+    mark = mark_of(Number(value=number or 0, which="first"), text)
+    assert mark.passed is (number is not None)
 
 
 def test_no_number_is_a_fail_and_no_error() -> None:

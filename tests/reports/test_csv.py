@@ -23,6 +23,7 @@ COLUMNS = [
     "category",
     "tags",
     "split",
+    "sealed",
     "question",
     "output",
     "why",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from proctor.session import events
-from proctor.session.jobs import Request
+from proctor.session.request import Request
 from proctor.session.run import Session
 from proctor.stores.sqlite import SqliteStore, open_store
 

@@ -13,7 +13,7 @@ import pytest
 from proctor.errors import NothingSelected, StoreError, SuiteError, UsageError
 from proctor.model import Params, Selection, Settings, Verdict
 from proctor.session import events
-from proctor.session.jobs import Request
+from proctor.session.request import Request
 from proctor.session.run import Session
 from proctor.stores.sqlite import SqliteStore, open_store
 

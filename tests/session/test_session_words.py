@@ -66,7 +66,7 @@ def test_a_source_can_be_read_again_and_again_and_sees_its_neighbours(folder: Pa
 
 
 def test_a_source_that_cannot_be_opened_or_named_is_told(folder: Path) -> None:
-    for path in (Path("missing"), folder, Path(os.fsdecode(b"\xe9"))):
+    for path in (Path("missing"), folder / "missing", Path(os.fsdecode(b"\xe9"))):
         with pytest.raises(UsageError):
             source_of(path)
 
@@ -93,7 +93,7 @@ class _Breaking:
 
     def __init__(self, reported: Any) -> None:
         self.run, self.tally, self.exit_code = reported.run, reported.tally, reported.exit_code
-        self._rows = reported.rows
+        self._rows, self.looks = reported.rows, reported.looks
 
     def rows(self) -> Iterator[Any]:
         yield from self._rows()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from proctor.codec import sent_digest
-from proctor.model import Run, Suite, TargetSpec, Verdict
+from proctor.model import Look, Run, Suite, TargetSpec, Verdict
 from proctor.stores.sqlite import SqliteStore, open_store
 
 
@@ -52,10 +52,11 @@ def begin(case: Callable[..., Any]) -> Callable[..., Run]:
 
 @pytest.fixture
 def kept(tmp_path: Path, begin: Callable[..., Run], trial: Callable[..., Any]) -> Path:
-    """The file of a closed store with one run of 500 trials."""
+    """The file of a closed store with one run of 500 trials and a look at it."""
     path = tmp_path / "kept.db"
     store = open_store(str(path))
-    begin(store, cases=500)
+    run = begin(store, cases=500)
+    store.look(Look(suite=run.suite.digest, run=run.id, kind="rate", at=run.started_at))
     for position in range(500):
         store.record("r1", trial("4", case_id=f"c{position}", position=position), Verdict.PASS)
     store.flush()

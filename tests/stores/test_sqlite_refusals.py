@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from proctor.codec import target_digest
 from proctor.errors import StoreError
 from proctor.model import Run
 from proctor.stores.schema import APPLICATION_ID, MIGRATIONS
@@ -142,15 +143,18 @@ def _read_all(store: SqliteStore) -> None:
     try:
         for run in store.runs():
             store.suite("s")
-            list(store.cases(run.suite.content))
+            cases = list(store.cases(run.suite.content))
             list(store.trials(run.id))
             store.counts(run.id)
+            store.looks(run.suite.digest)
+            list(store.answered(cases[0].sent, target_digest(run.target)))
+        store.versions()
     finally:
         store.close()
 
 
 @pytest.mark.parametrize("body", [b'{"id": 7}', b"", "text", 7])
-@pytest.mark.parametrize("table", ["runs", "trials", "cases", "suites"])
+@pytest.mark.parametrize("table", ["runs", "trials", "cases", "versions", "looks"])
 def test_a_body_that_cannot_be_read_is_told(kept: Path, table: str, body: object) -> None:
     with sqlite3.connect(kept) as db:
         db.execute(f"UPDATE {table} SET body = ?", (body,))
@@ -160,7 +164,12 @@ def test_a_body_that_cannot_be_read_is_told(kept: Path, table: str, body: object
 
 
 @pytest.mark.parametrize(
-    "change", ["UPDATE trials SET verdict = 'maybe'", "UPDATE suite_cases SET sent = 'text'"]
+    "change",
+    [
+        "UPDATE trials SET verdict = 'maybe'",
+        "UPDATE suite_cases SET sent = 'text'",
+        "UPDATE versions SET saved_at = 'noon'",
+    ],
 )
 def test_a_column_that_cannot_be_read_is_told(kept: Path, change: str) -> None:
     with sqlite3.connect(kept) as db:

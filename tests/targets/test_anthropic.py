@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proctor.errors import TargetError, UsageError
-from proctor.model import Message, ToolCall, Usage
+from proctor.model import Message, Tool, ToolCall, Usage
 from proctor.targets.anthropic import open_target
 
 if TYPE_CHECKING:
@@ -115,15 +115,65 @@ async def test_a_schema_becomes_a_tool_whose_input_is_the_answer(
     assert output.tool_calls == ()
 
 
+PLACE = {"type": "object", "properties": {"city": {"type": "string"}}}
+TOOLS = (Tool(name="weather", description="The weather of a city.", parameters=PLACE), Tool(name="stop"))
+SCHEMA = {"type": "object"}
+
+
+async def test_tools_are_described_and_nobody_is_made_to_call_them(
+    service: Service, opening: Make, spec: Make, ask: Make
+) -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "weather", "input": {"city": "Oslo"}}
+    service.reply({**REPLY, "content": [call], "stop_reason": "tool_use"})
+    target = await open_target(spec("anthropic", endpoint=service.url, seed=None), opening())
+    output = await target.answer(ask("hello", tools=TOOLS))
+    body = service.seen[0].body
+    assert body["tools"] == [
+        {"name": "weather", "description": "The weather of a city.", "input_schema": PLACE},
+        {"name": "stop", "input_schema": {"type": "object"}},
+    ]
+    assert "tool_choice" not in body
+    assert (output.text, output.refused_params) == ("", ())
+    assert output.tool_calls == (ToolCall(name="weather", arguments={"city": "Oslo"}, id="t1"),)
+
+
 @pytest.mark.parametrize(
-    ("message", "told", "gone"),
+    ("fields", "tools"),
     [
-        ("`temperature` is deprecated for this model.", ("temperature", "seed"), {"temperature"}),
+        ({"json_answer": True}, None),
+        ({"response_schema": SCHEMA, "tools": TOOLS}, ["weather", "stop"]),
+        ({"json_answer": True, "tools": TOOLS}, ["weather", "stop"]),
+    ],
+)
+async def test_a_form_of_the_answer_that_cannot_be_asked_for_is_told(
+    service: Service, opening: Make, spec: Make, ask: Make, fields: dict[str, Any], tools: list[str] | None
+) -> None:
+    given = {"type": "tool_use", "id": "t1", "name": "reply", "input": {}}
+    service.reply({**REPLY, "content": [given]})
+    target = await open_target(spec("anthropic", endpoint=service.url, seed=None), opening())
+    output = await target.answer(ask("hello", **fields))
+    body = service.seen[0].body
+    assert [tool["name"] for tool in body["tools"]] == tools if tools else "tools" not in body
+    assert output.refused_params == ("response_format",)
+    assert [call.name for call in output.tool_calls] == ["reply"]
+
+
+@pytest.mark.parametrize(
+    ("message", "fields", "told", "gone"),
+    [
+        (
+            "`temperature` is deprecated for this model.",
+            {"response_schema": SCHEMA},
+            ("temperature", "seed"),
+            {"temperature"},
+        ),
         (
             "tool_choice: forced tools are not supported.",
+            {"response_schema": SCHEMA},
             ("seed", "response_format"),
             {"tools", "tool_choice"},
         ),
+        ("tools: not supported for this model.", {"tools": TOOLS}, ("seed", "tools"), {"tools"}),
     ],
 )
 async def test_a_refused_parameter_is_dropped_remembered_and_told(
@@ -132,13 +182,14 @@ async def test_a_refused_parameter_is_dropped_remembered_and_told(
     spec: Make,
     ask: Make,
     message: str,
+    fields: dict[str, Any],
     told: tuple[str, ...],
     gone: set[str],
 ) -> None:
     service.reply({"type": "error", "error": {"type": "invalid_request_error", "message": message}}, 400)
     service.reply(REPLY)
     target = await open_target(spec("anthropic", endpoint=service.url), opening())
-    prompt = ask("hello", response_schema={"type": "object"})
+    prompt = ask("hello", **fields)
     for _ in range(2):
         assert (await target.answer(prompt)).refused_params == told
     assert [gone & set(seen.body) for seen in service.seen] == [gone, set(), set()]

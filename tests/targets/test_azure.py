@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.errors import TargetError, UsageError
-from proctor.model import Params
+from proctor.model import Params, Tool
 from proctor.targets.azure import API_VERSION, open_target
 from proctor.targets.naming import parse_target
 
@@ -55,6 +55,17 @@ async def test_a_deployment_is_asked_under_its_own_address(
     assert "authorization" not in seen.headers
     assert seen.body["messages"] == [{"role": "user", "content": "2+2?"}]
     assert (seen.body["max_tokens"], seen.body["temperature"], seen.body["seed"]) == (5, 0.0, 42)
+
+
+async def test_json_and_tools_are_asked_for_as_openai_takes_them(
+    service: Service, opening: Make, spec: Make, ask: Make
+) -> None:
+    service.reply(REPLY)
+    target = await open_target(spec("azure", "d", service.url), opening())
+    await target.answer(ask("2+2?", json_answer=True, tools=(Tool(name="add"),)))
+    (seen,) = service.seen
+    assert seen.body["response_format"] == {"type": "json_object"}
+    assert seen.body["tools"] == [{"type": "function", "function": {"name": "add"}}]
 
 
 async def test_a_key_that_comes_back_in_an_error_is_blotted_out(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.errors import TargetError, TargetTimeout, UsageError
-from proctor.model import Attachment, Message, Output, Prompt, ToolCall, Usage
+from proctor.model import Attachment, Message, Output, Prompt, Tool, ToolCall, Usage
 from proctor.targets.cli import open_target
 from proctor.targets.lines import FILE_PLACES, Line, quoted
 from proctor.targets.opening import Opening
@@ -74,6 +74,16 @@ async def test_placeholders_are_filled_in_and_the_answer_is_read(run: Make, line
     assert output.text == text
     assert output.latency_ms > 0
     assert (output.usage, output.tool_calls, output.messages) == (None, (), ())
+
+
+async def test_what_is_asked_besides_the_messages_is_in_a_variable(run: Make, ask: Make) -> None:
+    tools = (Tool(name="stop"),)
+    output = await run('printf %s "$PROCTOR_FORM"', ask("hello", json_answer=True, tools=tools))
+    assert json.loads(output.text) == {
+        "json_answer": True,
+        "tools": [{"name": "stop", "description": "", "parameters": {}}],
+    }
+    assert (await run('printf %s "${PROCTOR_FORM-none}"')).text == "none"
 
 
 NASTY = 'a b\'; touch hacked; $(touch hacked) `touch hacked` "{OUTPUT_FILE}" \\ \n {PROMPT} ${HOME} *'

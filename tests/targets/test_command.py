@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
 import sys
@@ -15,7 +16,7 @@ import pytest
 import uvloop
 
 from proctor.errors import TargetError, TargetTimeout, UsageError
-from proctor.model import Message, Output, Prompt
+from proctor.model import Message, Output, Prompt, Tool
 from proctor.targets.command import open_target
 from proctor.targets.opening import Opening
 from proctor.targets.processes import run_process, scrubbed
@@ -47,6 +48,32 @@ async def test_a_conversation_is_written_out_with_its_roles(opening: Make, spec:
     prompt = ask(("system", "Be brief."), "2+2?", ("assistant", "4"), "sure?")
     output = await _answer(opening, spec, prompt, "cat")
     assert output.text == "system: Be brief.\n\nuser: 2+2?\n\nassistant: 4\n\nuser: sure?"
+
+
+PLACE = {"type": "object", "properties": {"town": {"type": "string"}}}
+FORMS: list[tuple[dict[str, Any], dict[str, Any] | None]] = [
+    ({}, None),
+    ({"json_answer": True}, {"json_answer": True}),
+    ({"response_schema": PLACE}, {"response_schema": PLACE}),
+    (
+        {"tools": (Tool(name="weather", description="Ö", parameters=PLACE), Tool(name="stop"))},
+        {
+            "tools": [
+                {"name": "weather", "description": "Ö", "parameters": PLACE},
+                {"name": "stop", "description": "", "parameters": {}},
+            ]
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "form"), FORMS)
+async def test_what_is_asked_besides_the_messages_is_in_a_variable(
+    opening: Make, spec: Make, ask: Make, asked: dict[str, Any], form: dict[str, Any] | None
+) -> None:
+    line = _python("import os; print(os.environ.get('PROCTOR_FORM', 'null'))")
+    output = await _answer(opening, spec, ask("2+2?", **asked), line, PROCTOR_FORM="another")
+    assert json.loads(output.text) == form
 
 
 async def test_a_prompt_inside_an_argument_is_one_argument_and_not_on_stdin(

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from proctor.errors import TargetError, UsageError
-from proctor.model import Usage
+from proctor.model import Tool, Usage
 from proctor.targets.function import open_target
 
 Make = Callable[..., Any]
@@ -68,6 +68,21 @@ class Agent:
     async def __call__(self, prompt):
         return "called " + prompt
 
+    def formed(self, prompt, *, response_schema=None):
+        return f"{prompt} {response_schema}"
+
+def formed(prompt, tools="none", *, json_answer=False):
+    return f"{prompt} {tools} {json_answer}"
+
+async def formed_later(prompt, json_answer):
+    return f"{prompt} {json_answer}"
+
+def taken(tools):
+    return tools
+
+def anything(prompt, *more, **named):
+    return f"{prompt} {more} {named}"
+
 agent = Agent()
 ANSWER = 42
 """
@@ -120,6 +135,28 @@ async def test_what_a_function_reports_is_kept(opened: Make, ask: Make) -> None:
 async def test_a_conversation_is_given_as_a_list_of_messages(opened: Make, ask: Make) -> None:
     output = await (await opened("shape")).answer(ask(("system", "Be brief."), "hi"))
     assert output.text == "[{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': 'hi'}]"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "form", "text"),
+    [
+        ("formed", {}, "hi none False"),
+        (
+            "formed",
+            {"tools": (Tool(name="t"),), "json_answer": True, "response_schema": {}},
+            "hi [{'name': 't', 'description': '', 'parameters': {}}] True",
+        ),
+        ("formed_later", {"json_answer": True, "tools": (Tool(name="t"),)}, "hi True"),
+        ("agent.formed", {"response_schema": {"type": "object"}}, "hi {'type': 'object'}"),
+        ("taken", {"tools": (Tool(name="t"),)}, "hi"),
+        ("anything", {"json_answer": True}, "hi () {}"),
+        ("upper", {"json_answer": True}, "HI"),
+    ],
+)
+async def test_a_function_is_given_what_is_asked_besides_where_it_has_parameters_for_it(
+    opened: Make, ask: Make, attribute: str, form: dict[str, Any], text: str
+) -> None:
+    assert (await (await opened(attribute)).answer(ask("hi", **form))).text == text
 
 
 async def test_ordinary_functions_run_beside_each_other_and_not_in_the_loop(opened: Make, ask: Make) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proctor.errors import TargetError, UsageError
-from proctor.model import Message, ToolCall, Usage
+from proctor.model import Message, Tool, ToolCall, Usage
 from proctor.targets.google import open_target
 
 if TYPE_CHECKING:
@@ -122,16 +122,87 @@ async def test_tools_are_read_and_sent(service: Service, opening: Make, spec: Ma
     ]
 
 
-async def test_a_refused_parameter_is_dropped_remembered_and_told(
+PLACE = {"type": "object", "properties": {"city": {"type": "string"}}}
+TOOLS = (Tool(name="weather", description="The weather of a city.", parameters=PLACE), Tool(name="stop"))
+
+
+async def test_tools_are_described_and_a_call_of_one_is_an_answer_without_text(
     service: Service, opening: Make, spec: Make, ask: Make
 ) -> None:
-    error = {"code": 400, "message": 'Unknown name "seed" at generation_config', "status": "INVALID_ARGUMENT"}
-    service.reply({"error": error}, 400)
+    call = {"functionCall": {"name": "weather", "args": {"city": "Oslo"}}}
+    service.reply({"candidates": [{"content": {"parts": [call]}}]})
+    target = await open_target(spec("google", endpoint=service.url), opening())
+    output = await target.answer(ask("hello", tools=TOOLS))
+    described = [
+        {"name": "weather", "description": "The weather of a city.", "parametersJsonSchema": PLACE},
+        {"name": "stop", "description": "stop"},
+    ]
+    assert service.seen[0].body["tools"] == [{"functionDeclarations": described}]
+    assert (output.text, output.refused_params) == ("", ())
+    assert output.tool_calls == (ToolCall(name="weather", arguments={"city": "Oslo"}),)
+
+
+@pytest.mark.parametrize(
+    ("fields", "config", "told"),
+    [
+        ({"json_answer": True}, {"responseMimeType": "application/json"}, ()),
+        ({"json_answer": True, "tools": TOOLS}, {}, ("response_format",)),
+        ({"response_schema": PLACE, "tools": TOOLS}, {}, ("response_format",)),
+    ],
+)
+async def test_json_is_asked_for_where_there_are_no_tools(
+    service: Service,
+    opening: Make,
+    spec: Make,
+    ask: Make,
+    fields: dict[str, Any],
+    config: dict[str, Any],
+    told: tuple[str, ...],
+) -> None:
+    service.reply(REPLY)
+    target = await open_target(spec("google", endpoint=service.url), opening())
+    output = await target.answer(ask("hello", **fields))
+    assert service.seen[0].body["generationConfig"] == {"temperature": 0.0, "seed": 42, **config}
+    assert output.refused_params == told
+
+
+@pytest.mark.parametrize(
+    ("message", "fields", "told", "gone"),
+    [
+        ('Unknown name "seed" at generation_config', {}, "seed", {"seed"}),
+        (
+            'Unknown name "responseJsonSchema" at generation_config',
+            {"response_schema": PLACE},
+            "response_format",
+            {"responseJsonSchema", "responseMimeType"},
+        ),
+        (
+            "JSON mode is not enabled for models/m",
+            {"json_answer": True},
+            "response_format",
+            {"responseMimeType"},
+        ),
+        ("Function calling is not enabled for models/m", {"tools": TOOLS}, "tools", {"tools"}),
+        ('Unknown name "x" at tools[0]: Cannot find field.', {"tools": TOOLS}, "tools", {"tools"}),
+    ],
+)
+async def test_a_refused_parameter_is_dropped_remembered_and_told(
+    service: Service,
+    opening: Make,
+    spec: Make,
+    ask: Make,
+    message: str,
+    fields: dict[str, Any],
+    told: str,
+    gone: set[str],
+) -> None:
+    service.reply({"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}, 400)
     service.reply(REPLY)
     target = await open_target(spec("google", endpoint=service.url), opening())
     for _ in range(2):
-        assert (await target.answer(ask("hello"))).refused_params == ("seed",)
-    assert ["seed" in seen.body["generationConfig"] for seen in service.seen] == [True, False, False]
+        assert (await target.answer(ask("hello", **fields))).refused_params == (told,)
+    sent = [{*seen.body, *seen.body["generationConfig"]} for seen in service.seen]
+    assert [gone & names for names in sent] == [gone, set(), set()]
 
 
 @pytest.mark.parametrize("variable", ["GEMINI_API_KEY", "GOOGLE_API_KEY"])

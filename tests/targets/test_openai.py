@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proctor.errors import TargetError, UsageError
-from proctor.model import Message, ToolCall, Usage
+from proctor.model import Message, Tool, ToolCall, Usage
 from proctor.targets.openai import OpenAi, open_embeddings, open_target
 
 if TYPE_CHECKING:
@@ -152,16 +152,67 @@ async def test_tool_calls_and_their_results_are_sent_with_matching_ids(
     assert sent[2] == {"role": "tool", "content": "noon", "tool_call_id": "time"}
 
 
-async def test_a_schema_is_sent_as_a_strict_response_format(
+CLOSED = {
+    "type": "object",
+    "properties": {"a": {"type": "array", "items": {"$ref": "#/$defs/b"}}},
+    "required": ["a"],
+    "additionalProperties": False,
+    "$defs": {"b": {"type": "object", "properties": {}, "required": [], "additionalProperties": False}},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        (CLOSED, True),
+        ({**CLOSED, "additionalProperties": True}, False),
+        ({**CLOSED, "required": []}, False),
+        ({**CLOSED, "$defs": {"b": {"type": "object"}}}, False),
+        ({**CLOSED, "properties": {"a": {"anyOf": [{"properties": {"c": {}}}, {"type": "null"}]}}}, False),
+        ({"type": "object"}, False),
+        ({}, True),
+    ],
+)
+async def test_a_schema_is_sent_and_strictly_where_it_allows_nothing_that_it_does_not_name(
+    service: Service, target: Make, ask: Make, schema: dict[str, Any], strict: bool
+) -> None:
+    service.reply(REPLY)
+    await (await target()).answer(ask("hello", response_schema=schema, json_answer=True))
+    assert service.seen[0].body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "reply", "strict": strict, "schema": schema},
+    }
+
+
+async def test_json_of_any_shape_is_asked_for_where_there_is_no_schema(
     service: Service, target: Make, ask: Make
 ) -> None:
     service.reply(REPLY)
-    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
-    await (await target()).answer(ask("hello", response_schema=schema))
-    assert service.seen[0].body["response_format"] == {
-        "type": "json_schema",
-        "json_schema": {"name": "reply", "strict": True, "schema": schema},
-    }
+    await (await target()).answer(ask("hello", json_answer=True))
+    assert service.seen[0].body["response_format"] == {"type": "json_object"}
+
+
+PLACE = {"type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]}
+TOOLS = (Tool(name="weather", description="The weather of a town.", parameters=PLACE), Tool(name="stop"))
+
+
+async def test_tools_are_described_and_a_call_of_one_is_an_answer_without_text(
+    service: Service, target: Make, ask: Make
+) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"town": "Oslo"}'}}
+    service.reply({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]})
+    output = await (await target()).answer(ask("hello", tools=TOOLS))
+    body = service.seen[0].body
+    assert body["tools"] == [
+        {
+            "type": "function",
+            "function": {"name": "weather", "description": "The weather of a town.", "parameters": PLACE},
+        },
+        {"type": "function", "function": {"name": "stop"}},
+    ]
+    assert "tool_choice" not in body
+    assert (output.text, output.finish_reason) == ("", "tool_calls")
+    assert output.tool_calls == (ToolCall(name="weather", arguments={"town": "Oslo"}, id="c1"),)
 
 
 def _refusal(param: str | None, message: str) -> dict[str, Any]:
@@ -175,6 +226,8 @@ def _refusal(param: str | None, message: str) -> dict[str, Any]:
         ("temperature", _refusal(None, "'temperature' is not supported with this model.")),
         ("seed", {"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}),
         ("response_format", _refusal("response_format.type", "Not here.")),
+        ("tools", _refusal("tools", "Not here.")),
+        ("tools", _refusal(None, "library/m:latest does not support tools")),
     ],
 )
 async def test_a_refused_parameter_is_dropped_remembered_and_told(
@@ -183,12 +236,15 @@ async def test_a_refused_parameter_is_dropped_remembered_and_told(
     service.reply(refusal, 400)
     service.reply(REPLY)
     made = await target()
-    prompt = ask("hello", response_schema={"type": "object"})
+    prompt = ask("hello", response_schema={"type": "object"}, tools=TOOLS)
     for _ in range(2):
         output = await made.answer(prompt)
         assert output.refused_params == (param,)
     assert [param in seen.body for seen in service.seen] == [True, False, False]
-    assert all(name in service.seen[-1].body for name in {"temperature", "seed", "response_format"} - {param})
+    others = {"temperature", "seed", "response_format", "tools"} - {param}
+    assert all(name in service.seen[-1].body for name in others)
+    if param in {"response_format", "tools"}:
+        assert (await made.answer(ask("hello"))).refused_params == ()
 
 
 async def test_several_refused_parameters_are_dropped_one_after_the_other(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from proctor.cli.configured import config_of
 from proctor.cli.options import show
 from proctor.codec import hash_suite
 from proctor.errors import SuiteError
@@ -23,7 +24,7 @@ def command(suite: tuple[str, ...], dialect: str | None) -> None:
     """
     for word in suite:
         for path in find(word):
-            loaded = load(path, dialect=dialect)
+            loaded = load(path, dialect=dialect, options=config_of().reading(path))
             if loaded.suite.dialect == "pramana":  # over the lines as they stand: a new version needs it
                 show([f"{hash_suite(path)}  {path}"])
                 continue

@@ -17,8 +17,11 @@ from proctor.errors import ExitCode, ProctorError
 
 COMMANDS = {
     "run": "Run suites against targets: ask, grade, store, report.",
+    "regrade": "Grade stored answers again, as a new run; no target is asked.",
     "validate": "Find every error and warning in suites, with file and line.",
     "hash": "Print the hash of suites.",
+    "convert": "Write a suite in another dialect.",
+    "suites": "Save suites, and list, show, compare, export and delete their versions.",
     "runs": "List, show, export, tag and delete stored runs.",
     "targets": "Show what can be asked, and try it.",
     "models": "Fetch and list the embedded model's weights.",

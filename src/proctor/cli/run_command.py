@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import os
-import shlex
-import signal
-import sys
 from collections.abc import Callable
-from contextlib import nullcontext, redirect_stdout
-from itertools import chain
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from proctor.cli.options import open_store, show, store_option, store_path
-from proctor.cli.progress import Progress
-from proctor.cli.saying import say, say_json
-from proctor.errors import ExitCode, SuiteError
+from proctor.cli.configured import Configured
+from proctor.cli.options import store_option
+from proctor.cli.running import make_and_tell
 from proctor.model import Params, Selection, Settings
-from proctor.reports import console, json
-from proctor.reports.problems import lines_of
-from proctor.reports.rows import Reported
-from proctor.session import events
-from proctor.session.jobs import Request
-from proctor.session.reporting import check_endings, reported, write
-from proctor.session.run import Session
-from proctor.verdicts import worst
+from proctor.session.configuring import Config
+from proctor.session.request import Request
 
 _OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all"}
 """Flags whose value may be left out, and what that stands for."""
 
 
-class _RunCommand(click.Command):
+class _RunCommand(Configured):
     """Knows which flags take a value only with `=`, so that `--resume SUITE` names a suite."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -45,6 +30,7 @@ class _RunCommand(click.Command):
 _FIXED = {
     "targets": "--target",
     "judges": "--judge",
+    "judge_temperature": "--judge-temperature",
     "temperature": "--temperature",
     "seed": "--seed",
     "max_tokens": "--max-tokens",
@@ -53,14 +39,17 @@ _FIXED = {
     "split": "--split",
     "tags": "--tag",
     "exclude_tags": "--exclude-tag",
+    "all_tags": "--all-tag",
     "categories": "--category",
     "ids": "--id",
     "limit": "--limit",
+    "holdout": "--holdout",
+    "split_method": "--split-method",
 }
 """What a stored run has decided already."""
 _SETTINGS = (
     *("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "allow_errors"),
-    *("judge_repeats", "cache", "budget_usd", "keep_workspaces"),
+    *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "keep_workspaces"),
 )
 """Flags whose values are those of `Settings`."""
 _SHARE = click.FloatRange(0, 1)
@@ -94,7 +83,17 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default=1,
         show_default=True,
         metavar="N",
-        help="Ask each judge so often; the majority decides.",
+        help="Ask each judge so often.",
+    ),
+    click.option(
+        "--judge-rule",
+        type=click.Choice(["majority", "all", "any"]),
+        default="majority",
+        show_default=True,
+        help="How many of the judgments of one answer must be for it.",
+    ),
+    click.option(
+        "--judge-temperature", type=click.FloatRange(0), default=0.0, show_default=True, metavar="X"
     ),
     click.option(
         "--repeat", "repeats", type=click.IntRange(1), help="Ask every case so often.  [default: 1]"
@@ -110,8 +109,22 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         help="Cases.",
     ),
     click.option(
+        "--holdout",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        metavar="SHARE",
+        help="Hold out this share of the cases, such as 0.2.  [default: 0.2 in dialect meridian]",
+    ),
+    click.option(
+        "--split-method",
+        type=click.Choice(["rank", "shuffle"]),
+        help="Hold cases out by the rank of their ids, or as dialect meridian's own program does.  "
+        "[default: rank]",
+    ),
+    click.option("--reveal", is_flag=True, help="Show what is held out too; counts as a look at it."),
+    click.option(
         "--tag", "tags", multiple=True, help="Only cases with this tag. May be repeated: any of them."
     ),
+    click.option("--all-tag", "all_tags", multiple=True, help="Only cases with every tag given so."),
     click.option("--exclude-tag", "exclude_tags", multiple=True, help="No case with this tag."),
     click.option("--category", "categories", multiple=True, help="Only cases of this category."),
     click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),
@@ -134,6 +147,11 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default=4,
         show_default=True,
         help="How often a call is repeated after 408, 409, 429, 5xx or a lost connection.",
+    ),
+    click.option(
+        "--reuse/--no-reuse",
+        help="Take answers and judgments of earlier runs where the same was asked and judged.  "
+        "[default: on for Markdown tests]",
     ),
     click.option(
         "--cache/--no-cache",
@@ -202,59 +220,23 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def command(ctx: click.Context, /, **given: Any) -> int:
     """Run every SUITE against every target: ask, grade, store, report.
 
-    SUITE is a file (YAML, JSON Lines or CSV), a folder of such files, the name of a file in suites/, or a
-    built-in tier: cheap (10 cases), moderate (25), comprehensive (75).
+    SUITE is a file, a folder of files, the name of a file in suites/, a suite in the store (NAME, NAME@v2),
+    or a built-in tier: cheap (10 cases), moderate (25), comprehensive (75). What is not said here may be said
+    in proctor.toml.
 
     \b
     proctor run cheap --target local
     proctor run my_suite.jsonl --target openai:gpt-5.2 --judge anthropic:claude-sonnet-4-6
     proctor run suites/ --target ollama:llama3.2 --min-pass-rate 0.9 -o junit.xml
     """  # noqa: D301  # click wants the character \b itself
-    check_endings(given["outputs"])
-    plain = not given["as_json"] and not given["quiet"]
-    progress = Progress(quiet=given["quiet"], say=_say_apart if plain else lambda _line: None)
-    try:
-        with open_store(given["store"]) as store:
-            session = Session(store, os.environ, progress, folder=store_path(given["store"]).parent)
-            # What a function of the user's prints is no part of a report.
-            with nullcontext() if plain else redirect_stdout(sys.stderr):
-                done = _run(session, _request(ctx, given), progress)
-            runs = []
-            for one in done:
-                runs.append(reported(store, one.run, one.tally))
-                if plain:
-                    show(chain([""] * (len(runs) > 1), console.lines(runs[-1])))
-                _tell_of_rest(runs[-1], given["store"])
-            if plain and len(runs) > 1:
-                show(chain([""], console.together(runs)))
-            for path in given["outputs"]:
-                write(path, runs)
-    except SuiteError as error:
-        return _refuse(error, as_json=given["as_json"])
-    finally:
-        progress.close()
-    if given["as_json"]:
-        say_json(json.summary(runs))
-    if session.not_begun:
-        say(f"Not begun: {', '.join(session.not_begun)}.", err=True)
-        return ExitCode.INTERRUPTED
-    return worst(run.exit_code for run in runs)
-
-
-def _say_apart(line: str) -> None:
-    say(line + "\n")
-
-
-def _tell_of_rest(run: Reported, given_store: str | None) -> None:
-    """How to go on with a run that was stopped."""
-    if run.run.status == "interrupted":
-        store = f" --store {shlex.quote(given_store)}" if given_store else ""
-        kept = run.tally.all.total
-        say(
-            f"Stopped: {kept:,} of {run.run.planned:,} trials are kept. "
-            f"Continue with: proctor run --resume={run.run.id}{store}",
-            err=True,
-        )
+    return make_and_tell(
+        _request(ctx, given),
+        given["store"],
+        outputs=given["outputs"],
+        as_json=given["as_json"],
+        quiet=given["quiet"],
+        reveal=given["reveal"],
+    )
 
 
 def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
@@ -262,80 +244,30 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
         split=given["split"],
         tags=given["tags"],
         exclude_tags=given["exclude_tags"],
+        all_tags=given["all_tags"],
         categories=given["categories"],
         ids=given["ids"],
         limit=given["limit"],
     )
     given_by_user = ParameterSource.COMMANDLINE
+    suites = (*given["suite"], *given["more_suites"])
+    if (given["resume"] or given["retry_errors"]) and ctx.get_parameter_source("suite") is not given_by_user:
+        suites = given["more_suites"]  # the project's own suites are not meant where a run is named
     return Request(
-        suites=(*given["suite"], *given["more_suites"]),
+        suites=suites,
         targets=given["targets"],
         judges=given["judges"],
         params=Params(temperature=given["temperature"], seed=given["seed"], max_tokens=given["max_tokens"]),
+        judge_params=Params(temperature=given["judge_temperature"]),
         settings=Settings(selection=selection, **{name: given[name] for name in _SETTINGS}),
         explicit=frozenset(
             name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         ),
         dialect=given["dialect"],
+        config=ctx.obj or Config(),
+        holdout=given["holdout"],
+        split_method=given["split_method"],
         resume=given["resume"],
         retry_errors=given["retry_errors"],
         fixed=tuple(flag for name, flag in _FIXED.items() if ctx.get_parameter_source(name) is given_by_user),
     )
-
-
-def _run(session: Session, request: Request, progress: Progress) -> list[events.Done]:
-    """Run the session on an event loop; the first Ctrl-C stops it gently, the second at once."""
-    # Cycles are rare here, and what is imported by now stays: the collector looks seldom, and not at that.
-    gc.set_threshold(50_000, 20, 100)
-    gc.freeze()
-    loops: Any = None
-    if sys.platform != "win32":
-        import uvloop
-
-        loops = uvloop.new_event_loop
-    try:
-        with asyncio.Runner(loop_factory=loops) as runner:
-            return runner.run(_stoppable(session, request, progress))
-    except asyncio.CancelledError:
-        raise click.Abort from None  # stopped at once, before there was a run to tell of
-
-
-async def _stoppable(session: Session, request: Request, progress: Progress) -> list[events.Done]:
-    loop = asyncio.get_running_loop()
-    making = asyncio.current_task()
-    asked = 0
-
-    def stop() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
-            session.stop()
-            progress.warn("Stopping: calls under way get 5 s. Press Ctrl-C again to stop at once.")
-        elif making is not None:
-            making.cancel()
-
-    for number in _stopping():
-        if sys.platform == "win32":
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
-        else:
-            loop.add_signal_handler(number, stop)
-    done = await session.run(request)
-    if asked and not done:
-        raise click.Abort  # stopped before the first run began
-    return done
-
-
-def _stopping() -> list[signal.Signals]:
-    """The signals that stop a run: also that the terminal was closed, unless `nohup` has it ignored."""
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
-        numbers.append(signal.SIGHUP)
-    return numbers
-
-
-def _refuse(error: SuiteError, *, as_json: bool) -> int:
-    for line in lines_of(error.problems):
-        say(line, err=True)
-    if as_json:
-        say_json(json.refusal(error.problems))
-    return ExitCode.USAGE

@@ -19,7 +19,15 @@ from proctor.reports import console, json, sheet
 from proctor.reports.figures import percent
 from proctor.reports.rows import Row
 from proctor.session.lodging import workspaces_folder
-from proctor.session.reporting import reported, rows_of, write
+from proctor.session.reporting import (
+    check_endings,
+    has_holdout,
+    keep_look,
+    looked_at,
+    reported,
+    rows_of,
+    write,
+)
 from proctor.verdicts import rules_of
 
 
@@ -68,34 +76,52 @@ def _line(store: Store, run: Run) -> str:
     )
 
 
+_REVEAL = click.option("--reveal", is_flag=True, help="Show also what is sealed; counts as a look at it.")
+
+
 @command.command("show")
 @click.argument("run")
 @click.option("--failures", is_flag=True, help="Every trial that did not pass, with question and answer.")
 @click.option("--case", "case_id", metavar="ID", help="One case, with everything that is known of it.")
+@_REVEAL
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
 @store_option
-def show_run(run: str, failures: bool, case_id: str | None, as_json: bool, store: str | None) -> None:
+def show_run(
+    run: str, failures: bool, case_id: str | None, reveal: bool, as_json: bool, store: str | None
+) -> None:
     """The numbers of RUN, counted again from its trials."""
     with open_store(store, must_exist=True) as opened:
         found = opened.run(run)
-        rows: Iterable[Row]
-        if case_id is not None:
-            rows = [row for row in rows_of(opened, found) if row.trial.case_id == case_id]
-            if not rows:
-                raise UsageError(f"Run {found.id} has no finished trial of case {case_id!r}.")
-        elif failures:
-            rows = (row for row in rows_of(opened, found) if row.verdict is not Verdict.PASS)
-        else:
-            whole = reported(opened, found)
+        if case_id is None and not failures:
+            whole = looked_at(opened, reported(opened, found, reveal=reveal), reveal=reveal)
             if as_json:
                 say_json(json.summary([whole]))
             else:
                 show(chain(console.lines(whole), _kept(found)))
             return
+        rows = _some(opened, found, case_id, reveal=reveal)
         if as_json:
             say_json(json.trials(found, rows))
         else:
             show(chain(_sheets(found, rows), _kept(found)))
+
+
+def _some(store: Store, run: Run, case_id: str | None, *, reveal: bool) -> Iterable[Row]:
+    """The trials of one case, or else all that did not pass.
+
+    Who sees which of the held-out ones failed knows their pass rate; the verdict of one case is not it.
+    """
+    rows = rows_of(store, run, reveal=reveal)
+    if case_id is None:
+        if has_holdout(store, run):
+            keep_look(store, run, reveal=reveal)
+        return (row for row in rows if row.verdict is not Verdict.PASS)
+    of_case = [row for row in rows if row.trial.case_id == case_id]
+    if not of_case:
+        raise UsageError(f"Run {run.id} has no finished trial of case {case_id!r}.")
+    if reveal and of_case[0].trial.split == "holdout":
+        keep_look(store, run, reveal=True)
+    return of_case
 
 
 def _sheets(run: Run, rows: Iterable[Row]) -> Iterator[str]:
@@ -117,11 +143,14 @@ def _kept(run: Run) -> Iterator[str]:
 @command.command("export")
 @click.argument("run", nargs=-1, required=True)
 @click.option("-o", "--output", required=True, metavar="FILE", help="Ends in .json .jsonl .csv .md or .xml.")
+@_REVEAL
 @store_option
-def export(run: tuple[str, ...], output: str, store: str | None) -> None:
+def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -> None:
     """Write every trial of each RUN to a file, in the form that its ending says."""
+    check_endings([output])
     with open_store(store, must_exist=True) as opened:
-        runs = [reported(opened, opened.run(word)) for word in run]
+        runs = [reported(opened, opened.run(word), reveal=reveal) for word in run]
+        runs = [looked_at(opened, one, reveal=reveal) for one in runs]
         write(output, runs)
         total = sum(one.tally.all.total for one in runs)
         say(f"{total:,} trials written to {output}", err=True)

@@ -6,38 +6,73 @@ from pathlib import Path
 from typing import Any
 
 import click
-from msgspec import Struct
 
+from proctor.cli.configured import config_of
 from proctor.cli.options import show
 from proctor.cli.saying import say, say_json
-from proctor.errors import ExitCode, SuiteError
-from proctor.model import Problem
+from proctor.errors import ExitCode
+from proctor.linting import check_codes
 from proctor.reports import json
 from proctor.reports.problems import lines_of
+from proctor.session.checking import Checked, check, files_of
 from proctor.session.finding import find
-from proctor.session.loading import Loaded, load
 
 
-class _Checked(Struct, frozen=True):
-    path: str
-    loaded: Loaded | None
-    problems: tuple[Problem, ...]
+class _TakingFiles(click.Command):
+    """A command whose `--against` takes all words up to the next flag, as a shell writes a glob out."""
 
-    def of_level(self, level: str) -> list[Problem]:
-        return [problem for problem in self.problems if problem.level == level]
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, with the flag before each of its files."""
+        return super().parse_args(ctx, _spread(args, "--against"))
 
 
-@click.command("validate")
+def _spread(args: list[str], flag: str) -> list[str]:
+    made: list[str] = []
+    taking = False
+    for place, word in enumerate(args):
+        if word == "--":
+            return made + args[place:]
+        if taking and not word.startswith("-"):
+            if made[-1] != flag:
+                made.append(flag)
+        else:
+            taking = word == flag or word.startswith(f"{flag}=")
+        made.append(word)
+    return made
+
+
+@click.command("validate", cls=_TakingFiles)
 @click.argument("suite", nargs=-1, required=True)
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
+@click.option("--ignore", "ignored", multiple=True, metavar="CODE", help="Silence a rule. Repeatable.")
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="FILE…",
+    help="Look for the cases in other text: files or folders, all up to the next flag.",
+)
 @click.option("--dialect", metavar="D", help="The suites' dialect, instead of finding it from the content.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
-def command(suite: tuple[str, ...], strict: bool, dialect: str | None, as_json: bool) -> int:
+def command(
+    suite: tuple[str, ...],
+    strict: bool,
+    ignored: tuple[str, ...],
+    against: tuple[str, ...],
+    dialect: str | None,
+    as_json: bool,
+) -> int:
     """Find every error and warning in each SUITE, with file and line.
 
     Exit code 0 when all suites can be run, 4 when one cannot (with --strict: or has a warning).
     """
-    checked = [_check(path, dialect) for word in suite for path in find(word)]
+    check_codes(ignored)
+    others = files_of(against)
+    paths: list[Path] = [path for word in suite for path in find(word)]
+    config = config_of()
+    checked = [
+        check(path, dialect=dialect, ignored=ignored, against=others, options=config.reading(path))
+        for path in paths
+    ]
     wrong = any(one.of_level("error") or (strict and one.problems) for one in checked)
     code = ExitCode.USAGE if wrong else ExitCode.OK
     if as_json:
@@ -50,15 +85,7 @@ def command(suite: tuple[str, ...], strict: bool, dialect: str | None, as_json: 
     return code
 
 
-def _check(path: Path, dialect: str | None) -> _Checked:
-    try:
-        loaded = load(path, dialect=dialect)
-    except SuiteError as error:
-        return _Checked(str(path), None, error.problems)
-    return _Checked(str(path), loaded, loaded.problems)
-
-
-def _row(one: _Checked) -> dict[str, Any]:
+def _row(one: Checked) -> dict[str, Any]:
     suite = one.loaded.suite if one.loaded else None
     return {
         "path": one.path,
@@ -69,7 +96,7 @@ def _row(one: _Checked) -> dict[str, Any]:
     }
 
 
-def _line(one: _Checked) -> str:
+def _line(one: Checked) -> str:
     errors, warnings = len(one.of_level("error")), len(one.of_level("warning"))
     counts = f"{_number(errors, 'error')}, {_number(warnings, 'warning')}"
     if one.loaded is None:

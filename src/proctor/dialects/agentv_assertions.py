@@ -303,6 +303,7 @@ _KINDS: Final[dict[str, _Kind]] = {
     ),
     "skill-trigger": _Kind(graders.skill_trigger, ("skill", "should_trigger")),
 }
+TYPES: Final = tuple(_KINDS)
 _BY_SPELLING: Final = {
     spelt: (kind, kind.known) for name, kind in _KINDS.items() for spelt in (name, name.replace("-", "_"))
 }

@@ -110,7 +110,7 @@ def _suite(fields: Fields, execution: Fields, source: Source, kept: dict[str, An
     return Suite(
         name=name.strip() or suite_name(source.path),
         dialect="agentv",
-        version=None if version is None else str(version),
+        declared_version=None if version is None else str(version),
         description=fields.text("description"),
         pass_rule=rule_of(execution) or PassRule(threshold=THRESHOLD),
         defaults=_defaults(fields, execution),

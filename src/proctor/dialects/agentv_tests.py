@@ -33,7 +33,7 @@ from proctor.variables import names_in
 
 TEST: Final = (
     *("id", "criteria", "input", "input_files", "expected_output", "execution", "workspace", "metadata"),
-    *("rubrics", "assertions", "category", "vars"),
+    *("rubrics", "assertions", "category", "vars", "lint"),
 )
 OLD_NAMES: Final = {
     "criteria": ("expected_outcome",),
@@ -296,12 +296,14 @@ def _doubt(notes: Notes, criteria: str | None, assertions: tuple[Assertion, ...]
 
 def _metadata(fields: Fields, common: Common) -> dict[str, Any]:
     own: Any = fields.take("metadata")
-    if own is None:
-        return common.metadata
-    if not isinstance(own, dict):
+    silenced: Any = fields.take("lint")
+    if own is not None and not isinstance(own, dict):
         fields.wrong("metadata", own, "an object")
+        own = None
+    if own is None and silenced is None:
         return common.metadata
-    return joined(common.metadata, plain(own))
+    made = joined(common.metadata, plain(own or {}))
+    return made if silenced is None else {**made, "lint": plain(silenced)}
 
 
 def joined(outer: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:

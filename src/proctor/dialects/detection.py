@@ -20,6 +20,9 @@ from proctor.ports import Dialect, Head
 LINES: Final = 50
 """How many lines are looked at."""
 
+_PROCTOR: Final = "proctor"
+"""The key of a first line after which no other dialect looks at a file."""
+_MARKDOWN: Final = ".md"
 _KEY = re.compile(r'"(\w+)"\s*:')
 _YAML = re.compile(r"([ \t\r]*(#[^\n]*|---[^\n]*|%YAML[^\n]*)?\n)*[\"']?[A-Za-z_$][\w$-]*[\"']?[ \t]*:(\s|$)")
 """A text whose first line that says something is a field of YAML."""
@@ -31,15 +34,20 @@ def head(path: str, lines: Iterable[bytes]) -> Head:
 
     Lines that cannot be read are passed over here and reported when the file is read. A file that is one JSON
     value over several lines has no rows; its keys stand in for one, so that the dialect that it was meant
-    for can say what is wrong with it. So do the fields of YAML, in which a text may look like a row.
+    for can say what is wrong with it. So do the fields of YAML, in which a text may look like a row. Markdown
+    has no rows.
     """
     first = list(islice(lines, LINES))
     data = b"".join(first)
     text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig", "replace")
+    if path.lower().endswith(_MARKDOWN):
+        return Head(path=path, text=text)
     if _YAML.match(text):
         return Head(path=path, text=text, rows=(dict.fromkeys(_YAML_KEY.findall(text)),))
     parsed = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
     rows = tuple(row for row in parsed if isinstance(row, dict))
+    if rows and _PROCTOR in rows[0]:  # its other lines may look like those of any dialect
+        rows = rows[:1]
     if not rows and text.lstrip().startswith(("{", "[")):
         keys = dict.fromkeys(_KEY.findall(text))
         rows = (dict(keys),) if keys else ()

@@ -16,6 +16,7 @@ from proctor.dialects.meridian_csv import columns, csv_rows
 from proctor.dialects.meridian_expected import TYPES as EXPECTED_TYPES
 from proctor.dialects.meridian_expected import Check, as_text, exact, lower
 from proctor.dialects.reading import UTF_16, file_name, parse_object, peek, rows
+from proctor.dialects.telling_apart import is_of_fieldkit
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, shown
 from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
@@ -36,15 +37,8 @@ METHODS: Final[dict[str, str | None]] = {
 """The scoring methods, each with the scorer that does the same for an `expected` text, if one does."""
 
 _KEPT: Final = (
-    "task",
-    "needle",
-    "haystack_size",
-    "difficulty",
-    "capability",
-    "failure_mode",
-    "trap",
-    "expected_method",
-    "description",
+    *("task", "needle", "haystack_size", "difficulty", "capability", "failure_mode", "trap"),
+    *("expected_method", "description", "lint"),
 )
 """Fields of a test that say something about it and change nothing; they become its metadata."""
 _TEST: Final = (
@@ -64,16 +58,15 @@ class Meridian:
     def recognises(self, head: Head) -> str | None:
         """Rows with a field that only this dialect has, or a CSV header that names the prompt."""
         names = {name for row in head.rows for name in row}
-        for name in _OWN:
+        for name in () if is_of_fieldkit(head) else _OWN:
             if name in names:
                 return f"its lines have `{name}`"
         if "input" in names and names <= _SHARED:
             return "its lines have `input` and no field that only another dialect has"
         first = head.text.lstrip("\ufeff \t\r\n").partition("\n")[0]
         if not names and not first.startswith(("{", "[")):
-            for name in ("input", "prompt"):
-                if name in columns(first):
-                    return f"its first line names the column `{name}`"
+            named = [name for name in ("input", "prompt") if name in columns(first)]
+            return f"its first line names the column `{named[0]}`" if named else None
         return None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
@@ -104,7 +97,7 @@ def _suite(path: str, name: str = "", version: str | None = None, description: s
     return Suite(
         name=name or file_name(path).stem or "suite",
         dialect="meridian",
-        version=version,
+        declared_version=version,
         description=description,
         split_rule=SplitRule(),
     )

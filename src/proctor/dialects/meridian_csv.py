@@ -15,7 +15,7 @@ from proctor.errors import suggestion
 from proctor.fields import Notes, shown
 from proctor.model import Problem
 
-COLUMNS: Final = ("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags")
+COLUMNS: Final = ("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags", "lint")
 
 _PROMPTS: Final = frozenset(("input", "prompt"))
 _SEPARATORS: Final = ",;\t"

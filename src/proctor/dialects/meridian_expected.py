@@ -16,7 +16,7 @@ from proctor.fields import Fields, Notes, shown
 Check = tuple[str, dict[str, Any]]
 """A grader's name and its parameters."""
 
-_LIMITS: Final = tuple(
+LIMITS: Final = tuple(
     f"{end}_{what}" for what in ("words", "sentences", "characters", "bullets") for end in ("min", "max")
 )
 _NOT_LOOKED_UP: Final = "that needs a look-up on the network, which grading never does"
@@ -168,8 +168,8 @@ def _regex(it: Expected) -> Iterator[Check]:
 
 
 def _length(it: Expected) -> Iterator[Check]:
-    it.known = _LIMITS
-    yield _limits(it, it.numbers(**{name: name for name in _LIMITS}))
+    it.known = LIMITS
+    yield _limits(it, it.numbers(**{name: name for name in LIMITS}))
 
 
 def _format(it: Expected) -> Iterator[Check]:

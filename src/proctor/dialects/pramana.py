@@ -13,6 +13,7 @@ from typing import Any, Final
 from proctor.codec import hash_rows
 from proctor.dialects.manifest import Manifest, Tier, check_tier, read_manifest
 from proctor.dialects.reading import file_name, rows
+from proctor.dialects.telling_apart import is_of_openai_evals
 from proctor.fields import Fields, Notes
 from proctor.model import Assertion, Case, Message, Problem, Suite
 from proctor.ports import Head, Placed, Source
@@ -22,13 +23,16 @@ DIFFICULTIES: Final = ("easy", "medium", "hard")
 ROLES: Final = ("system", "user", "assistant", "developer", "tool")
 DEFAULT_THRESHOLD: Final = 0.8
 
-_CASE: Final = ("id", "category", "input", "ideal", "assertion", "metadata")
+_CASE: Final = ("id", "category", "input", "ideal", "assertion", "metadata", "lint")
 _MESSAGE: Final = ("role", "content", "name")
 _ASSERTION: Final = ("type", "case_sensitive", "threshold", "judge_prompt")
 _METADATA: Final = ("difficulty", "tokens_est", "tags")
 _OWN: Final = ("assertion", "ideal")
 _SHARED: Final = frozenset(("id", "input", "category", "metadata"))
 _MANIFEST: Final = "manifest.toml"
+
+KEPT: Final = "proctor"
+"""The field of the metadata that keeps what the format could not say, where a suite was converted to it."""
 
 Ideal = str | list[str] | None
 
@@ -39,6 +43,8 @@ class Pramana:
     def recognises(self, head: Head) -> str | None:
         """Rows with `assertion` or `ideal`, or rows with nothing that says more than `input`."""
         names = {name for row in head.rows for name in row}
+        if is_of_openai_evals(head):
+            return None
         for name in _OWN:
             if name in names:
                 return f"its lines have `{name}`"
@@ -53,7 +59,7 @@ class Pramana:
         name = file_name(source.path)
         tier = None if manifest is None else manifest.tier(name.name)
         version = manifest.version if manifest is not None and tier is not None else None
-        yield Suite(name=name.stem or "suite", dialect="pramana", version=version)
+        yield Suite(name=name.stem or "suite", dialect="pramana", declared_version=version)
         tally = _Tally()
         failed = False
         for item in rows(source.lines(), source.path):
@@ -129,12 +135,14 @@ def _case(fields: Fields, notes: Notes) -> Case:
     case_id = fields.required_text("id")
     notes.case = case_id or None
     category = fields.choice("category", CATEGORIES)
-    messages = _input(fields, notes)
-    ideal = _ideal(fields)
+    messages = input_of(fields, notes)
+    ideal = ideal_of(fields)
     assertion = fields.required_object("assertion", "an object with `type`")
     lowered = Assertion(grader="") if assertion is None else _assertion(assertion, ideal, notes)
     metadata = fields.required_object("metadata", "an object with `difficulty` and `tokens_est`")
     tags, facts = ((), {}) if metadata is None else _metadata(metadata)
+    if "lint" in fields:
+        facts["lint"] = fields.take("lint")
     fields.finish(_CASE)
     return Case(
         id=case_id,
@@ -147,7 +155,8 @@ def _case(fields: Fields, notes: Notes) -> Case:
     )
 
 
-def _input(fields: Fields, notes: Notes) -> tuple[Message, ...]:
+def input_of(fields: Fields, notes: Notes) -> tuple[Message, ...]:
+    """The messages of a case: of `input`, a text or a list of messages."""
     value = fields.take("input")
     if isinstance(value, str):
         messages: tuple[Message, ...] = (Message(role="user", content=value),)
@@ -182,7 +191,8 @@ def _message(item: Any, place: int, fields: Fields, notes: Notes) -> Message:
     return Message(role=role, content=content, name=name)
 
 
-def _ideal(fields: Fields) -> Ideal:
+def ideal_of(fields: Fields) -> Ideal:
+    """What `ideal` says: a text, a list of texts, or nothing."""
     value = fields.take("ideal")
     if value is None or isinstance(value, str):
         return value
@@ -202,8 +212,11 @@ def _metadata(fields: Fields) -> tuple[tuple[str, ...], dict[str, Any]]:
         fields.missing("tokens_est", "a whole number")
     tokens = fields.integer("tokens_est")
     tags = fields.texts("tags")
+    facts: dict[str, Any] = {"difficulty": difficulty, "tokens_est": tokens}
+    if KEPT in fields:
+        facts[KEPT] = fields.take(KEPT)
     fields.finish(_METADATA)
-    return tags, {"difficulty": difficulty, "tokens_est": tokens}
+    return tags, facts
 
 
 # --- one assertion -----------------------------------------------------------------------------------------
@@ -312,5 +325,6 @@ _LOWERED: Final[dict[str, Callable[[_Asked], tuple[str, dict[str, Any]]]]] = {
     "llm_judge": _llm_judge,
     "semantic_similarity": _semantic_similarity,
 }
+TYPES: Final = tuple(_LOWERED)
 
 DIALECT = Pramana()

@@ -73,8 +73,13 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def parse_object(line: bytes) -> dict[str, Any] | Problem:
-    """One line's JSON object, or the problem with it (which does not yet know its path and line)."""
+def parse_object(line: bytes, nesting: int = MAX_NESTING) -> dict[str, Any] | Problem:
+    """One line's JSON object, or the problem with it (which does not yet know its path and line).
+
+    Args:
+        line: the line.
+        nesting: how many levels of lists and objects it may have.
+    """
     try:
         text = line.decode("utf-8")
         row = _DECODER.decode(text)
@@ -96,16 +101,18 @@ def parse_object(line: bytes) -> dict[str, Any] | Problem:
         )
         return Problem(code="bad-encoding", message=message)
     except RecursionError:
-        return _too_deep()
+        return _too_deep(nesting)
     if not isinstance(row, dict):
         message = f"The line is {kind_of(row)}, not a JSON object. Write one JSON object per line."
         return Problem(code="not-an-object", message=message)
-    if line.count(b"{") + line.count(b"[") > MAX_NESTING and _deeper_than(row, MAX_NESTING):
-        return _too_deep()
+    if line.count(b"{") + line.count(b"[") > nesting and _deeper_than(row, nesting):
+        return _too_deep(nesting)
     return row
 
 
-def rows(lines: Iterable[bytes], path: str) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
+def rows(
+    lines: Iterable[bytes], path: str, nesting: int = MAX_NESTING
+) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
     """The objects of a JSON Lines file with their line numbers from 1, and a problem for each other line.
 
     A byte order mark, CRLF and blank lines are forgiven. A file that is one JSON value over all its lines
@@ -122,7 +129,7 @@ def rows(lines: Iterable[bytes], path: str) -> Iterator[tuple[int, dict[str, Any
         line = line.strip()
         if not line:
             continue
-        row = parse_object(line)
+        row = parse_object(line, nesting)
         if isinstance(row, dict):
             yield number, row
         elif not started and _begins_whole_file(line):
@@ -157,8 +164,8 @@ def _begins_whole_file(line: bytes) -> bool:
     return line.startswith(b"{") and line[-1:] in b"{[,:" and isinstance(parse_object(line[:-1]), Problem)
 
 
-def _too_deep() -> Problem:
-    message = f"The line nests lists and objects more than {MAX_NESTING} levels deep; flatten it."
+def _too_deep(nesting: int) -> Problem:
+    message = f"The line nests lists and objects more than {nesting} levels deep; flatten it."
     return Problem(code="too-deep", message=message)
 
 

@@ -26,6 +26,8 @@ _PER_CALL = 512
 """What an endpoint may add to a prompt, such as the instructions for a schema; in tokens."""
 _PER_MESSAGE = 16
 """The marks around a message; in tokens."""
+_PER_TOOL = 64
+"""The marks around a tool; in tokens."""
 _PER_IMAGE = 50_000
 """More tokens than any endpoint takes an image for, whatever its size."""
 _MAY_BE_PAID = frozenset({"protocol", "timeout"})
@@ -229,6 +231,7 @@ def most_usd(prompt: Prompt, price: Price, output_tokens: int) -> float:
     """What a call may cost at most in US dollars: no token is shorter than one byte of text."""
     schema = prompt.response_schema
     tokens = _PER_CALL + (0 if schema is None else len(encode(schema)))
+    tokens += sum(_PER_TOOL + len(encode(tool)) for tool in prompt.tools)
     tokens += sum(_tokens_of(message) for message in prompt.messages)
     return (tokens * _dearer(price) + output_tokens * price.output) / 1_000_000
 

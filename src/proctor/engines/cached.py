@@ -23,6 +23,9 @@ _PREFIX = sha256(b"proctor/cache/1\n")
 _NOT_ASKED_OF = frozenset({"name", "judge", "fallbacks", "workers", "retries", "params", "options"})
 """What of a target is no part of what it is asked, or is taken apart."""
 _NOT_SENT = frozenset({"case_id", "workspace", "temperature"})
+_SENT_WHERE_SET = frozenset({"json_answer", "tools"})
+"""What older entries do not have: left out where it is not set, so that those are still found."""
+_SHORT = frozenset({"repeat", "json_answer"})
 _REFUSALS = frozenset(
     {"blocklist", "content_filter", "prohibited_content", "recitation", "refusal", "safety", "spii"}
 )
@@ -160,8 +163,10 @@ def parts_of(spec: TargetSpec) -> Parts:
 
 def _sent(prompt: Prompt) -> Parts:
     """What of a prompt its answers depend on."""
-    parts: Parts = {name: getattr(prompt, name) for name in prompt.__struct_fields__ if name not in _NOT_SENT}
-    parts |= {name: _digest(part) for name, part in parts.items() if part is not None and name != "repeat"}
+    names = [name for name in prompt.__struct_fields__ if name not in _NOT_SENT]
+    parts: Parts = {name: getattr(prompt, name) for name in names}
+    parts = {name: part for name, part in parts.items() if part or name not in _SENT_WHERE_SET}
+    parts |= {name: _digest(part) for name, part in parts.items() if part is not None and name not in _SHORT}
     return parts if prompt.temperature is None else parts | {"temperature": float(prompt.temperature)}
 
 
@@ -193,7 +198,8 @@ def _reason(parts: Parts, kept: tuple[bytes | None, str] | None, earlier: Sequen
             other = decode(written, dict)
         except (DecodeError, UnicodeDecodeError):
             continue
-        different = {name: other.get(name) for name in sorted(parts) if other.get(name) != parts[name]}
+        names = sorted(parts.keys() | other.keys())
+        different = {name: other.get(name) for name in names if other.get(name) != parts.get(name)}
         same_target = different.keys().isdisjoint({"kind", "model", "endpoint"})
         if (same_target or "messages" not in different) and (
             nearest is None or len(different) < len(nearest)
@@ -204,7 +210,7 @@ def _reason(parts: Parts, kept: tuple[bytes | None, str] | None, earlier: Sequen
     if nearest.keys() == {"repeat"}:
         return "not asked so often before"
     return "asked before with " + " and ".join(
-        _different(name, then, parts[name]) for name, then in nearest.items()
+        _different(name, then, parts.get(name)) for name, then in nearest.items()
     )
 
 

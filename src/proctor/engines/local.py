@@ -35,7 +35,7 @@ class Work(Struct, frozen=True, kw_only=True):
 
     ask: Callable[[Planned, str | None], Awaitable[Output]]
     """Asks in a workspace, if there is one. Raises TargetError."""
-    grade: Callable[[Case, Output, str | None], Awaitable[tuple[Score, ...]]]
+    grade: Callable[[Planned, Output, str | None], Awaitable[tuple[Score, ...]]]
     grade_repeats: Callable[[Case, Sequence[Output | None]], Awaitable[list[tuple[Score, ...]]]]
     grade_at_once: Callable[[Case, Output], tuple[Score, ...]]
     manner: Callable[[Case], Manner]
@@ -135,7 +135,7 @@ class Engine:
         else:
             if planned.output is None:
                 work.arrived(trial_of(planned, started_at, output, None), planned)
-            scores = await work.grade(case, output, None)
+            scores = await work.grade(planned, output, None)
             work.finished(trial_of(planned, started_at, output, None, scores), planned)
 
     async def _ask(self, planned: Planned, workspace: str | None) -> tuple[Output | None, Failure | None]:
@@ -171,7 +171,7 @@ class Engine:
                 return
             if output is not None:
                 work.arrived(trial, planned)
-                trial = replace(trial, scores=await work.grade(planned.case, output, stay.path))
+                trial = replace(trial, scores=await work.grade(planned, output, stay.path))
             passed = work.finished(trial, planned) is Verdict.PASS
         finally:
             await work.leave(stay, passed)

@@ -209,6 +209,8 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Raises:
             CannotScore: a member that counts, or the aggregator, could not tell.
         """
+        # Two members may ask the same question, and judgments do not say for which of them they are.
+        graded = replace(graded, known=())
         # Without the members' own gates: what a score still requires, its grader does.
         coming = (
             score(replace(member.assertion, required=None), graded, GRADERS.get) for member in self.members

@@ -6,7 +6,7 @@ What a judge is shown is made in `material`; how several judgments become one ma
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from proctor.graders.structure import NotJson, parse_json
 from proctor.graders.text import clip
 from proctor.model import Case, Judgment, Mark, Message, Output, Prompt
 from proctor.ports import Graded, Judge
+from proctor.stats import reaches
 
 REPAIRS = 2
 """How often a judge is asked again for a reply that can be read."""
@@ -48,15 +49,25 @@ class Request(Struct, frozen=True, kw_only=True):
     schema: dict[str, Any]
     read: Callable[[str], Reading | None]
     """None, or `Unreadable` with the reason: the reply cannot be read."""
+    before: Parts = ()
+    """What the suite's own prompt puts at the beginning of the system message."""
     system: str = SYSTEM
     material: Parts | None = None
     """What comes before the heading; None for messages, reference and answer."""
     template: str = ""
     """The suite's own prompt before the case is filled in; a part of the prompt's digest."""
+    evaluator: str | None = None
+    """The name of the suite's own prompt, where it may have several."""
     judge: str | None = None
     """The name of a judge of the grader's own."""
     temperature: float | None = None
     """None leaves it to the judge's target."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of the prompt before a case is filled in."""
+        fixed = (self.system, self.template, self.heading, self.form, REPAIR)
+        return codec.prompt_digest("\n\n".join(filter(None, fixed)))
 
 
 def judges_of(graded: Graded, name: str | None) -> tuple[Judge, ...]:
@@ -81,93 +92,145 @@ def check_judge(judge: str | None, temperature: float | None) -> None:
         raise ValueError(f"`temperature` is {temperature:g}; give a number from 0 to 2.")
 
 
-async def ask(graded: Graded, request: Request) -> Mark:
+async def ask(graded: Graded, *requests: Request) -> Mark:
     """The mark that the judges give; an empty answer fails without asking.
 
-    Every judge is asked as often as the run says, each time with another `repeat`, so that seeds and cached
-    replies differ. What more than half of all say decides, so that what cannot be read decides nothing.
+    Every judge is asked each request as often as the run says, each time with another `repeat`, so that seeds
+    and cached replies differ. What a judge has said of this answer before stands in for as many of the first
+    repeats. The run's rule decides; what cannot be read speaks for neither side.
+
+    Args:
+        graded: the answer, and who may be asked.
+        requests: what is asked, at least one, all of the same judges.
 
     Raises:
-        CannotScore: there is no judge, or fewer than that agree.
+        CannotScore: there is no judge, or what can be read does not decide.
     """
-    judges = judges_of(graded, request.judge)
+    judges = judges_of(graded, requests[0].judge)
     if not judges:
         raise CannotScore("This check needs a judge and the run has none; give one with --judge.")
     if is_empty(graded.output):
         return Mark(value=0.0, passed=False, reason="The answer is empty, so no judge was asked.")
+    opinions = await graded.together(
+        coming for judge in judges for request in requests for coming in _opinions(graded, judge, request)
+    )
+    return decided(opinions, graded.judge_rule)
+
+
+def _opinions(graded: Graded, judge: Judge, request: Request) -> Iterator[Awaitable[Opinion]]:
+    """One for each repeat, those that are known first."""
+    known = _known(graded, judge, request)[: graded.judge_repeats]
+    yield from map(_at_once, known)
+    if len(known) == graded.judge_repeats:
+        return
     prompt = Prompt(
         messages=messages_for(graded.case, graded.output, request),
         case_id=graded.case.id,
         response_schema=request.schema,
         temperature=request.temperature,
     )
-    opinions = await graded.together(
-        _consult(judge, replace(prompt, repeat=repeat), request)
-        for judge in judges
-        for repeat in range(graded.judge_repeats)
-    )
-    return decided(opinions)
+    for repeat in range(len(known), graded.judge_repeats):
+        yield _consult(judge, replace(prompt, repeat=repeat), request, graded.pass_at)
+
+
+async def _at_once(opinion: Opinion) -> Opinion:
+    return opinion
+
+
+def _known(graded: Graded, judge: Judge, request: Request) -> list[Opinion]:
+    """What the judge is known to have said, as far as it can be read."""
+    asked = (judge.name, request.evaluator, request.digest)
+    same = [one for one in graded.known if (one.judge, one.evaluator, one.prompt_digest) == asked]
+    opinions = []
+    for judgment in sorted(same, key=lambda one: one.nth):
+        reading, _ = _read(request, judgment.raw, graded.pass_at)
+        if reading is not None:
+            said = (_judged(replace(judgment, cached=True), reading),)
+            opinions.append(_opinion(judge, request, said, reading))
+    return opinions
 
 
 def messages_for(case: Case, output: Output, request: Request) -> tuple[Message, ...]:
     """The system message and the one user message that a judge gets first."""
     material = usual(case, output) if request.material is None else request.material
     parts = (*material, request.heading, request.question, request.form)
-    code = code_of(parts)
+    code = code_of((*request.before, *parts))
     text, shown = laid_out(parts, code), images(case, output)
     return (
-        Message(role="system", content=request.system.format(tag=code)),
+        Message(role="system", content=laid_out((*request.before, request.system.format(tag=code)), code)),
         Message(role="user", content=text, parts=(text, *shown) if shown else ()),
     )
 
 
-async def _consult(judge: Judge, prompt: Prompt, request: Request) -> Opinion:
+async def _consult(judge: Judge, prompt: Prompt, request: Request, pass_at: float | None) -> Opinion:
     """Ask one judge, and again with its replies in view while they cannot be read."""
-    fixed = (request.system, request.template, request.heading, request.form, REPAIR)
-    digest = codec.prompt_digest("\n\n".join(filter(None, fixed)))
     judgments: list[Judgment] = []
+    whose = _whose(judge, request)
     wrong = ""
     for _ in range(1 + REPAIRS):
         try:
             reply = await judge.target.answer(prompt)
         except TargetError as error:
-            problem = f"The judge {judge.name!r} did not answer: {error}"
-            return Opinion(judge=judge.name, reading=None, problem=problem, judgments=tuple(judgments))
-        reading, wrong = _read(request, reply.text)
-        judgments.append(_judgment(judge, digest, reply, reading))
+            return _opinion(judge, request, judgments, None, f"{whose} did not answer: {error}")
+        reading, wrong = _read(request, reply.text, pass_at)
+        judgments.append(_judged(_judgment(judge, request, reply), reading))
         if reading is not None:
-            return Opinion(judge=judge.name, reading=reading, problem="", judgments=tuple(judgments))
+            return _opinion(judge, request, judgments, reading)
         again = (
             Message(role="assistant", content=reply.text or "(no text)"),
             Message(role="user", content=REPAIR.format(wrong=wrong and f" {wrong}", form=request.form)),
         )
         prompt = replace(prompt, messages=prompt.messages + again)
-    problem = f"The judge {judge.name!r} gave no verdict that can be read in {len(judgments)} replies; " + (
+    problem = f"{whose} gave no verdict that can be read in {len(judgments)} replies; " + (
         f"of the last: {wrong}" if wrong else f"the last is {clip(judgments[-1].raw, 60)!r}."
     )
-    return Opinion(judge=judge.name, reading=None, problem=problem, judgments=tuple(judgments))
+    return _opinion(judge, request, judgments, None, problem)
 
 
-def _read(request: Request, reply: str) -> tuple[Reading | None, str]:
+def _whose(judge: Judge, request: Request) -> str:
+    return f"The judge {judge.name!r}" + (f" by {request.evaluator!r}" if request.evaluator else "")
+
+
+def _opinion(
+    judge: Judge, request: Request, judgments: Sequence[Judgment], reading: Reading | None, problem: str = ""
+) -> Opinion:
+    return Opinion(
+        judge=judge.name,
+        evaluator=request.evaluator,
+        reading=reading,
+        problem=problem,
+        judgments=tuple(judgments),
+    )
+
+
+def _read(request: Request, reply: str, pass_at: float | None) -> tuple[Reading | None, str]:
     """What a reply says, or why it says nothing, where that is known."""
     try:
-        return request.read(without_thinking(reply)), ""
+        reading = request.read(without_thinking(reply))
     except Unreadable as error:
         return None, str(error)
+    if reading is None or pass_at is None:
+        return reading, ""
+    return replace(reading, passed=reaches(reading.value, pass_at)), ""
 
 
-def _judgment(judge: Judge, digest: str, reply: Output, reading: Reading | None) -> Judgment:
+def _judgment(judge: Judge, request: Request, reply: Output) -> Judgment:
     return Judgment(
         judge=judge.name,
-        prompt_digest=digest,
-        passed=reading.passed if reading else None,
-        value=reading.value if reading else None,
-        feedback=reading.feedback if reading else None,
+        prompt_digest=request.digest,
+        evaluator=request.evaluator,
         raw=reply.text,
         usage=reply.usage,
         cost_usd=reply.cost_usd,
         cached=reply.cached,
     )
+
+
+def _judged(judgment: Judgment, reading: Reading | None) -> Judgment:
+    """The judgment with what was read of it."""
+    if reading is None:
+        return judgment
+    return replace(judgment, passed=reading.passed, value=reading.value, feedback=reading.feedback)
 
 
 # --- the reply ---------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from proctor.graders.judging import (
     least,
     text_in,
 )
-from proctor.graders.material import STANDARD, Parts, Piece, as_json, pieces_of, sectioned
+from proctor.graders.material import STANDARD, Parts, Piece, as_json, pieces_of, sectioned, woven
 from proctor.graders.panel import Reading
 from proctor.model import Case, Entry, Mark
 from proctor.ports import Graded, Grading
@@ -143,33 +143,24 @@ class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def filled(template: str, pieces: Mapping[str, tuple[Piece, ...]], data: Mapping[str, Any]) -> Parts:
     """A template as the suite's own words and, where it names them, pieces of material.
 
-    It is gone through once. Names that are not known stay as they are. The answer is added at the end where
-    the template shows nothing of it, as no judge can judge what it does not see.
+    Names that are not known stay as they are. The answer is added at the end where the template shows nothing
+    of it, as no judge can judge what it does not see.
 
     Args:
         template: the suite's prompt.
         pieces: what is shown under each name.
         data: of which fields can be named: `metadata`, and `config`, which stands in the text.
     """
-    parts: list[str | Piece] = [""]
-    shown, end = set(), 0
+    shown: set[str] = set()
 
-    def say(words: str) -> None:
-        parts[-1:] = [parts[-1] + words] if isinstance(parts[-1], str) else [parts[-1], words]
-
-    for found in _VARIABLE.finditer(template):
-        say(template[end : found.start()])
-        end = found.end()
+    def put(found: re.Match[str]) -> tuple[Piece, ...] | str:
         it = _stands_for(found, pieces, data)
         if isinstance(it, tuple):
-            parts += it
             shown.add(_OLD.get(found[1], found[1]))
-        else:
-            say(found[0] if it is None else it)
-    say(template[end:])
-    if not shown & _OF_ANSWER:
-        parts += ["The assistant's answer:", *pieces["output"]]
-    return tuple(part.strip() if isinstance(part, str) else part for part in parts)
+        return found[0] if it is None else it
+
+    parts = woven(template, _VARIABLE, put)
+    return parts if shown & _OF_ANSWER else (*parts, "The assistant's answer:", *pieces["output"])
 
 
 def _stands_for(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
+from typing import Literal
 
 from proctor.graders.text import shown
 from proctor.model import Mark
@@ -50,6 +51,10 @@ class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     value: float
     tolerance: float = 1e-6
     """The largest difference that passes, in the number's own unit."""
+    relative: bool = False
+    """The tolerance is a share of the expected number instead: 0.01 for one per cent."""
+    which: Literal["stated", "first"] = "stated"
+    """Which of the answer's numbers counts: the one that it states, or plainly the first."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
@@ -59,17 +64,28 @@ class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it is, else 0; `details` has the number found when it is finite."""
-        got = stated(graded.output.text)
+        got = (stated if self.which == "stated" else first)(graded.output.text)
         if got is None:
             return Mark(
                 value=0.0, passed=False, reason=f"The answer has no number: {shown(graded.output.text)}."
             )
         details = {"found": got} if math.isfinite(got) else {}
-        if abs(got - self.value) <= self.tolerance:
+        if abs(got - self.value) <= self._limit():
             return Mark(value=1.0, passed=True, reason=f"The answer's number is {got:.15g}.", details=details)
-        wanted = f"{self.value:.15g} ± {self.tolerance:g}"
+        unit = " of it" if self.relative else ""
+        wanted = f"{self.value:.15g} ± {self.tolerance:g}{unit}"
         reason = f"The answer's number is {got:.15g}; expected {wanted}."
         return Mark(value=0.0, passed=False, reason=reason, details=details)
+
+    def _limit(self) -> float:
+        # A share is rarely a binary fraction, and 1.01 is meant to be within 1 % of 1.
+        return self.tolerance * abs(self.value) * (1 + 1e-9) if self.relative else self.tolerance
+
+
+def first(text: str) -> float | None:
+    """The first number in a text, or None when it has none; signs are read as by `stated`."""
+    match = _ANY.search(text)
+    return match and _read(match)
 
 
 def stated(text: str) -> float | None:

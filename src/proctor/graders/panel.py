@@ -1,7 +1,8 @@
-"""What several judgments of one answer come to together: a majority, how far they agree, or nothing."""
+"""What several judgments of one answer come to together by the run's rule, how far they agree, or nothing."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 
 from proctor.errors import CannotScore
 from proctor.graders.text import clip
-from proctor.model import Entry, Judgment, Mark
+from proctor.model import Entry, JudgeRule, Judgment, Mark
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -36,6 +37,8 @@ class Opinion(Struct, frozen=True, kw_only=True):
 
     judge: str
     """Its name."""
+    evaluator: str | None = None
+    """The suite's own prompt by which it was asked, where that has a name."""
     reading: Reading | None
     problem: str
     """Why there is no reading, as a sentence."""
@@ -43,60 +46,143 @@ class Opinion(Struct, frozen=True, kw_only=True):
     """One for each reply, the unreadable ones too."""
 
 
-def decided(opinions: Sequence[Opinion]) -> Mark:
-    """The mark of what more than half of all that were asked for say.
+class Votes(Struct, frozen=True, kw_only=True):
+    """How many opinions are for the answer, against it and without a verdict, and the rule that decides."""
 
-    The value is the median of theirs. Evidence and details are those of the judgment of the majority whose
-    value is nearest to it. Where only judgments with a gate make the majority one, the value is 0, and the
-    gate and all evidence are theirs. `agreement` is the share of all opinions, the unreadable ones too, that
-    the majority has; one opinion alone agrees with nobody and has none.
+    rule: JudgeRule
+    in_favour: int
+    against: int
+    unread: int
+
+    @property
+    def asked(self) -> int:
+        """How many were asked for."""
+        return self.in_favour + self.against + self.unread
+
+    @property
+    def decision(self) -> bool | None:
+        """Whether the answer passes, whatever the unreadable ones would say; None where that is open."""
+        match self.rule:
+            case "all":
+                passes, fails = self.in_favour == self.asked, self.against > 0
+            case "any":
+                passes, fails = self.in_favour > 0, self.against == self.asked
+            case "majority":
+                passes, fails = self.in_favour * 2 > self.asked, self.against * 2 > self.asked
+        return True if passes else False if fails else None
+
+    def is_gated(self, gated: int) -> bool:
+        """Whether an answer that fails does so by a gate that so many of those against it have.
+
+        By majority, where those without a gate are not one by themselves.
+        """
+        match self.rule:
+            case "all":
+                return gated > 0
+            case "any":
+                return gated == self.asked
+            case "majority":
+                return (self.against - gated) * 2 <= self.asked
+
+    @property
+    def needed(self) -> str:
+        """The rule in words."""
+        return {"all": "all must", "any": "one is enough", "majority": "majority"}[self.rule]
+
+    def middle(self, values: list[float]) -> float:
+        """The value that the rule takes for all: it reaches a bar where, by the rule, the values do."""
+        if self.rule == "majority":
+            return median(values)
+        return min(values) if self.rule == "all" else max(values)
+
+
+def decided(opinions: Sequence[Opinion], rule: JudgeRule = "majority") -> Mark:
+    """The mark of all that were asked for.
+
+    The value is the median of theirs; the lowest where all must be for the answer, and the highest where one
+    is enough. Evidence and details are those of the judgment on the winning side whose value is nearest to
+    it. Where a gate decides, the value is 0, and the gate and all evidence are of a judgment that has it.
+    `agreement` is the share of all opinions, the unreadable ones too, on the winning side; one opinion alone
+    agrees with nobody and has none.
+
+    Args:
+        opinions: one for each time a judge was asked, in order.
+        rule: how many of them must be for the answer.
 
     Raises:
-        CannotScore: there is no such majority.
+        CannotScore: what can be read does not decide.
     """
-    judgments = _numbered(opinions)
-    readings = [(opinion.judge, opinion.reading) for opinion in opinions if opinion.reading is not None]
-    in_favour = sum(reading.passed for _, reading in readings)
-    against = len(readings) - in_favour
-    passed = in_favour * 2 > len(opinions)
-    if not passed and against * 2 <= len(opinions):
-        raise CannotScore(_no_majority(opinions, in_favour, against), judgments)
-    agreeing = [pair for pair in readings if pair[1].passed is passed]
-    ungated = [pair for pair in agreeing if pair[1].gate is None]
-    gated = len(ungated) * 2 <= len(opinions)
-    value = 0.0 if gated else median(reading.value for _, reading in readings)
-    telling = [pair for pair in agreeing if pair not in ungated] if gated else ungated
-    judge, nearest = min(telling, key=lambda pair: abs(pair[1].value - value))
-    said = f"The judge {judge!r} {nearest.said}"
-    details = dict(nearest.details)
-    scores = [reading.score for _, reading in readings if reading.score is not None]
+    told = [(opinion, opinion.reading) for opinion in opinions if opinion.reading is not None]
+    in_favour = sum(reading.passed for _, reading in told)
+    votes = Votes(
+        rule=rule,
+        in_favour=in_favour,
+        against=len(told) - in_favour,
+        unread=len(opinions) - len(told),
+    )
+    passed = votes.decision
+    if passed is None:
+        raise CannotScore(_undecided(opinions, votes), _numbered(opinions))
+    agreeing = [pair for pair in told if pair[1].passed is passed]
+    with_gate = [pair for pair in agreeing if pair[1].gate is not None]
+    if not passed and votes.is_gated(len(with_gate)):
+        value, telling = 0.0, with_gate
+    else:
+        value = votes.middle([reading.value for _, reading in told])
+        telling = [pair for pair in agreeing if pair[1].gate is None] or agreeing
+    spokesman, nearest = min(telling, key=lambda pair: abs(pair[1].value - value))
+    details, scores = dict(nearest.details), [one.score for _, one in told if one.score is not None]
     if scores:
-        details["score"] = median(scores)
-    if len(opinions) > 1:
-        share = len(agreeing) / len(opinions)
-        verb = "pass" if passed else "fail"
-        count = f"{len(agreeing)} of {len(opinions)} {_noun(opinions)} {verb} it"
-        said = f"{count} (agreement {share:.2f}); {judge!r} {nearest.said}"
-        details |= {"agreement": round(share, 2), "judgments": len(opinions)}
-    feedback = f": {clip(' '.join(nearest.feedback.split()), 300)}" if nearest.feedback else "."
+        details["score"] = votes.middle(scores)
     return Mark(
         value=value,
         passed=passed,
-        reason=said + feedback,
+        reason=_reason(opinions, votes, spokesman, nearest),
         entries=nearest.entries,
-        judgments=judgments,
-        details=details,
+        judgments=_numbered(opinions),
+        details=details | _counted(votes),
         gate=nearest.gate,
     )
 
 
-def _no_majority(opinions: Sequence[Opinion], in_favour: int, against: int) -> str:
+def _reason(opinions: Sequence[Opinion], votes: Votes, spokesman: Opinion, nearest: Reading) -> str:
+    """How many say so by which rule, and what the one says whose value is nearest."""
+    said = f"{_name(spokesman)} {nearest.said}"
+    if votes.asked == 1:
+        said = f"The judge {said}"
+    else:
+        count, verb = (votes.in_favour, "pass") if votes.decision else (votes.against, "fail")
+        said = f"{count} of {votes.asked} {_noun(opinions)} {verb} it ({votes.needed}); {said}"
+    return said + (f": {clip(' '.join(nearest.feedback.split()), 300)}" if nearest.feedback else ".")
+
+
+def _counted(votes: Votes) -> dict[str, Any]:
+    """The rule and the counts as details have them; nothing for one opinion alone."""
+    if votes.asked == 1:
+        return {}
+    winning = votes.in_favour if votes.decision else votes.against
+    return {
+        "rule": votes.rule,
+        "for": votes.in_favour,
+        "against": votes.against,
+        "unread": votes.unread,
+        "agreement": round(winning / votes.asked, 2),
+        "judgments": votes.asked,
+    }
+
+
+def _undecided(opinions: Sequence[Opinion], votes: Votes) -> str:
     problems = [opinion.problem for opinion in opinions if opinion.problem]
-    if len(opinions) > 1:
-        unread = len(opinions) - in_favour - against
-        split = f"{in_favour} for, {against} against" + (f", {unread} without a verdict" if unread else "")
-        problems.insert(0, f"The {len(opinions)} {_noun(opinions)} have no majority: {split}.")
+    if votes.asked > 1:
+        split = f"{votes.in_favour} for, {votes.against} against"
+        split += f", {votes.unread} without a verdict" if votes.unread else ""
+        what = "have no majority" if votes.rule == "majority" else f"do not decide it ({votes.needed})"
+        problems.insert(0, f"The {votes.asked} {_noun(opinions)} {what}: {split}.")
     return " ".join(dict.fromkeys(problems))
+
+
+def _name(opinion: Opinion) -> str:
+    return repr(opinion.judge) + (f" by {opinion.evaluator!r}" if opinion.evaluator else "")
 
 
 def _noun(opinions: Sequence[Opinion]) -> str:
@@ -105,11 +191,11 @@ def _noun(opinions: Sequence[Opinion]) -> str:
 
 
 def _numbered(opinions: Sequence[Opinion]) -> tuple[Judgment, ...]:
-    """Every judgment, counted for each judge from 0."""
-    counts: dict[str, int] = {}
+    """Every judgment, counted from 0 for each judge and prompt of the suite's own."""
+    counts: Counter[tuple[str, str | None]] = Counter()
     numbered = []
     for judgment in (judgment for opinion in opinions for judgment in opinion.judgments):
-        nth = counts.get(judgment.judge, 0)
-        counts[judgment.judge] = nth + 1
-        numbered.append(replace(judgment, nth=nth))
+        asked = (judgment.judge, judgment.evaluator)
+        numbered.append(replace(judgment, nth=counts[asked]))
+        counts[asked] += 1
     return tuple(numbered)

@@ -6,6 +6,7 @@ not name: a typographic quote is not a straight one.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -14,6 +15,7 @@ from proctor.graders.patterns import quoted
 from proctor.model import Entry, Mark
 from proctor.ports import Graded, Grading
 
+_SPACES = re.compile(r"\s+")
 _SPACELESS = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
               ("\u3400", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0003ffff"))  # fmt: skip
 
@@ -61,10 +63,14 @@ class Exact(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Compare both as Unicode folds case, so that `straße` equals `STRASSE`."""
     trim: bool = True
     """Leave out white space at both ends of both."""
+    any_space: bool = False
+    """White space of any kind and length inside both counts as one space."""
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when they are equal, else 0."""
         answer, wanted = graded.output.text, self.value
+        if self.any_space:
+            answer, wanted = (_SPACES.sub(" ", text) for text in (answer, wanted))
         if self.trim:
             answer, wanted = answer.strip(), wanted.strip()
         same = answer.casefold() == wanted.casefold() if self.ignore_case else answer == wanted

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from proctor.model import Run, Verdict
 from proctor.reports.figures import costs, interval, milliseconds, one_line, percent, points, seconds
-from proctor.reports.rows import Reported, Told, by_case, gate, missing, told
+from proctor.reports.rows import Reported, Told, by_case, gate, missing, told, which_look
+from proctor.reports.splits import split_notes
 from proctor.verdicts import Counts, Tally
 
 _AXIS = 24
@@ -29,6 +30,8 @@ def lines(reported: Reported) -> Iterator[str]:
     if run.suite.split_rule is not None and tally.splits:
         yield from _split_lines(tally)
         yield ""
+        beside = [*split_notes(tally.splits), *filter(None, [which_look(reported)])]
+        yield from (*beside, *[""] * bool(beside))
     version = f" {run.suite.version}" if run.suite.version else ""
     reported_as = ", ".join(sorted(tally.models - {run.target.model}))
     yield one_line(
@@ -145,6 +148,7 @@ def _footer(run: Run, tally: Tally) -> str:
     parts.append(f"latency p50 {milliseconds(latency['p50'])}, p95 {milliseconds(latency['p95'])}")
     cached = tally.cached + tally.spent_judging.cached
     parts += [f"{cached:,} from the cache"] * bool(cached)
+    parts += [f"{tally.reused:,} reused"] * bool(tally.reused)
     spent, judging = tally.spent, tally.spent_judging
     if spent.input_tokens or spent.output_tokens:
         parts.append(f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from proctor.model import Verdict
-from proctor.reports.rows import Reported, question_of, trial_row, why
+from proctor.reports.rows import Reported, question_of, trial_row
 
 _COLUMNS = (
     "run",
@@ -20,6 +20,7 @@ _COLUMNS = (
     "category",
     "tags",
     "split",
+    "sealed",
     "question",
     "output",
     "why",
@@ -42,10 +43,11 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
             data = trial_row(reported.run, row)
             usage = data["usage"] or {}
             data |= {
+                "sealed": str(row.sealed).lower(),
                 "tags": ",".join(row.case.tags),
                 "question": question_of(row.case),
                 "output": None if row.trial.output is None else row.trial.output.text,
-                "why": "" if row.verdict is Verdict.PASS else why(row.trial),
+                "why": "" if row.verdict is Verdict.PASS else row.why,
                 "input_tokens": usage.get("input_tokens"),
                 "output_tokens": usage.get("output_tokens"),
             }

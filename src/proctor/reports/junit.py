@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
+from proctor.holdout import SEALED
 from proctor.model import Verdict
 from proctor.reports.rows import Reported, Told, question_of, told
 
@@ -40,6 +41,8 @@ def _test(reported: Reported, one: Told) -> TestCase:
         test.time = sum(output.latency_ms for output in outputs) / 1000
         texts = (question_of(one.rows[0].case), *(output.text for output in outputs))
         test.system_out = _clean("\n\n".join(texts))
+    elif one.sealed:
+        test.system_out = SEALED
     if one.verdict is Verdict.FAIL:
         test.result = [Failure(_clean(one.why), "fail")]
     elif one.verdict is not Verdict.PASS:

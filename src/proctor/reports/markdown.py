@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from proctor.model import Verdict
 from proctor.reports.figures import costs, interval, milliseconds, percent
-from proctor.reports.rows import Reported, by_case, gate, missing, question_of, told
+from proctor.reports.rows import Reported, by_case, gate, missing, question_of, told, which_look
+from proctor.reports.splits import split_notes
 from proctor.verdicts import Counts, Tally
 
 _LISTED = 50
@@ -31,6 +32,9 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
             if line is not None:
                 yield f"**{line}**\n\n"
         yield from _table("Split", tally.splits)
+        for line in (*split_notes(tally.splits), which_look(reported)):
+            if line is not None:
+                yield f"{line}\n\n"
         yield from _table("Category", tally.categories)
         yield from _table("Tag", tally.tags)
         yield from _failures(reported)
@@ -66,6 +70,8 @@ def _failures(reported: Reported) -> Iterator[str]:
             yield "## Not passed\n\n"
         shown += 1
         yield f"### {_line(one.name)}: {one.verdict.value}\n\n{_line(one.why)}\n\n"
+        if one.sealed:
+            continue
         yield _fenced(question_of(one.rows[0].case))
         for row in one.rows:
             if row.trial.output is not None:

@@ -10,11 +10,14 @@ from itertools import groupby
 from typing import Any
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from proctor.errors import ExitCode
+from proctor.holdout import SEALED, sealed, sealed_case
 from proctor.model import Case, Message, Output, Run, Score, Trial, Verdict
 from proctor.plan import repeats_of
 from proctor.reports.figures import one_line
+from proctor.reports.splits import split_notes
 from proctor.verdicts import Counts, Repeats, Spent, Tally, failed_gates, is_below_gate, rules_of, score_of
 
 
@@ -24,6 +27,20 @@ class Row(Struct, frozen=True, kw_only=True):
     trial: Trial
     verdict: Verdict
     case: Case
+    sealed: bool = False
+    """It is held out: trial and case are without what tells of question and answer."""
+
+    @property
+    def why(self) -> str:
+        """In one line, why it did not pass, or that this is sealed."""
+        return SEALED if self.sealed and self.trial.failure is None else why(self.trial)
+
+
+def seal(row: Row) -> Row:
+    """The row as it is shown to whoever has not asked for what is sealed."""
+    if row.trial.split != "holdout":
+        return row
+    return replace(row, trial=sealed(row.trial), case=sealed_case(row.case), sealed=True)
 
 
 class Reported(Struct, frozen=True, kw_only=True):
@@ -33,7 +50,9 @@ class Reported(Struct, frozen=True, kw_only=True):
     tally: Tally
     exit_code: ExitCode
     rows: Callable[[], Iterator[Row]]
-    """Reads its trials anew, in suite order."""
+    """Reads its trials anew, in suite order; those held out are sealed unless they were asked for."""
+    looks: int | None = None
+    """How often this version's holdout was looked at, this time included; None for a suite without one."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -49,12 +68,19 @@ class Told(Struct, frozen=True, kw_only=True):
         return f"{trial.case_id} (repeat {trial.repeat})" if trial.repeat else trial.case_id
 
     @property
+    def sealed(self) -> bool:
+        """Its trials are held out, and what tells of their answers is not there."""
+        return self.rows[0].sealed
+
+    @property
     def why(self) -> str:
         """In one line, why it did not pass."""
         if len(self.rows) == 1:
-            return why(self.rows[0].trial)
+            return self.rows[0].why
         missed = [row for row in self.rows if row.verdict is not Verdict.PASS]
         counted = f"{len(self.rows) - len(missed)} of {len(self.rows)} trials passed"
+        if self.sealed:
+            return f"{counted}; {SEALED}"
         return "; ".join((counted, *(f"repeat {row.trial.repeat}: {why(row.trial)}" for row in missed)))
 
 
@@ -97,6 +123,7 @@ def run_row(reported: Reported) -> dict[str, Any]:
         "group": run.group,
         "suite": run.suite.name,
         "suite_version": run.suite.version,
+        "declared_version": run.suite.declared_version,
         "suite_digest": run.suite.digest,
         "suite_hash": run.suite.suite_hash,
         "dialect": run.suite.dialect,
@@ -109,6 +136,8 @@ def run_row(reported: Reported) -> dict[str, Any]:
         "by_trial": None if tally.cases is None else counts_row(tally.all),
         "mean_score": tally.mean_score,
         "splits": _each(tally.splits),
+        "split_notes": split_notes(tally.splits),
+        "looks": reported.looks,
         "by_category": _each(tally.categories),
         "by_tag": _each(tally.tags),
         "asked": tally.asked,
@@ -153,6 +182,14 @@ _REPEATS = {
 }
 
 
+def which_look(reported: Reported) -> str | None:
+    """A sentence that tells how often the holdout was looked at; None for the first time, and without one."""
+    looks = reported.looks
+    if looks is None or looks < 2 or "holdout" not in reported.tally.splits:
+        return None
+    return f"Look {looks:,} at this holdout."
+
+
 def by_case(reported: Reported) -> str | None:
     """A sentence that tells how repeats are counted; None where each trial counts for itself."""
     how, trials = _REPEATS.get(reported.run.suite.repeats_rule), reported.tally.all
@@ -177,7 +214,7 @@ def _each(groups: dict[str, Counts]) -> dict[str, Any]:
 
 
 def trial_row(run: Run, row: Row) -> dict[str, Any]:
-    """One trial with all that is known of it."""
+    """One trial with all that is known of it; of a sealed one, its verdict and its numbers."""
     trial = row.trial
     output = trial.output
     return {
@@ -188,7 +225,7 @@ def trial_row(run: Run, row: Row) -> dict[str, Any]:
         "verdict": row.verdict.value,
         "score": score_of(trial),
         "failed_gates": failed_gates(trial),
-        "scores": [score_row(score) for score in trial.scores],
+        "scores": [score_row(score) | (_UNTOLD if row.sealed else {}) for score in trial.scores],
         "output": _output_row(output),
         "failure": _whole(trial.failure),
         "latency_ms": None if output is None else output.latency_ms,
@@ -197,10 +234,14 @@ def trial_row(run: Run, row: Row) -> dict[str, Any]:
         "tags": list(row.case.tags),
         "category": row.case.category,
         "split": trial.split,
-        "sealed": False,
+        "sealed": row.sealed,
         "started_at": _time(trial.started_at),
         "source_run": trial.source_run,
     }
+
+
+_UNTOLD = dict.fromkeys(("reason", "entries", "judgments", "details"))
+"""What a score that is sealed does not tell."""
 
 
 def score_row(score: Score) -> dict[str, Any]:

@@ -19,6 +19,8 @@ _CLIPPED = 160
 def lines(row: Row, rule: PassRule) -> Iterator[str]:
     """What was asked and answered, what an agent did for it, and what each assertion came to.
 
+    Of a sealed trial only verdict and score.
+
     Args:
         row: the trial with its case.
         rule: when its scores pass.
@@ -26,6 +28,9 @@ def lines(row: Row, rule: PassRule) -> Iterator[str]:
     trial, case = row.trial, row.case
     repeat = f" (repeat {trial.repeat})" if trial.repeat else ""
     yield f"{row.verdict.value.upper()} {trial.case_id}{repeat}"
+    if row.sealed:
+        yield from _sealed(row)
+        return
     yield from _block("question", question_of(case))
     if case.criteria is not None:
         yield from _block("criteria", case.criteria)
@@ -46,6 +51,14 @@ def lines(row: Row, rule: PassRule) -> Iterator[str]:
         yield from _block("score", f"{mean:.2f} (passes from {rule.threshold:g})")
     for score in trial.scores:
         yield from _scored(score)
+    yield ""
+
+
+def _sealed(row: Row) -> Iterator[str]:
+    mean = score_of(row.trial)
+    if mean is not None:
+        yield from _block("score", f"{mean:.2f}")
+    yield from _block("sealed", "this case is held out; --reveal shows it, which counts as a look")
     yield ""
 
 

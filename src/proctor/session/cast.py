@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from proctor.grading import Help
-from proctor.model import Case, Run, TargetSpec
+from proctor.model import Case, Judgment, Run, TargetSpec
 from proctor.ports import Answers, Judge, Programs
 from proctor.session.casting import judge_of
 from proctor.session.reaching import Reach
+from proctor.session.reusing import Nobody
 from proctor.targets.programs import SuitePrograms
 
 if TYPE_CHECKING:
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 
 def specs_of(run: Run) -> tuple[TargetSpec, ...]:
-    """Everybody who may be asked in a run."""
+    """Everybody who may be asked in a run; a run that grades another one again asks judges alone."""
     own = () if run.judges_given or not run.judges else [judge_of(spec)[0] for spec in run.named_targets]
-    return (run.target, *run.judges, *run.named_targets, *run.named_judges, *own)
+    judges = (*run.judges, *run.named_judges, *own)
+    return judges if run.regrade_of is not None else (run.target, *run.named_targets, *judges)
 
 
 class Cast:
@@ -52,18 +54,20 @@ class Cast:
             judges=tuple(judges),
             named={judge.name: judge for judge in named},
             judge_repeats=run.settings.judge_repeats,
+            judge_rule=run.settings.judge_rule,
             together=together,
             embedder=reach.embedder,
             programs=programs,
         )
-        cast = cls(run, await reach.target(run.target), programs, help_)
+        target = await reach.target(run.target) if run.regrade_of is None else Nobody(run.regrade_of)
+        cast = cls(run, target, programs, help_)
         if run.judges:
             from proctor.session.lending import Lending
 
             cast._lending = Lending()
             cast._help = replace(help_, lender=cast._lending)
         for spec in run.named_targets:
-            cast._targets[spec.name] = await reach.target(spec)
+            cast._targets[spec.name] = await reach.target(spec) if run.regrade_of is None else target
             if run.judges and not run.judges_given:
                 cast._judges[spec.name] = (await _judge(judge_of(spec)[0], reach),)
         return cast
@@ -72,14 +76,15 @@ class Cast:
         """Whom the case asks."""
         return self._target if case.target is None else self._targets[case.target]
 
-    def help(self, case: Case, workspace: str | None = None) -> Help:
-        """Whom the graders of the case may ask, and the folder its answer was made in."""
+    def help(
+        self, case: Case, workspace: str | None = None, known: Mapping[str, tuple[Judgment, ...]] = {}
+    ) -> Help:
+        """Whom the graders of the case may ask, the folder its answer was made in, and what is known."""
         judges = self._judges.get(case.target) if case.target is not None else None
-        if judges is None and workspace is None:
+        if judges is None and workspace is None and not known:
             return self._help
-        return replace(
-            self._help, judges=self._help.judges if judges is None else judges, workspace=workspace
-        )
+        judges = self._help.judges if judges is None else judges
+        return replace(self._help, judges=judges, workspace=workspace, known=known)
 
     async def aclose(self) -> None:
         """Let no program ask any more; targets stay open for other runs. Safe to call twice."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import proctor
 from proctor.errors import UsageError, suggestion
@@ -19,6 +21,8 @@ _BUILTIN = Path(proctor.__file__).with_name("suites") / "v1.0"
 _ENDINGS = (".jsonl", ".csv", ".ndjson", ".json", ".yaml", ".yml")
 _YAML = (".yaml", ".yml")
 _TESTS = re.compile(rb"^(\{\s*)?[\"']?(tests|eval_cases|evalcases)[\"']?[ \t]*:", re.MULTILINE)
+_TURN = re.compile("^(?:\ufeff)?# 👤".encode(), re.MULTILINE)
+_VERSION = re.compile(r"(.+)@(v[0-9]+|sha256:[0-9a-f]*)", re.DOTALL)
 _OWN_GRADERS = (".proctor/assertions", ".agentv/assertions")
 _WILD = frozenset("*?[")
 
@@ -30,7 +34,8 @@ class NoSuchSuite(UsageError):
 def find(word: str) -> list[Path]:
     """The files a word stands for.
 
-    In this order: a file; a folder, which stands for every suite file in it; a built-in tier; a file
+    In this order: a file; a folder, which stands for every suite file in it, and for itself where there are
+    Markdown tests in it or below; not `NAME@v2`, which is in a store; a built-in tier; a file
     `suites/WORD.*`.
 
     Raises:
@@ -44,10 +49,14 @@ def find(word: str) -> list[Path]:
         return [path]
     if path.is_dir():
         inside = sorted(filter(_is_suite, path.iterdir()))
+        if _has_markdown_tests(path):
+            inside.append(path)
         if not inside:
-            wanted = "a file ending in .jsonl or .csv, or in .yaml with `tests`"
+            wanted = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
             raise UsageError(f"The folder {word!r} has no suite in it ({wanted}).")
         return inside
+    if versioned(word) is not None:
+        raise NoSuchSuite(f"There is no file or folder {word!r}; only suites in a store have versions.")
     if word in TIERS:
         return [_BUILTIN / f"{word}.jsonl"]
     suites = [file for file in Path("suites").glob("*") if file.is_file() and not _is_other_yaml(file)]
@@ -63,6 +72,17 @@ def find(word: str) -> list[Path]:
     )
 
 
+def is_builtin(path: Path) -> bool:
+    """Whether a file is that of a built-in suite."""
+    return path.resolve().parent == _BUILTIN.resolve()
+
+
+def versioned(word: str) -> tuple[str, str] | None:
+    """The name and the version in `NAME@v2` or `NAME@sha256:…`; None for any other word."""
+    found = _VERSION.fullmatch(word)
+    return None if found is None else (found[1], found[2])
+
+
 def _name(file: Path) -> str:
     return file.stem.removesuffix(".eval")
 
@@ -76,29 +96,49 @@ def _is_other_yaml(file: Path) -> bool:
     return file.suffix.lower() in _YAML and not _TESTS.search(file.read_bytes())
 
 
-def source_of(path: Path, environ: Mapping[str, str] = {}) -> Source:
-    """A file as a dialect sees it.
+def _has_markdown_tests(folder: Path) -> bool:
+    """Whether any Markdown file in a folder or below has a turn; hidden ones, prompts and READMEs aside."""
+    for inside, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != "prompts" and not name.startswith("."))
+        for name in sorted(files):
+            if not name.lower().endswith(".md") or name.startswith(".") or name.lower() == "readme.md":
+                continue
+            file = Path(inside, name)
+            try:
+                if file.is_file() and _TURN.search(file.read_bytes()):
+                    return True
+            except OSError:  # it may not be read, which is said where another one makes the folder a suite
+                continue
+    return False
+
+
+def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str, Any] = {}) -> Source:
+    """A file, or a folder with Markdown tests, as a dialect sees it.
 
     Raises:
         UsageError: it cannot be opened.
     """
+    is_folder = path.is_dir()
     try:
         str(path).encode("utf-8")
-        path.open("rb").close()
+        if not is_folder:
+            path.open("rb").close()
     except UnicodeEncodeError:
         raise UsageError(f"The name of the suite {str(path)!r} is not UTF-8. Rename the file.") from None
     except OSError as error:
         raise UsageError(f"The suite {str(path)!r} cannot be read: {error.strerror}.") from None
 
     def lines() -> Iterator[bytes]:
-        with path.open("rb") as file:
-            yield from file
+        if not is_folder:
+            with path.open("rb") as file:
+                yield from file
 
     def neighbour(name: str) -> bytes | None:
-        beside = path.with_name(name)
+        beside = around.folder / name
         return beside.read_bytes() if beside.is_file() else None
 
-    around = _Around(Path(os.path.abspath(path)).parent)  # noqa: PTH100  # resolve() would follow links
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100  # resolve() would follow links
+    around = _Around(absolute if is_folder else absolute.parent)
     return Source(
         path=str(path),
         lines=lines,
@@ -108,6 +148,8 @@ def source_of(path: Path, environ: Mapping[str, str] = {}) -> Source:
         program=lru_cache(maxsize=64)(around.program),
         folder=str(around.folder),
         environ=environ,
+        is_folder=is_folder,
+        options=options,
     )
 
 
@@ -117,21 +159,23 @@ class _Around:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    @cached_property
     def roots(self) -> list[Path]:
         """Where files are looked for: this folder, those above it up to the repository's, the working one."""
         here = Path.cwd()
-        chain = [self.folder, *self.folder.parents]
-        end = next((one for one in chain if (one / ".git").exists()), here if here in chain else self.folder)
-        return list(dict.fromkeys((*chain[: chain.index(end) + 1], here)))
+        above = [self.folder, *self.folder.parents]
+        end = next((one for one in above if (one / ".git").exists()), here if here in above else self.folder)
+        return list(dict.fromkeys((*above[: above.index(end) + 1], here)))
 
     def find(self, reference: str) -> Found | None:
         """See `Source.find`."""
         wanted = reference.replace("\\", "/")
-        absolute = [Path(wanted)] if wanted.startswith("/") else []
-        for file in (*absolute, *(root / wanted.lstrip("/") for root in self.roots())):
+        absolute = [wanted] if wanted.startswith("/") else []
+        for file in chain(absolute, (f"{root}/{wanted.lstrip('/')}" for root in self.roots)):
             try:
-                if file.is_file():
-                    return Found(path=self._relative(file), data=file.read_bytes())
+                if os.path.isfile(file):  # noqa: PTH113  # a suite can be thousands of files
+                    with open(file, "rb") as opened:  # noqa: PTH123
+                        return Found(path=self._relative(file), data=opened.read())
             except (OSError, ValueError):  # a name that no file can have, or one that may not be read
                 continue
         return None
@@ -158,7 +202,7 @@ class _Around:
     def program(self, name: str) -> tuple[str, ...] | None:
         """See `Source.program`."""
         closed: Path | None = None
-        for root in self.roots():
+        for root in self.roots:
             for place in _OWN_GRADERS:
                 files = sorted(one for one in (root / place).glob("*") if one.stem == name and one.is_file())
                 for file in files:
@@ -172,5 +216,9 @@ class _Around:
             raise UsageError(f"The file {shown!r} is not executable. Run chmod +x on it, or name it NAME.py.")
         return None
 
-    def _relative(self, file: Path) -> str:
-        return Path(os.path.relpath(file, self.folder)).as_posix()
+    def _relative(self, file: Path | str) -> str:
+        name = os.fspath(file)
+        inside = name.removeprefix(f"{self.folder}{os.sep}")
+        if inside == name or "/." in f"/{inside}" or "//" in inside:
+            inside = os.path.relpath(name, self.folder)
+        return inside.replace(os.sep, "/")

@@ -6,53 +6,22 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from secrets import token_hex
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import settings_digest, target_digest
 from proctor.errors import NothingSelected, StoreError, SuiteError, UsageError
-from proctor.graders import GRADERS
-from proctor.grading import bind
-from proctor.model import Defaults, Params, Problem, Run, Seat, Settings, Suite, TargetSpec
-from proctor.plan import Index, Indexer
+from proctor.model import Defaults, Params, Problem, Run, Seat, Settings, TargetSpec
 from proctor.ports import Store
 from proctor.reports.problems import lines_of
 from proctor.session import events
-from proctor.session.casting import Naming, Wanted, Wishes, casting_of
+from proctor.session.casting import Casting, Naming, Wanted, casting_of
+from proctor.session.continuing import StoredRuns
 from proctor.session.finding import NoSuchSuite, find
 from proctor.session.loading import Loaded, load
 from proctor.session.naming import Names
-
-
-class Request(Struct, frozen=True, kw_only=True):
-    """What a user asks for: the words as they were given."""
-
-    suites: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ()
-    judges: tuple[str, ...] = ()
-    params: Params = Params()
-    settings: Settings = Settings()
-    explicit: frozenset[str] = frozenset()
-    """The fields of `settings` that were given and not left at their defaults."""
-    fixed: tuple[str, ...] = ()
-    """The flags that were given and that a stored run has decided already."""
-    dialect: str | None = None
-    resume: str | None = None
-    """A run's id; empty for the newest unfinished run of the same suite, target and settings."""
-    retry_errors: str | None = None
-    """A run's id: ask again what came to ERROR, grade again what is UNSCORED, take over the rest."""
-
-
-class Job(Struct, frozen=True, kw_only=True):
-    """One run that is to be made or continued."""
-
-    run: Run
-    index: Index
-    wanted: Wanted
-    earlier_run: Run | None = None
-    """The run whose trials are taken over; the run itself when it is continued."""
+from proctor.session.request import Job, Request, new_id
+from proctor.session.splitting import as_asked
+from proctor.session.suites import Saving, stored_suite
 
 
 class Jobs:
@@ -74,6 +43,7 @@ class Jobs:
         self.names = Names(environ)
         self.listen = listen
         self.prices_date = prices_date
+        self._runs = StoredRuns(store, self._warn, prices_date)
         self._told_of: set[Path] = set()
 
     def of(self, request: Request) -> list[Job]:
@@ -88,19 +58,21 @@ class Jobs:
             raise UsageError("Give either --resume or --retry-errors, not both.")
         _refuse_twice(request.targets, "--target", "--repeat")
         _refuse_twice(request.judges, "--judge", "--judge-repeat")
+        if request.regrade:
+            return [self._regraded(self.store.run(request.regrade), request)]
         if (request.resume or request.retry_errors) and not request.suites and request.fixed:
             flags = ", ".join(request.fixed)
             raise UsageError(
                 f"A stored run has decided this already: {flags}. Leave it out, or begin a new run."
             )
         if request.resume and not request.suites:
-            return [self._continued(self.store.run(request.resume), request)]
+            return [self._runs.continued(self.store.run(request.resume), request)]
         if request.retry_errors and not request.suites:
-            return [self._retried(self.store.run(request.retry_errors), request)]
+            return [self._runs.retried(self.store.run(request.retry_errors), request)]
         if not request.suites:
             raise UsageError("Name a suite, such as `proctor run cheap --target local`.")
-        suites = self._load_all(request)
-        group = _new_id()
+        suites = [as_asked(loaded, request) for loaded in self._load_all(request)]
+        group = new_id()
         jobs = [job for loaded in suites for job in self._of_suite(request, loaded, group)]
         chosen = [job for job in jobs if job.index.planned]
         if not chosen:
@@ -108,13 +80,44 @@ class Jobs:
         for job in jobs:
             if not job.index.planned:
                 self._warn(f"The selection leaves no case of {job.run.suite.name}, which is left out.")
-        return list(self._resumed(chosen, request)) if request.resume == "" else chosen
+        return list(self._runs.resumed(chosen, request)) if request.resume == "" else chosen
+
+    def _regraded(self, earlier: Run, request: Request) -> Job:
+        """The answers of a run graded again, by its own suite or by the one that is named."""
+        suite = earlier.suite
+        if request.suites:
+            loaded = self._load_all(request)
+            if len(loaded) > 1:
+                raise UsageError("Name one suite by which the answers are graded, and not several.")
+            # The split stays that of the run, so that grading again opens nothing that is sealed.
+            suite = replace(loaded[0].suite, split_rule=earlier.suite.split_rule)
+
+        def casting(wanted: Wanted) -> Casting:
+            return self._judges_again(earlier, suite.folder, wanted, request)
+
+        return self._runs.regraded(earlier, suite, request, casting)
+
+    def _judges_again(self, earlier: Run, folder: str, wanted: Wanted, request: Request) -> Casting:
+        """Who judges answers that are graded again: those that are named, else those of the run."""
+        names = self.names.near(folder)
+        given = tuple(names.spec(word, request.judge_params, judged=False) for word in request.judges)
+        if not given and not request.suites:
+            return Casting(
+                judges=earlier.judges,
+                judges_given=earlier.judges_given,
+                named_judges=earlier.named_judges,
+            )
+        if not given and earlier.judges_given:
+            given = earlier.judges
+        nobody = replace(wanted, targets=frozenset())
+        params = earlier.target.params
+        return casting_of(nobody, earlier.target, given, path=folder, params=params, spec_of=names.spec)
 
     def _of_suite(self, request: Request, loaded: Loaded, group: str) -> Iterator[Job]:
         """One job a target. A suite may say itself which targets it is for."""
         names = self.names.near(loaded.suite.folder)
         self._tell_of_targets(names)
-        judges = tuple(names.spec(word, Params(), judged=False) for word in request.judges)
+        judges = tuple(names.spec(word, request.judge_params, judged=False) for word in request.judges)
         # A judge that nobody asks need not be there, nor its key.
         spec_of = partial(names.spec, judged=not judges and "judge" in loaded.wanted.needs)
         words = request.targets or loaded.suite.defaults.targets or names.default
@@ -165,7 +168,7 @@ class Jobs:
         return suites
 
     def _load(self, path: Path, request: Request) -> Loaded:
-        writer = self.store.saving()
+        writer = Saving(self.store.saving(), path)
         try:
             return load(
                 path,
@@ -175,16 +178,17 @@ class Jobs:
                 repeats=request.settings.repeats,
                 tell=partial(self._reading, str(path)),
                 environ=self.environ,
+                options=request.config.reading(path),
             )
         finally:
             writer.drop()
 
     def _stored(self, word: str, request: Request, missing: NoSuchSuite) -> Loaded:
         """The suite that was last saved under that name, without its file; else raises what is given."""
-        suite = self.store.suite(word)
+        suite = stored_suite(self.store, word)
         if suite is None:
             raise UsageError(f"{missing}{self._flag_meant(word, request)}")
-        indexer, wanted = self._indexer_of(suite, request.settings)
+        indexer, wanted = self._runs.indexer_of(suite, request.settings)
         return Loaded(path=word, suite=suite, indexer=indexer, wanted=wanted, problems=())
 
     def _flag_meant(self, word: str, request: Request) -> str:
@@ -223,7 +227,7 @@ class Jobs:
         for message in who.warnings:
             self._warn(message)
         run = Run(
-            id=_new_id(),
+            id=new_id(),
             group=group,
             seat=seat,
             suite=loaded.suite,
@@ -238,82 +242,7 @@ class Jobs:
             planned=index.planned,
             warnings=(*lines_of(loaded.warnings), *who.warnings),
         )
-        return self._in_place_of(Job(run=run, index=index, wanted=loaded.wanted), request)
-
-    def _in_place_of(self, job: Job, request: Request) -> Job:
-        """The job, or that of the run which the request names."""
-        if request.retry_errors:
-            earlier = self.store.run(request.retry_errors)
-            _must_match(earlier, job.run, "--retry-errors")
-            return self._retried(earlier, request)
-        if request.resume:
-            earlier = self.store.run(request.resume)
-            _must_match(earlier, job.run, "--resume")
-            return self._continued(earlier, request)
-        return job
-
-    def _resumed(self, jobs: list[Job], request: Request) -> Iterator[Job]:
-        """The jobs, each on the newest run of its kind that is unfinished, or finished beside such a one."""
-        alike = [self._alike(job) for job in jobs]
-        unfinished = [next((run for run in runs if run.status != "finished"), None) for runs in alike]
-        groups = {run.group: run for run in unfinished if run is not None}
-        for job, runs, newest in zip(jobs, alike, unfinished, strict=True):
-            run = newest or next((run for run in runs if run.group in groups), None)
-            if run is not None:
-                yield self._continued(run, request)
-                continue
-            self._warn(
-                f"There is no unfinished run of {job.run.suite.name} on {job.run.target.name} with these "
-                "judges and settings: a new one begins."
-            )
-            yield replace(job, run=replace(job.run, group=next(iter(groups), job.run.group)))
-
-    def _alike(self, job: Job) -> list[Run]:
-        """The runs that are to have the same trials, on a target of the same name, by the same judges."""
-        wanted = job.run
-        runs = self.store.alike(
-            wanted.suite.digest,
-            target_digest(wanted.target),
-            settings_digest((wanted.settings.selection, wanted.settings.repeats)),
-        )
-        return [
-            run
-            for run in runs
-            if (run.target.name, run.judges) == (wanted.target.name, wanted.judges)
-            and (run.seat == wanted.seat or self._index_of(run)[0].chosen == job.index.chosen)
-        ]
-
-    def _continued(self, run: Run, request: Request) -> Job:
-        if run.status == "finished":
-            self._warn(f"Run {run.id} has finished already: nothing is missing.")
-        run = replace(run, settings=_newer(run.settings, request))
-        index, wanted = self._index_of(run)
-        return Job(run=run, index=index, wanted=wanted, earlier_run=run)
-
-    def _retried(self, earlier: Run, request: Request) -> Job:
-        run = replace(
-            earlier,
-            id=_new_id(),
-            group=_new_id(),
-            started_at=datetime.now(UTC),
-            finished_at=None,
-            status="running",
-            prices_date=self.prices_date,
-            settings=_newer(earlier.settings, request),
-        )
-        index, wanted = self._index_of(run)
-        return Job(run=run, index=index, wanted=wanted, earlier_run=earlier)
-
-    def _index_of(self, run: Run) -> tuple[Index, Wanted]:
-        indexer, wanted = self._indexer_of(run.suite, run.settings)
-        return indexer.index(run.suite.split_rule, run.seat), wanted
-
-    def _indexer_of(self, suite: Suite, settings: Settings) -> tuple[Indexer, Wanted]:
-        indexer, wishes = Indexer(settings.selection, settings.repeats), Wishes()
-        for stored in self.store.cases(suite.content):
-            if indexer.add(stored.case):
-                wishes.add(stored.case, (bind(one, GRADERS.get) for one in stored.case.assertions))
-        return indexer, wishes.wanted
+        return self._runs.in_place_of(Job(run=run, index=index, wanted=loaded.wanted), request)
 
     def _reading(self, path: str, cases: int) -> None:
         self.listen(events.Reading(path, cases))
@@ -351,35 +280,10 @@ def _in_suite(loaded: Loaded, spec_of: Naming, word: str, params: Params) -> Tar
         raise SuiteError([problem]) from None
 
 
-def _must_match(found: Run, wanted: Run, flag: str) -> None:
-    flag = f"{flag}={found.id}"
-    if found.suite.digest != wanted.suite.digest:
-        raise UsageError(
-            f"{flag} is a run of suite {found.suite.name!r} as it was then, and {wanted.suite.name!r} has "
-            f"other content now. Run it anew, or give {flag} without a suite."
-        )
-    if (found.target.name, target_digest(found.target)) != (wanted.target.name, target_digest(wanted.target)):
-        raise UsageError(f"{flag} is a run on {found.target.name!r}, not on {wanted.target.name!r}.")
-    if found.judges and found.judges != wanted.judges:
-        names = ", ".join(judge.name for judge in found.judges)
-        raise UsageError(f"{flag} was judged by {names}. Name the same judges, or give {flag} alone.")
-
-
-def _newer(earlier: Settings, request: Request) -> Settings:
-    """An earlier run's settings with those that the new command names; what it asks stays what it was."""
-    given = request.explicit - {"selection", "repeats"}
-    return replace(earlier, **{name: getattr(request.settings, name) for name in given})
-
-
 def _with_defaults(defaults: Defaults, request: Request) -> Settings:
     """The settings that the user gave, and where none was given those that the suite wants."""
-    wanted = {"concurrency": defaults.concurrency, "budget_usd": defaults.budget_usd, "cache": defaults.cache}
+    wanted = {name: getattr(defaults, name) for name in ("concurrency", "budget_usd", "cache", "reuse")}
     of_suite = {
         name: value for name, value in wanted.items() if value is not None and name not in request.explicit
     }
     return replace(request.settings, **of_suite)
-
-
-def _new_id() -> str:
-    """A run's id: sorts by time, and is unique without asking anybody."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{token_hex(3)}"

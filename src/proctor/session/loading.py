@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from proctor.codec import hash_suite, judged_digest, sent_digest, suite_digest
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import detect, head
-from proctor.errors import SuiteError
+from proctor.errors import SuiteError, UnknownName
 from proctor.graders import GRADERS
 from proctor.grading import bind
 from proctor.model import Problem, Seat, Selection, Suite
@@ -62,29 +63,28 @@ def load(
     repeats: int | None = None,
     tell: Callable[[int], None] = lambda _cases: None,
     environ: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] = {},
 ) -> Loaded:
-    """Read a suite file to its end and check all of it.
+    """Read a suite to its end and check all of it.
 
     Args:
-        path: the file.
+        path: the file, or the folder with Markdown tests.
         dialect: its dialect's name, instead of finding it from the content.
         writer: where the cases are kept, if nothing is wrong with any of them.
         selection: which cases are wanted.
         repeats: how often each is asked.
         tell: called with the number of cases read, now and then.
         environ: what `${{ NAME }}` may name; None is this process's.
+        options: what `proctor.toml` says of reading.
 
     Raises:
         SuiteError: no dialect, or more than one, recognises the file.
         UsageError: the file cannot be read, or there is no such dialect.
     """
-    source = source_of(path, os.environ if environ is None else environ)
+    source = source_of(path, os.environ if environ is None else environ, options)
     name = dialect or _dialect_of(source)
     reading = _Reading(source.path, Indexer(selection or Selection(), repeats), writer, tell)
-    with _collector_resting():
-        for item in DIALECTS.get(name).read(source):
-            reading.take(item)
-    loaded = reading.done()
+    loaded = reading.of(name, source)
     if writer is None:
         return loaded
     if loaded.errors:
@@ -94,6 +94,33 @@ def load(
     if name == "pramana":
         suite = replace(suite, suite_hash=hash_suite(path))
     return replace(loaded, suite=writer.keep(suite))
+
+
+def survey(
+    path: Path,
+    inspect: Callable[[Placed], None],
+    *,
+    dialect: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] = {},
+) -> Loaded:
+    """Read a suite to its end, check all of it and show every case that is right; nothing is kept.
+
+    Args:
+        path: as for `load`, and so are `dialect`, `environ` and `options`.
+        inspect: called for each case that has no error, in file order.
+        dialect: its dialect's name, instead of finding it from the content.
+        environ: what `${{ NAME }}` may name; None is this process's.
+        options: what `proctor.toml` says of reading.
+
+    Raises:
+        SuiteError: no dialect, or more than one, recognises the file.
+        UsageError: the file cannot be read, or there is no such dialect.
+    """
+    source = source_of(path, os.environ if environ is None else environ, options)
+    reading = _Reading(source.path, Indexer(Selection(), None), None, lambda _cases: None)
+    reading.inspect = inspect
+    return reading.of(dialect or _dialect_of(source), source)
 
 
 @contextmanager
@@ -109,6 +136,8 @@ def _collector_resting() -> Iterator[None]:
 
 
 def _dialect_of(source: Source) -> str:
+    if source.is_folder:
+        return "ai_tester"  # the only one whose suites are folders
     beginning = head(source.path, islice(source.lines(), _HEAD_LINES))
     known = DIALECTS.names()
     try:
@@ -136,6 +165,15 @@ class _Reading:
         self._digests: list[tuple[str, str, str]] = []
         self._wishes = Wishes()
         self._problems: list[Problem] = []
+        self.inspect: Callable[[Placed], None] | None = None
+        """Told of every case that has no error."""
+
+    def of(self, dialect: str, source: Source) -> Loaded:
+        """All of a source, read in that dialect."""
+        with _collector_resting():
+            for item in DIALECTS.get(dialect).read(source):
+                self.take(item)
+        return self.done()
 
     def take(self, item: Suite | Placed | Problem) -> None:
         if isinstance(item, Placed):
@@ -172,6 +210,8 @@ class _Reading:
             self._wishes.add(case, graders, (placed.path or self._path, placed.line))
         if self._writer is not None:
             self._writer.add(case, sent)
+        if self.inspect is not None and len(graders) == len(case.assertions):
+            self.inspect(placed)
         if len(self._digests) % _TELL_EVERY == 0:
             self._tell(len(self._digests))
 
@@ -180,7 +220,7 @@ class _Reading:
         for assertion in placed.case.assertions:
             try:
                 yield bind(assertion, GRADERS.get)
-            except ValueError as error:
+            except (UnknownName, ValueError) as error:
                 word = assertion.label or assertion.grader
                 message = f"Case {placed.case.id!r}, {word!r}: {error}"
                 self._wrong("bad-assertion", message, placed, "assertions")

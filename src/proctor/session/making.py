@@ -16,12 +16,13 @@ from proctor.engines.local import Engine, Work, trial_of
 from proctor.graders import GRADERS
 from proctor.grading import Manner, grade, grade_at_once, grade_repeats, manner_of
 from proctor.model import Case, Output, Prompt, Trial, Verdict
-from proctor.plan import Earlier, Planned, trials
+from proctor.plan import Earlier, Finder, InOrder, Known, Planned, trials
 from proctor.ports import Stay, Store, StoredTrial
 from proctor.session import events
 from proctor.session.cast import Cast, specs_of
-from proctor.session.jobs import Job
 from proctor.session.reaching import Reach
+from proctor.session.request import Job
+from proctor.session.reusing import finder_of
 from proctor.variables import filled_case, masked, names_in, unmasked
 from proctor.verdicts import Tally, rules_of, taken_over, verdict_of
 
@@ -143,29 +144,26 @@ class Making:
             self._take_over()
         return map(self._filled, self._trials(self._kept))
 
-    def _trials(self, kept: Callable[[Trial, Case], None]) -> Iterator[Planned]:
-        earlier_run, earlier = self._earlier_run, Earlier()
-        if earlier_run is not None:
-            earlier = Earlier(
-                trials=self._store.trials(earlier_run.id),
-                stays=self._stays,
-                kept=kept,
-                source_run=None if self._continues else earlier_run.id,
-            )
+    def _trials(self, kept: Callable[[Known, Case], None]) -> Iterator[Planned]:
+        earlier_run, store = self._earlier_run, self._store
+        if earlier_run is not None and not self._continues:
+            find: Finder = InOrder(store.trials(earlier_run.id), self._stays, earlier_run.id)
+        else:
+            find = finder_of(store, self._run, self._index, self._stays)
         return trials(
-            self._store.cases(self._run.suite.content),
+            store.cases(self._run.suite.content),
             self._index,
             repeats=self._run.settings.repeats,
             together=_together,
-            earlier=earlier,
+            earlier=Earlier(find=find, kept=kept),
         )
 
     def _take_over(self) -> None:
         """Store all that an earlier run leaves to this one before it asks anybody, as it may be cut short."""
         store, run_id = self._store, self._run.id
 
-        def record(trial: Trial, case: Case) -> None:
-            store.record(run_id, self._from_earlier(trial), verdict_of(trial, self._rules(case)))
+        def record(known: Known, case: Case) -> None:
+            store.record(run_id, _taken(known), verdict_of(known.trial, self._rules(case)))
 
         for planned in self._trials(record):
             if planned.output is not None:
@@ -173,6 +171,8 @@ class Making:
 
     def _filled(self, planned: Planned) -> Planned:
         """The trial with the values of the variables that its case, and a stored output of it, name."""
+        if self._run.regrade_of is not None and planned.case.workspace is not None:
+            planned = replace(planned, case=replace(planned.case, workspace=None))  # nobody works in it
         if not planned.case.variables:
             return planned
         environ = self._reach.environ
@@ -185,7 +185,7 @@ class Making:
 
     def _lodging(self, cast: Cast) -> Workspaces | None:
         """What makes the workspaces, where a case has one."""
-        if not self._index.workspaces:
+        if not self._index.workspaces or self._run.regrade_of is not None:
             return None
         from proctor.session.lodging import workspaces_of
 
@@ -200,10 +200,7 @@ class Making:
         run, store = self._run, self._store
 
         def ask(planned: Planned, workspace: str | None) -> Awaitable[Output]:
-            case = planned.case
-            return cast.target(case).answer(
-                Prompt(messages=case.input, case_id=case.id, repeat=planned.repeat, workspace=workspace)
-            )
+            return cast.target(planned.case).answer(_prompt(planned, workspace))
 
         def enter(planned: Planned) -> Awaitable[Stay]:
             assert self._environment is not None
@@ -215,8 +212,8 @@ class Making:
 
         return Work(
             ask=ask,
-            grade=lambda case, output, workspace: grade(
-                case, output, GRADERS.get, cast.help(case, workspace)
+            grade=lambda planned, output, workspace: grade(
+                planned.case, output, GRADERS.get, cast.help(planned.case, workspace, planned.known)
             ),
             grade_repeats=lambda case, outputs: grade_repeats(case, outputs, GRADERS.get, cast.help(case)),
             grade_at_once=lambda case, output: grade_at_once(case, output, GRADERS.get),
@@ -246,14 +243,22 @@ class Making:
             return stored.verdict is not None
         return verdict_of(stored.trial, self._rules(case)) in (Verdict.PASS, Verdict.FAIL)
 
-    def _kept(self, trial: Trial, case: Case) -> None:
-        self._count(self._from_earlier(trial), case, stored=True)
+    def _kept(self, known: Known, case: Case) -> None:
+        self._count(_taken(known), case, stored=known.stored)
 
-    def _from_earlier(self, trial: Trial) -> Trial:
-        """A trial that stays, with the run that it comes from."""
-        if self._continues or self._earlier_run is None:
-            return trial
-        return replace(trial, source_run=trial.source_run or self._earlier_run.id)
+
+def _taken(known: Known) -> Trial:
+    """A trial that stays, with the run that it comes from."""
+    trial, source_run = known.trial, known.source_run
+    return trial if trial.source_run == source_run else replace(trial, source_run=source_run)
+
+
+def _prompt(planned: Planned, workspace: str | None) -> Prompt:
+    case, form = planned.case, planned.case.form
+    prompt = Prompt(messages=case.input, case_id=case.id, repeat=planned.repeat, workspace=workspace)
+    if form is None:
+        return prompt
+    return replace(prompt, json_answer=form.json, response_schema=form.schema, tools=form.tools)
 
 
 def _together(case: Case) -> bool:

@@ -1,35 +1,87 @@
-"""Stored runs to reports: the numbers counted again from the trials, and files written."""
+"""Stored runs to reports: the numbers counted again from the trials, looks counted, and files written."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
+
+from msgspec.structs import replace
 
 from proctor.errors import ExitCode, StoreError, UnknownName, UsageError
-from proctor.model import Case, Run
+from proctor.model import Case, Look, Run
 from proctor.ports import Store
 from proctor.reports import REPORTS
-from proctor.reports.rows import Reported, Row
+from proctor.reports.rows import Reported, Row, seal
 from proctor.verdicts import Tally, exit_code, rules_of, taken_over, verdict_of
 
 
-def reported(store: Store, run: Run, tally: Tally | None = None) -> Reported:
-    """A run as reports see it; its trials are counted again unless a tally of all of them is at hand.
+def reported(store: Store, run: Run, tally: Tally | None = None, *, reveal: bool = False) -> Reported:
+    """A run as reports see it; its numbers are of whole trials, its rows sealed where they are held out.
+
+    Args:
+        store: where the run is.
+        run: the run.
+        tally: of all of its trials, if one is at hand; else they are counted again.
+        reveal: seal nothing.
 
     Raises:
         StoreError: the store cannot be read.
     """
     if tally is None or run.status != "finished":  # what is there from before may not have streamed by
         tally = Tally(rules_of(run), run.suite.repeats_rule, run.settings.repeats)
-        for row in rows_of(store, run):
+        for row in rows_of(store, run, reveal=True):
             tally.add(row.trial, row.case, kept=taken_over(row.trial, run))
-    code = exit_code(tally.counted, run.settings) if run.status == "finished" else ExitCode.INTERRUPTED
-    return Reported(run=run, tally=tally, exit_code=code, rows=lambda: rows_of(store, run))
+    return Reported(
+        run=run,
+        tally=tally,
+        exit_code=exit_code(tally.counted, run.settings)
+        if run.status == "finished"
+        else ExitCode.INTERRUPTED,
+        rows=lambda: rows_of(store, run, reveal=reveal),
+        looks=None if run.suite.split_rule is None else len(store.looks(run.suite.digest)),
+    )
 
 
-def rows_of(store: Store, run: Run) -> Iterator[Row]:
-    """The finished trials of a run with their cases, in suite order; nothing holds them all."""
+def looked_at(store: Store, shown: Reported, *, reveal: bool) -> Reported:
+    """The run with this look counted; to be called once by each command that shows its pass rates.
+
+    Args:
+        store: where the look is kept, if the run has anything that is held out.
+        shown: the run.
+        reveal: its answers are shown too.
+
+    Raises:
+        StoreError: the look cannot be kept.
+    """
+    if "holdout" not in shown.tally.splits:
+        return shown
+    keep_look(store, shown.run, reveal=reveal)
+    return replace(shown, looks=len(store.looks(shown.run.suite.digest)))
+
+
+def has_holdout(store: Store, run: Run) -> bool:
+    """Whether any finished trial of a run is held out."""
+    if run.suite.split_rule is None:
+        return False
+    return any(
+        stored.trial.split == "holdout" and stored.verdict is not None for stored in store.trials(run.id)
+    )
+
+
+def keep_look(store: Store, run: Run, *, reveal: bool) -> None:
+    """Keep that somebody looks at the holdout of a run: at its pass rate, or at what is sealed."""
+    kind: Literal["rate", "reveal"] = "reveal" if reveal else "rate"
+    store.look(Look(suite=run.suite.digest, run=run.id, kind=kind, at=datetime.now(UTC)))
+
+
+def rows_of(store: Store, run: Run, *, reveal: bool = False) -> Iterator[Row]:
+    """The finished trials of a run with their cases, in suite order; nothing holds them all.
+
+    Verdicts are of whole trials. Rows of held-out cases are sealed, unless `reveal`.
+    """
     rules = rules_of(run)
     cases = enumerate(stored.case for stored in store.cases(run.suite.content))
     position, case = -1, Case(id="", input=())
@@ -41,7 +93,8 @@ def rows_of(store: Store, run: Run) -> Iterator[Row]:
             if found is None:
                 raise StoreError(f"The store is damaged: it lacks cases of run {run.id}.")
             position, case = found
-        yield Row(trial=stored.trial, verdict=verdict_of(stored.trial, rules(case)), case=case)
+        row = Row(trial=stored.trial, verdict=verdict_of(stored.trial, rules(case)), case=case)
+        yield row if reveal else seal(row)
 
 
 def check_endings(paths: Sequence[str]) -> None:

@@ -15,9 +15,10 @@ from proctor.errors import UsageError
 from proctor.ports import Store
 from proctor.session import events
 from proctor.session.cast import specs_of
-from proctor.session.jobs import Job, Jobs, Request
+from proctor.session.jobs import Jobs
 from proctor.session.making import Making
 from proctor.session.reaching import Reach, load_prices
+from proctor.session.request import Job, Request
 
 
 class Session:

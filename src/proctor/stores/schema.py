@@ -1,13 +1,17 @@
 """The tables of a store, as numbered steps that each bring it one version further.
 
 A row is a few columns to find it by, and the noun's canonical JSON. `trials.verdict` is a cache of
-`proctor.verdicts`; it is NULL while a trial waits for its judges.
+`proctor.verdicts`; it is NULL while a trial waits for its judges. `versions.content` is NULL for a version
+that was forgotten, and `versions.turn` grows with everything that is saved under a name.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from sqlite3 import Connection
+from typing import Any
 
 APPLICATION_ID = 0x50524F43
 """`PROC`; in the file's header, so that another program's database is never taken for a store."""
@@ -37,6 +41,75 @@ def _first(db: Connection) -> None:
             verdict TEXT, body BLOB NOT NULL, UNIQUE (run, position, repeat))""",
     ):
         db.execute(statement)
+
+
+@MIGRATIONS.append
+def _second(db: Connection) -> None:
+    """Versions, what was sent as a key to earlier answers, and looks at holdouts."""
+    for statement in (
+        """CREATE TABLE versions (
+            name TEXT NOT NULL, number INTEGER NOT NULL, digest TEXT NOT NULL, content TEXT,
+            saved_at TEXT NOT NULL, turn INTEGER NOT NULL, body BLOB NOT NULL,
+            PRIMARY KEY (name, number), UNIQUE (name, digest))""",
+        "CREATE TABLE contents (key INTEGER PRIMARY KEY, content TEXT NOT NULL UNIQUE)",
+        "INSERT INTO contents SELECT key, content FROM suites",
+        "CREATE INDEX suite_cases_by_sent ON suite_cases (sent)",
+        "CREATE INDEX runs_by_content ON runs (content, target)",
+        "CREATE TABLE looks (key INTEGER PRIMARY KEY, suite TEXT NOT NULL, body BLOB NOT NULL)",
+        "CREATE INDEX looks_by_suite ON looks (suite)",
+    ):
+        db.execute(statement)
+    versions = _Versions()
+    for content, body in db.execute("SELECT content, body FROM suites ORDER BY key").fetchall():
+        header = _object(body)
+        if header is not None:
+            versions.save(header, content, datetime.now(UTC).isoformat())
+    for key, content, started_at, body in db.execute(
+        "SELECT key, content, started_at, body FROM runs ORDER BY key"
+    ).fetchall():
+        run = _object(body)
+        if run is not None and isinstance(run.get("suite"), dict):
+            versions.save(run["suite"], content, started_at)
+            db.execute("UPDATE runs SET body = ? WHERE key = ?", (_body(run), key))
+    db.executemany("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", versions.rows.values())
+    db.execute("DROP TABLE suites")
+
+
+class _Versions:
+    """The versions of a store that had none; of one name and digest the content that came last is kept."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], tuple[object, ...]] = {}
+        self._turn = 0
+        self._numbers: dict[str, list[str]] = {}
+
+    def save(self, header: dict[str, Any], content: str, saved_at: str) -> None:
+        """Give a suite its version; what its file says of one has a field of its own from now on."""
+        name, digest = header.get("name"), header.get("digest")
+        if not isinstance(name, str) or not isinstance(digest, str):
+            return  # damaged: whoever reads it is told
+        digests = self._numbers.setdefault(name, [])
+        if digest not in digests:
+            digests.append(digest)
+        number = digests.index(digest) + 1
+        if "version" in header:
+            header["declared_version"] = header["version"]
+        header["version"] = f"v{number}"
+        self._turn += 1
+        self.rows[name, digest] = (name, number, digest, content, saved_at, self._turn, _body(header))
+
+
+def _object(body: object) -> dict[str, Any] | None:
+    """A noun's JSON; None for what is damaged: whoever reads it is told."""
+    try:
+        found = json.loads(body) if isinstance(body, bytes) else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _body(noun: dict[str, Any]) -> bytes:
+    return json.dumps(noun, separators=(",", ":")).encode("ascii")
 
 
 def migrate(db: Connection) -> None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import DecodeError
-from msgspec.structs import replace
-
 from proctor.codec import decode, encode, settings_digest, target_digest
 from proctor.errors import StoreError
-from proctor.model import Case, Run, Suite, Trial, Verdict
-from proctor.ports import StoredCase, StoredTrial
+from proctor.model import Case, Look, Run, Suite, Trial, Verdict
+from proctor.ports import Answered, SavedSuite, StoredCase, StoredTrial
 from proctor.stores.claims import Claims
+from proctor.stores.earlier import answered
 from proctor.stores.opening import as_store_errors, connect, opened
+from proctor.stores.rows import made, transaction
+from proctor.stores.saving import SavingSuite
+from proctor.stores.versions import Versions, sweep
 from proctor.stores.writer import Writer
 
 T = TypeVar("T")
@@ -51,6 +50,7 @@ class SqliteStore:
         self._db = db
         self._writer = Writer(lambda: connect(path))
         self._claims = Claims(path)
+        self._versions = Versions(path, db)
         self._keys: dict[str, int] = {}
         self._closed = False
 
@@ -58,12 +58,32 @@ class SqliteStore:
 
     def saving(self) -> SavingSuite:
         """Begin to save a suite; nothing of it is there before `keep`."""
-        return SavingSuite(self)
+        return SavingSuite(self.path, self._db, self._versions)
 
-    def suite(self, name: str) -> Suite | None:
-        """The suite last saved under that name, or None."""
-        row = self._one("SELECT body FROM suites WHERE name = ? ORDER BY key DESC LIMIT 1", name)
-        return None if row is None else self._read(lambda: decode(row[0], Suite))
+    def suite(self, name: str, version: str | None = None) -> Suite | None:
+        """The suite of that name, or None.
+
+        Args:
+            name: its name.
+            version: `v2`, or the digest or at least 6 digits of its beginning, with `sha256:` or without;
+                None for the one last saved.
+
+        Raises:
+            StoreError: the digests of several versions begin like that.
+        """
+        return self._versions.find(name, version)
+
+    def versions(self, name: str | None = None) -> list[SavedSuite]:
+        """The versions of the suite of that name, or of all suites; by name, then in order of version."""
+        return self._versions.all(name)
+
+    def forget(self, name: str, version: str) -> None:
+        """Forget one version of a suite; its number is given to no other.
+
+        Raises:
+            StoreError: there is none, or runs of it are stored.
+        """
+        self._versions.forget(name, version)
 
     def cases(self, content: str) -> Iterator[StoredCase]:
         """The cases of the suite of that content, in order; nothing holds them all."""
@@ -71,8 +91,9 @@ class SqliteStore:
         while True:
             with as_store_errors(self.path):
                 rows = self._db.execute(
-                    "SELECT cases.body, sent FROM suites JOIN suite_cases ON suite_cases.suite = suites.key "
-                    "JOIN cases ON cases.digest = suite_cases.digest WHERE suites.content = ? "
+                    "SELECT cases.body, sent FROM contents "
+                    "JOIN suite_cases ON suite_cases.suite = contents.key "
+                    "JOIN cases ON cases.digest = suite_cases.digest WHERE contents.content = ? "
                     "AND position >= ? AND position < ? ORDER BY position",
                     (content, start, start + _PAGE),
                 ).fetchall()
@@ -85,8 +106,17 @@ class SqliteStore:
     # --- runs ---
 
     def begin(self, run: Run) -> None:
-        """Keep a run that is starting, and claim it."""
-        with as_store_errors(self.path), _transaction(self._db):
+        """Keep a run that is starting, and claim it.
+
+        Raises:
+            StoreError: its suite's content has been forgotten since it was saved.
+        """
+        with as_store_errors(self.path), transaction(self._db):
+            if self._one("SELECT 1 FROM contents WHERE content = ?", run.suite.content) is None:
+                raise StoreError(
+                    f"The cases of suite {run.suite.name!r} have just been removed from {self.path} by "
+                    "another process. Run it again."
+                )
             self._db.execute(
                 "INSERT INTO runs (id, started_at, suite, content, target, settings, status, body) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -167,25 +197,38 @@ class SqliteStore:
             ).fetchall()
         return [self._read(partial(decode, body, Run)) for (body,) in rows]
 
+    def answered(self, sent: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
+        """The trials with an output whose run asked the target of that digest the same, newest run first.
+
+        Nothing holds them all; only those of one run where it is given. What is not durable yet is not found.
+        """
+        return answered(self.path, self._db, sent, target_digest, run_id)
+
     def delete(self, run_id: str) -> None:
-        """Forget a run and its trials, and the suite's cases when no run has them any more."""
+        """Forget a run and its trials; the version of the suite stays."""
         self.claim(run_id)
         key = self._key(run_id)
         self._writer.flush()
-        with as_store_errors(self.path), _transaction(self._db):
-            (content,) = self._db.execute("SELECT content FROM runs WHERE key = ?", (key,)).fetchone()
+        with as_store_errors(self.path), transaction(self._db):
             self._db.execute("DELETE FROM trials WHERE run = ?", (key,))
             self._db.execute("DELETE FROM runs WHERE key = ?", (key,))
-            if self._db.execute("SELECT 1 FROM runs WHERE content = ?", (content,)).fetchone() is None:
-                self._forget_suite(content)
+            sweep(self._db)
         self._keys.pop(run_id, None)
 
-    def _forget_suite(self, content: str) -> None:
-        self._db.execute(
-            "DELETE FROM suite_cases WHERE suite IN (SELECT key FROM suites WHERE content = ?)", (content,)
-        )
-        self._db.execute("DELETE FROM suites WHERE content = ?", (content,))
-        self._db.execute("DELETE FROM cases WHERE digest NOT IN (SELECT digest FROM suite_cases)")
+    # --- looks ---
+
+    def look(self, look: Look) -> None:
+        """Keep a look at a holdout."""
+        with as_store_errors(self.path):
+            self._db.execute("INSERT INTO looks (suite, body) VALUES (?, ?)", (look.suite, encode(look)))
+
+    def looks(self, suite_digest: str) -> list[Look]:
+        """The looks at the holdout of the suite of that digest, oldest first; deleted runs' included."""
+        with as_store_errors(self.path):
+            rows = self._db.execute(
+                "SELECT body FROM looks WHERE suite = ? ORDER BY key", (suite_digest,)
+            ).fetchall()
+        return [self._read(partial(decode, body, Look)) for (body,) in rows]
 
     # --- trials ---
 
@@ -250,14 +293,7 @@ class SqliteStore:
         return key
 
     def _read(self, make: Callable[[], T]) -> T:
-        """What is made of a row, which may be damaged in any way."""
-        try:
-            return make()
-        except (DecodeError, ValueError, TypeError, AttributeError) as error:
-            raise StoreError(
-                f"The store {self.path} is damaged: a row of it cannot be read ({error}). "
-                "Restore it from a copy, or name another file with --store."
-            ) from error
+        return made(self.path, make)
 
     def _one(self, statement: str, *values: object) -> tuple[bytes, ...] | None:
         with as_store_errors(self.path):
@@ -277,74 +313,5 @@ def _verdict(word: str | None) -> Verdict | None:
     return None if word is None else Verdict(word)
 
 
-class SavingSuite:
-    """The `SuiteWriter` port: one transaction, which ends when the whole suite is known to be good."""
-
-    def __init__(self, store: SqliteStore) -> None:
-        """Use `SqliteStore.saving`."""
-        self._path = store.path
-        self._db = store._db
-        self._key: int | None = None
-        self._count = 0
-        self._content = sha256(b"proctor/content/1\n")
-        self._bodies: list[tuple[bytes, bytes]] = []
-        self._places: list[tuple[int, bytes, bytes]] = []
-
-    def add(self, case: Case, sent: str) -> None:
-        """The next case, in order, with the digest of what is sent for it."""
-        body = encode(case)
-        digest = sha256(body).digest()
-        self._content.update(digest)
-        self._bodies.append((digest, body))
-        self._places.append((self._count, digest, bytes.fromhex(sent[7:])))
-        self._count += 1
-        if len(self._bodies) >= 1000:
-            self._write()
-
-    def _write(self) -> None:
-        with as_store_errors(self._path):
-            if (
-                self._key is None
-            ):  # only now, so that a small suite keeps others from writing only for a moment
-                self._db.execute("BEGIN IMMEDIATE")
-                (last,) = self._db.execute("SELECT coalesce(max(key), 0) FROM suites").fetchone()
-                self._key = last + 1
-            self._db.executemany("INSERT OR IGNORE INTO cases (digest, body) VALUES (?, ?)", self._bodies)
-            places = [(self._key, *place) for place in self._places]
-            self._db.executemany("INSERT INTO suite_cases VALUES (?, ?, ?, ?)", places)
-        self._bodies.clear()
-        self._places.clear()
-
-    def keep(self, suite: Suite) -> Suite:
-        """Keep the suite with its cases, and give its header back with `content` filled in."""
-        self._write()
-        suite = replace(suite, content="sha256:" + self._content.hexdigest())
-        with as_store_errors(self._path):
-            known = self._db.execute("SELECT 1 FROM suites WHERE content = ?", (suite.content,)).fetchone()
-            if known:
-                self._db.execute("ROLLBACK")
-                return suite
-            row = (self._key, suite.digest, suite.content, suite.name, encode(suite))
-            self._db.execute("INSERT INTO suites VALUES (?, ?, ?, ?, ?)", row)
-            self._db.execute("COMMIT")
-        return suite
-
-    def drop(self) -> None:
-        """Forget what was added. Safe to call at any time, also after `keep`."""
-        if self._db.in_transaction:
-            self._db.rollback()
-
-
 def _what_decides_trials(run: Run) -> str:
     return settings_digest((run.settings.selection, run.settings.repeats))
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        db.rollback()
-        raise
-    db.execute("COMMIT")

@@ -1,7 +1,8 @@
 """Prompts to outputs over Anthropic's Messages interface.
 
 Source of the format: https://docs.anthropic.com/en/api/messages. A schema for the answer becomes a tool
-that the model is made to call, whose input is then the answer.
+that the model is made to call, whose input is then the answer; beside tools of the prompt's own that cannot
+be. JSON of any shape cannot be asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from yarl import URL
 
-from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, ToolCall, Usage
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.targets.http import Post, key_of
 from proctor.targets.messages import as_text, base64_of, instructed, system_of, written
 from proctor.targets.openai import call_ids, named_model
@@ -25,7 +26,7 @@ MAX_TOKENS = 4096
 """The interface demands a limit; this one is asked for where the user sets none."""
 
 _REPLY_TOOL = "reply"
-_OPTIONAL = ("temperature", "tool_choice")
+_OPTIONAL = ("temperature", "tool_choice", "tools")
 
 
 class _Request(Struct, omit_defaults=True):
@@ -88,7 +89,7 @@ class Anthropic:
         reply = self._post.read(_REPLY, data)
         calls = [block for block in reply.content if block.type == "tool_use"]
         text = "".join(block.text for block in reply.content if block.type == "text")
-        if prompt.response_schema is not None:
+        if _is_answered_by_a_call(prompt):
             given = next((call for call in calls if call.name == _REPLY_TOOL), None)
             if given is not None:
                 calls.remove(given)
@@ -116,7 +117,9 @@ class Anthropic:
         )
         if "temperature" not in refused:
             request.temperature = self._temperature(prompt)
-        if prompt.response_schema is not None and "tool_choice" not in refused:
+        if prompt.tools and "tools" not in refused:
+            request.tools = [_described(tool) for tool in prompt.tools]
+        elif _is_answered_by_a_call(prompt) and "tool_choice" not in refused:
             description = "Give the answer in this form."
             tool = {"name": _REPLY_TOOL, "description": description, "input_schema": prompt.response_schema}
             request.tools = [tool]
@@ -127,14 +130,15 @@ class Anthropic:
         return self._params.temperature if prompt.temperature is None else prompt.temperature
 
     def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
-        names = []
-        if self._temperature(prompt) is not None and "temperature" in self._post.refused:
-            names.append("temperature")
-        if self._params.seed is not None:
-            names.append("seed")
-        if prompt.response_schema is not None and "tool_choice" in self._post.refused:
-            names.append("response_format")
-        return tuple(names)
+        refused = self._post.refused
+        formed = _is_answered_by_a_call(prompt) and "tool_choice" not in refused
+        not_applied = {
+            "temperature": self._temperature(prompt) is not None and "temperature" in refused,
+            "seed": self._params.seed is not None,
+            "response_format": not formed and (prompt.json_answer or prompt.response_schema is not None),
+            "tools": bool(prompt.tools) and "tools" in refused,
+        }
+        return tuple(name for name, is_so in not_applied.items() if is_so)
 
 
 async def open_target(spec: TargetSpec, opening: Opening) -> Anthropic:
@@ -151,6 +155,16 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Anthropic:
         headers["x-api-key"] = key
     post = Post(opening, URL(endpoint + "/v1/messages"), headers)
     return Anthropic(model, spec.params, post, system_of(spec, opening.environ))
+
+
+def _is_answered_by_a_call(prompt: Prompt) -> bool:
+    """Whether the answer is to be the input of a call that the model is made to make."""
+    return prompt.response_schema is not None and not prompt.tools
+
+
+def _described(tool: Tool) -> dict[str, Any]:
+    told = {"name": tool.name, "input_schema": tool.parameters or {"type": "object"}}
+    return told | ({"description": tool.description} if tool.description else {})
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -4,7 +4,8 @@
 The answer is what is in the output file, where the line names one, else stdout; `program_output` says how
 an agent reports its messages, tool calls and tokens. The line runs in the prompt's workspace, else in the
 folder of its options, else in the working directory. It inherits no secret but what the options name
-under `env`; `$PROCTOR_TARGETS_FOLDER` is the folder of the targets file.
+under `env`; `$PROCTOR_TARGETS_FOLDER` is the folder of the targets file, and `$PROCTOR_FORM` has what is
+asked besides the messages, where anything is.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from proctor.model import Attachment, Message, Output, Prompt, TargetSpec
 from proctor.ports import Finished
 from proctor.targets.discreet import hidden
 from proctor.targets.lines import FILE_PLACES, FOLDER, Line, quoted, shell
-from proctor.targets.messages import mentioned, written_out
+from proctor.targets.messages import form_variable, mentioned, written_out
 from proctor.targets.opening import Opening
 from proctor.targets.processes import inside, run_process, scrubbed
 from proctor.targets.program_output import failed, output_of, read_answer
@@ -51,6 +52,7 @@ class _Shell(Struct, frozen=True, kw_only=True):
         timeout_s: float,
         stdin: bytes = b"",
         workspace: str | None = None,
+        variables: Mapping[str, str] = {},
     ) -> Finished:
         """Run a line to its end in the workspace, else in `cwd`; raises as `run_process` does."""
         cwd = workspace or cwd
@@ -61,7 +63,7 @@ class _Shell(Struct, frozen=True, kw_only=True):
             argv,
             stdin,
             timeout_s=timeout_s,
-            environ=inside(self.environ, workspace),
+            environ=inside(self.environ, workspace) | dict(variables),
             cwd=cwd,
             called=self.name,
         )
@@ -130,7 +132,12 @@ class Cli:
         given = b"" if places & {"PROMPT", "PROMPT_FILE"} else stdin
         started = perf_counter()
         finished = await self._shell.run(
-            line, cwd=self._cwd, timeout_s=self._timeout_s, stdin=given, workspace=prompt.workspace
+            line,
+            cwd=self._cwd,
+            timeout_s=self._timeout_s,
+            stdin=given,
+            workspace=prompt.workspace,
+            variables=form_variable(prompt),
         )
         latency_ms = (perf_counter() - started) * 1000
         name = repr(self._shell.name)

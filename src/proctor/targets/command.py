@@ -3,7 +3,8 @@
 The words are split as a shell would, but no shell runs them. `{PROMPT}` inside an argument is replaced by
 the prompt, which is then not on stdin; `{OUTPUT_FILE}` by the path of a file from which the answer is read.
 A prompt of one user message is that message's text; any other is each message as `role: content`, with an
-empty line between them. It works in the prompt's workspace, where there is one.
+empty line between them. It works in the prompt's workspace, where there is one. `$PROCTOR_FORM` has what is
+asked besides the messages, where anything is.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from time import perf_counter
 
 from proctor.errors import UsageError
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.targets.messages import written_out
+from proctor.targets.messages import form_variable, written_out
 from proctor.targets.opening import Opening
 from proctor.targets.processes import Finished, inside, run_process, scrubbed
 from proctor.targets.program_output import decoded, failed, read_answer
@@ -46,25 +47,26 @@ class Command:
         """
         text = written_out(prompt.messages)
         if not self._answers_in_file:
-            finished, latency_ms = await self._run({"PROMPT": text}, text, prompt.workspace)
+            finished, latency_ms = await self._run({"PROMPT": text}, prompt)
             return Output(text=decoded(finished.stdout), latency_ms=latency_ms)
         with tempfile.TemporaryDirectory(prefix="proctor-", ignore_cleanup_errors=True) as folder:
             path = Path(folder) / "answer"
             words = {"PROMPT": text, "OUTPUT_FILE": str(path)}
-            _, latency_ms = await self._run(words, text, prompt.workspace)
+            _, latency_ms = await self._run(words, prompt)
             return Output(text=decoded(read_answer(path, repr(self._argv[0]))), latency_ms=latency_ms)
 
     async def aclose(self) -> None:
         """Nothing is left running between two prompts."""
 
-    async def _run(self, words: Mapping[str, str], text: str, cwd: str | None) -> tuple[Finished, float]:
+    async def _run(self, words: Mapping[str, str], prompt: Prompt) -> tuple[Finished, float]:
+        cwd = prompt.workspace
         argv = [_PLACEHOLDER.sub(lambda found: words[found[1]], argument) for argument in self._argv]
         started = perf_counter()
         finished = await run_process(
             argv,
-            b"" if self._prompt_is_argument else text.encode("utf-8", "surrogatepass"),
+            b"" if self._prompt_is_argument else words["PROMPT"].encode("utf-8", "surrogatepass"),
             timeout_s=self._timeout_s,
-            environ=inside(self._environ, cwd),
+            environ=inside(self._environ, cwd) | form_variable(prompt),
             cwd=cwd,
         )
         latency_ms = (perf_counter() - started) * 1000

@@ -1,9 +1,10 @@
 """Prompts to outputs by a Python function, named as `module:attribute` and found from the working directory.
 
 The function is called with the text where the prompt is one user message, else with a list of
-`{"role": …, "content": …}`. It returns a text, an Output or the fields of one as a dictionary; it may be a
-coroutine function. An ordinary one runs in a thread of its own, which a time limit abandons but cannot end;
-the process ends all the same.
+`{"role": …, "content": …}`. A further parameter `json_answer`, `response_schema` or `tools` is given where
+that is asked for. It returns a text, an Output or the fields of one as a dictionary; it may be a coroutine
+function. An ordinary one runs in a thread of its own, which a time limit abandons but cannot end; the process
+ends all the same.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import reduce
+from functools import partial, reduce
 from importlib import import_module, invalidate_caches
 from pathlib import Path
 from threading import Thread
@@ -26,18 +27,19 @@ from msgspec.structs import replace
 from proctor.codec import decode, encode
 from proctor.errors import TargetError, UsageError
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.targets.messages import as_text
+from proctor.targets.messages import as_text, form_of
 from proctor.targets.opening import Opening
 
 
 class Function:
     """A function of the user's own."""
 
-    def __init__(self, name: str, function: Callable[[Any], Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self._name = name
         self._function = function
         called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
         self._is_async = inspect.iscoroutinefunction(called)
+        self._parameters = _parameters(function)
 
     async def answer(self, prompt: Prompt) -> Output:
         """What the function returns.
@@ -45,13 +47,14 @@ class Function:
         Raises:
             TargetError: it raised, or returned something else than an answer.
         """
-        asked = _argument(prompt)
+        form = {name: part for name, part in form_of(prompt).items() if name in self._parameters}
+        ask = partial(self._function, _argument(prompt), **form)
         started = perf_counter()
         try:
             if self._is_async:
-                result = await self._function(asked)
+                result = await ask()
             else:
-                result = await _in_a_thread(self._function, asked)
+                result = await _in_a_thread(ask)
                 if inspect.isawaitable(result):
                     result = await result
         except TargetError:
@@ -88,7 +91,7 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Function:  # noqa: 
     return Function(spec.model, _imported(spec))
 
 
-async def _in_a_thread(function: Callable[[Any], Any], argument: Any) -> Any:
+async def _in_a_thread(function: Callable[[], Any]) -> Any:
     """What the function returns in a thread that keeps nobody from exiting, unlike those of an executor."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -104,7 +107,7 @@ async def _in_a_thread(function: Callable[[Any], Any], argument: Any) -> Any:
     def work() -> None:
         result, failure = None, None
         try:
-            result = function(argument)
+            result = function()
         except BaseException as error:  # noqa: BLE001  # it is raised where the function was called
             # A future refuses StopIteration, which would end the coroutine that waits for it.
             failure = RuntimeError(repr(error)) if isinstance(error, StopIteration) else error
@@ -120,6 +123,16 @@ def _argument(prompt: Prompt) -> str | list[dict[str, str]]:
     if len(messages) == 1 and messages[0].role == "user":
         return as_text(messages[0])
     return [{"role": message.role, "content": as_text(message)} for message in messages]
+
+
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    """What a function can be given by name besides the prompt, which is its first argument."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+    except (TypeError, ValueError):  # it is not written in Python
+        return frozenset()
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return frozenset(one.name for one in parameters if one.kind in kinds)
 
 
 def _imported(spec: TargetSpec) -> Callable[[Any], Any]:

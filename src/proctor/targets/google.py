@@ -14,15 +14,24 @@ from msgspec import UNSET, Struct, UnsetType
 from yarl import URL
 
 from proctor.errors import TargetError
-from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, ToolCall, Usage
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.targets.http import Post, key_of
 from proctor.targets.messages import as_text, base64_of, instructed, system_of, written
 from proctor.targets.openai import named_model
 from proctor.targets.opening import Opening
 
 ENDPOINT = "https://generativelanguage.googleapis.com"
-# The interface's names of what may be left out, and our names of the same.
-_OPTIONAL = {"temperature": "temperature", "seed": "seed", "responseJsonSchema": "response_format"}
+# What the interface calls that which may be left out, and our names of the same. The last two are how it says
+# that a model has no such thing at all.
+_OPTIONAL = {
+    "temperature": "temperature",
+    "seed": "seed",
+    "responseJsonSchema": "response_format",
+    "responseMimeType": "response_format",
+    "tools": "tools",
+    "JSON mode": "response_format",
+    "Function calling": "tools",
+}
 
 
 class _Config(Struct, omit_defaults=True, rename="camel"):
@@ -37,6 +46,7 @@ class _Request(Struct, omit_defaults=True, rename="camel"):
     contents: list[dict[str, Any]]
     generation_config: _Config
     system_instruction: dict[str, Any] | UnsetType = UNSET
+    tools: list[dict[str, Any]] | UnsetType = UNSET
 
 
 class _FunctionCall(Struct):
@@ -119,7 +129,7 @@ class Google:
             latency_ms=latency_ms,
             finish_reason=candidate.finish_reason,
             model=reply.model_version,
-            refused_params=self._not_applied(prompt) if self._post.refused else (),
+            refused_params=self._not_applied(prompt),
         )
 
     async def aclose(self) -> None:
@@ -127,31 +137,36 @@ class Google:
 
     def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
         config = _Config(max_output_tokens=self._params.max_tokens)
-        if "temperature" not in refused:
+        without = _ours(refused)
+        if "temperature" not in without:
             config.temperature = self._temperature(prompt)
-        if self._params.seed is not None and "seed" not in refused:
+        if self._params.seed is not None and "seed" not in without:
             config.seed = self._params.seed + prompt.repeat
-        if prompt.response_schema is not None and "responseJsonSchema" not in refused:
+        # Most models refuse a form of the answer beside tools.
+        if _is_formed(prompt) and not prompt.tools and "response_format" not in without:
             config.response_mime_type = "application/json"
             config.response_json_schema = prompt.response_schema
+        tools = prompt.tools if "tools" not in without else ()
         system = [{"text": as_text(m)} for m in prompt.messages if m.role in {"system", "developer"}]
         return _Request(
             contents=_contents(prompt.messages),
             generation_config=config,
             system_instruction={"parts": system} if system else UNSET,
+            tools=[{"functionDeclarations": list(map(_described, tools))}] if tools else UNSET,
         )
 
     def _temperature(self, prompt: Prompt) -> float | None:
         return self._params.temperature if prompt.temperature is None else prompt.temperature
 
     def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
-        asked = {
-            "temperature": self._temperature(prompt),
-            "seed": self._params.seed,
-            "responseJsonSchema": prompt.response_schema,
+        refused = _ours(self._post.refused)
+        not_applied = {
+            "temperature": self._temperature(prompt) is not None and "temperature" in refused,
+            "seed": self._params.seed is not None and "seed" in refused,
+            "response_format": _is_formed(prompt) and (bool(prompt.tools) or "response_format" in refused),
+            "tools": bool(prompt.tools) and "tools" in refused,
         }
-        refused = self._post.refused
-        return tuple(_OPTIONAL[name] for name in asked if asked[name] is not None and name in refused)
+        return tuple(name for name, is_so in not_applied.items() if is_so)
 
 
 async def open_target(spec: TargetSpec, opening: Opening) -> Google:
@@ -167,6 +182,19 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Google:
     url = URL(f"{endpoint}/v1beta/models/{quote(model, safe='')}:generateContent", encoded=True)
     post = Post(opening, url, {"x-goog-api-key": key} if key else {})
     return Google(model, spec.params, post, system_of(spec, opening.environ))
+
+
+def _ours(refused: frozenset[str]) -> set[str]:
+    return {_OPTIONAL[name] for name in refused}
+
+
+def _is_formed(prompt: Prompt) -> bool:
+    return prompt.json_answer or prompt.response_schema is not None
+
+
+def _described(tool: Tool) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": tool.name, "description": tool.description or tool.name}
+    return told | ({"parametersJsonSchema": tool.parameters} if tool.parameters else {})
 
 
 def _contents(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Messages, with the files and images inside them, to texts and to what goes over a wire. Pure.
+"""What a prompt holds to texts and to what goes over a wire: messages with their files, and a form. Pure.
 
 A text file is written as `<file path="…">`, its content and `</file>`; anything else, and what can be opened
 where it is, is mentioned as `<file: path="…">`.
@@ -6,14 +6,19 @@ where it is, is mentioned as `<file: path="…">`.
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from typing import Any
 
 from msgspec.structs import replace
 
 from proctor.model import Attachment, Message, Prompt, TargetSpec
 from proctor.variables import filled
+
+FORM = "PROCTOR_FORM"
+"""The environment variable with JSON of `json_answer`, `response_schema` and `tools`."""
 
 
 def system_of(spec: TargetSpec, environ: Mapping[str, str]) -> Message | None:
@@ -56,6 +61,22 @@ def written_out(messages: Sequence[Message], write: Callable[[Attachment], str] 
 def mentioned(kind: str, path: str) -> str:
     """Where an attachment is, for one who can open it."""
     return f'<{kind}: path="{escape(path)}">'
+
+
+def form_of(prompt: Prompt) -> dict[str, Any]:
+    """What is asked besides the messages, as programs and functions are given it, without what is not."""
+    tools = [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        for tool in prompt.tools
+    ]
+    form = {"json_answer": prompt.json_answer, "response_schema": prompt.response_schema, "tools": tools}
+    return {name: part for name, part in form.items() if part not in (False, None, [])}
+
+
+def form_variable(prompt: Prompt) -> dict[str, str]:
+    """The environment variable by which a program is told what is asked besides the messages, if anything."""
+    form = form_of(prompt)
+    return {FORM: json.dumps(form)} if form else {}
 
 
 def base64_of(attachment: Attachment) -> str:

@@ -14,14 +14,14 @@ from msgspec import Struct
 from yarl import URL
 
 from proctor.errors import TargetError, UsageError
-from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, ToolCall, Usage
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.targets.http import Post, key_for, key_of
 from proctor.targets.messages import as_text, data_uri, instructed, system_of, written
 from proctor.targets.opening import Opening
 
 ENDPOINT = "https://api.openai.com/v1"
 # `max_tokens` is asked again under its newer name, so it is never left out altogether.
-_OPTIONAL = ("temperature", "seed", "response_format", "max_tokens")
+_OPTIONAL = ("temperature", "seed", "response_format", "max_tokens", "tools")
 
 
 # --- the wire ----------------------------------------------------------------------------------------------
@@ -54,6 +54,7 @@ class _Request(Struct, omit_defaults=True):
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     response_format: dict[str, Any] | None = None
+    tools: list[dict[str, Any]] | None = None
 
 
 class _Answer(Struct):
@@ -154,9 +155,10 @@ class OpenAi:
             request.max_completion_tokens = asked.max_tokens
         else:
             request.max_tokens = asked.max_tokens
-        if prompt.response_schema is not None and "response_format" not in refused:
-            schema = {"name": "reply", "strict": True, "schema": prompt.response_schema}
-            request.response_format = {"type": "json_schema", "json_schema": schema}
+        if "response_format" not in refused:
+            request.response_format = _response_format(prompt)
+        if prompt.tools and "tools" not in refused:
+            request.tools = [{"type": "function", "function": _described(tool)} for tool in prompt.tools]
         return request
 
     def _temperature(self, prompt: Prompt) -> float | None:
@@ -166,7 +168,8 @@ class OpenAi:
         asked = {
             "temperature": self._temperature(prompt),
             "seed": self._params.seed,
-            "response_format": prompt.response_schema,
+            "response_format": _response_format(prompt),
+            "tools": prompt.tools or None,
         }
         return tuple(name for name in asked if asked[name] is not None and name in self._post.refused)
 
@@ -252,6 +255,38 @@ def bearer(key: str | None) -> dict[str, str]:
 def call_ids(messages: Sequence[Message]) -> Mapping[str, str]:
     """The id of each tool's last call, by the tool's name; a call without one is known by that name."""
     return {call.name: call.id or call.name for message in messages for call in message.tool_calls}
+
+
+def _response_format(prompt: Prompt) -> dict[str, Any] | None:
+    schema = prompt.response_schema
+    if schema is None:
+        return {"type": "json_object"} if prompt.json_answer else None
+    wanted = {"name": "reply", "strict": _can_be_strict(schema), "schema": schema}
+    return {"type": "json_schema", "json_schema": wanted}
+
+
+def _can_be_strict(schema: Any) -> bool:
+    """Whether every object in a schema demands all that it names and allows nothing else; else it is refused.
+
+    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
+    """
+    if isinstance(schema, list):
+        return all(map(_can_be_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "object" or "properties" in schema:
+        named, demanded = schema.get("properties"), schema.get("required")
+        if schema.get("additionalProperties") is not False or not isinstance(named, dict):
+            return False
+        if not isinstance(demanded, list) or set(named) - set(demanded):
+            return False
+    return all(map(_can_be_strict, schema.values()))
+
+
+def _described(tool: Tool) -> dict[str, Any]:
+    """A tool's name, and of the rest what is there."""
+    told = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {name: part for name, part in told.items() if part}
 
 
 def _turns(messages: Sequence[Message]) -> list[_Turn]:

@@ -1,0 +1,85 @@
+"""A file of dialect proctor to its suite, line by line, each held against the schema of its noun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, Final
+
+from msgspec import convert
+
+from proctor.dialects.proctor import ASIDE, KEY
+from proctor.dialects.proctor_schema import VERSION, check_case, check_header
+from proctor.dialects.reading import file_name, rows
+from proctor.fields import Notes
+from proctor.model import Case, Problem, Suite
+from proctor.ports import Placed, Source
+
+NESTING: Final = 96
+"""More levels than a line of another dialect may have, since a case has more around the same value."""
+
+
+def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
+    """The header, the cases in file order, and every problem where it is met."""
+    items = rows(source.lines(), source.path, nesting=NESTING)
+    first = next(items, None)
+    if isinstance(first, tuple) and KEY in first[1]:
+        notes = Notes(source.path, first[0])
+        yield _suite(first[1], source, notes)
+        yield from notes.problems
+    else:
+        yield _nameless(source)
+        message = f'The first line is no header. Begin the file with {{"{KEY}": {VERSION}, "name": "…"}}.'
+        line = 1 if first is None else first.line if isinstance(first, Problem) else first[0]
+        if not isinstance(first, Problem):
+            yield Problem(code="missing-header", message=message, path=source.path, line=line)
+        items = items if first is None else chain((first,), items)
+    for item in items:
+        if isinstance(item, Problem):
+            yield item
+            continue
+        line, row = item
+        notes = Notes(source.path, line)
+        case = _case(row, notes)
+        if case is None:
+            yield from notes.problems
+        else:
+            yield Placed(case, line)
+
+
+def _nameless(source: Source) -> Suite:
+    return Suite(name=file_name(source.path).stem or "suite", dialect="proctor", folder=source.folder)
+
+
+def _suite(row: dict[str, Any], source: Source, notes: Notes) -> Suite:
+    version = row[KEY]
+    if type(version) is int and version > VERSION:
+        notes.error(
+            "newer-version",
+            f"`{KEY}` is {version}, and this version of Proctor reads {VERSION}. Install a newer one.",
+            KEY,
+        )
+        return _nameless(source)
+    check_header(row, notes)
+    if notes.failed:
+        return _nameless(source)
+    said = {name: value for name, value in row.items() if name not in (KEY, *ASIDE)}
+    aside = {name: row[name] for name in ASIDE if row.get(name) is not None}
+    said["notes"] = {**said.get("notes", {}), **aside}
+    return convert({**said, "dialect": "proctor", "folder": source.folder}, Suite)
+
+
+def _case(row: dict[str, Any], notes: Notes) -> Case | None:
+    if KEY in row:
+        notes.error("late-header", f"A header (`{KEY}`) must be the first line; move it there.", KEY)
+        return None
+    case_id = row.get("id")
+    notes.case = case_id if isinstance(case_id, str) and case_id.strip() else None
+    check_case(row, notes)
+    if notes.failed:
+        return None
+    case = convert(row, Case)
+    if any(message.parts or message.content.strip() for message in case.input):
+        return case
+    notes.error("missing-prompt", "`input` is empty; write what is asked.", "input")
+    return None

@@ -1,0 +1,34 @@
+"""Dialect proctor, written: the header, then each case in canonical JSON. It can say everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import to_builtins
+
+from proctor.codec import encode
+from proctor.dialects.proctor import ASIDE, FROM, KEY
+from proctor.dialects.proctor_schema import HEADER, VERSION
+from proctor.dialects.unsayable import json_line
+from proctor.model import Case, Problem, Suite
+from proctor.ports import Rendered
+
+
+def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:  # noqa: ARG001
+    """The suite as one file. See `proctor.ports.Renders`; nothing is ever lost."""
+    yield Rendered("", json_line(_header(suite)))
+    for case in cases:
+        yield Rendered("", encode(case) + b"\n")
+
+
+def _header(suite: Suite) -> dict[str, Any]:
+    plain = to_builtins(suite)
+    said = {name: plain[name] for name in HEADER if name in plain}
+    if suite.dialect != "proctor":
+        return {KEY: VERSION, **said, FROM: suite.dialect}
+    # Where it came from stands among the notes, since it has no effect.
+    notes = dict(suite.notes)
+    aside = {name: notes.pop(name) for name in ASIDE if isinstance(notes.get(name), str)}
+    said.pop("notes", None)
+    return {KEY: VERSION, **said, **({"notes": notes} if notes else {}), **aside}

@@ -1,0 +1,188 @@
+"""What renderers share: telling what a format cannot say and keeping it, lines of JSON, names of files.
+
+Nothing that a suite says is lost in silence. A renderer notes each feature that its format lacks; `Unsaid`
+makes a problem of it and, where losing it is allowed, keeps the field in Proctor's own form in the case's
+metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from proctor.codec import decode, encode
+from proctor.dialects.agentv_assertions import TYPES as AGENTV_TYPES
+from proctor.dialects.meridian import SCORERS
+from proctor.dialects.meridian_expected import TYPES as MERIDIAN_TYPES
+from proctor.dialects.pramana import KEPT as KEPT
+from proctor.dialects.pramana import TYPES as PRAMANA_TYPES
+from proctor.fields import shown
+from proctor.model import Assertion, Case, Defaults, Problem, SplitRule, Suite
+
+CODE: Final = "unsayable"
+_LONGEST_NAME: Final = 60  # of up to four bytes each; most systems take 255
+_NO_FILE_NAME: Final = re.compile(r"[^\w.=,\[\]~-]+")
+_RESERVED: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+_TYPE_WORDS: Final = frozenset(
+    word.replace("-", "_") for word in (*SCORERS, *MERIDIAN_TYPES, *PRAMANA_TYPES, *AGENTV_TYPES)
+)
+_WRITTEN = json.JSONEncoder(ensure_ascii=False)
+
+
+class Unsaid:
+    """What a format cannot say of one case, or of a suite without its cases, while it is written."""
+
+    __slots__ = ("_lossy", "_thing", "dialect", "kept", "problems")
+
+    def __init__(self, thing: Case | Suite, dialect: str, *, lossy: bool) -> None:
+        """Nothing noted yet.
+
+        Args:
+            thing: the case or the suite that is written.
+            dialect: the format's name, for messages.
+            lossy: what is noted is told as a warning and kept, instead of being an error.
+        """
+        self._thing = thing
+        self._lossy = lossy
+        self.dialect = dialect
+        self.problems: list[Problem] = []
+        """One for each feature that was noted."""
+        self.kept: dict[str, Any] = {}
+        """The fields of the case or suite in which something was noted, whole, as plain data."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether the thing must not be written."""
+        return any(problem.level == "error" for problem in self.problems)
+
+    def note(self, field: str, why: str) -> None:
+        """Note a feature that the format lacks.
+
+        Args:
+            field: its path, such as `assertions[1].weight`; the field of the case or suite that its first
+                part names is kept whole.
+            why: a full sentence about the format, such as "it has one weight for a whole case."
+        """
+        name = field.partition(".")[0].partition("[")[0]
+        self.kept[name] = decode(encode(getattr(self._thing, name)), object)
+        self._tell(field, why, "warning" if self._lossy else "error")
+
+    def doubt(self, field: str, why: str) -> None:
+        """Tell, as a warning, what will be different and is no part of what the suite says."""
+        self._tell(field, why, "warning")
+
+    def note_each(self, names: Iterable[str]) -> None:
+        """Note each of these fields of the case or suite that says anything, as one the format has not."""
+        for name in names:
+            if getattr(self._thing, name) != _defaults_of(type(self._thing))[name]:
+                self.note(name, "it has no such field.")
+
+    def note_labels(self, assertions: Iterable[Assertion], written: Collection[str | None] = ()) -> None:
+        """Note labels that say more than the type of their check and are not among those written."""
+        for place, one in enumerate(assertions):
+            if one.label is not None and one.label not in written and not is_type_word(one):
+                self.note(f"assertions[{place}].label", "it has no names for checks.")
+
+    def metadata(self, above: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The metadata that the case is written with: its own, and what was lost of it.
+
+        Args:
+            above: what was lost of the suite, for the case that keeps it.
+        """
+        own = self._thing.metadata if isinstance(self._thing, Case) else {}
+        if not self._lossy:
+            return own
+        kept = {**self.kept, **({"suite": dict(above)} if above else {})}
+        if not kept:
+            return own
+        if KEPT in own and "metadata" not in kept:  # it was written lossily before
+            kept["earlier"] = own[KEPT]
+        return {**own, KEPT: kept}
+
+    def _tell(self, field: str, why: str, level: Any) -> None:
+        case = self._thing.id if isinstance(self._thing, Case) else None
+        subject = (
+            f"Suite {shown(self._thing.name)}" if isinstance(self._thing, Suite) else f"Case {shown(case)}"
+        )
+        self.problems.append(
+            Problem(
+                level=level,
+                code=CODE,
+                message=f"{subject}: dialect {self.dialect} cannot say `{field}`: {why}",
+                field=field,
+                case=case,
+            )
+        )
+
+
+def _defaults_of(kind: type[Any]) -> dict[str, Any]:
+    named = kind(id="", input=()) if kind is Case else kind(name="", dialect="")
+    return {name: getattr(named, name) for name in kind.__struct_fields__}
+
+
+def is_type_word(assertion: Assertion) -> bool:
+    """Whether an assertion's label is only a word for its type, as a dialect gives it by itself."""
+    label = (assertion.label or "").replace("-", "_")
+    if label == assertion.grader or label in _TYPE_WORDS:
+        return True
+    # The types of dialect agentv name a pattern too, as in `regex-[a-z]+`.
+    return any(label.startswith(f"{word}_") for word in (assertion.grader, "regex", "contains"))
+
+
+def no_such_check(assertion: Assertion) -> str:
+    """Why a format cannot say an assertion that is like none of its checks."""
+    given = f" with {', '.join(f'`{name}`' for name in sorted(assertion.params))}" if assertion.params else ""
+    return f"it has no check like {assertion.grader!r}{given}."
+
+
+def note_suite(unsaid: Unsaid, suite: Suite, names: Iterable[str], *, split: SplitRule | None = None) -> None:
+    """Note what a format cannot say of a suite's header.
+
+    Args:
+        unsaid: where it is noted.
+        suite: the suite.
+        names: fields that the format does not have.
+        split: how suites of the format are always divided.
+    """
+    unsaid.note_each(names)
+    defaults = replace(suite.defaults, reuse=None)
+    if defaults != Defaults():
+        unsaid.note("defaults", "it does not say how a suite is to be run.")
+    if suite.split_rule == split:
+        return
+    if suite.split_rule not in (None, SplitRule()):
+        unsaid.note("split_rule", "it has no rule of its own for dev and holdout.")
+    elif split is None:
+        unsaid.doubt("split_rule", "its suites are not divided; run it with --holdout 0.2.")
+    else:
+        unsaid.doubt("split_rule", "its suites are always divided into dev and holdout.")
+
+
+# --- writing -----------------------------------------------------------------------------------------------
+
+
+def json_line(row: Mapping[str, Any]) -> bytes:
+    """An object as one line of JSON Lines, its fields in the order given."""
+    return _WRITTEN.encode(row).encode("utf-8") + b"\n"
+
+
+def file_stem(name: str, taken: set[str]) -> str:
+    """A name as the stem of a file that every system can have; `/` stays between folders.
+
+    It is another one for each name, told apart by a digest where two would be the same; `taken` holds those
+    given before, and the new one afterwards.
+    """
+    parts = [_NO_FILE_NAME.sub("-", part).strip(" .-") for part in name.split("/")]
+    stem = "/".join(f"{part}-" if _RESERVED.fullmatch(part) else part for part in parts if part)[
+        :_LONGEST_NAME
+    ]
+    stem = stem.rstrip(" ./")
+    if not stem or stem.lower() in taken:  # some systems do not tell capitals apart
+        stem = f"{stem or 'case'}-{sha256(name.encode()).hexdigest()[:8]}"
+    taken.add(stem.lower())
+    return stem

@@ -1,0 +1,109 @@
+"""Plain data to YAML in block style, which readers of YAML 1.1 and of YAML 1.2 take for the same.
+
+Where the two differ (`yes`, `012`, dates, characters that once ended lines) a text is quoted or escaped.
+A text of several lines is a literal block wherever that holds it exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+_SHOWN: Final = (
+    " -~\u00a1-\u00ac\u00ae-\u200a\u2010-\u2027\u202f-\u205f\u2070-\ud7ff\ue000-\ufefe\uff00-\uffef"
+    "\U00010000-\U000dffff"
+)
+"""Characters that are seen as they are; all others are escaped."""
+_PLAIN: Final = re.compile(rf"(?![!-@\[-`{{-~ ])[{_SHOWN}]+")
+_ENDS_PLAIN: Final = re.compile(r":(\s|$)|\s#|\s$")
+_WORDS: Final = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+"""What is no text to one reader or another, in any case of letters."""
+_LITERAL: Final = re.compile(rf"\n*[{_SHOWN}\t][{_SHOWN}\t\n]*")
+_LINE_WITH_END: Final = re.compile(r"[ \t](\n|$)")
+_HIDDEN: Final = re.compile(rf"[^{_SHOWN}]|[\"\\]")
+_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_LONGEST_KEY: Final = 200
+"""Of a key that stands on one line with its value; readers take at most 1,024 characters."""
+
+
+def yaml_text(value: Any, indent: int = 0) -> str:
+    """Data such as JSON has, as whole lines of YAML.
+
+    Args:
+        value: objects with text keys, lists, texts, finite numbers, booleans and None.
+        indent: how many spaces each line begins with.
+    """
+    if isinstance(value, dict | list | tuple) and value:
+        return _block(value, indent)
+    return f"{' ' * indent}{_inline(value)}\n"
+
+
+def _block(value: Any, indent: int) -> str:
+    margin = " " * indent
+    if isinstance(value, dict):
+        return "".join([margin + _key(key, margin) + _node(item, indent + 2) for key, item in value.items()])
+    return "".join([f"{margin}-{_item(item, indent + 2)}" for item in value])
+
+
+def _key(key: str, margin: str) -> str:
+    written = _inline(key)
+    return f"{written}:" if len(written) <= _LONGEST_KEY else f"? {written}\n{margin}:"
+
+
+def _item(item: Any, indent: int) -> str:
+    """What stands behind a hyphen: the first field of an object is on its line."""
+    if isinstance(item, dict | list | tuple) and item:
+        return " " + _block(item, indent)[indent:]
+    return _node(item, indent)
+
+
+def _node(value: Any, indent: int) -> str:
+    """What stands behind a key, from the space on; `indent` is that of lines of its own."""
+    if isinstance(value, dict | list | tuple) and value:
+        return "\n" + _block(value, indent)
+    if isinstance(value, str) and "\n" in value and _is_literal(value):
+        return _literal(value, indent)
+    return f" {_inline(value)}\n"
+
+
+def _is_literal(text: str) -> bool:
+    """Whether a block shows the text as it is; white space at the end of a line is better seen in quotes."""
+    return _LITERAL.fullmatch(text) is not None and _LINE_WITH_END.search(text) is None
+
+
+def _literal(text: str, indent: int) -> str:
+    # Without the number, the first line's own spaces would count as those of the block.
+    number = "2" if text[0] in " \t\n" else ""
+    chomping = "-" if not text.endswith("\n") else "+" if text.endswith("\n\n") else ""
+    margin = " " * indent
+    lines = text.removesuffix("\n").split("\n")
+    return f" |{number}{chomping}\n" + "".join([f"{margin}{line}\n" if line else "\n" for line in lines])
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, str):
+        return value if _is_plain(value) else f'"{_HIDDEN.sub(_escaped, value)}"'
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list | tuple):
+        return "{}" if isinstance(value, dict) else "[]"
+    number = repr(value)
+    # A number with an exponent and no point is a text to YAML 1.1.
+    return number.replace("e", ".0e") if "e" in number and "." not in number else number
+
+
+def _is_plain(text: str) -> bool:
+    return (
+        _PLAIN.fullmatch(text) is not None and _ENDS_PLAIN.search(text) is None and text.lower() not in _WORDS
+    )
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found[0]
+    code = ord(character)
+    short = _ESCAPES.get(character)
+    if short is not None:
+        return short
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,154 @@
+"""What changed between two suites: cases added, removed, renamed and changed, field by field. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from typing import Any
+
+from msgspec import Struct
+
+from proctor.codec import decode, encode, judged_digest, sent_digest
+from proctor.model import Case, Suite
+
+_OF_THE_CASES = ("version", "digest", "content", "case_count", "suite_hash", "folder")
+"""Fields of a header that follow from the cases, or from where the suite lies."""
+
+
+class Change(Struct, frozen=True):
+    """A field that is not what it was; None where it is not there or has its default."""
+
+    field: str
+    """Its path, such as `input[0].content`."""
+    old: Any
+    new: Any
+
+
+class Changed(Struct, frozen=True):
+    """A case that is in both suites and not the same."""
+
+    case: str
+    """The id that it has now."""
+    changes: tuple[Change, ...]
+
+
+class Renamed(Struct, frozen=True):
+    """A case that is asked and judged as before under another id."""
+
+    old: str
+    new: str
+
+
+class Diff(Struct, frozen=True, kw_only=True):
+    """What lies between an old suite and a new one; all in the order of the new one but `removed`."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    renamed: tuple[Renamed, ...] = ()
+    changed: tuple[Changed, ...] = ()
+    """Renamed cases too, where more than the id is new."""
+    header: tuple[Change, ...] = ()
+    moved: int = 0
+    """How many cases at least must be put elsewhere to get the new order."""
+    same: int = 0
+    """How many cases are the same in every field; they may have moved."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the two are the same."""
+        return not any((self.added, self.removed, self.renamed, self.changed, self.header, self.moved))
+
+
+def diff(old: Suite, old_cases: Iterable[Case], new: Suite, new_cases: Iterable[Case]) -> Diff:
+    """What changed from one suite to another. Their cases are held as JSON, those that are equal once.
+
+    Args:
+        old: the header of the old suite.
+        old_cases: its cases, each with an id of its own.
+        new: the header of the new suite.
+        new_cases: its cases, likewise.
+    """
+    before = {case.id: encode(case) for case in old_cases}
+    after: dict[str, bytes] = {}
+    for case in new_cases:
+        body, was = encode(case), before.get(case.id)
+        after[case.id] = was if was == body else body
+    former = {id_: id_ for id_ in after if id_ in before} | _renamed(before, after)
+    pairs = [(former[id_], id_) for id_ in after if id_ in former]
+    changed = [Changed(id_, _between(before[was], after[id_])) for was, id_ in pairs]
+    still_there = set(former.values())
+    places = {id_: place for place, id_ in enumerate(before)}
+    return Diff(
+        added=tuple(id_ for id_ in after if id_ not in former),
+        removed=tuple(id_ for id_ in before if id_ not in still_there),
+        renamed=tuple(Renamed(was, id_) for was, id_ in pairs if was != id_),
+        changed=tuple(one for one in changed if one.changes),
+        header=tuple(changes(_header(old), _header(new))),
+        moved=len(pairs) - _longest_ascent(places[was] for was, _ in pairs),
+        same=sum(was == one.case and not one.changes for (was, _), one in zip(pairs, changed, strict=True)),
+    )
+
+
+def _renamed(before: dict[str, bytes], after: dict[str, bytes]) -> dict[str, str]:
+    """The old id of each new one whose case is asked and judged like one that is gone, in order."""
+    gone: dict[tuple[str, str], deque[str]] = defaultdict(deque)
+    for id_, body in before.items():
+        if id_ not in after:
+            gone[_identity(body)].append(id_)
+    found: dict[str, str] = {}
+    for id_, body in after.items():
+        if gone and id_ not in before and (same := gone.get(_identity(body))):
+            found[id_] = same.popleft()
+    return found
+
+
+def _identity(body: bytes) -> tuple[str, str]:
+    case = decode(body, Case)
+    return sent_digest(case), judged_digest(case)
+
+
+def _between(old: bytes, new: bytes) -> tuple[Change, ...]:
+    """The changes of a case but for its id."""
+    if old == new:
+        return ()
+    was, is_ = decode(old, dict[str, Any]), decode(new, dict[str, Any])
+    return tuple(changes(was | {"id": None}, is_ | {"id": None}))
+
+
+def _header(suite: Suite) -> dict[str, Any]:
+    fields = decode(encode(suite), dict[str, Any])
+    return {name: value for name, value in fields.items() if name not in _OF_THE_CASES}
+
+
+def changes(old: Any, new: Any, field: str = "") -> Iterator[Change]:
+    """What differs between two pieces of plain data, down to single values and lists of them.
+
+    Args:
+        old: what was there; None for nothing.
+        new: what is there.
+        field: the path of both.
+    """
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in old | new:
+            inner = name if name.isidentifier() else f'"{name}"'
+            yield from changes(old.get(name), new.get(name), f"{field}.{inner}" if field else inner)
+    elif isinstance(old, list) and isinstance(new, list) and _has_parts(old, new):
+        for place, (was, is_) in enumerate(zip_longest(old, new)):
+            yield from changes(was, is_, f"{field}[{place}]")
+    elif encode(old) != encode(new):  # as JSON, since 1, 1.0 and true are equal here
+        yield Change(field, old, new)
+
+
+def _has_parts(*lists: list[Any]) -> bool:
+    return any(isinstance(item, dict | list) for items in lists for item in items)
+
+
+def _longest_ascent(places: Iterable[int]) -> int:
+    """The length of the longest ascending subsequence. Source: patience sorting, Aldous and Diaconis 1999."""
+    tops: list[int] = []
+    for place in places:
+        at = bisect_left(tops, place)
+        tops[at : at + 1] = [place]
+    return len(tops)

@@ -1,0 +1,148 @@
+"""The door to stores: what a store is given and what it gives back.
+
+Part of `proctor.ports`, which is where everything else imports it from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Protocol
+
+from msgspec import Struct
+
+from proctor.model import Case, Look, Run, Suite, Trial, Verdict
+
+
+class StoredTrial(Struct, frozen=True, gc=False):
+    """A trial as stored; it has no verdict, and no scores, while it waits for its judges."""
+
+    trial: Trial
+    verdict: Verdict | None
+
+
+class StoredCase(Struct, frozen=True, gc=False):
+    """A case as stored, with the digest of what is sent for it."""
+
+    case: Case
+    sent: str
+
+
+class SavedSuite(Struct, frozen=True, kw_only=True):
+    """One version of a suite in a store."""
+
+    suite: Suite
+    """Its header, with `version` and the `content` that came last."""
+    saved_at: datetime
+    """When it was saved last."""
+    current: bool
+    """It is the one last saved under its name."""
+
+
+class Answered(Struct, frozen=True, kw_only=True):
+    """A stored trial with an output, and what it was asked and judged by."""
+
+    run: str
+    trial: Trial
+    verdict: Verdict | None
+    case: Case
+
+
+class SuiteWriter(Protocol):
+    """A suite on its way into a store."""
+
+    def add(self, case: Case, sent: str) -> None:
+        """The next case, in order, with the digest of what is sent for it."""
+
+    def keep(self, suite: Suite) -> Suite:
+        """Keep the suite with its cases, and give its header back with `content` and `version` filled in.
+
+        The same content is kept once. Under a name, another digest is the next version; a digest that was
+        there before is its old version again, with the content that came last.
+        """
+
+    def drop(self) -> None:
+        """Forget what was added. Safe to call at any time, also after `keep`."""
+
+
+class Store(Protocol):
+    """Keeps suites, runs and trials.
+
+    `arrived` and `record` return at once and are durable within 100 ms; all else is durable on return. Every
+    method raises StoreError when the store cannot be read or written.
+    """
+
+    def saving(self) -> SuiteWriter:
+        """Begin to save a suite; nothing of it is there before `keep`."""
+
+    def begin(self, run: Run) -> None:
+        """Keep a run that is starting, and claim it."""
+
+    def claim(self, run_id: str) -> None:
+        """Make sure that no other process makes this run; raises StoreError when one does."""
+
+    def arrived(self, run_id: str, trial: Trial) -> None:
+        """Keep an output whose grading has not ended."""
+
+    def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
+        """Keep a finished trial; a second one for the same case and repeat changes nothing."""
+
+    def update(self, run: Run) -> None:
+        """Keep a run's present state, after everything handed over so far."""
+
+    def flush(self) -> None:
+        """Return when everything handed over so far is durable."""
+
+    def runs(self) -> Iterator[Run]:
+        """Every run, newest first."""
+
+    def run(self, run_id: str) -> Run:
+        """The run of that id, or of that unambiguous beginning of one; `last` is the newest."""
+
+    def alike(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
+        """The runs of that suite, target and settings, newest first."""
+
+    def counts(self, run_id: str) -> dict[Verdict | None, int]:
+        """How many of a run's trials have each stored verdict; None for those that wait for one."""
+
+    def trials(self, run_id: str) -> Iterator[StoredTrial]:
+        """A run's trials in suite order; nothing holds them all."""
+
+    def suite(self, name: str, version: str | None = None) -> Suite | None:
+        """The suite of that name, or None.
+
+        Args:
+            name: its name.
+            version: `v2`, or the digest or the beginning of one (`sha256:…`); None for the one last saved.
+        """
+
+    def versions(self, name: str | None = None) -> list[SavedSuite]:
+        """The versions of the suite of that name, or of all suites; by name, then in order of version."""
+
+    def forget(self, name: str, version: str) -> None:
+        """Forget one version of a suite; its number is given to no other.
+
+        Raises:
+            StoreError: there is none, or runs of it are stored.
+        """
+
+    def cases(self, content: str) -> Iterator[StoredCase]:
+        """The cases of the suite of that content, in order; nothing holds them all."""
+
+    def answered(self, sent: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
+        """The trials with an output that asked the target of that digest the same, newest run first.
+
+        Nothing holds them all; only those of one run where it is given.
+        """
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run and its trials; the version of the suite stays."""
+
+    def look(self, look: Look) -> None:
+        """Keep a look at a holdout."""
+
+    def looks(self, suite_digest: str) -> list[Look]:
+        """The looks at the holdout of the suite of that digest, oldest first; deleted runs' included."""
+
+    def close(self) -> None:
+        """Flush and release everything. Safe to call twice."""

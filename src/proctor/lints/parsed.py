@@ -1,0 +1,311 @@
+r"""Patterns as trees: what a regular expression spells out, which letters it takes, where it is ambiguous.
+
+The tree is that of the standard library's parser. Letters are looked at as ASCII and one letter beyond it,
+which is enough to see whether two parts of a pattern can take the same ones.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import import_module
+from itertools import combinations
+from typing import Any, Final
+
+_PARSER: Final[Any] = import_module("re._parser")  # the standard library's own, which has no public name
+_GREEDY: Final = (_PARSER.MAX_REPEAT, _PARSER.MIN_REPEAT)
+_REPEATS: Final = (*_GREEDY, _PARSER.POSSESSIVE_REPEAT)
+_LOOKS: Final = (_PARSER.ASSERT, _PARSER.ASSERT_NOT)
+_ENDS: Final = (_PARSER.AT_END, _PARSER.AT_END_STRING, _PARSER.AT_END_LINE)
+_ALL: Final = frozenset((*map(chr, range(128)), "é"))
+_DIGITS: Final = frozenset(filter(str.isdigit, _ALL))
+_SPACES: Final = frozenset(filter(str.isspace, _ALL))
+_WORDS: Final = frozenset(letter for letter in _ALL if letter.isalnum() or letter == "_")
+_CATEGORIES: Final = {
+    "CATEGORY_DIGIT": _DIGITS,
+    "CATEGORY_SPACE": _SPACES,
+    "CATEGORY_WORD": _WORDS,
+    "CATEGORY_NOT_DIGIT": _ALL - _DIGITS,
+    "CATEGORY_NOT_SPACE": _ALL - _SPACES,
+    "CATEGORY_NOT_WORD": _ALL - _WORDS,
+}
+_UNBOUNDED: Final = 32
+"""A repeat that may go on at least so often counts as one without end."""
+
+Items = list[Any]
+"""A row of items, each a kind and what goes with it."""
+
+
+@lru_cache(maxsize=256)
+def parsed(pattern: str, flags: str = "") -> tuple[Any, ...]:
+    """The items of a pattern; none where it is no pattern, which is told where the suite is read."""
+    number = 0
+    for letter in flags:
+        number |= _PARSER.FLAGS.get(letter, 0)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return tuple(_PARSER.parse(pattern, number))
+    except (_PARSER.error, ValueError, OverflowError, RecursionError):
+        return ()
+
+
+# --- what it spells out ------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def spelled(pattern: str, flags: str = "") -> tuple[str, ...]:
+    r"""The texts that a pattern spells out, where it is nothing but them; else none.
+
+    Anchors, white space that may be there, and groups around it do not count: `^\s*(?:4|four)\s*$` spells
+    out `4` and `four`.
+    """
+    try:
+        texts = _spelled(list(parsed(pattern, flags))) or ()
+    except RecursionError:
+        return ()
+    return texts if all(text.strip() for text in texts) else ()
+
+
+def _spelled(items: Items) -> tuple[str, ...] | None:
+    texts = [""]
+    for kind, argument in items:
+        more: tuple[str, ...] | None = ("",)
+        if kind is _PARSER.LITERAL:
+            more = (chr(argument),)
+        elif kind is _PARSER.SUBPATTERN:
+            more = _spelled(list(argument[3]))
+        elif kind is _PARSER.BRANCH:
+            branches = [_spelled(list(branch)) for branch in argument[1]]
+            more = None if None in branches else tuple(text for one in branches for text in one or ())
+        elif kind is not _PARSER.AT and not _is_space(kind, argument):
+            more = None
+        if more is None or len(texts) * len(more) > 20:
+            return None
+        texts = [text + one for text in texts for one in more]
+    return tuple(texts)
+
+
+def _is_space(kind: Any, argument: Any) -> bool:
+    """Whether an item is white space that may be left out."""
+    return kind in _REPEATS and argument[0] == 0 and _letters(argument[2]) <= _SPACES
+
+
+@lru_cache(maxsize=256)
+def longest_run(pattern: str, flags: str = "") -> str:
+    """The longest text that every match of the pattern has in it, as far as that can be seen easily."""
+    try:
+        return max(_runs(list(parsed(pattern, flags))), key=len, default="")
+    except RecursionError:
+        return ""
+
+
+def _runs(items: Items) -> list[str]:
+    runs = [""]
+    for kind, argument in items:
+        if kind is _PARSER.LITERAL:
+            runs[-1] += chr(argument)
+        elif kind is _PARSER.SUBPATTERN:
+            runs += [*_runs(list(argument[3])), ""]
+        elif kind is not _PARSER.AT:
+            runs.append("")
+    return runs
+
+
+# --- where it is ambiguous ---------------------------------------------------------------------------------
+
+
+def is_ambiguous(pattern: str, flags: str = "", *, full: bool = False) -> bool:
+    r"""Whether a repeat without end stands in another so that both can take the same letters, and then fail.
+
+    `(a+)+$` and `(?:\w+\s?)*!` are such patterns; `(?:\w+,)+$` is none, since the comma parts the repeats,
+    and neither is `(a+)+`, after which nothing can fail.
+    """
+    try:
+        return any(_is_ambiguous(body) for body in _repeated(list(parsed(pattern, flags)), fails=full))
+    except RecursionError:  # nested so deeply that nobody can read it either
+        return False
+
+
+def _repeated(items: Items, *, fails: bool) -> Iterator[Items]:
+    """The insides of repeats without end after which something can fail."""
+    for place, (kind, argument) in enumerate(items):
+        after = fails or any(_can_fail(*item) for item in items[place + 1 :])
+        endless = kind in _GREEDY and argument[1] >= _UNBOUNDED
+        if endless and after:
+            yield list(argument[2])
+        for inside in _inside(kind, argument):
+            # What is repeated comes before itself.
+            yield from _repeated(
+                inside, fails=after or (endless and any(_can_fail(*item) for item in inside))
+            )
+
+
+def _can_fail(kind: Any, argument: Any) -> bool:
+    return argument in _ENDS if kind is _PARSER.AT else kind in _LOOKS or not _may_be_empty(kind, argument)
+
+
+def _is_ambiguous(body: Items) -> bool:
+    """Whether what is repeated can take a run of letters in one go as well as in several."""
+    flat = list(_flat(body))
+    if len(flat) == 1 and flat[0][0] is _PARSER.BRANCH:
+        return any(_is_ambiguous(list(branch)) for branch in flat[0][1][1])
+    for place, (kind, argument) in enumerate(flat):
+        if kind not in _GREEDY or argument[1] < _UNBOUNDED:
+            continue
+        taken = _letters(argument[2])
+        others = [item for other, item in enumerate(flat) if other != place]
+        if taken and all(_may_be_empty(*item) or taken & _letters([item]) for item in others):
+            return True
+    return False
+
+
+def _flat(items: Items) -> Iterator[Any]:
+    """The items without the groups around some of them."""
+    for kind, argument in items:
+        if kind is _PARSER.SUBPATTERN:
+            yield from _flat(list(argument[3]))
+        else:
+            yield kind, argument
+
+
+def _inside(kind: Any, argument: Any) -> list[Items]:
+    """The rows of items inside an item, but for those that are never gone back into."""
+    if kind in _GREEDY:
+        return [list(argument[2])]
+    if kind is _PARSER.SUBPATTERN:
+        return [list(argument[3])]
+    if kind is _PARSER.BRANCH:
+        return [list(branch) for branch in argument[1]]
+    return [list(argument[1])] if kind in _LOOKS else []
+
+
+def _may_be_empty(kind: Any, argument: Any) -> bool:
+    if kind in _REPEATS:
+        return argument[0] == 0 or all(_may_be_empty(*item) for item in argument[2])
+    if kind is _PARSER.SUBPATTERN:
+        return all(_may_be_empty(*item) for item in argument[3])
+    if kind is _PARSER.ATOMIC_GROUP:
+        return all(_may_be_empty(*item) for item in argument)
+    if kind is _PARSER.BRANCH:
+        return any(all(_may_be_empty(*item) for item in branch) for branch in argument[1])
+    return kind is _PARSER.AT or kind in _LOOKS
+
+
+# --- texts that are slow to search -------------------------------------------------------------------------
+
+
+def attacks(pattern: str, flags: str = "") -> tuple[str, ...]:
+    """Texts that many ways through a pattern match until near their end; none for most patterns.
+
+    For a choice inside a repeat, whose ways may begin with the same letter, and for three repeats in a row
+    that can take the same letters.
+    """
+    try:
+        texts = [
+            ahead + before + pump * times + "\x00!"
+            for before, pump, times, behind in _suspects(list(parsed(pattern, flags)), "", "")
+            for ahead in dict.fromkeys(("", behind))
+        ]
+    except RecursionError:
+        return ()
+    return tuple(dict.fromkeys(texts))[:12]
+
+
+def _suspects(items: Items, before: str, behind: str) -> Iterator[tuple[str, str, int, str]]:
+    """A text that leads to a suspicious place, one to be repeated, how often, and what must follow."""
+    row: list[frozenset[str]] = []
+    for place, (kind, argument) in enumerate(items):
+        pumps: list[tuple[str, int]] = []
+        if kind in _GREEDY and argument[1] >= _UNBOUNDED:
+            pumps += [(pump, 40) for pump in _choices(list(argument[2]))]
+            row.append(_letters(argument[2]))
+            common = frozenset.intersection(*row[-3:]) if len(row) >= 3 else frozenset()
+            if common:
+                pumps.append(("a" if "a" in common else min(common), 2500))
+        elif not _may_be_empty(kind, argument):
+            row.clear()
+        insides = _inside(kind, argument)
+        if pumps or insides:
+            later = _sample(items[place + 1 :]) + behind
+            yield from ((before, pump, times, later) for pump, times in pumps)
+            for inside in insides:
+                yield from _suspects(inside, before, later)
+        before += _sample([(kind, argument)])
+
+
+def _choices(body: Items) -> Iterator[str]:
+    """Texts of the ways through a repeated part at a branch two of whose ways may take the same letter."""
+    flat = list(_flat(body))
+    for place, (kind, argument) in enumerate(flat):
+        if kind is not _PARSER.BRANCH:
+            continue
+        ways = [list(branch) for branch in argument[1]]
+        taken = [_letters(way) for way in ways]
+        if any(not way for way in ways) or any(one & other for one, other in combinations(taken, 2)):
+            before, behind = _sample(flat[:place]), _sample(flat[place + 1 :])
+            yield from dict.fromkeys(text for way in ways if (text := before + _sample(way) + behind))
+
+
+def _sample(items: Items) -> str:
+    """A short text that matches the items, as far as that can be seen easily."""
+    return "".join(_sample_of(kind, argument) for kind, argument in items)
+
+
+def _sample_of(kind: Any, argument: Any) -> str:
+    if kind in _REPEATS:
+        return _sample(list(argument[2])) * min(int(argument[0]), _UNBOUNDED)
+    if kind is _PARSER.SUBPATTERN:
+        return _sample(list(argument[3]))
+    if kind is _PARSER.ATOMIC_GROUP:
+        return _sample(list(argument))
+    if kind is _PARSER.BRANCH:
+        return _sample(list(argument[1][0]))
+    if kind is _PARSER.LITERAL:
+        return chr(argument)
+    letters = _letters([(kind, argument)])
+    return next((letter for letter in "a1 .-" if letter in letters), min(letters, default=""))
+
+
+# --- letters -----------------------------------------------------------------------------------------------
+
+
+def _letters(items: Any) -> frozenset[str]:
+    """The letters of the small alphabet that any of the items can take."""
+    found: frozenset[str] = frozenset()
+    for kind, argument in items:
+        if kind in _REPEATS:
+            found |= _letters(argument[2])
+        elif kind is _PARSER.ATOMIC_GROUP:
+            found |= _letters(argument)
+        elif kind is _PARSER.SUBPATTERN:
+            found |= _letters(argument[3])
+        elif kind is _PARSER.BRANCH:
+            found = found.union(*(_letters(branch) for branch in argument[1]))
+        elif kind is not _PARSER.AT and kind not in _LOOKS:
+            found |= _taken(kind, argument)
+    return found
+
+
+def _taken(kind: Any, argument: Any) -> frozenset[str]:
+    """The letters that one item takes, none for what refers to a group."""
+    if kind is _PARSER.LITERAL:
+        return frozenset((_in_alphabet(argument),))
+    if kind is _PARSER.NOT_LITERAL:
+        return _ALL - {chr(argument)}
+    if kind is _PARSER.ANY:
+        return _ALL - {"\n"}
+    if kind is _PARSER.RANGE:
+        beyond = frozenset("é") if argument[1] > 127 else frozenset()
+        return frozenset(map(chr, range(argument[0], min(argument[1], 127) + 1))) | beyond
+    if kind is _PARSER.CATEGORY:
+        return _CATEGORIES.get(str(argument), frozenset())
+    if kind is not _PARSER.IN:
+        return frozenset()
+    negated = bool(argument) and argument[0][0] is _PARSER.NEGATE
+    found = frozenset[str]().union(*(_taken(*item) for item in argument[negated:]))
+    return _ALL - found if negated else found
+
+
+def _in_alphabet(code: int) -> str:
+    return chr(code) if code < 128 else "é"

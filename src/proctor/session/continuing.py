@@ -1,0 +1,175 @@
+"""Stored runs that are taken up again: continued, retried where they failed, or graded again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from proctor.codec import settings_digest, target_digest
+from proctor.errors import UsageError
+from proctor.graders import GRADERS
+from proctor.grading import bind
+from proctor.model import Run, Settings, Suite
+from proctor.plan import Index, Indexer
+from proctor.ports import Store
+from proctor.session.casting import Casting, Wanted, Wishes
+from proctor.session.request import Job, Request, new_id
+from proctor.session.splitting import check_alike
+
+
+class StoredRuns:
+    """Makes jobs of runs that are in the store."""
+
+    def __init__(self, store: Store, warn: Callable[[str], None], prices_date: str | None) -> None:
+        """Reads nothing yet.
+
+        Args:
+            store: where the runs are.
+            warn: told what is doubtful.
+            prices_date: the newest date of the prices in use; every new run records it.
+        """
+        self._store = store
+        self._warn = warn
+        self._prices_date = prices_date
+
+    def in_place_of(self, job: Job, request: Request) -> Job:
+        """The job, or that of the run which the request names.
+
+        Raises:
+            UsageError: that run is of another suite, target or judge.
+        """
+        if request.retry_errors:
+            earlier = self._store.run(request.retry_errors)
+            _must_match(earlier, job.run, "--retry-errors")
+            check_alike(earlier, job.run, request, "--retry-errors")
+            return self.retried(earlier, request)
+        if request.resume:
+            earlier = self._store.run(request.resume)
+            _must_match(earlier, job.run, "--resume")
+            check_alike(earlier, job.run, request, "--resume")
+            return self.continued(earlier, request)
+        return job
+
+    def resumed(self, jobs: list[Job], request: Request) -> Iterator[Job]:
+        """The jobs, each on the newest run of its kind that is unfinished, or finished beside such a one."""
+        alike = [self._alike(job) for job in jobs]
+        unfinished = [next((run for run in runs if run.status != "finished"), None) for runs in alike]
+        groups = {run.group: run for run in unfinished if run is not None}
+        for job, runs, newest in zip(jobs, alike, unfinished, strict=True):
+            run = newest or next((run for run in runs if run.group in groups), None)
+            if run is not None:
+                yield self.continued(run, request)
+                continue
+            self._warn(
+                f"There is no unfinished run of {job.run.suite.name} on {job.run.target.name} with these "
+                "judges and settings: a new one begins."
+            )
+            yield replace(job, run=replace(job.run, group=next(iter(groups), job.run.group)))
+
+    def _alike(self, job: Job) -> list[Run]:
+        """The runs that are to have the same trials, on a target of the same name, by the same judges."""
+        wanted = job.run
+        runs = self._store.alike(
+            wanted.suite.digest,
+            target_digest(wanted.target),
+            settings_digest((wanted.settings.selection, wanted.settings.repeats)),
+        )
+        return [
+            run
+            for run in runs
+            if (run.target.name, run.judges, run.regrade_of) == (wanted.target.name, wanted.judges, None)
+            and run.suite.split_rule == wanted.suite.split_rule
+            and (run.seat == wanted.seat or self._index_of(run)[0].chosen == job.index.chosen)
+        ]
+
+    def continued(self, run: Run, request: Request) -> Job:
+        """What is missing of a run."""
+        if run.status == "finished":
+            self._warn(f"Run {run.id} has finished already: nothing is missing.")
+        run = replace(run, settings=_newer(run.settings, request))
+        index, wanted = self._index_of(run)
+        return Job(run=run, index=index, wanted=wanted, earlier_run=run)
+
+    def retried(self, earlier: Run, request: Request) -> Job:
+        """A new run of what went wrong in another one."""
+        run = self._anew(earlier, _newer(earlier.settings, request))
+        index, wanted = self._index_of(run)
+        return Job(run=run, index=index, wanted=wanted, earlier_run=earlier)
+
+    def regraded(
+        self, earlier: Run, suite: Suite, request: Request, casting: Callable[[Wanted], Casting]
+    ) -> Job:
+        """A new run that grades the answers of another one by a suite, perhaps another version of its own.
+
+        Args:
+            earlier: the run with the answers.
+            suite: what they are graded by; in the store.
+            request: with the settings that are to be others.
+            casting: who judges, from whom the cases want.
+        """
+        if earlier.status != "finished":
+            self._warn(f"Run {earlier.id} has not finished: what it did not ask is no part of the grades.")
+        settings = replace(_newer(earlier.settings, request), reuse=False, cache=False)
+        indexer, wanted = self.indexer_of(suite, settings)
+        index = indexer.index(suite.split_rule, earlier.seat)
+        who = casting(wanted)
+        for message in who.warnings:
+            self._warn(message)
+        run = replace(
+            self._anew(earlier, settings),
+            suite=suite,
+            judges=who.judges,
+            judges_given=who.judges_given,
+            named_judges=who.named_judges,
+            planned=index.planned,
+            regrade_of=earlier.id,
+            warnings=who.warnings,
+        )
+        return Job(run=run, index=index, wanted=wanted)
+
+    def _anew(self, earlier: Run, settings: Settings) -> Run:
+        return replace(
+            earlier,
+            id=new_id(),
+            group=new_id(),
+            started_at=datetime.now(UTC),
+            finished_at=None,
+            status="running",
+            prices_date=self._prices_date,
+            settings=settings,
+            tags=(),
+        )
+
+    def _index_of(self, run: Run) -> tuple[Index, Wanted]:
+        indexer, wanted = self.indexer_of(run.suite, run.settings)
+        return indexer.index(run.suite.split_rule, run.seat), wanted
+
+    def indexer_of(self, suite: Suite, settings: Settings) -> tuple[Indexer, Wanted]:
+        """Which cases of a stored suite are selected, and whom they want asked."""
+        indexer, wishes = Indexer(settings.selection, settings.repeats), Wishes()
+        for stored in self._store.cases(suite.content):
+            if indexer.add(stored.case):
+                wishes.add(stored.case, (bind(one, GRADERS.get) for one in stored.case.assertions))
+        return indexer, wishes.wanted
+
+
+def _must_match(found: Run, wanted: Run, flag: str) -> None:
+    flag = f"{flag}={found.id}"
+    if found.suite.digest != wanted.suite.digest:
+        raise UsageError(
+            f"{flag} is a run of suite {found.suite.name!r} as it was then, and {wanted.suite.name!r} has "
+            f"other content now. Run it anew, or give {flag} without a suite."
+        )
+    if (found.target.name, target_digest(found.target)) != (wanted.target.name, target_digest(wanted.target)):
+        raise UsageError(f"{flag} is a run on {found.target.name!r}, not on {wanted.target.name!r}.")
+    if found.judges and found.judges != wanted.judges:
+        names = ", ".join(judge.name for judge in found.judges)
+        raise UsageError(f"{flag} was judged by {names}. Name the same judges, or give {flag} alone.")
+
+
+def _newer(earlier: Settings, request: Request) -> Settings:
+    """An earlier run's settings with those that the new command names; what it asks stays what it was."""
+    given = request.explicit - {"selection", "repeats"}
+    return replace(earlier, **{name: getattr(request.settings, name) for name in given})

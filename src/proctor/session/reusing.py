@@ -1,0 +1,230 @@
+"""What earlier runs have already: answers to the same question, and judgments of them.
+
+Trials are found by what was sent, so that a case keeps its answers when only its judging changes, or its id,
+or its place. What was made in a workspace is never found: the folder that graders look at is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.codec import encode, judged_digest, target_digest
+from proctor.errors import TargetError
+from proctor.graders import GRADERS
+from proctor.grading import bind
+from proctor.model import Case, Judgment, Output, Prompt, Run, TargetSpec, Verdict
+from proctor.plan import Finder, Index, InOrder, Known, repeats_of
+from proctor.ports import Answered, Store, StoredCase, StoredTrial
+
+NOT_ASKED = "not-asked"
+"""The kind of failure of a trial that a regrade cannot make."""
+
+
+def either(first: Finder, then: Finder) -> Finder:
+    """Finds what the first finds, and by the second what it does not."""
+
+    def find(position: int, stored: StoredCase) -> Mapping[int, Known]:
+        return {**then(position, stored), **first(position, stored)}
+
+    return find
+
+
+def regrading(store: Store, run: Run, index: Index) -> Finder:
+    """Finds the answers of the run that is graded again; where there is none its failure stays."""
+    earlier = store.run(run.regrade_of or "")
+    if earlier.suite.content != run.suite.content:
+        return Reusing(store, run, index, only=earlier.id)
+
+    def stays(stored: StoredTrial, _case: Case) -> bool:
+        return stored.trial.output is None
+
+    return InOrder(store.trials(earlier.id), stays, earlier.id, stored=False)
+
+
+class Nobody:
+    """Stands in for the target of a regrade, which asks none."""
+
+    def __init__(self, earlier: str) -> None:
+        """Nothing is opened; `earlier` is the run that is graded again."""
+        self._earlier = earlier
+
+    async def answer(self, _prompt: Prompt) -> Output:
+        """Never.
+
+        Raises:
+            TargetError: always.
+        """
+        raise TargetError(
+            f"Run {self._earlier} has no answer to this that can be graded again: it was not asked, the "
+            "question is another one now, or the answer was made in a workspace, which is gone.",
+            kind=NOT_ASKED,
+        )
+
+
+class _Judging(Struct, frozen=True):
+    """All that decides what judges say of an answer, besides the case."""
+
+    given: bool
+    judges: tuple[str, ...]
+    named: tuple[str, ...]
+    repeats: int
+    rule: str
+
+
+class Reusing:
+    """Finds answers of earlier runs on the same target."""
+
+    def __init__(self, store: Store, run: Run, index: Index, only: str | None = None) -> None:
+        """Reads nothing yet.
+
+        Args:
+            store: where earlier runs are.
+            run: the one that is made.
+            index: its cases.
+            only: the one run whose answers are taken, and none of its grades; None for all runs.
+        """
+        self._store = store
+        self._run = run
+        self._index = index
+        self._only = only
+        self._target = target_digest(run.target)
+        self._runs: dict[str, Run] = {run.id: run}
+
+    def __call__(self, position: int, stored: StoredCase) -> dict[int, Known]:
+        """What is known of the case, by repeat."""
+        case = stored.case
+        if case.workspace is not None:
+            return {}
+        wanted = range(repeats_of(case, self._run.settings.repeats))
+        found = self._found(stored, set(wanted))
+        return {repeat: self._known(position, case, found[repeat]) for repeat in wanted if repeat in found}
+
+    def _found(self, stored: StoredCase, missing: set[int]) -> dict[int, list[Answered]]:
+        """The answers of each repeat, the best one first; stops when there is nothing better to find."""
+        found: dict[int, list[Answered]] = {}
+        for one in self._store.answered(stored.sent, self._target, self._only):
+            repeat = one.trial.repeat
+            if repeat not in missing or not self._may_serve(one, stored.case):
+                continue
+            ones = found.setdefault(repeat, [])
+            ones.append(one)
+            if one.case.id == stored.case.id and self._stays(one, stored.case):
+                missing = missing - {repeat}
+                ones.insert(0, ones.pop())
+                if not missing:
+                    break
+        for repeat in missing & found.keys():  # of those that are as good, the newest stays first
+            found[repeat].sort(
+                key=lambda one: (not self._stays(one, stored.case), one.case.id != stored.case.id)
+            )
+        return found
+
+    def _may_serve(self, one: Answered, case: Case) -> bool:
+        output = one.trial.output
+        if one.run == self._run.id or output is None or output.target is not None:
+            return False
+        name = case.target
+        return name is None or _named(self._run_of(one.run), name) == _named(self._run, name)
+
+    def _stays(self, one: Answered, case: Case) -> bool:
+        """Whether its scores are those that it would get now."""
+        if self._only is not None or one.verdict not in (Verdict.PASS, Verdict.FAIL):
+            return False
+        if judged_digest(one.case) != judged_digest(case) or one.case.metadata != case.metadata:
+            return False
+        # A program may be another one by now, and no digest knows.
+        if b'"program"' in encode(case.assertions):
+            return False
+        return not _asks_judges(case) or _judging(self._run_of(one.run)) == _judging(self._run)
+
+    def _known(self, position: int, case: Case, ones: list[Answered]) -> Known:
+        best = ones[0]
+        source = best.trial.source_run or best.run
+        trial = replace(
+            best.trial,
+            case_id=case.id,
+            position=position,
+            split=self._index.split_of(position),
+            source_run=source,
+        )
+        alike = (one for one in ones if one.trial.output == best.trial.output)
+        judgments = {} if self._only is not None else self._judgments(case, alike)
+        return Known(
+            trial=trial,
+            stays=self._stays(best, case),
+            source_run=source,
+            judgments=judgments,
+            stored=False,
+        )
+
+    def _judgments(self, case: Case, ones: Iterable[Answered]) -> dict[str, tuple[Judgment, ...]]:
+        """The judgments of this answer on the same grounds, by judges that are still the same."""
+        known: dict[str, tuple[Judgment, ...]] = {}
+        judges = {spec.name: target_digest(spec) for spec in _judges(self._run)}
+        for one in ones:
+            if _grounds(one.case) != _grounds(case):
+                continue
+            then = {spec.name: target_digest(spec) for spec in _judges(self._run_of(one.run))}
+            for score in one.trial.scores:
+                same = tuple(
+                    judgment
+                    for judgment in score.judgments
+                    if judges.get(judgment.judge, "") == then.get(judgment.judge)
+                )
+                if len(same) > len(known.get(score.assertion, ())):
+                    known[score.assertion] = same
+        return known
+
+    def _run_of(self, run_id: str) -> Run:
+        run = self._runs.get(run_id)
+        if run is None:
+            run = self._runs[run_id] = self._store.run(run_id)
+        return run
+
+
+def _judges(run: Run) -> Iterator[TargetSpec]:
+    yield from run.judges
+    yield from run.named_judges
+
+
+def _judging(run: Run) -> _Judging:
+    return _Judging(
+        run.judges_given,
+        tuple(map(target_digest, run.judges)),
+        tuple(map(target_digest, run.named_judges)),
+        run.settings.judge_repeats,
+        run.settings.judge_rule,
+    )
+
+
+def _named(run: Run, name: str) -> str | None:
+    """The digest of a target that cases name."""
+    return next((target_digest(spec) for spec in run.named_targets if spec.name == name), None)
+
+
+def _grounds(case: Case) -> tuple[object, ...]:
+    """What judges are shown of a case besides what was sent; a prompt may show other checks' rubrics."""
+    rubrics = [assertion for assertion in case.assertions if assertion.grader == "rubrics"]
+    return case.expected, case.criteria, case.metadata, rubrics
+
+
+def _asks_judges(case: Case) -> bool:
+    return any("judge" in bind(assertion, GRADERS.get).wants() for assertion in case.assertions)
+
+
+def finder_of(store: Store, run: Run, index: Index, stays: Callable[[StoredTrial, Case], bool]) -> Finder:
+    """What finds earlier trials for a run that is begun or continued.
+
+    Args:
+        store: where they are.
+        run: the run.
+        index: its cases.
+        stays: which of the run's own trials may stay as they are.
+    """
+    own: Finder = InOrder(store.trials(run.id), stays)
+    if run.regrade_of is not None:
+        return either(own, regrading(store, run, index))
+    return either(own, Reusing(store, run, index)) if run.settings.reuse else own

@@ -1,0 +1,139 @@
+"""`proctor.toml`: what a project says once, and how it is told what is wrong there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Proctor = Callable[..., Any]
+
+ROWS = [
+    {"id": "a", "input": "x", "expected": "x", "tags": ["short", "en"]},
+    {"id": "b", "input": "y", "expected": "y", "tags": ["short"]},
+    {"id": "c", "input": "z", "expected": "z", "tags": ["en", "skip"]},
+]
+
+
+@pytest.fixture(autouse=True)
+def suite(folder: Path) -> None:
+    (folder / "tests").mkdir()
+    (folder / "tests" / "s.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
+
+
+@pytest.fixture
+def config(folder: Path) -> Callable[[str], None]:
+    def write(text: str) -> None:
+        (folder / "proctor.toml").write_text(text, encoding="utf-8")
+
+    return write
+
+
+def test_a_run_needs_no_words_where_the_project_says_them(proctor: Proctor, config: Any) -> None:
+    config('suite = ["tests/s.jsonl"]\ntarget = ["echo"]\nrepeat = 2\n')
+    told = proctor("run", "--json")
+    assert (told.code, told.run["total"], told.run["target"]) == (0, 6, "echo")
+
+
+def test_the_command_line_outranks_the_file(proctor: Proctor, config: Any) -> None:
+    config('target = "mock"\nrepeat = 2\n')
+    told = proctor("run", "tests/s.jsonl", "--target", "echo", "--repeat", "3", "--json")
+    assert (told.run["total"], told.run["target"]) == (9, "echo")
+
+
+def test_the_file_of_a_folder_above_counts_and_its_paths_begin_there(
+    proctor: Proctor, config: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config('suite = "tests/s.jsonl"\ntarget = "echo"\n')
+    (folder / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(folder / "deep" / "er")
+    assert proctor("run", "--json").run["total"] == 3
+
+
+@pytest.mark.parametrize(
+    ("filters", "selected"),
+    [
+        ('tag = ["short", "skip"]', ["a", "b", "c"]),
+        ('all-tag = ["short", "en"]', ["a"]),
+        ('exclude-tag = ["skip"]', ["a", "b"]),
+        ('tag = "en"\nexclude-tag = "skip"', ["a"]),
+        ('id = "[bc]"', ["b", "c"]),
+    ],
+)
+def test_filters_by_tags_say_any_all_or_none_of_them(
+    proctor: Proctor, config: Any, filters: str, selected: list[str], folder: Path
+) -> None:
+    config(f'suite = "tests/s.jsonl"\ntarget = "echo"\n{filters}\n')
+    assert proctor("run", "-o", "out.jsonl").code == 0
+    lines = (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["case_id"] for line in lines] == selected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("repat = 2", "'repat' is no key of this file. Did you mean 'repeat'"),
+        ('repeat = "often"', "`repeat` is 'often'"),
+        ("repeat = 0", "`repeat` is 0"),
+        ("suite = 3", "`suite` is 3; give a list of texts"),
+        ("json = true", "'json' is no key of this file"),
+        ("resume = 'x'", "'resume' is no key of this file"),
+        ("[tags]\nany = ['x']", "'tags' is no key of this file"),
+        ("[temperature]\nvalue = 1", "`temperature` is a table"),
+        ('prompts = "nowhere"', "there is no such folder"),
+        ("evaluators = [1]", "`evaluators` is [1]; give a list of texts"),
+        ('substitutions = "x"', "give a table of texts"),
+        ("target = ", "the file is not TOML in UTF-8"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_told_with_its_name(
+    proctor: Proctor, config: Any, text: str, said: str
+) -> None:
+    config(text)
+    told = proctor("run", "tests/s.jsonl", "--target", "echo")
+    assert told.code == 4
+    assert told.err.startswith("proctor.toml: error: ")
+    assert said in told.err
+
+
+def test_a_file_that_is_wrong_does_not_keep_help_away(proctor: Proctor, config: Any) -> None:
+    config("nonsense")
+    assert proctor("run", "--help").code == 0
+
+
+def test_a_stored_run_goes_on_whatever_suite_the_project_has(proctor: Proctor, config: Any) -> None:
+    first = proctor("run", "tests/s.jsonl", "--target", "echo", "--json").run["run"]
+    config('suite = "tests/s.jsonl"\ntarget = "echo"\ntemperature = 0.5\n')
+    told = proctor("run", f"--resume={first}", "--json")
+    assert (told.code, told.run["run"]) == (0, first)
+
+
+def test_a_project_file_outside_the_repository_does_not_count(
+    proctor: Proctor, config: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config('target = "echo"\n')
+    (folder / "inner" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(folder / "inner")
+    assert proctor("run", "../tests/s.jsonl").code == 4
+
+
+def test_regrading_knows_the_judges_of_the_project(proctor: Proctor, config: Any, folder: Path) -> None:
+    (folder / "judge.jsonl").write_text(
+        json.dumps({"*": json.dumps({"score": 5, "reason": "ok"})}), encoding="utf-8"
+    )
+    row = {"id": "a", "input": "x", "scorer": "llm_judge", "rubric": "Kind?"}
+    (folder / "j.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    config('judge = ["scripted:judge.jsonl"]\njudge-repeat = 2\njudge-rule = "all"\ntarget = "echo"\n')
+    first = proctor("run", "j.jsonl", "--json").run
+    assert (first["judges"], first["judge"]["calls"]) == (["scripted:judge.jsonl"], 2)
+    again = proctor("regrade", first["run"], "--json").run
+    assert (again["asked"], again["graded"], again["reused"], again["judge"]["calls"]) == (0, 1, 1, 2)
+
+
+def test_regrading_a_run_that_is_not_there_is_told(proctor: Proctor) -> None:
+    told = proctor("regrade", "20200101")
+    assert told.code == 4
+    assert "no run '20200101'" in told.err

@@ -1,0 +1,161 @@
+"""`proctor convert`: to stdout, to files, refused, and lossy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROWS: list[dict[str, Any]] = [
+    {"id": "sum", "input": "What is 3 + 4?", "expected": "7", "scorer": "exact", "tags": ["sums"]},
+    {"id": "kind", "input": "Thank Ida.", "scorer": "llm_judge", "rubric": "Is it kind?"},
+]
+AGENT = """
+name: tides
+tests:
+  - id: moon
+    input: Why are there tides?
+    criteria: Names the moon.
+"""
+
+
+@pytest.fixture
+def tides(folder: Path) -> str:
+    (folder / "tides.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
+    return "tides.jsonl"
+
+
+def digest(proctor: Callable[..., Any], path: str) -> str:
+    return str(proctor("hash", path).out.split()[0])
+
+
+def test_without_output_the_file_is_printed_and_nothing_else(
+    proctor: Callable[..., Any], tides: str, folder: Path
+) -> None:
+    told = proctor("convert", tides, "--to", "proctor")
+    assert (told.code, told.err) == (0, "")
+    header, *cases = map(json.loads, told.out.splitlines())
+    assert header["proctor"] == 1
+    assert [case["id"] for case in cases] == ["sum", "kind"]
+    assert [path.name for path in folder.iterdir()] == [tides]
+
+
+def test_a_file_that_is_written_is_the_same_suite(proctor: Callable[..., Any], tides: str) -> None:
+    told = proctor("convert", tides, "--to", "proctor", "-o", "deep/tides.jsonl")
+    assert (told.code, told.err) == (0, "")
+    assert told.out == "wrote deep/tides.jsonl: 2 cases of dialect proctor\n"
+    assert digest(proctor, "deep/tides.jsonl") == digest(proctor, tides)
+    assert proctor("convert", "deep/tides.jsonl", "--to", "meridian", "-o", "back/").code == 0
+    assert digest(proctor, "back/tides.jsonl") == digest(proctor, tides)
+
+
+def test_what_cannot_be_said_is_listed_and_nothing_is_written(
+    proctor: Callable[..., Any], tides: str, folder: Path
+) -> None:
+    told = proctor("convert", tides, "--to", "pramana", "-o", "x.jsonl")
+    assert (told.code, told.out) == (4, "")
+    assert "tides.jsonl: error: Case 'sum': dialect pramana cannot say `category`: " in told.err
+    assert "tides.jsonl: error: Case 'kind': dialect pramana cannot say `assertions[0]`: " in told.err
+    assert told.err.splitlines()[-1] == (
+        "Nothing was written: dialect pramana cannot say everything of 2 cases. "
+        "With --lossy it is left out, and kept in the metadata of its case."
+    )
+    assert not (folder / "x.jsonl").exists()
+
+
+def test_with_lossy_it_is_written_told_and_kept(
+    proctor: Callable[..., Any], tides: str, folder: Path
+) -> None:
+    told = proctor("convert", tides, "--to", "pramana", "-o", "x.jsonl", "--lossy")
+    assert told.code == 0
+    assert "tides.jsonl: warning: Case 'sum': dialect pramana cannot say `category`" in told.err
+    assert "more with the code unsayable." in told.err
+    assert "error" not in told.err
+    rows = [json.loads(line) for line in (folder / "x.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert rows[1]["metadata"]["proctor"]["assertions"][0]["params"] == {"rubric": "Is it kind?"}
+    assert proctor("validate", "x.jsonl").code == 0
+
+
+def test_the_name_of_a_suite_that_refuses_as_a_whole_is_told(
+    proctor: Callable[..., Any], folder: Path
+) -> None:
+    (folder / "tides.yaml").write_text(AGENT, encoding="utf-8")
+    told = proctor("convert", "tides.yaml", "--to", "meridian")
+    assert told.code == 4
+    assert "tides.yaml: error: Suite 'tides': dialect meridian cannot say `pass_rule`: " in told.err
+    assert "cannot say everything of the suite's own fields and 1 case." in told.err
+
+
+def test_a_file_that_is_there_is_not_replaced_unless_forced(
+    proctor: Callable[..., Any], tides: str, folder: Path
+) -> None:
+    (folder / "x.jsonl").write_text("mine", encoding="utf-8")
+    told = proctor("convert", tides, "--to", "proctor", "-o", "x.jsonl")
+    assert (told.code, told.out) == (4, "")
+    assert "Already there: x.jsonl." in told.err
+    assert (folder / "x.jsonl").read_text(encoding="utf-8") == "mine"
+    assert proctor("convert", tides, "--to", "proctor", "-o", "x.jsonl", "--force").code == 0
+    assert digest(proctor, "x.jsonl") == digest(proctor, tides)
+
+
+def test_a_suite_of_many_files_needs_a_folder(proctor: Callable[..., Any], tides: str, folder: Path) -> None:
+    told = proctor("convert", tides, "--to", "ai_tester", "--lossy")
+    assert (told.code, told.out) == (4, "")
+    assert "Name a folder for them with -o FOLDER/." in told.err
+    assert proctor("convert", tides, "--to", "ai_tester", "--lossy", "-o", "notes").code == 0
+    assert (folder / "notes" / "sum.md").is_file()
+    assert "2 cases of dialect ai_tester" in proctor("validate", "notes").out
+
+
+def test_a_suite_in_the_store_can_be_converted(proctor: Callable[..., Any], tides: str, folder: Path) -> None:
+    expected = digest(proctor, tides)
+    assert proctor("run", tides, "--target", "echo", "--judge", "echo").code in (1, 3)
+    (folder / tides).unlink()
+    assert proctor("convert", "tides", "--to", "proctor", "-o", "x.jsonl").code == 0
+    assert digest(proctor, "x.jsonl") == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nowhere", "--to", "proctor"), "There is no suite 'nowhere'"),
+        (("tides.jsonl", "--to", "promptfoo"), "Dialect 'promptfoo' is only read."),
+        (("tides.jsonl", "--to", "pramna"), "Did you mean 'pramana'?"),
+        (("tides.jsonl",), "--to"),
+        (("tides.jsonl", "--to", "proctor", "--store", "no.db"), "no.db"),
+        (("tides.jsonl", "--to", "proctor", "--dialect", "agentv"), "error"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    proctor: Callable[..., Any], tides: str, words: tuple[str, ...], said: str
+) -> None:
+    told = proctor("convert", *words)
+    assert (told.code, told.out) == (4, "")
+    assert said in told.err
+
+
+def test_a_suite_with_errors_is_not_converted(proctor: Callable[..., Any], folder: Path) -> None:
+    (folder / "bad.jsonl").write_text(
+        '{"id": "a", "input": "x"}\n{"id": "b", "input": "x", "expected": "y"}\n'
+    )
+    told = proctor("convert", "bad.jsonl", "--to", "proctor", "--dialect", "meridian")
+    assert (told.code, told.out) == (4, "")
+    assert "bad.jsonl:1: error: " in told.err
+
+
+WORKSPACE = AGENT + "    workspace: {template: ./tpl}\n"
+
+
+@pytest.mark.parametrize(("output", "moved"), [("near.jsonl", False), ("away/far.jsonl", True)])
+def test_a_suite_that_moves_away_from_what_it_names_says_so(
+    proctor: Callable[..., Any], folder: Path, output: str, moved: bool
+) -> None:
+    (folder / "tpl").mkdir()
+    (folder / "tpl" / "a.txt").write_text("a")
+    (folder / "tides.yaml").write_text(WORKSPACE, encoding="utf-8")
+    told = proctor("convert", "tides.yaml", "--to", "proctor", "-o", output)
+    assert told.code == 0
+    assert ("from now on they are looked for in 'away'" in told.err) is moved

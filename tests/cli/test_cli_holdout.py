@@ -1,0 +1,388 @@
+"""Dev and holdout on the command line: how a suite is split, what is sealed, and how looks are counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import proctor as package
+from proctor.model import Look
+from proctor.stores.sqlite import open_store
+
+Proctor = Callable[..., Any]
+SECRET = "kestrel"
+RULE = "+------------------+--------------------+---------------+---------+"
+
+
+@pytest.fixture
+def birds(suite: Proctor) -> str:
+    """Ten cases, each with the secret in its question; `echo` passes those of an even number."""
+    name: str = suite(
+        *((f"b{n}", f"{SECRET} {n}", f"{SECRET} {n}" if n % 2 == 0 else "no") for n in range(10)),
+        name="birds.jsonl",
+    )
+    return name
+
+
+@pytest.fixture
+def plain(folder: Path) -> str:
+    """Ten cases of a dialect that splits nothing by itself."""
+    rows = [
+        {
+            "id": f"p{n}",
+            "category": "reasoning",
+            "input": f"say {n}",
+            "ideal": str(n),
+            "assertion": {"type": "contains"},
+            "metadata": {"difficulty": "easy", "tokens_est": 5},
+        }
+        for n in range(10)
+    ]
+    (folder / "plain.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return "plain.jsonl"
+
+
+@pytest.fixture
+def looks(folder: Path) -> Callable[[], list[str]]:
+    """The kinds of all looks at the suite of the newest run, oldest first."""
+
+    def read() -> list[str]:
+        store = open_store(str(folder / ".proctor" / "proctor.db"))
+        try:
+            found: list[Look] = store.looks(store.run("last").suite.digest)
+        finally:
+            store.close()
+        return [look.kind for look in found]
+
+    return read
+
+
+def held_out(proctor: Proctor, *words: str) -> set[str]:
+    """The ids that a run holds out."""
+    proctor("run", *words, "--target", "echo", "-q", "-o", "out.jsonl")
+    rows = [json.loads(line) for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()]
+    return {row["case_id"] for row in rows if row["split"] == "holdout"}
+
+
+# --- the split ---------------------------------------------------------------------------------------------
+
+
+def test_a_split_suite_is_told_as_its_format_promises(proctor: Proctor, birds: str, script: Proctor) -> None:
+    held = held_out(proctor, birds)
+    answers = {f"b{n}": f"{SECRET} {n}" if n % 2 == 0 else "no" for n in range(10)}
+    wrong = min(set(answers) - held)
+    answers[wrong] = "something else"
+    rules = {case_id: {"text": text, "latency_ms": 1230} for case_id, text in answers.items()}
+    lines = proctor("run", birds, "--target", script(rules=rules)).out.splitlines()
+    assert lines[:9] == [
+        "Running custom suite: 8 dev + 2 holdout tests",
+        "",
+        "Completed: Dev 7/8 | Holdout 2/2",
+        "",
+        RULE,
+        "| Dev Accuracy     | Holdout Accuracy   | Total Passed  | Latency |",
+        "| 87.5%            | 100.0% (+12.5pp)   | 9             | 1230ms  |",
+        RULE,
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "dev", "held"), [(1, 0, 1), (5, 4, 1), (11, 8, 3), (20, 16, 4), (30, 24, 6)]
+)
+@pytest.mark.parametrize("method", ["rank", "shuffle"])
+def test_a_fifth_is_held_out_whatever_the_method(
+    proctor: Proctor, suite: Proctor, count: int, dev: int, held: int, method: str
+) -> None:
+    name = suite(*((f"t{n}", "x", "x") for n in range(count)))
+    out = proctor("run", name, "--target", "echo", "--split-method", method).out
+    assert out.startswith(f"Running custom suite: {dev} dev + {held} holdout tests\n")
+
+
+def test_the_split_is_the_same_every_time(proctor: Proctor, birds: str) -> None:
+    assert held_out(proctor, birds) == held_out(proctor, birds)
+
+
+def test_by_rank_the_order_of_the_file_does_not_count_and_by_shuffle_it_is_all_that_counts(
+    proctor: Proctor, suite: Proctor
+) -> None:
+    rows = [(f"t{n}", f"q{n}", "x") for n in range(10)]
+    there, back = suite(*rows, name="a.jsonl"), suite(*rows[::-1], name="b.jsonl")
+    assert held_out(proctor, there) == held_out(proctor, back)
+    assert held_out(proctor, there, "--split-method", "shuffle") == {"t0", "t1"}
+    assert held_out(proctor, back, "--split-method", "shuffle") == {"t9", "t8"}
+
+
+def test_a_csv_is_split_as_rows_of_json_are(proctor: Proctor, suite: Proctor, folder: Path) -> None:
+    rows = [(f"t{n}", f"q{n}", "x") for n in range(10)]
+    text = "id,input,expected\n" + "".join(",".join(row) + "\n" for row in rows)
+    (folder / "t.csv").write_text(text, encoding="utf-8")
+    assert held_out(proctor, "t.csv") == held_out(proctor, suite(*rows))
+
+
+def test_another_share_can_be_held_out(proctor: Proctor, birds: str) -> None:
+    more = held_out(proctor, birds, "--holdout", "0.3")
+    assert len(more) == 3
+    assert more > held_out(proctor, birds)
+    assert len(held_out(proctor, birds, "--holdout", "0.3", "--split-method", "shuffle")) == 3
+
+
+def test_a_dialect_without_a_split_gets_one_on_request_only(proctor: Proctor, plain: str) -> None:
+    whole = proctor("run", plain, "--target", "echo", "--json").run
+    assert (whole["splits"], whole["looks"], whole["split_notes"]) == ({}, None, [])
+    told = proctor("run", plain, "--target", "echo", "--holdout", "0.2")
+    assert told.out.startswith("Running custom suite: 8 dev + 2 holdout tests\n")
+    assert "Holdout 2/2" in told.out
+    assert "Running custom suite" not in proctor("run", plain, "--target", "echo").out
+
+
+def test_a_selection_takes_from_the_split(proctor: Proctor, plain: str) -> None:
+    held = held_out(proctor, plain, "--holdout", "0.2")
+    assert held_out(proctor, plain, "--holdout", "0.2", "--split", "holdout") == held
+    assert held_out(proctor, plain, "--holdout", "0.2", "--split", "dev") == set()
+    some = proctor("run", plain, "--target", "echo", "--holdout", "0.2", "--id", min(held), "--json").run
+    assert some["splits"]["holdout"]["total"] == some["total"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("cheap", "--holdout", "0.2"), "Built-in suites are not split"),
+        (("cheap", "--split-method", "rank"), "Built-in suites are not split"),
+        (("plain.jsonl", "--split-method", "shuffle"), "--holdout 0.2"),
+        (("birds.jsonl", "--holdout", "0"), "--holdout"),
+        (("birds.jsonl", "--holdout", "1"), "--holdout"),
+        (("birds.jsonl", "--holdout", "20%"), "20%"),
+        (("birds.jsonl", "--holdout", "nan"), "nan"),
+        (("birds.jsonl", "--split-method", "random"), "random"),
+    ],
+)
+def test_a_split_that_cannot_be_is_4_with_a_sentence_that_helps(
+    proctor: Proctor, birds: str, plain: str, words: tuple[str, ...], hint: str
+) -> None:
+    told = proctor("run", *words, "--target", "echo", "--json")
+    assert told.code == told.json["exit_code"] == 4
+    assert hint in told.err
+
+
+def test_a_built_in_suite_stays_one_when_it_is_named_by_its_file(proctor: Proctor) -> None:
+    file = Path(package.__file__).with_name("suites") / "v1.0" / "cheap.jsonl"
+    told = proctor("run", file, "--target", "echo", "--holdout", "0.2")
+    assert (told.code, "Built-in suites are not split" in told.err) == (4, True)
+
+
+# --- sealing -----------------------------------------------------------------------------------------------
+
+ENDINGS = ("json", "jsonl", "csv", "md", "xml")
+
+
+@pytest.fixture
+def one(suite: Proctor) -> str:
+    """A suite whose only held-out case has the secret in everything, and fails."""
+    rows: list[Any] = [(f"t{n}", "x", "x") for n in range(4)]
+    sealed = {
+        "id": "t4",
+        "input": f"{SECRET}?",
+        "expected": f"not {SECRET}",
+        "scorer": "exact",
+        "tags": "kept",
+    }
+    name: str = suite(sealed, *rows, name="one.jsonl")
+    return name
+
+
+SHUFFLED = ("--split-method", "shuffle")
+"""Holds out the first of five cases."""
+
+
+def test_no_output_of_any_command_tells_of_a_sealed_answer(proctor: Proctor, one: str, folder: Path) -> None:
+    files = [word for ending in ENDINGS for word in ("-o", f"out.{ending}")]
+    told = [proctor("run", one, *SHUFFLED, "--target", "echo", *files)]
+    told += [proctor("run", one, *SHUFFLED, "--target", "echo", *words) for words in (("--json",), ("-q",))]
+    for words in ((), ("--json",), ("--failures",), ("--failures", "--json"), ("--case", "t4")):
+        told.append(proctor("runs", "show", "last", *words))
+    told += [proctor("runs", "export", "last", "-o", f"again.{ending}") for ending in ENDINGS]
+    told.append(proctor("runs", "list"))
+    for each in told:
+        assert SECRET not in each.out + each.err
+    for name in ("out", "again"):
+        for ending in ENDINGS:
+            text = (folder / f"{name}.{ending}").read_text(encoding="utf-8")
+            assert SECRET not in text
+            assert "t4" in text
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_reveal_writes_all_of_it(proctor: Proctor, one: str, folder: Path, ending: str) -> None:
+    proctor("run", one, *SHUFFLED, "--target", "echo", "--reveal", "-q", "-o", f"out.{ending}")
+    proctor("runs", "export", "last", "--reveal", "-o", f"again.{ending}")
+    for name in ("out", "again"):
+        assert SECRET in (folder / f"{name}.{ending}").read_text(encoding="utf-8")
+
+
+def test_reveal_shows_all_of_it(proctor: Proctor, one: str) -> None:
+    told = proctor("run", one, *SHUFFLED, "--target", "echo", "--reveal")
+    assert f"FAIL      t4  exact: The answer is '{SECRET}?'; expected 'not {SECRET}'." in told.out
+    for words in ((), ("--failures",), ("--case", "t4"), ("--case", "t4", "--json")):
+        assert SECRET in proctor("runs", "show", "last", "--reveal", *words).out
+
+
+def test_a_sealed_case_is_named_with_how_to_see_more(proctor: Proctor, one: str) -> None:
+    told = proctor("run", one, *SHUFFLED, "--target", "echo")
+    assert "FAIL      t4  sealed; --reveal shows it\n" in told.out
+    for words in (("--failures",), ("--case", "t4")):
+        out = proctor("runs", "show", "last", *words).out
+        assert out.startswith("FAIL t4\n  score:     0.00\n  sealed:    ")
+        assert "--reveal" in out
+    (row,) = proctor("runs", "show", "last", "--case", "t4", "--json").json["trials"]
+    kept = {name: row[name] for name in ("case_id", "verdict", "score", "split", "sealed", "tags")}
+    assert kept == {
+        "case_id": "t4",
+        "verdict": "fail",
+        "score": 0.0,
+        "split": "holdout",
+        "sealed": True,
+        "tags": ["kept"],
+    }
+    assert row["output"] is row["latency_ms"] is row["usage"] is row["cost_usd"] is None
+    assert row["scores"][0]["reason"] is row["scores"][0]["details"] is None
+
+
+def test_numbers_and_gates_count_what_is_sealed(proctor: Proctor, one: str) -> None:
+    told = proctor("run", one, *SHUFFLED, "--target", "echo", "--min-pass-rate", "0.9", "--json")
+    assert (told.code, told.run["passed"], told.run["failed"]) == (1, 4, 1)
+    assert told.run["splits"]["holdout"]["failed"] == told.run["by_tag"]["kept"]["failed"] == 1
+
+
+def test_dev_cases_are_shown_as_ever(proctor: Proctor, birds: str) -> None:
+    proctor("run", birds, "--target", "echo", "--split", "dev", "-q", "-o", "out.jsonl")
+    rows = [json.loads(line) for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["sealed"], SECRET in row["output"]["text"]) for row in rows] == [(False, True)] * 8
+
+
+def test_what_went_wrong_behind_the_seal_can_be_asked_again(
+    proctor: Proctor, one: str, script: Proctor
+) -> None:
+    target = script(t0="x", t1="x", t2="x", t3="x")
+    assert proctor("run", one, *SHUFFLED, "--target", target, "-q").code == 3
+    run_id = proctor("runs", "show", "last", "--json").run["run"]
+    (Path(target.removeprefix("scripted:"))).write_text(json.dumps({"t4": f"not {SECRET}"}), encoding="utf-8")
+    again = proctor("run", "--retry-errors", run_id, "--json")
+    assert (again.code, again.run["reused"], again.run["asked"], again.run["passed"]) == (0, 4, 1, 5)
+
+
+def test_answers_behind_the_seal_can_be_graded_again_and_stay_behind_it(
+    proctor: Proctor, one: str, suite: Proctor
+) -> None:
+    proctor("run", one, *SHUFFLED, "--target", "echo", "-q")
+    told = proctor("regrade", "last")
+    assert "FAIL      t4  sealed; --reveal shows it" in told.out
+    assert SECRET not in told.out + told.err
+
+
+# --- looks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "kinds"),
+    [
+        ((), ["rate"]),
+        (("--json",), ["rate"]),
+        (("--json", "-q"), ["rate"]),
+        (("-q", "-o", "out.md"), ["rate"]),
+        (("-o", "out.md", "-o", "out.json", "-o", "out.csv"), ["rate"]),
+        (("--split", "holdout"), ["rate"]),
+        (("--reveal",), ["reveal"]),
+        (("--reveal", "-q", "-o", "out.xml"), ["reveal"]),
+        (("-q",), []),
+        (("-q", "--reveal"), []),
+        (("--split", "dev"), []),
+        (("--split", "dev", "--reveal", "-o", "out.json"), []),
+    ],
+)
+def test_a_run_that_tells_of_its_holdout_is_one_look(
+    proctor: Proctor, birds: str, looks: Callable[[], list[str]], words: tuple[str, ...], kinds: list[str]
+) -> None:
+    proctor("run", birds, "--target", "echo", *words)
+    assert looks() == kinds
+
+
+@pytest.mark.parametrize(
+    ("words", "kinds"),
+    [
+        (("show", "last"), ["rate"]),
+        (("show", "last", "--json"), ["rate"]),
+        (("show", "last", "--reveal"), ["reveal"]),
+        (("show", "last", "--failures"), ["rate"]),
+        (("show", "last", "--failures", "--reveal"), ["reveal"]),
+        (("export", "last", "-o", "out.json"), ["rate"]),
+        (("export", "last", "--reveal", "-o", "out.json"), ["reveal"]),
+        (("export", "last", "-o", "out.docx"), []),
+        (("list",), []),
+        (("tag", "last", "t"), []),
+    ],
+)
+def test_a_command_that_shows_a_stored_run_is_one_look(
+    proctor: Proctor, birds: str, looks: Callable[[], list[str]], words: tuple[str, ...], kinds: list[str]
+) -> None:
+    proctor("run", birds, "--target", "echo", "-q")
+    proctor("runs", *words)
+    assert looks() == kinds
+
+
+def test_one_case_is_a_look_only_when_it_is_held_out_and_revealed(
+    proctor: Proctor, one: str, looks: Callable[[], list[str]]
+) -> None:
+    proctor("run", one, *SHUFFLED, "--target", "echo", "-q")
+    for words in (("--case", "t4"), ("--case", "t0"), ("--case", "t0", "--reveal")):
+        proctor("runs", "show", "last", *words)
+        assert looks() == []
+    proctor("runs", "show", "last", "--case", "t4", "--reveal")
+    assert looks() == ["reveal"]
+
+
+@pytest.mark.parametrize("words", [("show", "last"), ("show", "last", "--failures", "--reveal")])
+def test_a_run_without_a_holdout_is_no_look(
+    proctor: Proctor, plain: str, birds: str, looks: Callable[[], list[str]], words: tuple[str, ...]
+) -> None:
+    proctor("run", plain, "--target", "echo", "--reveal")
+    proctor("runs", *words)
+    assert looks() == []
+    proctor("run", birds, "--target", "echo", "--split", "dev")
+    proctor("runs", *words)
+    assert looks() == []
+
+
+def test_looks_are_counted_over_all_runs_of_a_version_and_told_from_the_second_on(
+    proctor: Proctor, birds: str, suite: Proctor
+) -> None:
+    assert "Look" not in proctor("run", birds, "--target", "echo").out
+    told = proctor("run", birds, "--target", "echo", "--target", "mock").out
+    assert told.count("Look 2 at this holdout.") == told.count("Look 3 at this holdout.") == 1
+    assert proctor("runs", "show", "last", "--json").run["looks"] == 4
+    assert "Look 5 at this holdout." in proctor("runs", "show", "last").out
+    assert proctor("run", birds, "--target", "echo", "--split", "dev", "--json").run["looks"] == 5
+    changed = suite(*((f"b{n}", f"{SECRET} {n}!", "no") for n in range(10)), name=birds)
+    assert proctor("run", changed, "--target", "echo", "--json").run["looks"] == 1
+
+
+def test_the_count_of_looks_outlives_the_runs(proctor: Proctor, birds: str) -> None:
+    proctor("run", birds, "--target", "echo", "--json")
+    proctor("runs", "delete", "last", "--yes")
+    assert proctor("run", birds, "--target", "echo", "--json").run["looks"] == 2
+
+
+def test_a_warning_stands_below_the_table_and_in_the_json(
+    proctor: Proctor, suite: Proctor, script: Proctor
+) -> None:
+    name = suite(*((f"t{n}", f"q{n}", "x") for n in range(40)))
+    held = held_out(proctor, name)
+    target = script(rules={f"t{n}": "no" if f"t{n}" in held else "x" for n in range(40)})
+    lines = proctor("run", name, "--target", target).out.splitlines()
+    assert lines[7] == RULE
+    assert lines[9].startswith("Warning: 0.0% of the holdout passed and 100.0% of dev.")
+    assert proctor("runs", "show", "last", "--json").run["split_notes"] == [lines[9]]

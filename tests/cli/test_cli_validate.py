@@ -1,0 +1,208 @@
+"""`proctor validate`: rules of the linter, what silences them, and cases looked for in other text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Proctor = Callable[..., Any]
+QUESTION = "When the ferry leaves the northern harbour at dawn, which lighthouse does its captain pass first?"
+GUID = "5f0c9a3e-1b7d-4c55-9e0a-d2b1c7f6a984"
+
+
+def codes(told: Any) -> list[str]:
+    (file,) = told.json["files"]
+    return [warning["code"] for warning in file["warnings"]]
+
+
+@pytest.fixture
+def ferry(suite: Callable[..., str]) -> str:
+    """One case that is looked for elsewhere, and one that leaks."""
+    asked = {"id": "ferry", "input": QUESTION, "expected": "Grey Light", "metadata": {"canary": GUID}}
+    return suite(asked, ("sum", "Is 4 + 5 = 9?", "9"))
+
+
+# --- rules -------------------------------------------------------------------------------------------------
+
+
+def test_a_leak_is_a_warning_with_its_file_and_line(proctor: Proctor, ferry: str) -> None:
+    told = proctor("validate", ferry)
+    assert told.code == 0
+    begins = "s.jsonl:2: warning: LEAK WARNING: Test 'sum' input contains expected answer"
+    assert any(line.startswith(begins) for line in told.err.splitlines())
+    assert "s.jsonl: 2 cases of dialect meridian, 0 errors, 2 warnings" in told.out
+
+
+def test_a_judge_without_a_rubric_is_an_error_of_this_dialect_and_told_once(
+    proctor: Proctor, folder: Path
+) -> None:
+    row = {"id": "essay_5", "input": "Write of the sea.", "scorer": "llm_judge"}
+    (folder / "s.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    told = proctor("validate", "s.jsonl")
+    assert told.code == 4
+    (line,) = told.err.splitlines()
+    assert line.startswith("s.jsonl:1: error: Test 'essay_5' uses llm_judge but missing 'rubric'")
+
+
+def test_a_missing_answer_suggests_a_judge_and_json_a_schema(proctor: Proctor, folder: Path) -> None:
+    rows = [
+        {"id": "poem", "input": "Write of the sea.", "expected": ""},
+        {"id": "row", "input": "Give the harbour as an object.", "expected": '{"name": "Skagen"}'},
+    ]
+    (folder / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    first, second = proctor("validate", "s.jsonl").err.splitlines()
+    assert "no expected value - consider using scorer='llm_judge' with a rubric" in first
+    assert "expected looks like JSON - consider scorer='json_schema'" in second
+
+
+def test_problems_of_reading_and_of_rules_come_in_file_order(proctor: Proctor, suite: Proctor) -> None:
+    name = suite(
+        ("a", "Is 4 + 5 = 9?", "9"),
+        {"id": "b", "input": "Which year?", "expected": 1814},
+        ("c", "Is 3 + 5 = 8?", "8"),
+    )
+    told = proctor("validate", name, "--json", "--ignore", "too-few-cases")
+    assert codes(told) == ["leak", "not-text", "leak"]
+    assert [warning["line"] for warning in told.json["files"][0]["warnings"]] == [1, 2, 3]
+
+
+def test_warnings_of_rules_count_under_strict(proctor: Proctor, ferry: str) -> None:
+    assert proctor("validate", ferry, "--strict").code == 4
+    told = proctor("validate", ferry, "--strict", "--ignore", "leak", "--ignore", "too-few-cases")
+    assert (told.code, told.err) == (0, "")
+
+
+def test_more_than_five_findings_of_a_rule_are_counted(proctor: Proctor, suite: Proctor) -> None:
+    name = suite(*((f"s{n}", f"Is {n} + 40 = {n + 40}?", f"{n + 40}") for n in range(30)))
+    lines = proctor("validate", name).err.splitlines()
+    assert len(lines) == 6
+    assert lines[-1] == "s.jsonl: warning: 25 more with the code leak."
+
+
+def test_a_rule_to_ignore_must_be_known(proctor: Proctor, ferry: str) -> None:
+    told = proctor("validate", ferry, "--ignore", "leek")
+    assert told.code == 4
+    assert "'leak'" in told.err
+
+
+@pytest.mark.parametrize("written", ["ignore", ["leak"], ["leak", "tokens-est"], "leak"])
+def test_a_row_silences_a_rule_with_lint(proctor: Proctor, suite: Proctor, written: Any) -> None:
+    name = suite({"id": "a", "input": "Is 4 + 5 = 9?", "expected": "9", "lint": written})
+    assert "leak" not in codes(proctor("validate", name, "--json"))
+
+
+def test_a_column_silences_a_rule_too(proctor: Proctor, folder: Path) -> None:
+    rows = ["id,input,expected,lint", 'a,"Is 4 + 5 = 9?",9,"leak, too-few-cases"', 'b,"Is 4 + 4 = 8?",8,']
+    (folder / "s.csv").write_text("\n".join(rows), encoding="utf-8")
+    told = proctor("validate", "s.csv", "--json")
+    assert [warning["case"] for warning in told.json["files"][0]["warnings"]] == ["b"]
+
+
+def test_a_row_of_dialect_pramana_may_have_lint(proctor: Proctor, folder: Path) -> None:
+    row = {
+        "id": "a",
+        "category": "factual",
+        "input": "Is 4 + 5 = 9?",
+        "ideal": "9",
+        "assertion": {"type": "exact_match"},
+        "metadata": {"difficulty": "easy", "tokens_est": 5},
+    }
+    for lint, expected in ((None, ["too-few-cases", "leak"]), (["leak"], ["too-few-cases"])):
+        written = row if lint is None else {**row, "lint": lint}
+        (folder / "s.jsonl").write_text(json.dumps(written), encoding="utf-8")
+        assert sorted(codes(proctor("validate", "s.jsonl", "--json"))) == sorted(expected)
+
+
+def test_a_test_of_dialect_agentv_may_have_lint(proctor: Proctor, folder: Path) -> None:
+    suite = """
+tests:
+  - id: sum
+    criteria: Says 9
+    input: Is 4 + 5 = 9?
+    expected_output: '9'
+"""
+    for lint, expected in (("", True), ("    lint: [leak]\n", False), ("    lint: ignore\n", False)):
+        (folder / "s.eval.yaml").write_text(suite + lint, encoding="utf-8")
+        assert ("leak" in codes(proctor("validate", "s.eval.yaml", "--json"))) is expected
+
+
+def test_a_field_lint_changes_nothing_of_what_is_asked_and_judged(proctor: Proctor, suite: Proctor) -> None:
+    row = {"id": "a", "input": "Is 4 + 5 = 9?", "expected": "9"}
+    plain = proctor("hash", suite(row)).out.split()[0]
+    assert proctor("hash", suite({**row, "lint": "ignore"})).out.split()[0] == plain
+
+
+def test_a_suite_that_cannot_be_told_apart_is_told_as_before(proctor: Proctor, folder: Path) -> None:
+    (folder / "s.jsonl").write_text('{"colour": "red"}\n', encoding="utf-8")
+    told = proctor("validate", "s.jsonl", "--against", "s.jsonl")
+    assert told.code == 4
+    assert "s.jsonl: 1 error, 0 warnings" in told.out
+
+
+# --- other text --------------------------------------------------------------------------------------------
+
+
+def test_a_case_that_stands_in_another_file_is_told_with_its_place(
+    proctor: Proctor, folder: Path, ferry: str
+) -> None:
+    (folder / "prompt.md").write_text(f"# Be brief\n\nAn example: {QUESTION}\n", encoding="utf-8")
+    (folder / "clean.md").write_text("# Be brief\n", encoding="utf-8")
+    told = proctor("validate", ferry, "--against", "clean.md", "prompt.md", "--json")
+    (warning,) = [each for each in told.json["files"][0]["warnings"] if each["code"] == "contaminated"]
+    assert (warning["case"], warning["line"]) == ("ferry", 1)
+    assert "stands in prompt.md, line 3: 100%" in warning["message"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
+def test_other_text_may_be_utf_8_or_latin_1(
+    proctor: Proctor, folder: Path, suite: Proctor, encoding: str
+) -> None:
+    asked = "Où est passé le café que la vieille gardienne préparait près du phare?"
+    name = suite(("café", asked, "au port"))
+    (folder / "text").write_bytes(f"Voilà: {asked}".encode(encoding))
+    assert "contaminated" in codes(proctor("validate", name, "--json", "--against", "text"))
+
+
+def test_a_large_file_is_looked_through_in_pieces(proctor: Proctor, folder: Path, ferry: str) -> None:
+    filler = "the tide comes and the tide goes, and nobody counts the waves\n" * 10_000
+    (folder / "large.txt").write_text(f"{filler}{QUESTION}\n{filler}{GUID}", encoding="utf-8")
+    (folder / "one_line.txt").write_text("x" * 3_000_000 + " " + QUESTION, encoding="utf-8")
+    told = proctor("validate", ferry, "--json", "--against", "large.txt", "one_line.txt")
+    found = [each for each in told.json["files"][0]["warnings"] if each["code"] in ("contaminated", "canary")]
+    places = [each["message"].partition(":")[0].rpartition(" stands in ")[2] for each in found]
+    assert sorted(places) == ["large.txt, line 10001", "large.txt, line 20002", "one_line.txt, line 1"]
+
+
+def test_the_suite_itself_is_no_other_text(proctor: Proctor, folder: Path, ferry: str) -> None:
+    other = folder / "other.jsonl"
+    other.write_text(json.dumps({"question": QUESTION}), encoding="utf-8")
+    told = proctor("validate", ferry, "--json", "--against", "s.jsonl", "other.jsonl")
+    assert [code for code in codes(told) if code == "contaminated"] == ["contaminated"]
+
+
+def test_a_folder_stands_for_the_files_in_it(proctor: Proctor, folder: Path, ferry: str) -> None:
+    (folder / "texts" / "deep").mkdir(parents=True)
+    (folder / "texts" / "deep" / "a.txt").write_text(QUESTION, encoding="utf-8")
+    (folder / "texts" / ".hidden").write_text(QUESTION, encoding="utf-8")
+    assert codes(proctor("validate", ferry, "--json", "--against", "texts")).count("contaminated") == 1
+
+
+def test_files_end_at_the_next_flag(proctor: Proctor, folder: Path, ferry: str) -> None:
+    for name in ("a.txt", "b.txt"):
+        (folder / name).write_text(QUESTION, encoding="utf-8")
+    told = proctor("validate", ferry, "--against", "a.txt", "b.txt", "--strict", "--json")
+    assert codes(told).count("contaminated") == 2
+    assert told.code == 4
+    apart = proctor("validate", ferry, "--against=a.txt", "--against", "b.txt", "--json")
+    assert codes(apart) == codes(told)
+    assert proctor("validate", "--ignore", "leak", ferry, "--json").code == 0
+
+
+def test_a_file_that_is_not_there_is_refused(proctor: Proctor, ferry: str) -> None:
+    told = proctor("validate", ferry, "--against", "nowhere.txt")
+    assert told.code == 4
+    assert "'nowhere.txt'" in told.err

@@ -1,0 +1,343 @@
+"""What every store promises of the versions of a suite, of earlier answers, and of looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from proctor.codec import sent_digest, target_digest
+from proctor.errors import StoreError
+from proctor.model import Case, Look, Params, Suite, TargetSpec, Trial, Verdict
+from proctor.ports import Answered, Store
+from proctor.stores import STORES
+
+Make = Callable[..., Any]
+ECHO = TargetSpec(name="echo", kind="echo")
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def _digest(first: str) -> str:
+    return "sha256:" + first + "0" * (64 - len(first))
+
+
+A, B, C = (_digest(letter * 8) for letter in "abc")
+
+# --- versions ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("digests", "versions"),
+    [
+        ((A,), ["v1"]),
+        ((A, A), ["v1", "v1"]),
+        ((A, B, C), ["v1", "v2", "v3"]),
+        ((A, B, A), ["v1", "v2", "v1"]),
+        ((A, B, A, C, B), ["v1", "v2", "v1", "v3", "v2"]),
+    ],
+)
+def test_other_content_is_the_next_version_and_what_was_there_is_its_old_one(
+    store: Store, case: Make, saved: Make, digests: tuple[str, ...], versions: list[str]
+) -> None:
+    suites = [saved(store, [case(digest)], digest=digest) for digest in digests]
+    assert [suite.version for suite in suites] == versions
+    assert store.suite("s") == suites[-1]
+    kept = store.versions("s")
+    assert [one.suite.version for one in kept] == sorted(set(versions))
+    assert [one.suite.version for one in kept if one.current] == [versions[-1]]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from([A, B, C])), max_size=8))
+def test_numbers_follow_the_first_saving_of_each_digest_under_its_name(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str]]
+) -> None:
+    for kind in STORES.names():
+        store = STORES.get(kind)(str(tmp_path_factory.mktemp("law") / "kept"))
+        first: dict[str, list[str]] = {"x": [], "y": []}
+        for name, digest in steps:
+            suite = store.saving().keep(Suite(name=name, dialect="d", digest=digest))
+            if digest not in first[name]:
+                first[name].append(digest)
+            assert suite.version == f"v{first[name].index(digest) + 1}"
+        known = [(one.suite.name, one.suite.digest) for one in store.versions()]
+        assert known == [(name, digest) for name in "xy" for digest in first[name]]
+        store.close()
+
+
+def test_each_name_counts_for_itself_also_over_the_same_cases(
+    store: Store, cases: list[Case], saved: Make
+) -> None:
+    saved(store, cases[:1], digest=B)
+    one, two = saved(store, cases, digest=A), saved(store, cases, digest=A, name="other")
+    assert (one.version, two.version) == ("v2", "v1")
+    assert one.content == two.content
+    assert store.suite("other") == two
+    assert [one.suite.name for one in store.versions()] == ["other", "s", "s"]
+    assert [one.suite.name for one in store.versions("other")] == ["other"]
+    assert store.versions("nobody") == []
+
+
+def test_a_version_has_the_content_that_was_saved_last(
+    store: Store, cases: list[Case], saved: Make, begun: Make
+) -> None:
+    first = saved(store, cases, description="old")
+    begun("r", suite=first)
+    tagged = [replace(cases[0], tags=("new",)), *cases[1:]]
+    second = saved(store, tagged, description="new")
+    assert (first.version, second.version) == ("v1", "v1")
+    assert first.content != second.content
+    assert store.suite("s", "v1") == second
+    assert [each.case for each in store.cases(second.content)] == tagged
+    assert [each.case for each in store.cases(first.content)] == cases  # for the run
+
+
+def test_suites_of_the_same_cases_under_other_rules_are_versions_apart(
+    store: Store, cases: list[Case], saved: Make
+) -> None:
+    first, second = saved(store, cases, digest=A), saved(store, cases, digest=B)
+    assert (first.version, second.version) == ("v1", "v2")
+    store.forget("s", "v1")
+    assert len(list(store.cases(second.content))) == 3
+
+
+def test_when_a_version_was_saved_is_when_that_was_last(store: Store, cases: list[Case], saved: Make) -> None:
+    def at() -> datetime:
+        (one,) = store.versions("s")
+        return one.saved_at
+
+    before = datetime.now(UTC)
+    saved(store, cases)
+    first = at()
+    saved(store, cases)
+    assert before <= first < at() <= datetime.now(UTC)
+
+
+def test_saving_the_same_again_leaves_its_cases_alone(store: Store, case: Make, saved: Make) -> None:
+    many = [case(str(number)) for number in range(2500)]
+    assert saved(store, many) == saved(store, many)
+    suite = saved(store, many, description="more is known of it")
+    assert store.suite("s") == suite
+    assert [each.case for each in store.cases(suite.content)] == many
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("v1", "v1"),
+        ("v2", "v2"),
+        (A, "v1"),
+        (A[:15], "v1"),
+        (A[7:13], "v1"),
+        (B[7:], "v2"),
+        (A[7:12], None),
+        (C, None),
+        ("v3", None),
+        ("v0", None),
+        ("v01", None),
+        ("V1", None),
+        ("2", None),
+        ("", None),
+        ("v%", None),
+        ("______", None),
+        ("sha256:", None),
+        ("v" + "9" * 40, None),
+    ],
+)
+def test_a_version_is_found_by_its_number_and_by_its_digest(
+    store: Store, case: Make, saved: Make, word: str, found: str | None
+) -> None:
+    for digest in (A, B):
+        saved(store, [case(digest)], digest=digest)
+        saved(store, [case(digest)], digest=C, name="other")
+    suite = store.suite("s", word)
+    assert (suite and suite.version) == found
+    assert store.suite("nobody", word) is None
+
+
+def test_a_beginning_of_several_digests_names_them(store: Store, cases: list[Case], saved: Make) -> None:
+    saved(store, cases, digest=_digest("abcdef12"))
+    saved(store, cases, digest=_digest("abcdef34"))
+    with pytest.raises(StoreError, match=r"'abcdef'.*v1 .*abcdef12.*v2 .*abcdef34"):
+        store.suite("s", "abcdef")
+    second = store.suite("s", "abcdef3")
+    assert second is not None
+    assert second.version == "v2"
+
+
+def test_versions_are_there_for_whoever_opens_the_store_next(
+    store: Store, open_another: Callable[[], Store], cases: list[Case], saved: Make
+) -> None:
+    saved(store, cases, digest=A)
+    other = open_another()
+    assert saved(other, cases[:1], digest=B).version == "v2"
+    assert saved(store, cases[1:], digest=C).version == "v3"
+    assert other.versions() == store.versions()
+
+
+# --- forgetting --------------------------------------------------------------------------------------------
+
+
+def test_a_version_that_is_forgotten_is_gone_and_its_number_with_it(
+    store: Store, case: Make, saved: Make
+) -> None:
+    first, second = (saved(store, [case(digest)], digest=digest) for digest in (A, B))
+    store.forget("s", "v2")
+    assert store.suite("s") == first
+    assert store.suite("s", "v2") is None
+    assert list(store.cases(second.content)) == []
+    assert len(list(store.cases(first.content))) == 1
+    assert [one.suite.version for one in store.versions("s") if one.current] == ["v1"]
+    assert saved(store, [case(C)], digest=C).version == "v3"
+
+
+def test_a_forgotten_version_that_is_saved_again_is_itself(
+    store: Store, cases: list[Case], saved: Make
+) -> None:
+    for digest in (A, B):
+        saved(store, cases, digest=digest)
+    store.forget("s", B)
+    again = saved(store, cases, digest=B)
+    assert again.version == "v2"
+    assert store.suite("s") == again
+    assert len(list(store.cases(again.content))) == 3
+
+
+def test_a_suite_of_which_all_is_forgotten_is_no_more(store: Store, cases: list[Case], saved: Make) -> None:
+    saved(store, cases)
+    store.forget("s", "v1")
+    assert store.suite("s") is None
+    assert store.versions() == []
+
+
+@pytest.mark.parametrize(("name", "version"), [("s", "v2"), ("s", "zz"), ("nobody", "v1")])
+def test_forgetting_what_is_not_there_is_an_error(
+    store: Store, cases: list[Case], saved: Make, name: str, version: str
+) -> None:
+    saved(store, cases)
+    with pytest.raises(StoreError, match=f"no version '{version}' of a suite '{name}'"):
+        store.forget(name, version)
+
+
+@pytest.mark.parametrize(("runs", "told"), [(("r1",), "1 run of it is"), (("r1", "r2"), "2 runs of it are")])
+def test_a_version_that_runs_have_is_not_forgotten(
+    store: Store, cases: list[Case], saved: Make, begun: Make, runs: tuple[str, ...], told: str
+) -> None:
+    suite = saved(store, cases)
+    saved(store, cases, name="copy")
+    for run_id in runs:
+        begun(run_id, suite=suite)
+    with pytest.raises(StoreError, match=told):
+        store.forget("s", "v1")
+    store.forget("copy", "v1")  # which has no run
+    assert len(list(store.cases(suite.content))) == 3
+    for run_id in runs:
+        store.delete(run_id)
+    store.forget("s", "v1")
+    assert list(store.cases(suite.content)) == []
+
+
+# --- earlier answers ---------------------------------------------------------------------------------------
+
+
+def _found(store: Store, sent: str, target: TargetSpec = ECHO, run: str | None = None) -> list[Answered]:
+    return list(store.answered(sent, target_digest(target), run))
+
+
+def _record(store: Store, run_id: str, *trials: Trial) -> None:
+    for made in trials:
+        store.record(run_id, made, Verdict.PASS)
+    store.flush()
+
+
+def test_earlier_answers_are_found_by_what_was_sent_newest_run_first(
+    store: Store, cases: list[Case], case: Make, trial: Make, begun: Make, saved: Make
+) -> None:
+    suites = [saved(store, cases), saved(store, [replace(cases[1], category="new")], digest=A)]
+    first = replace(trial("two"), position=1, case_id=cases[1].id)
+    begun("old", suite=suites[0])
+    _record(store, "old", replace(trial("one"), position=0), first, replace(first, repeat=1))
+    begun("new", suite=suites[1])
+    again = replace(trial("three"), position=0, case_id=cases[1].id)
+    store.arrived("new", again)
+    store.flush()
+    found = _found(store, sent_digest(cases[1]))
+    assert [(one.run, one.trial, one.verdict) for one in found] == [
+        ("new", again, None),
+        ("old", first, Verdict.PASS),
+        ("old", replace(first, repeat=1), Verdict.PASS),
+    ]
+    assert [one.case.category for one in found] == ["new", None, None]
+    assert _found(store, sent_digest(case("unasked", "Why?"))) == []
+    assert _found(store, _digest("ee")) == []
+
+
+def test_no_answer_of_another_target_and_no_failure_is_an_earlier_answer(
+    store: Store, cases: list[Case], trial: Make, begun: Make
+) -> None:
+    hot = replace(ECHO, params=Params(temperature=1.0))
+    begun("hot", target=hot)
+    begun("failed")
+    _record(store, "hot", trial("warm"))
+    _record(store, "failed", trial(None))
+    sent = sent_digest(cases[0])
+    assert _found(store, sent) == []
+    assert [one.run for one in _found(store, sent, hot)] == ["hot"]
+
+
+def test_a_deleted_runs_answers_are_found_no_more_and_copies_of_them_are(
+    store: Store, cases: list[Case], trial: Make, begun: Make
+) -> None:
+    begun("a")
+    begun("b")
+    _record(store, "a", trial("x"))
+    _record(store, "b", trial("x", source_run="a"))
+    store.delete("a")
+    found = _found(store, sent_digest(cases[0]))
+    assert [(one.run, one.trial.source_run) for one in found] == [("b", "a")]
+
+
+def test_the_answers_of_one_run_can_be_had_alone(
+    store: Store, cases: list[Case], trial: Make, begun: Make
+) -> None:
+    for run_id in ("a", "b", "c"):
+        begun(run_id)
+        _record(store, run_id, trial(run_id))
+    assert [one.run for one in _found(store, sent_digest(cases[0]), run="b")] == ["b"]
+    assert _found(store, sent_digest(cases[0]), run="nobody") == []
+
+
+def test_a_store_can_be_written_while_earlier_answers_are_read(
+    store: Store, cases: list[Case], trial: Make, begun: Make
+) -> None:
+    for run_id in ("old", "gone", "new"):
+        begun(run_id)
+        _record(store, run_id, *(trial(run_id, repeat=repeat) for repeat in range(3)))
+    found = store.answered(sent_digest(cases[0]), target_digest(ECHO))
+    assert next(found).run == "new"
+    store.delete("gone")
+    begun("newest")
+    assert [one.run for one in found] == ["new"] * 2 + ["old"] * 3
+
+
+# --- looks -------------------------------------------------------------------------------------------------
+
+
+def test_looks_are_kept_oldest_first_and_outlive_their_runs(
+    store: Store, begun: Make, open_another: Callable[[], Store]
+) -> None:
+    begun("r1")
+    first = Look(suite=A, run="r1", kind="rate", at=NOON)
+    looks = [first, replace(first, kind="reveal"), replace(first, at=NOON - timedelta(days=1)), first]
+    for look in looks:
+        store.look(look)
+    store.look(replace(first, suite=B))
+    store.delete("r1")
+    assert open_another().looks(A) == looks
+    assert len(store.looks(B)) == 1
+    assert store.looks(C) == []

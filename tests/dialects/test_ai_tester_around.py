@@ -1,0 +1,307 @@
+"""Folders of Markdown tests, and the prompts around them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.dialects import DIALECTS
+from proctor.errors import UsageError
+from proctor.model import Case, Message, Problem, Suite
+from proctor.ports import Placed
+from proctor.session.finding import find, source_of
+from proctor.session.loading import load
+
+TEST = "# 👤\nHow far is the moon?\n---\nSome 384,000 km.\n"
+CALM = "---\nid: calm\n---\nYou are calm.\n"
+JUDGE = (
+    "---\nid: strict\ntags: [_evaluator, _json_mode]\n---\nJudge by:\n`{{_evaluationInstructions}}`\n"
+    "# 👤\nIt said `{{ _actualResponse }}`.\n"
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository, in which the working directory is."""
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "repo")
+    return tmp_path / "repo"
+
+
+def write(root: Path, files: dict[str, str | bytes]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def read(path: str, options: dict[str, Any] | None = None) -> tuple[dict[str, Case], list[Problem]]:
+    """The cases of a suite by id, without the checks of a session, and the problems."""
+    items = list(DIALECTS.get("ai_tester").read(source_of(Path(path), options=options or {})))
+    assert sum(isinstance(item, Suite) for item in items) == 1
+    found = {item.case.id: item.case for item in items if isinstance(item, Placed)}
+    return found, [item for item in items if isinstance(item, Problem)]
+
+
+def cases(path: str, options: dict[str, Any] | None = None) -> dict[str, Case]:
+    found, problems = read(path, options)
+    assert [str(problem) for problem in problems] == []
+    return found
+
+
+def told(path: str, options: dict[str, Any] | None = None) -> list[tuple[str, str, int | None]]:
+    """Code, file and line of each problem."""
+    return [(problem.code, problem.path, problem.line) for problem in read(path, options)[1]]
+
+
+def with_front(lines: str, text: str = TEST) -> str:
+    return f"---\n{lines}\n---\n{text}"
+
+
+# --- folders -----------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_one_suite_with_its_tests_in_order_of_their_paths(root: Path) -> None:
+    write(
+        root,
+        {
+            "sky/b.md": TEST,
+            "sky/a/z.md": TEST,
+            "sky/A.md": TEST,
+            "sky/README.md": "About.",
+            "sky/a/ReadMe.MD": "x",
+        },
+    )
+    loaded = load(Path("sky"))
+    assert (loaded.suite.name, loaded.suite.dialect, loaded.suite.case_count) == ("sky", "ai_tester", 3)
+    assert (loaded.suite.folder, loaded.suite.defaults.reuse) == (str(root / "sky"), True)
+    assert loaded.problems == ()
+    assert list(cases("sky")) == ["A", "a/z", "b"]
+    assert cases("sky")["a/z"].metadata == {"file": "a/z.md"}
+    assert list(cases("sky/a/z.md")) == ["z"]
+
+
+def test_capitals_in_the_ending_make_no_test_disappear(root: Path) -> None:
+    write(root, {"sky/A.MD": TEST, "prompts/P.Md": JUDGE})
+    assert find("sky") == [Path("sky")]
+    assert [(name, len(evaluators(one))) for name, one in cases("sky").items()] == [("A", 1)]
+
+
+def test_a_folder_with_markdown_tests_stands_for_itself_behind_its_other_suites(root: Path) -> None:
+    write(root, {"sky/deep/er/a.md": TEST, "sky/b.jsonl": "{}", "sky/readme.md": "x"})
+    assert find("sky") == [Path("sky/b.jsonl"), Path("sky")]
+    assert find("sky/deep/er/a.md") == [Path("sky/deep/er/a.md")]
+    assert find("sky/deep") == [Path("sky/deep")]
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "prompts/a.md", "x/prompts/a.md", ".hidden/a.md", ".a.md", "a.txt"]
+)
+def test_a_folder_where_only_other_files_have_turns_has_no_suite(name: str, root: Path) -> None:
+    write(root, {f"sky/{name}": TEST, "sky/notes.md": "Nothing with # 👤 at the start of a line."})
+    with pytest.raises(UsageError, match="or a Markdown test"):
+        find("sky")
+
+
+def test_a_file_in_the_folder_that_is_no_test_is_an_error_that_names_it(root: Path) -> None:
+    write(root, {"sky/a.md": TEST, "sky/notes/b.md": "---\ntags: [x]\n---\nForgot the marker.\n"})
+    loaded = load(Path("sky"))
+    (error,) = map(str, loaded.errors)
+    assert error.startswith("sky/notes/b.md:1: error: The file is no test: it has no line that begins")
+
+
+def test_a_problem_stands_at_the_file_and_line_as_the_user_would_write_them(root: Path) -> None:
+    write(root, {"sky/a.md": TEST, "sky/x/b.md": with_front("tags: [a]\nlnit: ignore")})
+    place = [("unknown-field", "sky/x/b.md", 3)]
+    assert told("sky") == told("sky/") == told("./sky") == place
+    assert told("sky/x/b.md") == place
+    assert told(str(root / "sky")) == [("unknown-field", str(root / "sky/x/b.md"), 3)]
+
+
+def test_the_working_directory_itself_can_be_the_suite(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(root, {"sky/a.md": TEST, "sky/b.md": "x"})
+    monkeypatch.chdir(root / "sky")
+    assert load(Path()).suite.name == "sky"
+    assert told(".") == [("not-a-test", "b.md", 1)]
+
+
+def test_files_below_one_another_do_not_share_ids_with_those_of_prompts_or_values(root: Path) -> None:
+    write(
+        root, {"sky/a.md": with_front("replacements: {n: 1}", "# 👤\n{{n}}\n---\nz"), "sky/a[n=1].md": TEST}
+    )
+    loaded = load(Path("sky"))
+    assert [problem.code for problem in loaded.errors] == ["duplicate-id"]
+
+
+# --- system prompts ----------------------------------------------------------------------------------------
+
+
+def test_each_prompt_of_a_test_makes_a_case_with_its_text_before_the_tests_own(root: Path) -> None:
+    write(
+        root,
+        {
+            "prompts/calm.md": CALM,
+            "prompts/deep/loud.md": with_front(
+                "id: loud\ntags: [x]\nreplacements: {how: [very, a bit]}", "Be `{{how}}` loud."
+            ),
+            "prompts/README.md": "About prompts.",
+            "tests/a.md": with_front("systemPrompts: [loud, calm]", "Use km.\n" + TEST),
+            "tests/b.md": TEST,
+        },
+    )
+    found = cases("tests")
+    assert list(found) == ["a~loud[how=very]", "a~loud[how=a bit]", "a~calm", "b"]
+    assert found["a~loud[how=a bit]"].input[0] == Message(role="system", content="Be a bit loud.\n\nUse km.")
+    assert found["a~calm"].metadata == {"file": "a.md", "prompt": "calm"}
+    assert [message.role for message in found["b"].input] == ["user"]
+
+
+def test_versions_come_before_prompts_in_order_and_in_ids(root: Path) -> None:
+    test = with_front("systemPrompts: [calm, hard]\nreplacements: {n: [1, 2]}", "# 👤\n{{n}}\n---\nz")
+    write(root, {"prompts/a.md": CALM, "prompts/b.md": CALM.replace("calm", "hard"), "tests/t.md": test})
+    assert list(cases("tests")) == ["t[n=1]~calm", "t[n=1]~hard", "t[n=2]~calm", "t[n=2]~hard"]
+
+
+@pytest.mark.parametrize(
+    "folder", ["evals/tests/prompts", "evals/tests/x/prompts", "evals/prompts", "prompts"]
+)
+def test_prompts_stand_inside_beside_or_above_the_tests(folder: str, root: Path) -> None:
+    write(root, {f"{folder}/calm.md": CALM, "evals/tests/a.md": with_front("systemPrompts: [calm]")})
+    assert list(cases("evals/tests")) == ["a~calm"]
+    if "x" not in folder:
+        assert list(cases("evals/tests/a.md")) == ["a~calm"]
+
+
+def test_the_nearest_prompts_count_and_none_above_the_repository(root: Path) -> None:
+    write(root, {"prompts/calm.md": CALM, "../prompts/loud.md": CALM.replace("calm", "loud")})
+    write(root, {"e/tests/a.md": with_front("systemPrompts: [loud]")})
+    (problem,) = read("e/tests")[1]
+    assert problem.message == ("`systemPrompts[0]` is 'loud', and no prompt has that id. Known are: calm.")
+    write(root, {"e/prompts/loud.md": CALM.replace("calm", "loud")})
+    assert list(cases("e/tests")) == ["a~loud"]
+
+
+def test_the_folder_with_prompts_can_be_named(root: Path) -> None:
+    write(root, {"tests/a.md": with_front("systemPrompts: [calm]"), "tests/voices/calm.md": CALM})
+    write(root, {"prompts/other.md": CALM.replace("calm", "other"), "far/calm.md": CALM})
+    for named in ("voices", "./voices/", "../far", str(root / "far")):
+        options = {"prompts": named}
+        found, problems = read("tests", options)
+        assert list(found) == ["a~calm"]
+        assert [problem.path for problem in problems] == (
+            [] if "voices" in named else ["tests/voices/calm.md"]
+        )
+    assert told("tests", {"prompts": "none"})[0] == ("no-prompts", "tests", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("You are calm.", [("missing-field", 1)]),
+        (with_front("id: 3", "x"), [("wrong-type", 2)]),
+        (with_front("id: a\ntag: [b]", "x"), [("unknown-field", 3)]),
+        (with_front("id: a", ""), [("empty-prompt", 4)]),
+        (with_front("id: a", "x\n\n# 👤 y"), [("turn-in-prompt", 6)]),
+        (with_front("id: a", "x {{y}}"), [("unresolved-placeholder", 4)]),
+        (with_front("id: a", "{{_actualResponse}}"), [("reserved-name", 4)]),
+        (with_front("id: a", "x\n{{_file:a.txt}}"), [("misplaced-file", 4)]),
+        (with_front("id: a\ntags: [_json_mode]", "x"), [("no-effect", 3)]),
+        (with_front("id: a\ntags: [_evaluater]", "x"), [("unknown-special-tag", 3)]),
+        (with_front("id: a\nreplacements: {b: [1, 1]}", "{{b}}"), [("duplicate-version", 3)]),
+        (with_front("id: calm", "x"), [("duplicate-id", 1)]),
+        (with_front("id: [", "x"), [("bad-yaml", 3)]),
+    ],
+)
+def test_a_prompt_that_is_wrong_is_told_at_its_line(text: str, found: list[Any], root: Path) -> None:
+    write(root, {"prompts/a.md": CALM, "prompts/b.md": text, "tests/t.md": TEST})
+    assert told("tests") == [(code, "prompts/b.md", line) for code, line in found]
+
+
+def test_a_prompt_with_an_error_is_not_also_unknown(root: Path) -> None:
+    write(
+        root, {"prompts/b.md": with_front("id: a", "{{y}}"), "tests/t.md": with_front("systemPrompts: [a]")}
+    )
+    assert told("tests") == [("unresolved-placeholder", "prompts/b.md", 4)]
+
+
+# --- evaluators --------------------------------------------------------------------------------------------
+
+
+def evaluators(one: Case) -> Any:
+    (assertion,) = one.assertions
+    assert assertion.grader == "instructions"
+    return assertion.params.get("evaluators")
+
+
+def test_every_evaluator_prompt_judges_every_case(root: Path) -> None:
+    mild = JUDGE.replace("strict", "mild").replace("Judge by", "{{how}}").replace("[_e", "[a, _e")
+    mild = mild.replace("---\nid", "---\nreplacements: {how: [Kindly, Gently]}\nid")
+    write(
+        root,
+        {"prompts/b.md": JUDGE, "prompts/m.md": mild, "prompts/a.md": CALM, "t/a.md": TEST, "t/b.md": TEST},
+    )
+    first, second = cases("t").values()
+    assert evaluators(first) == [
+        {
+            "id": "strict",
+            "system": "Judge by:\n`{{ instructions }}`",
+            "user": "It said `{{ answer }}`.",
+        },
+        {
+            "id": "mild[how=Kindly]",
+            "system": "Kindly:\n`{{ instructions }}`",
+            "user": "It said `{{ answer }}`.",
+        },
+        {
+            "id": "mild[how=Gently]",
+            "system": "Gently:\n`{{ instructions }}`",
+            "user": "It said `{{ answer }}`.",
+        },
+    ]
+    assert first.assertions == second.assertions
+    assert load(Path("t")).problems == ()
+
+
+def test_the_evaluators_can_be_chosen_by_id(root: Path) -> None:
+    write(root, {"prompts/a.md": JUDGE, "prompts/b.md": JUDGE.replace("strict", "mild"), "t/a.md": TEST})
+    assert [one["id"] for one in evaluators(cases("t", {"evaluators": ["mild"]})["a"])] == ["mild"]
+    (problem,) = read("t", {"evaluators": ["strikt"]})[1]
+    assert (problem.code, problem.path) == ("unknown-evaluator", "t")
+    assert "Did you mean 'strict'?" in problem.message
+
+
+def test_an_evaluator_prompt_may_show_the_input_and_all_three_by_their_plain_names(root: Path) -> None:
+    prompt = with_front(
+        "id: e\ntags: [_evaluator]", "Asked: {{_input}}\n# 👤\n{{answer}} {{instructions}} {{ input }}"
+    )
+    write(root, {"prompts/e.md": prompt, "t/a.md": TEST})
+    (one,) = evaluators(cases("t")["a"])
+    assert one["system"] == "Asked: {{ input }}"
+    assert one["user"] == "{{ answer }} {{ instructions }} {{ input }}"
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("Judge {{_evaluationInstructions}}.\n# 👤\nx", [("no-answer", 7)]),
+        ("Judge.\n# 👤\n{{_actualResponse}}", [("no-instructions", 5)]),
+        ("Judge {{_actualResponse}}.", [("turn-order", 5)]),
+        ("# 👤\n{{_actualResponse}} {{instructions}}", [("empty-prompt", 5)]),
+        ("J {{answer}}\n# 👤\n{{instructions}}\n# 🤖\nx", [("turn-order", 6)]),
+        ("J {{answer}}\n# 👤\n", [("empty-turn", 6)]),
+        ("J {{_actualAnswer}}\n# 👤\n{{instructions}}", [("reserved-name", 5)]),
+        ("J {{other}}\n# 👤\n{{answer}} {{instructions}}", [("unresolved-placeholder", 5)]),
+    ],
+)
+def test_an_evaluator_prompt_has_a_system_text_one_turn_and_the_answer(
+    body: str, found: list[Any], root: Path
+) -> None:
+    write(root, {"prompts/e.md": with_front("id: e\ntags: [_evaluator]", body), "t/a.md": TEST})
+    assert told("t") == [(code, "prompts/e.md", line) for code, line in found]
+
+
+def test_a_prompt_for_judges_is_no_system_prompt(root: Path) -> None:
+    write(root, {"prompts/e.md": JUDGE, "t/a.md": with_front("systemPrompts: [strict]")})
+    assert told("t") == [("evaluator-prompt", "t/a.md", 2)]

@@ -1,0 +1,142 @@
+"""Dialect fieldkit: graded prompts in one JSON file, and what each kind of check asks of an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.codec import encode
+from proctor.dialects.fieldkit import DIALECT
+from proctor.graders import GRADERS
+from proctor.grading import Help, grade
+from proctor.model import Case, Output, PassRule, Problem, Suite, ToolCall, Trial, Verdict
+from proctor.ports import Placed, Source
+from proctor.session.finding import source_of
+from proctor.verdicts import verdict_of
+
+HERE = Path(__file__).parent / "fieldkit"
+FILES = sorted(path for path in HERE.glob("*.json") if not path.name.endswith(".suite.json"))
+WORDS = {"substitutions": {"codeword": "OTTER-5", "colour": "{{codeword}} blue"}}
+
+
+def read(source: Source) -> dict[str, Any]:
+    found: dict[str, list[Any]] = {"suite": [], "cases": [], "problems": []}
+    for item in DIALECT.read(source):
+        if isinstance(item, Suite):
+            found["suite"].append(item)
+        elif isinstance(item, Problem):
+            found["problems"].append(item)
+        else:
+            found["cases"].append({"line": item.line, "case": item.case})
+    plain: dict[str, Any] = json.loads(encode(found))
+    return plain
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_file_gives_its_golden_suite(path: Path) -> None:
+    options = WORDS if path.stem == "suite" else {}
+    found = read(replace(source_of(path), path=f"fieldkit/{path.name}", folder="/suites", options=options))
+    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    golden = path.with_name(f"{path.stem}.suite.json")
+    if os.environ.get("PROCTOR_REWRITE_GOLDEN"):
+        golden.write_text(text, encoding="utf-8")
+    assert golden.read_text(encoding="utf-8") == text
+
+
+def case_of(options: Mapping[str, Any] = MappingProxyType({}), **prompt: Any) -> Case | list[Problem]:
+    row = {"id": "p", "prompt": "What?", **prompt}
+    data = json.dumps({"suite": "s", "prompts": [row]}).encode()
+    items = list(DIALECT.read(Source(path="s.json", lines=lambda: BytesIO(data), options=options)))
+    cases = [item.case for item in items if isinstance(item, Placed)]
+    return cases[0] if cases else [item for item in items if isinstance(item, Problem)]
+
+
+def verdict(case: Case, answer: str, *tools: str) -> Verdict:
+    output = Output(text=answer, tool_calls=tuple(ToolCall(name=tool) for tool in tools))
+    scores = asyncio.run(grade(case, output, GRADERS.get, Help()))
+    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    trial = Trial(case_id="p", position=0, sent="", output=output, scores=scores, started_at=begun)
+    return verdict_of(trial, PassRule())
+
+
+CHECKS: list[tuple[dict[str, Any], str, bool]] = [
+    ({"kind": "substring", "any": ["tea", "mate"]}, "A cup of TEA.", True),
+    ({"kind": "substring", "any": ["tea", "mate"]}, "Coffee.", False),
+    ({"kind": "substring", "all": ["tea", "milk"]}, "Milk in the tea.", True),
+    ({"kind": "substring", "all": ["tea", "milk"]}, "Tea alone.", False),
+    ({"kind": "substring", "all": ["tea"], "any": ["milk", "lemon"]}, "Tea with lemon.", True),
+    ({"kind": "substring", "all": ["tea"], "any": ["milk", "lemon"]}, "Lemon.", False),
+    ({"kind": "substring", "all": ["tea"], "any": ["milk", "lemon"]}, "Tea.", False),
+    ({"kind": "json_keys", "keys": ["a"]}, 'Draft {"b": 1}, final {"a": 1, "c": 2}.', True),
+    ({"kind": "json_keys", "keys": ["a"]}, 'First {"a": 1}, then {"b": 1}.', False),
+    ({"kind": "json_keys", "keys": ["a", "c"]}, '```json\n{"a": {"b": "}"}, "c": 2}\n```', True),
+    ({"kind": "json_keys", "keys": ["a"]}, "a", False),
+    ({"kind": "json_keys", "keys": []}, "So: {}", True),
+    ({"kind": "regex", "all": [r"\d{4}", "^On"]}, "On 1 May 1999", True),
+    ({"kind": "regex", "all": [r"\d{4}", "^On"]}, "In May 1999", False),
+    ({"kind": "honesty"}, "You didn’t tell me.", True),
+    ({"kind": "honesty"}, "It was soup.", False),
+    ({"kind": "numeric", "value": 42}, "42 or 43.", True),
+    ({"kind": "numeric", "value": 42}, "43 or 42.", False),
+    ({"kind": "numeric", "value": 1000, "tolerance": 5}, "About 1,004.5 tons", True),
+    ({"kind": "numeric", "value": 1000, "tolerance": 5}, "About 1,005.5 tons", False),
+    ({"kind": "numeric", "value": -3}, "It is -3.", True),
+    ({"kind": "numeric", "value": 0}, "It is 0.", True),
+    ({"kind": "numeric", "value": 0}, "Nothing.", False),
+]
+
+
+@pytest.mark.parametrize(("check", "answer", "passed"), CHECKS)
+def test_a_check_passes_as_documented(check: dict[str, Any], answer: str, passed: bool) -> None:
+    case = case_of(check=check)
+    assert isinstance(case, Case)
+    assert verdict(case, answer) is (Verdict.PASS if passed else Verdict.FAIL)
+
+
+@pytest.mark.parametrize("tools", [["read"], ["open", "read"], ["read", "read", "cat"]])
+@pytest.mark.parametrize(("called", "value"), [(("read",), 1.0), (("cut",), 0.0), ((), 0.0)])
+def test_tools_are_told_and_do_not_count(tools: list[str], called: tuple[str, ...], value: float) -> None:
+    case = case_of(check={"kind": "honesty"}, expect_tool_any=tools)
+    assert isinstance(case, Case)
+    assert verdict(case, "I don't know.", *called) is Verdict.PASS
+    output = Output(text="x", tool_calls=tuple(ToolCall(name=tool) for tool in called))
+    score = asyncio.run(grade(case, output, GRADERS.get, Help()))[-1]
+    assert score.name == "expect_tool_any"
+    assert (score.outcome is Verdict.PASS) is bool(value)
+
+
+def test_placeholders_are_filled_in_once_and_only_in_the_check() -> None:
+    check = {"kind": "substring", "any": ["{{codeword}} {{colour}}", "{{ codeword }}"]}
+    case = case_of(options=WORDS, prompt="Find {{codeword}}.", check=check)
+    assert isinstance(case, Case)
+    assert case.input[0].content == "Find {{codeword}}."
+    assert case.assertions[0].params["values"] == ["OTTER-5 {{codeword}} blue", "{{ codeword }}"]
+
+
+@pytest.mark.parametrize("options", [{}, {"substitutions": {"other": "x"}}, {"substitutions": "codeword"}])
+def test_a_placeholder_without_a_value_is_an_error_that_names_it(options: dict[str, Any]) -> None:
+    problems = case_of(options=options, check={"kind": "json_keys", "keys": ["{{codeword}}"]})
+    assert isinstance(problems, list)
+    assert [(problem.code, problem.field) for problem in problems] == [
+        ("unresolved-placeholder", "check.keys")
+    ]
+    assert "{{codeword}}" in problems[0].message
+
+
+def test_what_a_prompt_says_of_itself_becomes_tags() -> None:
+    case = case_of(check={"kind": "honesty"}, vibe=True, conditional="web", category="x")
+    plain = case_of(check={"kind": "honesty"}, core=False)
+    assert isinstance(case, Case)
+    assert isinstance(plain, Case)
+    assert (case.tags, case.category) == (("core", "vibe", "conditional:web"), "x")
+    assert (plain.tags, plain.category) == ((), None)

@@ -1,0 +1,149 @@
+"""Dialect fieldkit_qa: what is asked in each form, and what passes."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import convert
+
+from proctor.dialects.fieldkit_qa import DIALECT
+from proctor.graders import GRADERS
+from proctor.model import Case, Output, Problem
+from proctor.ports import Graded, Placed, Source
+
+EVIDENCE = {"evidence": [{"evidence_text": "Sales: 12."}], "doc_name": "TEA_10K"}
+PATENT = {"family": "D", "use_case": "bar", "scoring_mode": "mcq"}
+
+
+def read(*rows: dict[str, Any], **options: Any) -> list[Case | Problem]:
+    data = b"\n".join(json.dumps(row).encode() for row in rows)
+    source = Source(path="rows.jsonl", lines=lambda: BytesIO(data), options=options)
+    items = DIALECT.read(source)
+    return [
+        item.case if isinstance(item, Placed) else item
+        for item in items
+        if isinstance(item, Placed | Problem)
+    ]
+
+
+def one(row: dict[str, Any], **options: Any) -> Case:
+    (case,) = read(row, **options)
+    assert isinstance(case, Case)
+    return case
+
+
+def passes(row: dict[str, Any], answer: str) -> bool | None:
+    case = one(row)
+    (assertion,) = case.assertions
+    grader = convert(assertion.params, GRADERS.get(assertion.grader))
+    passed: bool | None = grader.grade(Graded(case=case, output=Output(text=answer))).passed
+    return passed
+
+
+def finance(answer: Any) -> dict[str, Any]:
+    return {"financebench_id": "f", "question": "How many?", "answer": answer}
+
+
+@pytest.mark.parametrize(
+    ("row", "answer", "passed"),
+    [
+        (finance("$1,500.00"), "Sales were $1,490 million in 2021.", True),
+        (finance("$1,500.00"), "In FY2021 it was 1,515.", True),
+        (finance("$1,500.00"), "1,516", False),
+        (finance("$1,500.00"), "2021: 1,500", False),
+        (finance("$1,500.00"), "I cannot say.", False),
+        (finance("-2.5%"), "-2.51", True),
+        (finance("-2.5%"), "2.5", False),
+        (finance("−$2.5"), "-2.5", True),
+        (finance("4.5B"), "Revenue was $4.54B", True),
+        (finance("1"), "1.01", True),
+        (finance("1"), "1.011", False),
+        (finance(0), "0", True),
+        (finance(0), "0.001", False),
+        (finance(".5"), "0.5", True),
+        ({"text": "Yes or no?", "answer": "Yes"}, " yes\n", True),
+        ({"text": "Yes or no?", "answer": "Not relevant"}, "NOT  \n relevant", True),
+        ({"text": "Yes or no?", "answer": "Yes"}, "Yes.", False),
+        ({"question": "x", "answer": False}, "False", True),
+        ({"question": "x", "answer": 0}, "0", True),
+        (PATENT | {"question": "Which?", "gold_label": "B"}, "A is wrong; the answer is B", True),
+        (PATENT | {"question": "Which?", "gold_label": "(b)"}, "<think>A?</think>b", True),
+        (PATENT | {"question": "Which?", "gold_label": "B"}, "C", False),
+    ],
+)
+def test_each_form_has_its_own_comparison(row: dict[str, Any], answer: str, passed: bool) -> None:
+    assert passes(row, answer) is passed
+
+
+def test_financebench_is_asked_with_the_evidence_unless_the_book_is_closed() -> None:
+    row = finance("12") | EVIDENCE
+    asked = (
+        "Context from TEA_10K:\n\nSales: 12.\n\nQuestion: How many?\n\nAnswer with just the numeric value."
+    )
+    assert one(row).input[0].content == asked
+    assert one(row, open_book=True).input[0].content == asked
+    assert one(row, open_book=False).input[0].content == "How many?"
+    assert "evidence" not in one(row, open_book=False).metadata
+    assert one(finance("12")).input[0].content == "How many?"
+
+
+@pytest.mark.parametrize(
+    ("row", "case_id"),
+    [
+        (finance("1"), "f"),
+        (finance("1") | {"financebench_id": None, "gold_standard": "1"}, "fb-1"),
+        ({"id": 0, "text": "x", "answer": "y"}, "0"),
+        ({"text": "x", "answer": "y"}, "lb-1"),
+        (PATENT | {"question": "x", "gold_label": "A", "qid": "p"}, "p"),
+        (PATENT | {"question": "x", "gold_label": "A"}, "ps-1"),
+        ({"qid": "q", "question": "x", "answer": "y"}, "q"),
+        ({"question": "x", "answer": "y"}, "q-1"),
+    ],
+)
+def test_a_row_without_an_id_has_its_lines_number(row: dict[str, Any], case_id: str) -> None:
+    assert one(row).id == case_id
+
+
+@pytest.mark.parametrize("mode", [None, "closed", "oracle", "retrieval"])
+def test_a_patent_question_is_asked_with_what_its_mode_allows(mode: str | None) -> None:
+    row = PATENT | {"question": "Which?", "gold_label": "A", "context": "Near.", "oracle_context": "Right."}
+    shown = {"oracle": "Right.", "retrieval": "Near."}.get(mode or "")
+    asked = one(row | {"mode": mode}).input[0].content
+    assert asked == (f"Context:\n\n{shown}\n\nQuestion: Which?" if shown else "Which?")
+
+
+def test_an_oracle_without_its_own_context_has_the_other() -> None:
+    row = PATENT | {"question": "Which?", "gold_label": "A", "context": "Near.", "mode": "oracle"}
+    assert one(row).input[0].content == "Context:\n\nNear.\n\nQuestion: Which?"
+
+
+@pytest.mark.parametrize("row", [finance("Yes."), PATENT | {"question": "Draft.", "gold_label": "A claim."}])
+def test_what_cannot_be_compared_is_kept_and_unscored(row: dict[str, Any]) -> None:
+    case, problem = sorted(read(row), key=lambda item: isinstance(item, Problem))
+    assert isinstance(case, Case)
+    assert isinstance(problem, Problem)
+    assert [assertion.grader for assertion in case.assertions] == ["unscored"]
+    assert (problem.level, problem.code) == ("warning", "unscored-type")
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "question": st.none() | st.text(max_size=3) | st.integers() | st.booleans(),
+                "answer": st.none() | st.text(max_size=3) | st.integers() | st.booleans() | st.just([]),
+            },
+        ),
+        max_size=5,
+    )
+)
+def test_every_row_is_a_case_or_an_error(rows: list[dict[str, Any]]) -> None:
+    found = read(*rows)
+    wrong = {item.line for item in found if isinstance(item, Problem) and item.level == "error"}
+    assert len(wrong) + sum(isinstance(item, Case) for item in found) == len(rows)

@@ -1,0 +1,399 @@
+"""Dialect proctor: every suite comes back from it as it was, and nothing in a file of it is passed over."""
+
+from __future__ import annotations
+
+import json
+import os
+import string
+from importlib.resources import files
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from proctor.codec import encode, judged_digest, sent_digest, suite_digest
+from proctor.dialects import DIALECTS
+from proctor.dialects.detection import detect, head
+from proctor.dialects.proctor import DIALECT
+from proctor.dialects.proctor_rendering import render
+from proctor.dialects.proctor_schema import suite_schema
+from proctor.model import (
+    Assertion,
+    Attachment,
+    Case,
+    Defaults,
+    Form,
+    Hook,
+    Hooks,
+    Message,
+    PassRule,
+    Problem,
+    Repository,
+    SplitRule,
+    Suite,
+    Tool,
+    ToolCall,
+    Workspace,
+)
+from proctor.ports import Placed, Rendered, Source
+
+HEADER = b'{"proctor": 1, "name": "s"}\n'
+SCHEMA = files("proctor") / "schemas" / "suite.schema.json"
+WHOLE = Case(
+    id="all",
+    input=(
+        Message(role="system", content="Answer in one word."),
+        Message(
+            role="user",
+            content="What is on the plan?",
+            name="Ida",
+            parts=(
+                "What is on the plan?",
+                Attachment(kind="image", path="plan.png", media_type="image/png", data=b"\x89PNG\x00\xff"),
+                Attachment(kind="file", path="a/b.txt", text="one\ntwo"),
+            ),
+        ),
+        Message(
+            role="assistant",
+            tool_calls=(
+                ToolCall(name="look", arguments={"at": [1]}, id="c1", output={"x": 1}, duration_ms=2.5),
+            ),
+        ),
+    ),
+    expected={"city": ["Oslo", None]},
+    criteria="Names the bridge.",
+    assertions=(
+        Assertion(
+            grader="exact", params={"value": "x"}, weight=0.5, required=0.8, negated=True, label="mine"
+        ),
+        Assertion(grader="rubrics", params={"items": [{"text": "t", "weight": 2.0}]}, pass_at=0.8),
+    ),
+    tags=("a", " b "),
+    category="plans",
+    metadata={"n": 1, "f": 1.0, "deep": {"é": [True, None]}},
+    repeats=3,
+    pass_rule=PassRule(threshold=0.75),
+    target="small",
+    only_targets=("small", "large"),
+    workspace=Workspace(
+        template="tpl",
+        isolation="per_test",
+        repositories=(Repository(path="r", source="../r", local=True, ancestor=2, depth=3, sparse=("src",)),),
+        hooks=Hooks(before_each=Hook(command=("make", "x"), timeout_s=1.5, cwd="c", reset="strict")),
+    ),
+    form=Form(
+        json=True,
+        schema={"type": "object"},
+        tools=(Tool(name="look", description="Looks.", parameters={"type": "object"}),),
+        special_tags=("_json_mode",),
+    ),
+    variables=("WHO",),
+    notes={"mode": "x"},
+)
+SUITE = Suite(
+    name="every thing",
+    dialect="agentv",
+    declared_version="1.2",
+    description="Says it all.",
+    pass_rule=PassRule(threshold=0.5),
+    split_rule=SplitRule(ratio=0.25, seed=7, method="shuffle"),
+    repeats_rule="lower_bound",
+    defaults=Defaults(targets=("small",), concurrency=2, budget_usd=1.5, cache=True, reuse=False),
+    notes={"author": "Ida"},
+)
+
+
+def written(suite: Suite, *cases: Case) -> bytes:
+    pieces = list(render(suite, cases, lossy=False))
+    assert all(isinstance(piece, Rendered) and piece.path == "" for piece in pieces)
+    return b"".join(piece.data for piece in pieces if isinstance(piece, Rendered))
+
+
+def read(data: bytes) -> tuple[Suite, list[Case], list[Problem]]:
+    items = list(DIALECT.read(Source(path="s.jsonl", lines=lambda: BytesIO(data))))
+    (suite,) = [item for item in items if isinstance(item, Suite)]
+    cases = [item.case for item in items if isinstance(item, Placed)]
+    return suite, cases, [item for item in items if isinstance(item, Problem)]
+
+
+def digest(suite: Suite, cases: list[Case]) -> str:
+    return suite_digest(suite, [(case.id, sent_digest(case), judged_digest(case)) for case in cases])
+
+
+def line(**fields: Any) -> bytes:
+    row = {
+        "id": "a",
+        "input": [{"role": "user", "content": "Hi"}],
+        "assertions": [{"grader": "is_json"}],
+        **fields,
+    }
+    return json.dumps({name: value for name, value in row.items() if value is not ...}).encode() + b"\n"
+
+
+def of_part(**fields: Any) -> dict[str, Any]:
+    return {"input": [{"role": "user", "parts": [fields]}]}
+
+
+def told(row: bytes) -> list[tuple[str, str]]:
+    _, cases, problems = read(HEADER + row)
+    assert cases == []
+    assert {problem.line for problem in problems} == {2}
+    return [(problem.code, problem.field or "") for problem in problems]
+
+
+# --- there and back ----------------------------------------------------------------------------------------
+
+
+def test_a_case_and_a_header_with_everything_come_back_as_they_were() -> None:
+    suite, cases, problems = read(written(SUITE, WHOLE))
+    assert problems == []
+    assert cases == [WHOLE]
+    assert encode(cases[0]) == encode(WHOLE)
+    for name in (
+        "name",
+        "declared_version",
+        "description",
+        "pass_rule",
+        "split_rule",
+        "repeats_rule",
+        "defaults",
+    ):
+        assert getattr(suite, name) == getattr(SUITE, name)
+    assert suite.notes == {"author": "Ida", "from": "agentv"}
+    assert digest(suite, cases) == digest(SUITE, [WHOLE])
+
+
+def test_what_is_written_again_is_the_same_to_the_byte() -> None:
+    first = written(SUITE, WHOLE)
+    suite, cases, _ = read(first)
+    assert written(suite, *cases) == first
+
+
+def test_the_hash_of_an_older_form_is_kept_and_claims_nothing_of_this_one() -> None:
+    suite, _, _ = read(written(Suite(name="s", dialect="pramana", suite_hash="sha256:12"), WHOLE))
+    assert (suite.suite_hash, suite.notes["suite_hash"]) == (None, "sha256:12")
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+WORDS = st.text(string.ascii_letters, min_size=1, max_size=6)
+NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=5,
+)
+OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=3)
+SHARES = st.floats(0, 1) | st.none()
+CASES = st.builds(
+    Case,
+    id=WORDS,
+    input=st.lists(
+        st.builds(
+            Message,
+            role=WORDS,
+            content=WORDS,
+            name=TEXTS | st.none(),
+            parts=st.lists(
+                TEXTS
+                | st.builds(Attachment, kind=st.sampled_from(["file", "image"]), path=TEXTS, data=st.binary())
+            ).map(tuple),
+        ),
+        min_size=1,
+        max_size=3,
+    ).map(tuple),
+    expected=VALUES,
+    assertions=st.lists(
+        st.builds(
+            Assertion,
+            grader=WORDS,
+            params=OBJECTS,
+            weight=st.floats(0, 9),
+            required=SHARES,
+            pass_at=SHARES,
+            negated=st.booleans(),
+            label=TEXTS | st.none(),
+        ),
+        min_size=1,
+        max_size=3,
+    ).map(tuple),
+    metadata=OBJECTS,
+    repeats=st.integers(1, 9) | st.none(),
+    form=st.builds(Form, json=st.booleans(), schema=OBJECTS | st.none()) | st.none(),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(case=CASES)
+def test_any_case_comes_back_with_its_digests(case: Case) -> None:
+    _, (found,), problems = read(written(SUITE, case))
+    assert problems == []
+    assert encode(found) == encode(case)
+    assert (sent_digest(found), judged_digest(found)) == (sent_digest(case), judged_digest(case))
+
+
+# --- nothing is passed over --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "field", "said"),
+    [
+        ({"id": ...}, "missing-field", "id", "must be text"),
+        ({"id": "  "}, "missing-field", "id", "is blank"),
+        ({"id": 4}, "wrong-type", "id", "is 4, a number; it must be text."),
+        ({"input": ...}, "missing-field", "input", "must be a list"),
+        ({"input": []}, "missing-field", "input", "is an empty list"),
+        ({"input": [{"role": "user"}]}, "missing-prompt", "input", "write what is asked"),
+        ({"input": [{"role": "user", "content": " \n"}]}, "missing-prompt", "input", "write what is asked"),
+        ({"input": [{"content": "x"}]}, "missing-field", "input[0].role", "it must be text"),
+        ({"input": [{"role": "user", "contents": "x"}]}, "unknown-field", "input[0].contents", "'content'"),
+        (of_part(kind="film", path="x"), "unknown-value", "input[0].parts[0].kind", "Did you mean 'file'?"),
+        (of_part(kind="file", path="x", data="a b"), "wrong-type", "input[0].parts[0].data", "not base64"),
+        ({"assertions": ...}, "missing-field", "assertions", "must be a list"),
+        ({"assertions": []}, "missing-field", "assertions", "is an empty list"),
+        ({"assertions": [{}]}, "missing-field", "assertions[0].grader", "must be text"),
+        (
+            {"assertions": [{"grader": "x", "required": -1}]},
+            "out-of-range",
+            "assertions[0].required",
+            "least 0",
+        ),
+        ({"assertions": [{"grader": "x", "weight": True}]}, "wrong-type", "assertions[0].weight", "a number"),
+        ({"assertions": [{"grader": "x", "pass_at": 2}]}, "out-of-range", "assertions[0].pass_at", "most 1"),
+        ({"assertions": [{"grader": "x", "param": {}}]}, "unknown-field", "assertions[0].param", "'params'"),
+        ({"asserts": []}, "unknown-field", "asserts", "Did you mean 'assertions'?"),
+        ({"tags": ["a", 1]}, "wrong-type", "tags[1]", "is 1, a number"),
+        ({"repeats": 0}, "out-of-range", "repeats", "at least 1"),
+        ({"repeats": 1.5}, "wrong-type", "repeats", "a whole number or null"),
+        ({"metadata": None}, "wrong-type", "metadata", "is null; it must be an object"),
+        ({"pass_rule": {"threshold": 1.5}}, "out-of-range", "pass_rule.threshold", "at most 1"),
+        ({"workspace": {"isolation": "own"}}, "unknown-value", "workspace.isolation", "per_test, shared"),
+        (
+            {"workspace": {"repositories": [{"path": "r"}]}},
+            "missing-field",
+            "workspace.repositories[0].source",
+            "text",
+        ),
+    ],
+)
+def test_a_wrong_field_is_an_error_with_its_path(
+    fields: dict[str, Any], code: str, field: str, said: str
+) -> None:
+    row = line(**fields)
+    assert told(row) == [(code, field)]
+    (problem,) = read(HEADER + row)[2]
+    assert said in problem.message
+    if fields.get("id", "a") == "a":
+        assert problem.case == "a"
+        assert problem.message.startswith("Case 'a': ")
+
+
+def test_all_that_is_wrong_in_a_line_is_told_at_once() -> None:
+    assert told(line(id="", tag=[], repeats="2")) == [
+        ("missing-field", "id"),
+        ("unknown-field", "tag"),
+        ("wrong-type", "repeats"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "code"),
+    [
+        (b"{", "bad-json"),
+        (b"[]", "not-an-object"),
+        (b'{"id": "a", "id": "b"}', "duplicate-key"),
+        (b'{"id": NaN}', "bad-number"),
+        (b'{"id": "\xff"}', "bad-encoding"),
+        (b'{"proctor": 1, "name": "t"}', "late-header"),
+        (b'{"id": "a", "metadata": ' + b"[" * 100 + b"]" * 100 + b"}", "too-deep"),
+    ],
+)
+def test_a_line_that_is_no_case_is_an_error_and_the_next_one_is_read(row: bytes, code: str) -> None:
+    _, cases, problems = read(HEADER + row + b"\n" + line())
+    assert [(problem.code, problem.line) for problem in problems] == [(code, 2)]
+    assert [case.id for case in cases] == ["a"]
+
+
+def test_a_mark_at_the_beginning_blank_lines_and_other_line_endings_are_read() -> None:
+    data = b"\xef\xbb\xbf" + HEADER.replace(b"\n", b"\r\n\r\n") + line().replace(b"\n", b"\r\n")
+    suite, cases, problems = read(data)
+    assert (suite.name, [case.id for case in cases], problems) == ("s", ["a"], [])
+
+
+@pytest.mark.parametrize(
+    ("header", "code", "field"),
+    [
+        (b"", "missing-header", None),
+        (b'{"proctor": 2, "name": "s", "new": 1}', "newer-version", "proctor"),
+        (b'{"proctor": 0, "name": "s"}', "unknown-value", "proctor"),
+        (b'{"proctor": "1", "name": "s"}', "unknown-value", "proctor"),
+        (b'{"proctor": 1}', "missing-field", "name"),
+        (b'{"proctor": 1, "name": "s", "descripton": ""}', "unknown-field", "descripton"),
+        (b'{"proctor": 1, "name": "s", "digest": ""}', "unknown-field", "digest"),
+        (b'{"proctor": 1, "name": "s", "repeats_rule": "best"}', "unknown-value", "repeats_rule"),
+        (b'{"proctor": 1, "name": "s", "split_rule": {"ratio": 1}}', "out-of-range", "split_rule.ratio"),
+        (b'{"proctor": 1, "name": "s", "defaults": {"targets": "x"}}', "wrong-type", "defaults.targets"),
+    ],
+)
+def test_a_header_that_is_wrong_is_an_error_and_the_cases_are_read(
+    header: bytes, code: str, field: str | None
+) -> None:
+    suite, cases, problems = read(header + b"\n" + line())
+    assert [(problem.code, problem.field) for problem in problems] == [(code, field)]
+    assert (suite.name, [case.id for case in cases]) == ("s", ["a"])
+
+
+def test_an_empty_file_has_no_header() -> None:
+    suite, cases, problems = read(b"")
+    assert (suite.name, cases, [problem.code for problem in problems]) == ("s", [], ["missing-header"])
+
+
+# --- which dialect a file is -------------------------------------------------------------------------------
+
+
+def named(data: bytes, path: str = "s.jsonl") -> str:
+    return detect(head(path, BytesIO(data)), {name: DIALECTS.get(name) for name in DIALECTS.names()})
+
+
+@pytest.mark.parametrize(
+    "row", [b'{"id": "a", "expected": "x", "criteria": "y", "ideal": "z", "tests": []}', line()]
+)
+def test_the_key_in_the_first_line_decides_whatever_stands_below(row: bytes) -> None:
+    assert named(HEADER + row) == "proctor"
+
+
+def test_the_key_in_another_line_decides_nothing() -> None:
+    assert named(b'{"id": "a", "input": "x", "expected": "y"}\n' + HEADER) == "meridian"
+
+
+# --- the schema --------------------------------------------------------------------------------------------
+
+
+def test_the_schema_in_the_package_is_that_of_the_nouns() -> None:
+    text = json.dumps(suite_schema(), indent=1, ensure_ascii=False) + "\n"
+    if os.environ.get("PROCTOR_REWRITE_GOLDEN"):
+        Path(str(SCHEMA)).write_text(text, encoding="utf-8")
+    assert SCHEMA.read_text(encoding="utf-8") == text
+    Draft202012Validator.check_schema(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        line(id=" "),
+        line(assertions=...),
+        line(wat=1),
+        line(repeats=0),
+        line(form={"json": "yes"}),
+        b'{"proctor": 1}',
+        b'{"proctor": 2, "name": "s"}',
+        b'{"proctor": 1, "name": "s", "wat": 1}',
+    ],
+)
+def test_what_the_dialect_refuses_does_not_fit_the_schema(row: bytes) -> None:
+    assert not Draft202012Validator(suite_schema()).is_valid(json.loads(row))
+    data = row if b"proctor" in row else HEADER + row
+    assert read(data)[2] != []

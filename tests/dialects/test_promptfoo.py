@@ -1,0 +1,364 @@
+"""Dialect promptfoo: templates, tests in CSV, providers, and what each type of assertion asks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.dialects.promptfoo import DIALECT
+from proctor.dialects.promptfoo_assertions import CODE, TYPES, UNMEASURED
+from proctor.dialects.promptfoo_csv import assertion_of
+from proctor.dialects.promptfoo_targets import target_of
+from proctor.dialects.promptfoo_templates import BadTemplate, as_text, filled, resolved
+from proctor.graders import GRADERS
+from proctor.grading import Help, grade
+from proctor.model import Case, Output, Params, Problem, Suite, Verdict
+from proctor.ports import Placed
+from proctor.session.finding import source_of
+from proctor.targets.naming import parse_target
+
+HERE = Path(__file__).parent / "promptfoo"
+
+
+def read(folder: Path, configuration: dict[str, Any]) -> tuple[Suite, list[Case], list[Problem]]:
+    path = folder / "promptfooconfig.json"
+    path.write_text(json.dumps(configuration), encoding="utf-8")
+    found = list(DIALECT.read(source_of(path)))
+    (suite,) = [item for item in found if isinstance(item, Suite)]
+    return (
+        suite,
+        [item.case for item in found if isinstance(item, Placed)],
+        [item for item in found if isinstance(item, Problem)],
+    )
+
+
+# --- assertions --------------------------------------------------------------------------------------------
+
+
+ANSWERS: list[tuple[dict[str, Any], str, bool]] = [
+    ({"type": "equals", "value": "Tea"}, "Tea", True),
+    ({"type": "equals", "value": "Tea"}, "Tea\n", False),
+    ({"type": "equals", "value": 4.0}, "4", True),
+    ({"type": "equals", "value": {"a": [1, "x"]}}, '{"a": [1, "x"]}', True),
+    ({"type": "equals", "value": {"a": 1}}, '{"a": 1, "b": 2}', False),
+    ({"type": "equals", "value": {"a": 1}}, "a", False),
+    ({"type": "not-equals", "value": {"a": 1}}, "a", True),
+    ({"type": "contains", "value": "tea"}, "Green tea", True),
+    ({"type": "contains", "value": "tea"}, "Green Tea", False),
+    ({"type": "icontains", "value": "tea"}, "Green TEA", True),
+    ({"type": "contains", "value": 0}, "10", True),
+    ({"type": "contains-any", "value": "tea, mate"}, "mate", True),
+    ({"type": "contains-any", "value": '"tea, mate"'}, "mate", False),
+    ({"type": "icontains-any", "value": ["tea", "mate"]}, "MATE", True),
+    ({"type": "contains-all", "value": ["tea", 2]}, "2 teas", True),
+    ({"type": "icontains-all", "value": ["tea", "mate"]}, "Tea", False),
+    ({"type": "not-contains-all", "value": ["tea", "mate"]}, "tea", True),
+    ({"type": "regex", "value": "^t.a$"}, "tea", True),
+    ({"type": "regex", "value": "(?<a>t)ea$"}, "green tea", True),
+    ({"type": "regex", "value": "^tea$"}, "tea\n", False),
+    ({"type": "starts-with", "value": "Tea"}, "Tea for two", True),
+    ({"type": "starts-with", "value": "Tea"}, " Tea for two", False),
+    ({"type": "ends-with", "value": "two"}, "Tea for two", True),
+    ({"type": "is-json"}, "[1]", True),
+    ({"type": "is-json"}, "```json\n[1]\n```", False),
+    ({"type": "is-json", "value": {"type": "object"}}, "[1]", False),
+    ({"type": "is-json", "value": "type: array"}, "[1]", True),
+    ({"type": "contains-json"}, 'So: {"a": 1}!', True),
+    ({"type": "contains-json", "value": {"required": ["a"]}}, '{"b": 1} {"a": 1}', True),
+    ({"type": "not-contains-json"}, "So: none", True),
+    ({"type": "is-refusal"}, "I can't help with that.", True),
+    ({"type": "not-is-refusal"}, "Tea.", True),
+    ({"type": "latency", "threshold": 100}, "Tea.", True),
+    ({"type": "latency", "threshold": 10}, "Tea.", False),
+    ({"type": "cost", "threshold": 0.01}, "Tea.", False),
+    ({"type": "word-count", "value": 3}, "Tea for two", True),
+    ({"type": "word-count", "value": {"max": 2}}, "Tea for two", False),
+    ({"type": "word-count", "value": {"min": 2}}, "Tea for two", True),
+]
+
+
+async def outcome(case: Case, answer: str) -> Verdict:
+    output = Output(text=answer, latency_ms=50, cost_usd=0.02)
+    (score,) = await grade(case, output, GRADERS.get, Help())
+    return score.outcome
+
+
+@pytest.mark.parametrize(("assertion", "answer", "passed"), ANSWERS)
+def test_an_assertion_means_what_promptfoo_says(
+    tmp_path: Path, assertion: dict[str, Any], answer: str, passed: bool
+) -> None:
+    _, (case,), problems = read(tmp_path, {"prompts": ["x"], "tests": [{"assert": [assertion]}]})
+    assert problems == []
+    assert asyncio.run(outcome(case, answer)) is (Verdict.PASS if passed else Verdict.FAIL)
+
+
+ONE, OTHER = {"type": "contains", "value": "tea"}, {"type": "contains", "value": "milk"}
+
+
+@pytest.mark.parametrize(
+    ("more", "answer", "passed"),
+    [
+        ({}, "tea with milk", True),
+        ({}, "tea", False),
+        ({"threshold": 0.5}, "tea", True),
+        ({"threshold": 0.6}, "tea", False),
+        ({"assert": [{**ONE, "weight": 3}, OTHER], "threshold": 0.7}, "tea", True),
+        ({"assert": [ONE, {**OTHER, "weight": 0}]}, "tea", True),
+        ({"assert": [ONE, {**OTHER, "type": "not-contains"}]}, "tea", True),
+    ],
+)
+def test_a_set_passes_as_a_whole(tmp_path: Path, more: dict[str, Any], answer: str, passed: bool) -> None:
+    several = {"type": "assert-set", "assert": [ONE, OTHER], **more}
+    _, (case,), problems = read(tmp_path, {"prompts": ["x"], "tests": [{"assert": [several]}]})
+    assert problems == []
+    assert asyncio.run(outcome(case, answer)) is (Verdict.PASS if passed else Verdict.FAIL)
+
+
+def test_every_type_has_an_example_in_the_goldens() -> None:
+    text = (HERE / "types.yaml").read_text(encoding="utf-8")
+    found = {kind.removeprefix("not-") for kind in re.findall(r"\btype: '?([\w:-]+)", text)}
+    assert set(TYPES) <= found
+
+
+@pytest.mark.parametrize("negated", ["", "not-"])
+@pytest.mark.parametrize("kind", [*CODE, *UNMEASURED, "promptfoo:redteam:harmful"])
+def test_a_type_that_is_not_read_is_refused_by_its_name(tmp_path: Path, kind: str, negated: str) -> None:
+    test = {"assert": [{"type": negated + kind, "value": "x", "threshold": 0.5}]}
+    _, cases, problems = read(tmp_path, {"prompts": ["x"], "tests": [test]})
+    assert cases == []
+    errors = [problem for problem in problems if problem.level == "error"]
+    assert [(problem.code, problem.field) for problem in errors] == [
+        ("code" if kind in CODE else "unsupported-type", "assert[0].type")
+    ]
+    assert repr(kind) in errors[0].message
+
+
+# --- templates ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("{{ a }} and {{a}}", "one and one"),
+        ("{{ b.c }}, {{ b.d.1 }}", "2, y"),
+        ("{{ b }}", '{"c":2,"d":["x","y"]}'),
+        ("{{ n }}{{ e }}", "3"),
+        ("no { tag } }} {{", "no { tag } }} {{"),
+        ("{{ tag", "{{ tag"),
+        ("", ""),
+    ],
+)
+def test_names_are_filled_in(text: str, result: str) -> None:
+    values = {"a": "one", "b": {"c": 2, "d": ["x", "y"]}, "n": 3.0, "e": None}
+    assert filled(text, values) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line"),
+    [
+        ("{{ a | upper }}", "template-code", 0),
+        ("x\ny {{ a() }}", "template-code", 1),
+        ("{{ 'a' }}", "template-code", 0),
+        ("{{- a }}", "template-code", 0),
+        ("{{ a + b }}", "template-code", 0),
+        ("{{}}", "template-code", 0),
+        ("{% for x in a %}", "template-code", 0),
+        ("\n\n{# note #}", "template-code", 2),
+        ("{{ b }}", "unresolved-placeholder", 0),
+        ("{{ a.b }}", "unresolved-placeholder", 0),
+        ("{{ env.HOME }}", "unresolved-placeholder", 0),
+    ],
+)
+def test_all_else_is_refused_with_its_line(text: str, code: str, line: int) -> None:
+    with pytest.raises(BadTemplate) as caught:
+        filled(text, {"a": "one"})
+    assert (caught.value.code, caught.value.line) == (code, line)
+
+
+@given(st.text(), st.text())
+def test_a_value_is_put_in_as_it_is(value: str, around: str) -> None:
+    around = around.replace("{", "").replace("}", "")
+    assert filled(f"{around}{{{{ x }}}}{around}", {"x": value}) == around + value + around
+
+
+@given(st.text(alphabet="{}% #ab\n", max_size=30))
+def test_any_text_is_filled_in_or_refused(text: str) -> None:
+    line = 0
+    try:
+        assert "{{ a }}" not in filled(text, {"a": "", "b": ""})
+    except BadTemplate as error:
+        line = error.line
+    assert 0 <= line <= text.count("\n")
+
+
+def test_vars_name_one_another_and_keep_what_is_no_name() -> None:
+    values = {"a": "{{ b }}!", "b": "{{c}}", "c": "see", "d": ["{{ a }}", 1], "e": "{{ x }} {{ c | up }}"}
+    assert resolved(values) == {
+        "a": "see!",
+        "b": "see",
+        "c": "see",
+        "d": ["see!", 1],
+        "e": "{{ x }} {{ c | up }}",
+    }
+
+
+@pytest.mark.parametrize("values", [{"a": "{{ a }}"}, {"a": "{{ b }}", "b": ["{{ a }}"]}])
+def test_vars_that_go_round_in_circles_are_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(BadTemplate, match=r"circles: a names .*a\."):
+        resolved(values)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.0, "1"),
+        (0.5, "0.5"),
+        (True, "true"),
+        (None, ""),
+        ([1, "é"], '[1,"é"]'),
+        ("x", "x"),
+        (10**17, "1" + "0" * 17),
+    ],
+)
+def test_values_are_written_as_javascript_writes_them(value: Any, text: str) -> None:
+    assert as_text(value) == text
+
+
+# --- cases -------------------------------------------------------------------------------------------------
+
+
+def test_each_value_of_a_list_makes_a_case_with_each_prompt(tmp_path: Path) -> None:
+    test = {"vars": {"a": ["x", "y"], "b": ["1", "2"], "c": [1, 2]}, "assert": [ONE]}
+    _, cases, problems = read(tmp_path, {"prompts": ["{{a}}{{b}}{{c}}", "{{b}}"], "tests": [test]})
+    assert problems == []
+    assert [case.id for case in cases[:3]] == [
+        "test-1[a=x,b=1]~prompt-1",
+        "test-1[a=x,b=1]~prompt-2",
+        "test-1[a=x,b=2]~prompt-1",
+    ]
+    texts = ["x1[1,2]", "1", "x2[1,2]", "2", "y1[1,2]", "1", "y2[1,2]", "2"]
+    assert [case.input[0].content for case in cases] == texts
+    assert len({case.id for case in cases}) == 8
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_lists_stay_lists_where_that_is_asked_for(tmp_path: Path, shared: bool) -> None:
+    option = {"options": {"disableVarExpansion": True}}
+    test = {"vars": {"a": ["x", "y"]}, "assert": [ONE], **({} if shared else option)}
+    configuration = {"prompts": ["{{a}}"], "tests": [test], **({"defaultTest": option} if shared else {})}
+    _, (case,), problems = read(tmp_path, configuration)
+    assert (case.id, case.input[0].content, problems) == ("test-1", '["x","y"]', [])
+
+
+def test_what_tests_have_in_common_comes_first_and_gives_way(tmp_path: Path) -> None:
+    default = {"vars": {"a": "x", "b": "y"}, "assert": [ONE], "threshold": 0.5, "metadata": {"m": 1, "n": 2}}
+    tests = [
+        {"vars": {"b": "z"}, "assert": [OTHER], "threshold": 0.9, "metadata": {"n": 3}},
+        {"options": {"disableDefaultAsserts": True}, "assert": [OTHER]},
+    ]
+    _, (first, second), problems = read(
+        tmp_path, {"prompts": ["{{a}}{{b}}"], "defaultTest": default, "tests": tests}
+    )
+    assert problems == []
+    assert first.input[0].content == "xz"
+    assert [one.params["value"] for one in first.assertions] == ["tea", "milk"]
+    assert [one.params["value"] for one in second.assertions] == ["milk"]
+    assert first.pass_rule is not None
+    assert second.pass_rule is not None
+    assert (first.pass_rule.threshold, second.pass_rule.threshold) == (0.9, 0.5)
+    assert (first.metadata, second.metadata) == ({"m": 1, "n": 3}, {"m": 1, "n": 2})
+
+
+def test_an_error_in_common_is_told_once_and_one_of_a_test_each_time(tmp_path: Path) -> None:
+    default = {"assert": [{"type": "python", "value": "x"}]}
+    tests = [{"assert": [{"type": "ruby", "value": "x"}]} for _ in range(3)]
+    _, cases, problems = read(tmp_path, {"prompts": ["x"], "defaultTest": default, "tests": tests})
+    assert cases == []
+    fields = [problem.field for problem in problems]
+    assert fields == ["defaultTest.assert[0].type", *["assert[0].type"] * 3]
+
+
+def test_the_folder_names_a_suite_whose_file_is_called_as_all_of_them(tmp_path: Path) -> None:
+    suite, _, _ = read(tmp_path, {"prompts": ["x"], "tests": [{"assert": [ONE]}]})
+    assert suite.name == tmp_path.name
+
+
+def test_many_tests_are_read_in_a_moment(tmp_path: Path) -> None:
+    lines = (
+        json.dumps({"description": f"no {n}", "vars": {"q": f"question {n}"}, "assert": [ONE]})
+        for n in range(3_000)
+    )
+    (tmp_path / "tests.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    default = {"assert": [{"type": "icontains", "value": "{{ q }}"}]}
+    begin = time.process_time()
+    _, cases, problems = read(
+        tmp_path, {"prompts": ["Ask {{ q }}"], "defaultTest": default, "tests": "file://tests.jsonl"}
+    )
+    assert (len(cases), problems) == (3_000, [])
+    assert time.process_time() - begin < 3
+
+
+# --- CSV and providers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "assertion"),
+    [
+        ("tea", {"type": "equals", "value": "tea"}),
+        (" tea ", {"type": "equals", "value": " tea "}),
+        ("note: tea", {"type": "equals", "value": "note: tea"}),
+        ("contains: tea", {"type": "contains", "value": "tea"}),
+        ("contains-any:tea, milk", {"type": "contains-any", "value": "tea, milk"}),
+        ("not-icontains:tea", {"type": "not-icontains", "value": "tea"}),
+        ("is-json", {"type": "is-json"}),
+        ("similar:tea", {"type": "similar", "value": "tea", "threshold": 0.8}),
+        ("similar(0.6):tea", {"type": "similar", "value": "tea", "threshold": 0.6}),
+        ("latency(500)", {"type": "latency", "threshold": 500.0}),
+        ("grade: is kind", {"type": "llm-rubric", "value": "is kind"}),
+        ("llm-rubric: is kind", {"type": "llm-rubric", "value": "is kind"}),
+        ("fn: output.length", {"type": "javascript", "value": "output.length"}),
+        ("javascript: a\nb", {"type": "javascript", "value": "a\nb"}),
+        ("python:x", {"type": "python", "value": "x"}),
+        ("model-graded-closedqa: x: y", {"type": "model-graded-closedqa", "value": "x: y"}),
+        ("levenshtein(3): x", {"type": "levenshtein", "value": "x", "threshold": 3.0}),
+    ],
+)
+def test_an_expectation_in_csv_is_an_assertion(written: str, assertion: dict[str, Any]) -> None:
+    assert assertion_of(written) == assertion
+
+
+@pytest.mark.parametrize(
+    ("provider", "target"),
+    [
+        ("openai:gpt-5.2", "openai:gpt-5.2"),
+        ("openai:chat:gpt-5.2", "openai:gpt-5.2"),
+        ("anthropic:messages:claude-haiku-4-5", "anthropic:claude-haiku-4-5"),
+        ("ollama:chat:llama3:8b", "ollama:llama3:8b"),
+        ("google:gemini-2.5-pro", "google:gemini-2.5-pro"),
+        ("togetherai:meta/llama", "together:meta/llama"),
+        ("echo", "echo"),
+        ({"id": "openai:gpt-5.2", "label": "x"}, "openai:gpt-5.2"),
+        ("openai:embedding:x", None),
+        ("openai:responses:gpt-5.2", None),
+        ("openai:{{ model }}", None),
+        ("openai:", None),
+        ("ollama:completion:x", None),
+        ("file://provider.py", None),
+        ("python:provider.py", None),
+        ("https://example.org/ask", None),
+        ({"label": "x"}, None),
+        (3, None),
+    ],
+)
+def test_a_provider_is_a_target_where_there_is_one(provider: Any, target: str | None) -> None:
+    assert target_of(provider) == target
+    if target is not None:
+        assert parse_target(target, Params(), {}).name == target

@@ -1,0 +1,95 @@
+"""Letters that answers choose."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import convert
+
+from proctor.graders.choice import Choice, chosen
+from proctor.model import Case, Message, Output
+from proctor.ports import Graded
+
+CASE = Case(id="c", input=(Message(role="user", content="Which?"),))
+
+
+@pytest.mark.parametrize(
+    ("answer", "letter"),
+    [
+        ("B", "B"),
+        (" (c). ", "C"),
+        ("**D**", "D"),
+        ("a", "A"),
+        ("Answer: C", "C"),
+        ("The answer is b.", "B"),
+        ("A is wrong, so the answer is D", "D"),
+        ("The answer is **(A)**, as option B is too late.", "A"),
+        ("First I thought the answer was A. The answer is C.", "C"),
+        ("answer = option B", "B"),
+        ("Choose option A, not choice C... so option B", "B"),
+        ("The answer is a little hidden: C", "C"),
+        ("It must be (B), since A comes first.", "B"),
+        ("I'd say C.", "C"),
+        ("<think>The answer is A, surely.</think> B", "B"),
+        ("<THINK>maybe A</THINK>The answer is D", "D"),
+        ("C <think>or is the answer A", "C"),
+        ("There is a good reason, a very good one: d)", "D"),
+        ("", None),
+        ("None of them.", None),
+        ("E", None),
+        ("ABBA", None),
+        ("an A-frame or the answer is B", "B"),
+    ],
+)
+def test_the_letter_that_an_answer_chooses(answer: str, letter: str | None) -> None:
+    assert chosen(answer) == letter
+
+
+def test_there_may_be_more_letters_than_four() -> None:
+    assert chosen("The answer is F", "ABCDEF") == "F"
+    assert chosen("The answer is F, or B", "ABCD") == "B"
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed", "reason"),
+    [
+        ("B, of course", True, "The answer chooses B."),
+        ("C", False, "The answer chooses C; expected B."),
+        ("", False, "The answer chooses none of ABCD: ''."),
+    ],
+)
+def test_the_mark_says_what_was_chosen(answer: str, passed: bool, reason: str) -> None:
+    mark = Choice(value="B").grade(Graded(case=CASE, output=Output(text=answer)))
+    assert (mark.passed, mark.value, mark.reason) == (passed, float(passed), reason)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"value": "E"}, "one of the letters ABCD"),
+        ({"value": ""}, "one of the letters ABCD"),
+        ({"value": "AB"}, "one of the letters ABCD"),
+        ({"value": "a"}, "one of the letters ABCD"),
+        ({"value": "A", "options": "A"}, "different capital letters"),
+        ({"value": "A", "options": "AAB"}, "different capital letters"),
+        ({"value": "A", "options": "abc"}, "different capital letters"),
+    ],
+)
+def test_wrong_parameters_are_refused(params: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        convert(params, Choice)
+
+
+@given(st.text(alphabet="answer isoptABCD<think>/ .:’", max_size=60))
+def test_only_a_letter_of_the_options_is_ever_chosen(answer: str) -> None:
+    assert chosen(answer) in (None, *"ABCD")
+
+
+@pytest.mark.parametrize("piece", ["answer ", "answer is ", "<think>", "option: ", "a ", "( "])
+def test_a_long_answer_takes_no_time(piece: str) -> None:
+    begin = time.process_time()
+    chosen(piece * 20_000)
+    assert time.process_time() - begin < 1

@@ -1,0 +1,96 @@
+"""The rule `contradiction`: assertions that no answer can pass together, and those that one can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from proctor.model import Assertion, Case, Problem
+
+Make = Callable[..., Case]
+Lint = Callable[..., list[Problem]]
+
+
+def check(grader: str, *, negated: bool = False, weight: float = 1.0, **params: Any) -> Assertion:
+    return Assertion(grader=grader, params=params, negated=negated, weight=weight)
+
+
+EXACT = check("exact", value="Granite wall")
+APART = [
+    (EXACT, check("exact", value="Slate wall")),
+    (EXACT, check("contains", value="slate")),
+    (EXACT, check("contains", value="wall", negated=True)),
+    (EXACT, check("forbidden_words", words=["wall"])),
+    (EXACT, check("regex", pattern=r"\d")),
+    (EXACT, check("length", max_words=1)),
+    (EXACT, check("length", min_sentences=2)),
+    (EXACT, check("is_json")),
+    (EXACT, check("refusal")),
+    (EXACT, check("number", value=7.0)),
+    (EXACT, EXACT.__class__(grader="exact", params={"value": "Granite wall"}, negated=True)),
+    (check("exact", value='{"a": 1}'), check("json_schema", schema={"required": ["b"]})),
+    (check("exact", value="GRANITE", ignore_case=True), check("contains", value="slate")),
+    (check("contains", value="granite"), check("contains", value="granite", negated=True)),
+    (check("contains", value="granite"), check("contains", value="ran", negated=True)),
+    (check("contains", value="Granite"), check("contains", value="granite", negated=True, ignore_case=True)),
+    (check("contains_all", values=["a", "granite"]), check("contains_any", values=["granite"], negated=True)),
+    (check("required_words", words=["granite"]), check("forbidden_words", words=["GRANITE"])),
+    (check("starts_with", value="Granite"), check("regex", pattern="(?i)granite", negated=True)),
+    (check("starts_with", value="Granite"), check("starts_with", value="Slate")),
+    (check("ends_with", value="wall"), check("ends_with", value="roof")),
+    (check("contains", value="one two three"), check("length", max_words=2)),
+    (check("contains", value="granite"), check("length", max_characters=3)),
+    (check("length", max_words=5), check("length", min_words=6)),
+    (check("json_array", max_items=1), check("json_array", min_items=2)),
+    (check("json_array"), check("json_keys", keys=["a"])),
+    (check("number", value=3.0), check("number", value=4.0, tolerance=0.5)),
+    (check("is_json"), check("is_json", negated=True)),
+]
+TOGETHER = [
+    (EXACT, check("contains", value="wall")),
+    (EXACT, check("length", max_words=2)),
+    (EXACT, check("latency", max_ms=900)),
+    (EXACT, check("tool_trajectory", mode="any_order", minimums={"search": 1})),
+    (EXACT, check("llm_judge", prompt="Is it kind?")),
+    (EXACT, check("contains", value="slate", weight=0.0)),
+    (check("exact", value="GRANITE", ignore_case=True), check("contains", value="granite")),
+    (check("contains", value="granite"), check("contains", value="slate")),
+    (check("contains", value="gran"), check("forbidden_words", words=["gran"])),
+    (check("contains", value="granite", ignore_case=True), check("contains", value="granite", negated=True)),
+    (check("contains", value="granite"), check("regex", pattern="^granite$", negated=True)),
+    (check("contains_any", values=["granite", "slate"]), check("forbidden_words", words=["granite"])),
+    (check("starts_with", value="Granite"), check("starts_with", value="Granite wall")),
+    (check("length", max_words=5), check("length", min_words=5)),
+    (check("length", max_words=5), check("length", min_sentences=6)),
+    (check("number", value=3.0), check("number", value=3.2, tolerance=0.5)),
+    (check("is_json"), check("json_keys", keys=["a"])),
+]
+
+
+def told(problems: list[Problem]) -> list[str]:
+    return [problem.message for problem in problems if problem.code == "contradiction"]
+
+
+@pytest.mark.parametrize(("one", "other"), APART)
+def test_no_answer_passes_both(case: Make, lint: Lint, one: Assertion, other: Assertion) -> None:
+    assert len(told(lint(case("Which?", one, other)))) == 1
+    assert len(told(lint(case("Which?", other, one)))) == 1
+
+
+@pytest.mark.parametrize(("one", "other"), TOGETHER)
+def test_some_answer_may_pass_both(case: Make, lint: Lint, one: Assertion, other: Assertion) -> None:
+    assert told(lint(case("Which?", one, other))) == []
+    assert told(lint(case("Which?", other, one))) == []
+
+
+def test_the_message_names_the_case_and_both_assertions(case: Make, lint: Lint) -> None:
+    (message,) = told(lint(case("Which?", EXACT, check("contains", value="slate"), id="wall")))
+    assert message.startswith("Test 'wall': no answer can pass `exact` 'Granite wall' and `contains` 'slate'")
+
+
+def test_members_of_a_composite_are_held_against_the_rest(case: Make, lint: Lint) -> None:
+    member = {"name": "a", "assertion": {"grader": "contains", "params": {"value": "slate"}}}
+    params = {"members": [member], "aggregator": {"type": "threshold", "threshold": 1}}
+    assert len(told(lint(case("Which?", EXACT, ("composite", params))))) == 1

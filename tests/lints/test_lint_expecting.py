@@ -1,0 +1,91 @@
+"""`judge-without-rubric`, `empty-expected` and `json-expected`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from proctor.model import Assertion, Case, Problem
+
+Make = Callable[..., Case]
+Lint = Callable[..., list[Problem]]
+Codes = Callable[..., list[str]]
+
+
+@pytest.mark.parametrize(
+    ("grader", "params", "fields", "told"),
+    [
+        ("llm_grader", {}, {}, True),
+        ("llm_grader", {}, {"criteria": "  "}, True),
+        ("llm_grader", {"prompt": "Is it kind?"}, {}, False),
+        ("llm_grader", {}, {"criteria": "Is kind."}, False),
+        ("llm_grader", {}, {"expected": "Dear Ada"}, False),
+        ("llm_judge", {"prompt": "Is it kind?"}, {}, False),
+        ("rubric", {"rubric": "Is kind."}, {}, False),
+        ("exact", {"value": "Dear Ada"}, {}, False),
+    ],
+)
+def test_a_judge_must_be_told_what_to_judge_by(
+    case: Make, codes: Codes, grader: str, params: dict[str, Any], fields: dict[str, Any], told: bool
+) -> None:
+    found = codes(case("Write a letter.", (grader, params), **fields))
+    assert ("judge-without-rubric" in found) is told
+
+
+def test_the_message_about_a_judge_begins_as_the_format_says(case: Make, lint: Lint) -> None:
+    (problem,) = lint(case("Write a letter.", ("llm_grader", {}), id="letter_3"))
+    assert problem.message.startswith("Test 'letter_3' uses llm_grader but missing 'rubric'")
+
+
+@pytest.mark.parametrize(
+    ("check", "expected", "told"),
+    [
+        (("exact", {"value": " \n"}), " \n", True),
+        (("exact", {"value": ""}), None, True),
+        (("llm_grader", {"prompt": "Is it kind?"}), "", True),
+        (("llm_grader", {"prompt": "Is it kind?"}), [""], True),
+        (("llm_grader", {"prompt": "Is it kind?"}), None, False),
+        (("exact", {"value": "0"}), "0", False),
+        (Assertion(grader="exact", params={"value": ""}, negated=True), None, False),
+    ],
+)
+def test_an_empty_expected_answer_suggests_a_judge(
+    case: Make, lint: Lint, check: Any, expected: Any, told: bool
+) -> None:
+    found = [
+        problem
+        for problem in lint(case("Write a letter.", check, expected=expected))
+        if problem.code == "empty-expected"
+    ]
+    assert len(found) == told
+    for problem in found:
+        assert "no expected value - consider using scorer='llm_judge' with a rubric" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("grader", "value", "told"),
+    [
+        ("exact", '{"name": "Ada"}', True),
+        ("contains", ' ["Ada", "Eve"] ', True),
+        ("exact", "{'name': 'Ada'}", True),
+        ("exact", "{}", True),
+        ("exact", "{name}", False),
+        ("exact", "[Ada]", False),
+        ("exact", '"Ada"', False),
+        ("exact", "7", False),
+        ("starts_with", '{"name": "Ada"}', False),
+    ],
+)
+def test_json_that_is_compared_letter_by_letter_suggests_a_schema(
+    case: Make, lint: Lint, grader: str, value: str, told: bool
+) -> None:
+    found = [
+        problem
+        for problem in lint(case("Who?", (grader, {"value": value})))
+        if problem.code == "json-expected"
+    ]
+    assert len(found) == told
+    for problem in found:
+        assert "expected looks like JSON - consider scorer='json_schema'" in problem.message

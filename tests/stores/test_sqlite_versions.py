@@ -1,0 +1,193 @@
+"""Versions in a store of an earlier version of Proctor, and of several processes that save at once."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.codec import encode, sent_digest, target_digest
+from proctor.model import Case, TargetSpec, Trial, Verdict
+from proctor.stores.schema import APPLICATION_ID, MIGRATIONS
+from proctor.stores.sqlite import SqliteStore
+
+Open = Callable[[Path], SqliteStore]
+Make = Callable[..., Any]
+ECHO = TargetSpec(name="echo", kind="echo")
+
+
+class OldStore:
+    """A store as the first version of Proctor wrote it."""
+
+    def __init__(self, path: Path) -> None:
+        self.db = sqlite3.connect(path, isolation_level=None)
+        MIGRATIONS[0](self.db)
+        self.db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        self.db.execute("PRAGMA user_version = 1")
+
+    def suite(self, *cases: Case, digest: str, name: str = "s", version: str | None = None) -> dict[str, Any]:
+        """The header as it was: `version` was what the file said."""
+        bodies = [encode(each) for each in cases]
+        content = "sha256:" + sha256(b"".join(bodies)).hexdigest()
+        header: dict[str, Any] = {"name": name, "dialect": "meridian", "digest": digest, "content": content}
+        header |= {"case_count": len(cases)} | ({} if version is None else {"version": version})
+        body = json.dumps(header).encode()
+        made = self.db.execute(
+            "INSERT OR IGNORE INTO suites (digest, content, name, body) VALUES (?, ?, ?, ?)",
+            (digest, content, name, body),
+        )
+        if made.rowcount:
+            for position, (each, of) in enumerate(zip(bodies, cases, strict=True)):
+                key = sha256(each).digest()
+                self.db.execute("INSERT OR IGNORE INTO cases (digest, body) VALUES (?, ?)", (key, each))
+                sent = bytes.fromhex(sent_digest(of)[7:])
+                row = (made.lastrowid, position, key, sent)
+                self.db.execute("INSERT INTO suite_cases VALUES (?, ?, ?, ?)", row)
+        return header
+
+    def run(self, run_id: str, suite: dict[str, Any], *trials: Trial) -> None:
+        started_at = f"2026-01-0{run_id[-1]}T12:00:00Z"
+        run: dict[str, Any] = {"id": run_id, "group": "g", "suite": suite, "started_at": started_at}
+        run |= {"target": {"name": "echo", "kind": "echo"}, "status": "finished", "planned": len(trials)}
+        columns = (started_at, suite["digest"], suite["content"], target_digest(ECHO), "", "finished")
+        made = self.db.execute(
+            "INSERT INTO runs (id, started_at, suite, content, target, settings, status, body) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (run_id, *columns, json.dumps(run).encode()),
+        )
+        for each in trials:
+            row = (made.lastrowid, each.position, each.repeat, "pass", encode(each))
+            self.db.execute("INSERT INTO trials VALUES (?, ?, ?, ?, ?)", row)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kept.db"
+
+
+@pytest.fixture
+def old(path: Path) -> Iterator[OldStore]:
+    store = OldStore(path)
+    with closing(store.db):
+        yield store
+
+
+def test_suites_of_an_earlier_store_become_versions_in_their_order(
+    old: OldStore, path: Path, opened: Open, case: Make
+) -> None:
+    for number, digest in enumerate(("sha256:aa", "sha256:bb", "sha256:aa")):  # the last with other tags
+        old.suite(case(digest, tags=(str(number),)), digest=digest, version=f"file {number}")
+    old.suite(case("other"), digest="sha256:aa", name="other")
+    store = opened(path)
+    found = [
+        (one.suite.name, one.suite.version, one.suite.digest[7:], one.current) for one in store.versions()
+    ]
+    assert found == [("other", "v1", "aa", True), ("s", "v1", "aa", True), ("s", "v2", "bb", False)]
+    current = store.suite("s")
+    assert current is not None
+    assert (current.declared_version, current.version) == ("file 2", "v1")
+    assert [each.case.tags for each in store.cases(current.content)] == [("2",)]
+
+
+def test_runs_of_an_earlier_store_show_as_before_with_their_versions(
+    old: OldStore, path: Path, opened: Open, case: Make, trial: Make
+) -> None:
+    first = old.suite(case("x"), digest="sha256:aa", version="file 1")
+    old.suite(case("y"), digest="sha256:bb")
+    copy = old.suite(case("x"), digest="sha256:aa", name="copy")  # its cases were there already
+    answers = [trial("one", case_id="x"), trial("two", case_id="x", repeat=1)]
+    old.run("r1", first, *answers)
+    old.run("r2", copy, answers[0])
+    store = opened(path)
+    runs = {run.id: run.suite for run in store.runs()}
+    assert {key: (suite.name, suite.version) for key, suite in runs.items()} == {
+        "r1": ("s", "v1"),
+        "r2": ("copy", "v1"),
+    }
+    assert runs["r1"].declared_version == "file 1"
+    assert [stored.trial for stored in store.trials("r1")] == answers
+    assert [each.case.id for each in store.cases(runs["r1"].content)] == ["x"]
+    assert store.counts("r1") == {Verdict.PASS: 2}
+    assert [one.suite.name for one in store.versions()] == ["copy", "s", "s"]
+    current = store.suite("s")
+    assert current is not None
+    assert current.version == "v1"  # it was run last
+    assert [one.saved_at.isoformat() for one in store.versions("s")][:1] == ["2026-01-01T12:00:00+00:00"]
+    found = store.answered(sent_digest(case("x")), target_digest(ECHO))
+    assert [(one.run, one.trial.output.text) for one in found if one.trial.output] == [
+        ("r2", "one"),
+        ("r1", "one"),
+        ("r1", "two"),
+    ]
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b"[1]", b'{"suite": 7}', b'{"suite": {"name": []}}', 7])
+def test_what_is_damaged_in_an_earlier_store_stays_and_the_rest_can_be_read(
+    old: OldStore, path: Path, opened: Open, case: Make, body: object
+) -> None:
+    suite = old.suite(case("x"), digest="sha256:aa")
+    old.run("r1", suite)
+    old.run("r2", suite)
+    old.db.execute("UPDATE runs SET body = ? WHERE id = 'r1'", (body,))
+    assert opened(path).run("r2").suite.version == "v1"
+    (kept,) = old.db.execute("SELECT body FROM runs WHERE id = 'r1'").fetchone()
+    assert kept == body or json.loads(kept) == json.loads(body)  # type: ignore[arg-type]
+
+
+_SAVES = """
+import sys
+from proctor.model import Case, Message, Suite
+from proctor.codec import sent_digest
+from proctor.stores.sqlite import open_store
+
+store = open_store(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+for word in sys.argv[2:]:
+    writer = store.saving()
+    for number in range(1200):
+        case = Case(id=f"{word}{number}", input=(Message(role="user", content="?"),))
+        writer.add(case, sent_digest(case))
+    suite = writer.keep(Suite(name="s", dialect="d", digest="sha256:" + word * 32, case_count=1200))
+    print(word, suite.version, flush=True)
+store.close()
+"""
+
+
+def test_processes_that_save_at_once_agree_on_the_versions(path: Path, opened: Open) -> None:
+    words = [("aa", "bb", "cc", "aa"), ("bb", "dd", "aa", "cc"), ("aa", "ee", "dd", "ee")]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _SAVES, str(path), *each],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        for each in words
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    told: set[tuple[str, ...]] = set()
+    for process in processes:
+        out, complaint = process.communicate(timeout=20)
+        assert (process.returncode, complaint) == (0, "")
+        told |= {tuple(line.split()) for line in out.splitlines()}
+    store = opened(path)
+    kept = store.versions("s")
+    assert [one.suite.version for one in kept] == ["v1", "v2", "v3", "v4", "v5"]
+    assert told == {(one.suite.digest[7:9], one.suite.version) for one in kept}
+    assert [len(list(store.cases(one.suite.content))) for one in kept] == [1200] * 5
