@@ -150,6 +150,11 @@ class Suite(Noun, frozen=True, kw_only=True):
     suite_hash: str | None = None
     """The hash by which dialect pramana publishes a suite; None elsewhere."""
 
+    @property
+    def title(self) -> str:
+        """Its name, with its version in the store: `my_suite v2`."""
+        return self.name if self.version is None else f"{self.name} {self.version}"
+
 
 # --- who is asked ------------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ def test_a_list_has_a_line_a_run_newest_first(proctor: Proctor, half: str, store
     assert "1/1" in lines[1]
     assert "100.0%" in lines[1]
     assert "5/10" in lines[2]
-    assert lines[2].endswith("half on echo")
+    assert lines[2].endswith("half v1 on echo")
     assert len(proctor("runs", "list", "--limit", 1).out.splitlines()) == 3
 
 
@@ -142,7 +142,7 @@ def test_a_list_counts_cases_where_a_suite_says_how_repeats_count(proctor: Proct
         encoding="utf-8",
     )
     proctor("run", "s.yaml", "--target", "echo")
-    assert " 1/2   50.0%  s on echo\n" in proctor("runs", "list").out
+    assert " 1/2   50.0%  s v1 on echo\n" in proctor("runs", "list").out
 
 
 def test_a_stored_run_shows_its_questions_when_the_suite_file_is_gone(

@@ -177,8 +177,8 @@ def test_no_case_id_breaks_its_line_or_reaches_the_terminal(
     ("suites", "targets", "names"),
     [
         (("s", "s"), ("a", "b"), ["a", "b"]),
-        (("s", "t"), ("a", "a"), ["s", "t"]),
-        (("s", "t"), ("a", "b"), ["s on a", "t on b"]),
+        (("s", "t"), ("a", "a"), ["s v2", "t v2"]),
+        (("s", "t"), ("a", "b"), ["s v2 on a", "t v2 on b"]),
     ],
 )
 def test_several_runs_are_compared_by_what_they_differ_in(

@@ -68,7 +68,7 @@ def test_no_answer_breaks_out_of_its_fence(
 
 def test_a_name_cannot_break_a_heading_or_a_table(mixed: Reported) -> None:
     lines = rendered(mixed).splitlines()
-    assert r"# kitchen \| \<sums\> on openai:m-1" in lines
+    assert r"# kitchen \| \<sums\> v2 on openai:m-1" in lines
     assert r"| \| pipe \| | 0 | 1 | 0.0% | 0–79% |" in lines
     assert "### two lines: error" in lines
     assert r"### fence \`x\`: fail" in lines

@@ -101,7 +101,7 @@ class Progress:
         now = monotonic()
         self._began, self._told = now, now - (_LINE_EVERY_S - _FIRST_LINE_S)
         if self._bar is not None:
-            self._bar.draw(f"{event.run.suite.name} on {event.run.target.name}", 0, event.total, "")
+            self._bar.draw(f"{event.run.suite.title} on {event.run.target.name}", 0, event.total, "")
 
     def _reading(self, event: events.Reading) -> None:
         now = monotonic()

@@ -72,7 +72,7 @@ def _line(store: Store, run: Run) -> str:
     tags = f"  [{', '.join(run.tags)}]" if run.tags else ""
     return (
         f"{run.id:<22}  {run.status:<11}  {f'{passed:,}/{total:,}':>13}  {rate:>6}  "
-        f"{run.suite.name} on {run.target.name}{missing}{tags}"
+        f"{run.suite.title} on {run.target.name}{missing}{tags}"
     )
 
 

@@ -32,11 +32,8 @@ def lines(reported: Reported) -> Iterator[str]:
         yield ""
         beside = [*split_notes(tally.splits), *filter(None, [which_look(reported)])]
         yield from (*beside, *[""] * bool(beside))
-    version = f" {run.suite.version}" if run.suite.version else ""
     reported_as = ", ".join(sorted(tally.models - {run.target.model}))
-    yield one_line(
-        f"{run.suite.name}{version} on {run.target.name}" + (f" ({reported_as})" if reported_as else "")
-    )
+    yield one_line(f"{run.suite.title} on {run.target.name}" + (f" ({reported_as})" if reported_as else ""))
     yield ""
     yield from _table(tally)
     yield ""
@@ -52,10 +49,10 @@ def lines(reported: Reported) -> Iterator[str]:
 def together(runs: Sequence[Reported]) -> Iterator[str]:
     """A line for each of several runs, named by what they differ in."""
     targets = {reported.run.target.name for reported in runs}
-    suites = {reported.run.suite.name for reported in runs}
+    suites = {reported.run.suite.title for reported in runs}
     rows = []
     for reported in runs:
-        names = (reported.run.suite.name, reported.run.target.name)
+        names = (reported.run.suite.title, reported.run.target.name)
         name = names[1] if len(suites) == 1 else names[0] if len(targets) == 1 else " on ".join(names)
         rows.append((one_line(name), reported.tally.counted))
     yield from _lined(rows)

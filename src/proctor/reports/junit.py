@@ -27,6 +27,7 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
         suite = TestSuite(_clean(f"{run.suite.name} on {run.target.name}"))
         suite.timestamp = run.started_at.isoformat()
         suite.add_property("run", run.id)
+        suite.add_property("suite_version", run.suite.version or "")
         suite.add_property("suite_digest", run.suite.digest)
         suite.add_testcases([_test(reported, one) for one in told(reported)])
         xml.add_testsuite(suite)

@@ -20,7 +20,7 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
     for reported in runs:
         run, tally = reported.run, reported.tally
         counts, judging = tally.counted, tally.spent_judging
-        yield f"# {_line(run.suite.name)} on {_line(run.target.name)}\n\n"
+        yield f"# {_line(run.suite.title)} on {_line(run.target.name)}\n\n"
         yield (
             f"**{counts.passed} of {counts.total} passed** ({percent(counts.pass_rate)}, "
             f"95 % interval {interval(counts.ci95)}): {counts.failed} failed, {counts.errors} errors, "
