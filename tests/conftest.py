@@ -6,19 +6,38 @@ difference before you keep it.
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from proctor.model import Case, Failure, Message, Output, Run, Score, Suite, TargetSpec, Trial, Verdict
 from proctor.reports.rows import Reported, Row
 from proctor.verdicts import Tally, exit_code, rules_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+# Every run tries other examples, so half of hypothesis' hundred each time finds what a hundred would. No
+# deadline: on a busy machine an example takes as long as it takes.
+settings.register_profile("proctor", max_examples=50, deadline=None)
+settings.load_profile("proctor")
+
+
+def pytest_configure() -> None:
+    """Let Python keep what it compiles, which else every program that a test starts compiles again."""
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look at what tests make, and not at thousands of tests again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

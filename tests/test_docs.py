@@ -231,7 +231,6 @@ def run(command: str, folder: Path) -> str:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(folder),
         "PYTHONUTF8": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
     done = subprocess.run(
         ["/bin/sh", "-c", command],

@@ -264,7 +264,7 @@ def test_a_sealed_trial_keeps_the_numbers_of_its_scores_and_nothing_of_its_answe
     assert found.scores == (
         Score(
             grader="rubric",
-            name="kind",
+            name="rubric",
             assertion="sha256:1",
             value=0.5,
             outcome=Verdict.FAIL,

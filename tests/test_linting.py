@@ -1,11 +1,10 @@
-"""The linter as a whole: its codes and their pages, what silences them, and what ten thousand cases take."""
+"""The linter as a whole: its codes and their pages, what silences them, and the memory it takes."""
 
 from __future__ import annotations
 
 import json
 import random
 import re
-import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from proctor.errors import UsageError
 from proctor.graders import GRADERS
-from proctor.linting import CODES, Linter, check_codes
+from proctor.linting import CODES, PATIENCE_S, Linter, check_codes
 from proctor.model import Assertion, Case, Message, PassRule, Problem, Suite
 from proctor.ports import Placed
 from proctor.session.loading import load, survey
@@ -127,6 +126,10 @@ def test_a_rule_about_the_whole_suite_is_silenced_by_any_case() -> None:
     assert lint(case(), case("b", ["too-few-cases"], "Who?", "I"), ignored=("leak",)) == []
 
 
+def test_ignoring_all_for_one_case_says_nothing_of_the_suite() -> None:
+    assert [problem.code for problem in lint(case(lint="ignore"), ignored=())] == ["too-few-cases"]
+
+
 def test_a_suite_with_errors_is_not_called_small() -> None:
     assert lint(case(), ignored=("leak",), whole=False) == []
 
@@ -202,18 +205,35 @@ def suite_of(count: int) -> list[Case]:
     ]
 
 
-def test_ten_thousand_cases_are_linted_in_seconds_and_little_memory() -> None:
-    cases = suite_of(10_000)
-    begun = time.process_time()
-    problems = lint(*cases)
-    taken = time.process_time() - begun
-    assert taken < 4.0  # 1.1 s on a free core
-    assert {problem.code for problem in problems} == {"vacuous-empty"}
+def test_a_thousand_cases_are_linted_in_little_memory() -> None:
+    cases = suite_of(1000)
     tracemalloc.start()
-    lint(*cases[:1000])
+    problems = lint(*cases)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
+    assert {problem.code for problem in problems} == {"vacuous-empty"}
     assert peak < 10 * 2**20  # ten thousand may take 80 MiB
+
+
+def test_slow_grading_uses_up_patience_and_then_nothing_is_graded() -> None:
+    schema = {"type": "string", "pattern": "^(a|a|aa)*$"}
+    slow = Case(
+        id="slow",
+        input=(Message(role="user", content=json.dumps("a" * 60 + "!")),),
+        assertions=(Assertion(grader="json_schema", params={"schema": schema}),),
+    )
+    wall = Case(
+        id="wall",
+        input=(Message(role="user", content="Describe the wall."),),
+        assertions=(Assertion(grader="length", params={"max_words": 9}),),
+    )
+    linter = Linter("s", GRADERS.get, ("too-few-cases",))
+    linter.add(Placed(wall, 1))
+    linter.add(Placed(slow, 2))
+    assert 0 < linter.left_s < PATIENCE_S
+    linter.left_s = 0
+    linter.add(Placed(wall, 3))
+    assert [problem.line for problem in linter.done(SUITE) if problem.code == "vacuous-empty"] == [1]
 
 
 def test_the_suites_pass_rule_is_known_at_the_end_only() -> None:

@@ -80,6 +80,7 @@ MIXED = [
         (Selection(ids=("math-1", "*-1")), "math-1 words-1"),
         (Selection(ids=("MATH-1",)), ""),
         (Selection(ids=("words-[[]2]",)), "words-[2]"),
+        (Selection(ids=("words-[2]",)), "words-[2]"),
         (Selection(ids=("math",)), ""),
         (Selection(ids=("*-1",), categories=("math",), tags=("easy",)), "math-1"),
         (Selection(limit=3), "math-1 math-2 words-1"),

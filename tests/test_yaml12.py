@@ -114,6 +114,19 @@ def test_a_character_at_which_only_yaml_1_1_broke_lines_stays_and_counts_no_line
     assert found.lines["d"] == 5
 
 
+@pytest.mark.parametrize("private", ["\U000f0000", "\U000f0001", "\U000f0085", "\U000f2028", "\U000f2029"])
+def test_a_character_for_private_use_stays_also_beside_an_end_of_line(private: str) -> None:
+    escaped = f"\\U{ord(private):08X}"
+    found = load(f'{private}: x\u2028{private}\na: "\x85{escaped}\u2029{private}"\n')
+    assert found == {private: f"x\u2028{private}", "a": f"\x85{private}\u2029{private}"}
+
+
+def test_a_text_of_all_characters_for_private_use_is_refused_where_one_is_needed() -> None:
+    every = "".join(map(chr, range(0xF0000, 0x110000)))
+    with pytest.raises(BadYaml, match="all characters for private use"):
+        load(f"a: {every}\x85")
+
+
 def test_a_byte_order_mark_is_forgiven() -> None:
     assert load("\ufeffa: 1") == {"a": 1}
 

@@ -23,6 +23,7 @@ from proctor.model import Assertion, Case, Params, Suite, TargetSpec
 T = TypeVar("T")
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
+_AS_WRITTEN = msgspec.json.Encoder()
 _SENT = sha256(b"proctor/sent/1\n")
 _JUDGED = sha256(b"proctor/judged/1\n")
 _ASSERTION = sha256(b"proctor/assertion/1\n")
@@ -35,6 +36,14 @@ _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 def encode(thing: Any) -> bytes:
     """Canonical JSON of a noun or of plain data."""
     return _ENCODER.encode(thing)
+
+
+def as_written(thing: Any) -> bytes:
+    """The same JSON with dictionary keys in their order, for what is sent again.
+
+    A model fills the properties of a schema in the order in which it is shown them.
+    """
+    return _AS_WRITTEN.encode(thing)
 
 
 def decode(data: bytes | str, kind: type[T]) -> T:

@@ -139,11 +139,16 @@ def _with_known(graded: Graded, assertion: Assertion, known: Mapping[str, tuple[
 
 
 async def grade_repeats(
-    case: Case, outputs: Sequence[Output | None], graders: Graders, help_: Help
+    case: Case,
+    outputs: Sequence[Output | None],
+    graders: Graders,
+    help_: Help,
+    known: Sequence[Mapping[str, tuple[Judgment, ...]]] = (),
 ) -> list[tuple[Score, ...]]:
     """The scores of each output of a case, one of whose graders works over all repeats.
 
     An output that is None (its trial has failed) has no scores, and then nothing can be said over repeats.
+    `known` has for each output what `Help.known` has for one; for none of them when it is empty.
     """
     everything = tuple(output for output in outputs if output is not None)
     missing = len(outputs) - len(everything)
@@ -158,13 +163,15 @@ async def grade_repeats(
             graded = help_.graded(case, everything[0], everything)
             shared[place] = await score(assertion, graded, graders)
     scores: list[tuple[Score, ...]] = []
-    for output in outputs:
+    for output, its_known in zip(outputs, known or [{}] * len(outputs), strict=True):
         if output is None:
             scores.append(())
             continue
         graded = help_.graded(case, output)
         own = [
-            shared[place] if place in shared else await score(assertion, graded, graders)
+            shared[place]
+            if place in shared
+            else await score(assertion, _with_known(graded, assertion, its_known), graders)
             for place, assertion in enumerate(case.assertions)
         ]
         scores.append(tuple(own))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from datetime import UTC, datetime
+from time import perf_counter
 from typing import Any, Final
 
 from proctor.codec import judged_digest
@@ -62,6 +63,10 @@ _RULES: Final[tuple[Rule, ...]] = (
     contradictions,
     tokens_estimated,
 )
+SLOW_S: Final = 0.05
+"""Grading that takes longer counts as slow: a pattern that backtracks, mostly."""
+PATIENCE_S: Final = 3.0
+"""How long all slow grading of a suite may take; after that nothing is graded any more."""
 _STARTED: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _NOWHERE: Final = Case(id="", input=())
 _ANYTHING: Final = PassRule(threshold=0.0)
@@ -101,6 +106,8 @@ class Linter:
         self._rules = (*_RULES, Backtracking().check)
         self.files: dict[str, None] = {path: None}
         """The files of the suite, in the order in which cases stand in them."""
+        self.left_s = PATIENCE_S
+        """How long slow grading may still take."""
 
     def add(self, placed: Placed) -> None:
         """The next case, which has no error."""
@@ -119,7 +126,7 @@ class Linter:
                 self._tell(finding, spot)
         for finding in self._vacuous.add(case, spot, found):
             self._tell(finding, spot)
-        for finding in self._ids.add(spot):
+        for finding in self._ids.add(spot, named=placed.named):
             self._tell(finding, spot)
         self._duplicates.add(case, spot, judged_digest(case).encode("ascii"))
 
@@ -138,7 +145,7 @@ class Linter:
             self._tell(finding, spot)
         if whole:
             above = Spot("", self._path, 1)
-            hushed = any("too-few-cases" in codes or EVERYTHING in codes for codes in self._silenced.values())
+            hushed = any("too-few-cases" in codes for codes in self._silenced.values())
             for finding in () if hushed else too_few_cases(suite, self._count):
                 self._tell(finding, above)
         return in_file_order(self._problems, self.files)
@@ -160,7 +167,7 @@ class Linter:
         if kind.needs or kind.over_repeats:
             return None
         graded = Graded(case=_NOWHERE, output=Output(text=text))
-        scored = _now(score(assertion, graded, self._graders))
+        scored = self._timed(lambda: _now(score(assertion, graded, self._graders)))
         if scored is None or scored.outcome is Verdict.UNSCORED:
             return None
         return scored.outcome is Verdict.PASS
@@ -168,18 +175,33 @@ class Linter:
     def _came(self, case: Case, text: str) -> Came | None:
         """What an answer of that text to a case comes to under the graders that ask nobody."""
         output = Output(text=text)
-        manner = manner_of(case, self._graders)
-        scores: tuple[Score, ...] | None = None
-        if manner is Manner.AT_ONCE:
-            scores = grade_at_once(case, output, self._graders)
-        elif manner is Manner.ASKING and not any(self._graders(one.grader).needs for one in case.assertions):
-            scores = _now(grade(case, output, self._graders, Help()))
+        scores: tuple[Score, ...] | None = self._timed(lambda: self._scores(case, output))
         if scores is None or not any(one.value for one in scores):
             return None
         trial = Trial(case_id=case.id, position=0, sent="", output=output, scores=scores, started_at=_STARTED)
         if verdict_of(trial, _ANYTHING) is not Verdict.PASS:
             return None
         return Came(strict=verdict_of(trial, PassRule()) is Verdict.PASS, score=score_of(trial) or 0.0)
+
+    def _scores(self, case: Case, output: Output) -> tuple[Score, ...] | None:
+        manner = manner_of(case, self._graders)
+        if manner is Manner.AT_ONCE:
+            return grade_at_once(case, output, self._graders)
+        if manner is Manner.ASKING and not any(self._graders(one.grader).needs for one in case.assertions):
+            scores: tuple[Score, ...] | None = _now(grade(case, output, self._graders, Help()))
+            return scores
+        return None
+
+    def _timed(self, work: Callable[[], Any]) -> Any:
+        """What the work gives; None once slow work has used up all patience."""
+        if self.left_s <= 0:
+            return None
+        begun = perf_counter()
+        done = work()
+        taken = perf_counter() - begun
+        if taken > SLOW_S:
+            self.left_s -= taken
+        return done
 
 
 def _now(work: Coroutine[Any, Any, Any]) -> Any:

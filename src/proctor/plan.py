@@ -41,7 +41,8 @@ def matches(case: Case, selection: Selection) -> bool:
         return False
     if selection.categories and case.category not in selection.categories:
         return False
-    return not selection.ids or any(fnmatchcase(case.id, glob) for glob in selection.ids)
+    # An id may have brackets, and stands for itself all the same.
+    return not selection.ids or any(case.id == glob or fnmatchcase(case.id, glob) for glob in selection.ids)
 
 
 def repeats_of(case: Case, wanted: int | None) -> int:

@@ -78,6 +78,8 @@ class Placed(Struct, frozen=True, gc=False):
     line: int
     path: str | None = None
     """The file it is in, where that is not the suite's own."""
+    named: bool = True
+    """Its id is written in the file, and not the number that a case without one gets."""
 
 
 class Dialect(Protocol):
@@ -267,6 +269,8 @@ class Grader(Protocol):
     """`judge` or `embedder` where every such grader asks one, else None."""
     waits: ClassVar[bool]
     """True: `grade` gives back something to be awaited, though it asks neither."""
+    all_or_nothing: ClassVar[bool]
+    """True: the value is 1 where it passes and 0 where it does not."""
 
     def wants(self) -> frozenset[str]:
         """`judge`, `embedder` or both, where this one asks them."""
@@ -288,6 +292,7 @@ class Grading(Struct, frozen=True, gc=False):
     over_repeats: ClassVar[bool] = False
     needs: ClassVar[str | None] = None
     waits: ClassVar[bool] = False
+    all_or_nothing: ClassVar[bool] = False
 
     def wants(self) -> frozenset[str]:
         """What the class needs."""

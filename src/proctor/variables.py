@@ -8,7 +8,7 @@ nobody's reference: it may be a workflow that writes `${{ NAME }}` for a program
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -34,6 +34,16 @@ def names_in(value: Any) -> tuple[str, ...]:
     if b"${{" not in _JSON.encode(value):  # much faster than looking at each text
         return ()
     return tuple(sorted({name for text in _texts(value) for name in REFERENCE.findall(text)}))
+
+
+def check_set(names: Iterable[str], environ: Mapping[str, str]) -> None:
+    """Refuse to begin what could not be filled later.
+
+    Raises:
+        UsageError: a variable is not set.
+    """
+    for name in sorted(names):
+        _value(name, environ)
 
 
 def filled(value: T, environ: Mapping[str, str]) -> T:

@@ -8,6 +8,7 @@ number beyond 64 bits) is refused, and so are tags of other programs: no text ca
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any, Final
 
@@ -24,10 +25,11 @@ _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NO_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
-_HIDDEN: Final = {0x85: 0xF0085, 0x2028: 0xF2028, 0x2029: 0xF2029}
-"""YAML 1.1 broke lines at these characters and 1.2 does not, so the parser must not see them: it gets private
-ones instead."""
-_SHOWN: Final = {private: shown for shown, private in _HIDDEN.items()}
+_ENDS: Final = (0x85, 0x2028, 0x2029)
+"""YAML 1.1 broke lines at these characters and 1.2 does not, so the parser must not see them: it gets others
+instead, for private use, that the text has nowhere."""
+_PRIVATE: Final = range(0xF0000, 0x110000)
+_ESCAPED: Final = re.compile(r"\\U([0-9A-Fa-f]{8})")
 _HINTS: Final = {
     "mapping values are not allowed": "Put a text with a colon and a space in it into quotes.",
     "cannot start any token": "Indent with spaces, not tabs. Put a text that begins with @ or ` into quotes.",
@@ -77,6 +79,47 @@ class Items(list[Any]):
         self.lines: list[int] = []
 
 
+def like(row: dict[str, Any]) -> dict[str, Any]:
+    """An empty object that knows the same lines."""
+    if not isinstance(row, Map):
+        return {}
+    made = Map(row.line)
+    made.lines = row.lines
+    return made
+
+
+def rewritten(
+    value: Any, change: Callable[[str, str], Any], keep: Collection[str] = (), name: str = ""
+) -> Any:
+    """A value with every text in it changed, but for names and fields to keep; lines stay known.
+
+    `change` is given a text and the name of the field that it stands in.
+    """
+    if isinstance(value, str):
+        return change(value, name)
+    if isinstance(value, dict):
+        made = like(value)
+        for inner, item in value.items():
+            made[inner] = item if inner in keep else rewritten(item, change, keep, inner)
+        return made
+    if isinstance(value, list):
+        items = [rewritten(item, change, keep, name) for item in value]
+        if not isinstance(value, Items):
+            return items
+        again = Items(value.line)
+        again.extend(items)
+        again.lines = value.lines
+        return again
+    return value
+
+
+def plain(value: Any) -> Any:
+    """The value without its lines."""
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
 def load(text: str) -> Any:
     """The one document of a text; None for a text without any.
 
@@ -87,7 +130,8 @@ def load(text: str) -> Any:
     """
     import yaml
 
-    data = _encoded(text)
+    hidden = _hidden(text)
+    data = _encoded(text.translate(hidden) if hidden else text)
     loader = _loader_class()(data)
     try:
         node = loader.get_single_node()
@@ -103,7 +147,19 @@ def load(text: str) -> Any:
         raise BadYaml(f"The text is not YAML: {said}.{hint}", line) from None
     finally:
         loader.dispose()
-    return None if node is None else _Construction(len(text) + MAX_NODES).value(node, 0)
+    shown = {private: end for end, private in hidden.items()}
+    return None if node is None else _Construction(len(text) + MAX_NODES, shown).value(node, 0)
+
+
+def _hidden(text: str) -> dict[int, int]:
+    """What stands for the characters at which the parser would break lines; nothing where there are none."""
+    if text.isascii() or not any(chr(end) in text for end in _ENDS):
+        return {}
+    taken = {*map(ord, set(text)), *(int(code, 16) for code in _ESCAPED.findall(text))}
+    hidden = dict(zip(_ENDS, (code for code in _PRIVATE if code not in taken), strict=False))
+    if len(hidden) < len(_ENDS):
+        raise BadYaml("The text has all characters for private use; remove some.", 1)
+    return hidden
 
 
 def _encoded(text: str) -> bytes:
@@ -112,9 +168,8 @@ def _encoded(text: str) -> bytes:
     if lone is not None:
         line = text.count("\n", 0, lone.start()) + 1
         raise BadYaml("A carriage return stands there without a line feed. End each line with one.", line)
-    hidden = text if text.isascii() else text.translate(_HIDDEN)
     try:
-        return hidden.encode("utf-8")
+        return text.encode("utf-8")
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
         raise BadYaml("Half of a character (a surrogate) is not allowed; write all of it.", line) from None
@@ -153,8 +208,9 @@ def _loader_class() -> Any:
 class _Construction:
     """Turns composed nodes into plain data, once."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, shown: dict[int, int]) -> None:
         self._most = most
+        self._shown = shown
         self._count = 0
         self._open: set[int] = set()
 
@@ -165,7 +221,7 @@ class _Construction:
             raise BadYaml(f"The text stands for more than {self._most:,} values; use fewer aliases.", line)
         kind = node.id
         if kind == "scalar":
-            return _scalar(node.tag, node.value, line)
+            return _scalar(node.tag, self._text(node), line)
         if depth >= MAX_NESTING:
             raise _too_deep(line)
         if id(node) in self._open:
@@ -189,7 +245,7 @@ class _Construction:
             key_line = key_node.start_mark.line + 1
             if key_node.id != "scalar":
                 raise BadYaml("The name of a field is a list or an object; write a text.", key_line)
-            key = key_node.value if key_node.value.isascii() else key_node.value.translate(_SHOWN)
+            key = self._text(key_node)
             if key in made.lines:
                 first = made.lines[key]
                 raise BadYaml(f"Field {key!r} stands already at line {first}. Remove one of them.", key_line)
@@ -198,6 +254,10 @@ class _Construction:
             made.lines[key] = key_line
             made[key] = self.value(child, depth + 1)
         return made
+
+    def _text(self, node: Any) -> str:
+        text: str = node.value
+        return text.translate(self._shown) if self._shown and not text.isascii() else text
 
 
 def _check_tag(tag: str, kind: str, line: int) -> None:
@@ -210,8 +270,6 @@ def _too_deep(line: int) -> BadYaml:
 
 
 def _scalar(tag: str, text: str, line: int) -> Any:
-    if not text.isascii():
-        text = text.translate(_SHOWN)
     if tag == _STR:
         return text
     if tag != _PLAIN:

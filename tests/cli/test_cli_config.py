@@ -78,6 +78,12 @@ def test_filters_by_tags_say_any_all_or_none_of_them(
         ("repat = 2", "'repat' is no key of this file. Did you mean 'repeat'"),
         ('repeat = "often"', "`repeat` is 'often'"),
         ("repeat = 0", "`repeat` is 0"),
+        ("repeat = 2.5", "`repeat` is 2.5; give a whole number."),
+        ("repeat = [2]", "`repeat` is [2]; give a whole number."),
+        ("temperature = true", "`temperature` is True; give a number."),
+        ('reuse = "no"', "`reuse` is 'no'; give true or false."),
+        ("tag = ['a', 3]", "`tag` is ['a', 3]; give a text or a list of such."),
+        ("store = 3", "`store` is 3; give the path of a file."),
         ("suite = 3", "`suite` is 3; give a list of texts"),
         ("json = true", "'json' is no key of this file"),
         ("resume = 'x'", "'resume' is no key of this file"),
@@ -97,6 +103,50 @@ def test_what_is_wrong_in_the_file_is_told_with_its_name(
     assert told.code == 4
     assert told.err.startswith("proctor.toml: error: ")
     assert said in told.err
+
+
+def test_a_validation_takes_the_suites_that_the_project_names(
+    proctor: Proctor, config: Any, folder: Path
+) -> None:
+    refused = proctor("validate")
+    assert (refused.code, "Missing argument 'SUITE...'" in refused.err) == (4, True)
+    config('suite = ["tests"]\nrepeat = 2\n')
+    told = proctor("validate", "--json", "--ignore", "too-few-cases")
+    assert [(one["path"], one["cases"]) for one in told.json["files"]] == [("tests/s.jsonl", 3)]
+    (folder / "o.jsonl").write_text(json.dumps(ROWS[0]), encoding="utf-8")
+    assert [one["path"] for one in proctor("validate", "o.jsonl", "--json").json["files"]] == ["o.jsonl"]
+
+
+def test_every_command_finds_the_store_of_the_project(
+    proctor: Proctor, config: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config('target = "echo"\nstore = "kept/runs.db"\n')
+    run = proctor("run", "tests/s.jsonl", "--json").run["run"]
+    assert (folder / "kept" / "runs.db").is_file()
+    monkeypatch.chdir(folder / "tests")
+    assert proctor("runs", "show", run).code == 0
+    assert proctor("run", "s", "--json").run["total"] == 3
+
+
+@pytest.mark.parametrize("key", ["holdout = 0.5", 'split-method = "shuffle"'])
+def test_how_the_project_divides_suites_is_not_for_those_that_are_not_divided(
+    proctor: Proctor, config: Any, key: str
+) -> None:
+    config(f'target = "echo"\n{key}\n')
+    told = proctor("run", "cheap", "--json")
+    assert (told.code, told.run["total"], told.run["splits"]) == (1, 10, {})
+    for flag in ("--holdout=0.3", "--split-method=rank"):
+        refused = proctor("run", "cheap", flag)
+        assert (refused.code, "Built-in suites are not split" in refused.err) == (4, True)
+
+
+def test_the_project_divides_suites_of_its_own(proctor: Proctor, config: Any, folder: Path) -> None:
+    (folder / "b.md").write_text(
+        "---\nreplacements: {n: [1, 2, 3, 4]}\n---\n# 👤\nx {{n}}\n---\nz", encoding="utf-8"
+    )
+    config('target = "echo"\nholdout = 0.5\nsplit-method = "shuffle"\n')
+    told = proctor("run", "b.md", "--judge", "echo", "--json")
+    assert told.run["splits"]["holdout"]["total"] == 2
 
 
 def test_a_file_that_is_wrong_does_not_keep_help_away(proctor: Proctor, config: Any) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,6 +147,88 @@ def test_a_suite_with_errors_is_not_converted(proctor: Callable[..., Any], folde
     told = proctor("convert", "bad.jsonl", "--to", "proctor", "--dialect", "meridian")
     assert (told.code, told.out) == (4, "")
     assert "bad.jsonl:1: error: " in told.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no full disk here")
+@pytest.mark.parametrize(("ending", "code", "said"), [(">/dev/full", 4, b"No space left"), (">&-", 0, b"")])
+def test_a_full_disk_is_told_and_nobody_who_reads_is_no_fault(
+    tides: str, ending: str, code: int, said: bytes
+) -> None:
+    command = f"{shlex.quote(sys.executable)} -m proctor convert {tides} --to proctor {ending}"
+    told = subprocess.run(["/bin/sh", "-c", command], capture_output=True, timeout=60, check=False)
+    assert told.returncode == code
+    assert said in told.stderr
+    assert b"fault of Proctor" not in told.stderr
+
+
+def test_a_store_that_is_only_configured_need_not_be_there(
+    proctor: Callable[..., Any], tides: str, folder: Path
+) -> None:
+    (folder / "proctor.toml").write_text('store = "runs/mine.db"\n')
+    assert proctor("convert", tides, "--to", "proctor").code == 0
+
+
+# --- the same verdicts -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def verdicts(proctor: Callable[..., Any], folder: Path) -> Callable[[str, str], dict[str, str]]:
+    """What each case of a suite comes to when all are answered alike."""
+
+    def of(suite: str, answer: str) -> dict[str, str]:
+        (folder / "answers.jsonl").write_text(json.dumps({"*": answer}))
+        proctor("run", suite, "--target", "scripted:answers.jsonl", "--quiet", "-o", "trials.jsonl")
+        rows = (folder / "trials.jsonl").read_text(encoding="utf-8").splitlines()
+        return {row["case_id"]: row["verdict"] for row in map(json.loads, rows)}
+
+    return of
+
+
+PEAKS = [
+    {"id": "high", "input": "Which peak is the highest?", "expected": "Everest", "scorer": "contains"},
+    {"id": "second", "input": "And the second?", "expected": "K2", "scorer": "exact"},
+    {"id": "third", "input": "And the third?", "expected": "^Kan", "scorer": "regex"},
+]
+THRESHOLD = """
+name: peaks
+execution: {threshold: 0.7}
+tests:
+  - id: high
+    input: Which peak is the highest?
+    expected_output: Everest
+    assertions: [{type: icontains, value: Everest}]
+  - id: second
+    input: And the second?
+    expected_output: K2
+    assertions: [{type: equals, value: K2}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "to", "path"),
+    [
+        ("peaks.jsonl", "\n".join(map(json.dumps, PEAKS)), "agentv", "new/peaks.eval.yaml"),
+        ("peaks.yaml", THRESHOLD, "meridian", "new/peaks.jsonl"),
+    ],
+)
+def test_a_pass_rule_in_other_words_gives_the_same_verdicts(
+    proctor: Callable[..., Any],
+    verdicts: Callable[[str, str], dict[str, str]],
+    folder: Path,
+    name: str,
+    text: str,
+    to: str,
+    path: str,
+) -> None:
+    (folder / name).write_text(text, encoding="utf-8")
+    told = proctor("convert", name, "--to", to, "-o", "new/")
+    assert told.code == 0
+    assert f"Suite 'peaks': dialect {to} has no " in told.err
+    seen = set()
+    for answer in ("Everest", "K2", "Kan", "Kanchenjunga and Everest", "no idea"):
+        assert verdicts(path, answer) == verdicts(name, answer)
+        seen |= set(verdicts(name, answer).values())
+    assert seen == {"pass", "fail"}
 
 
 WORKSPACE = AGENT + "    workspace: {template: ./tpl}\n"

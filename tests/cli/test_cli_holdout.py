@@ -334,6 +334,17 @@ def test_a_command_that_shows_a_stored_run_is_one_look(
     assert looks() == kinds
 
 
+def test_a_list_of_runs_counts_no_look_and_has_no_rate_of_holdout_cases_alone(
+    proctor: Proctor, birds: str, looks: Callable[[], list[str]]
+) -> None:
+    for split in ("all", "holdout", "dev"):
+        proctor("run", birds, "--target", "echo", "-q", "--split", split)
+    rows = [line.split()[1:4] for line in proctor("runs", "list").out.splitlines()[1:]]
+    assert [row[1] for row in rows] == ["5/8", "sealed/2", "5/10"]
+    assert rows[1] == ["finished", "sealed/2", "–"]
+    assert looks() == []
+
+
 def test_one_case_is_a_look_only_when_it_is_held_out_and_revealed(
     proctor: Proctor, one: str, looks: Callable[[], list[str]]
 ) -> None:

@@ -133,9 +133,10 @@ def test_what_cannot_be_is_4_and_a_sentence(
 def test_without_a_store_it_says_so_and_makes_none(
     proctor: Proctor, folder: Path, words: tuple[str, ...]
 ) -> None:
-    told = proctor("suites", *words)
-    assert (told.code, "There is no store" in told.err) == (4, True)
-    assert list(folder.iterdir()) == []
+    for flag in ((), ("--store", "nowhere.db")):
+        told = proctor("suites", *words, *flag)
+        assert (told.code, "There is no store" in told.err) == (4, True)
+        assert list(folder.iterdir()) == []
 
 
 # --- looking -----------------------------------------------------------------------------------------------
@@ -333,3 +334,7 @@ def test_no_name_or_case_can_move_the_terminals_cursor(proctor: Proctor, suite: 
         proctor("suites", "save", "s.jsonl")
     for words in (("list",), ("show", "s", "--cases"), ("diff", "s"), ("versions", "s")):
         assert "\x1b" not in proctor("suites", *words).out
+    suite({"suite_name": "\x1b[31mred\nname"}, ("a", "q", "x"), name="s.jsonl")
+    assert proctor("suites", "save", "s.jsonl").out.startswith("[31mred name v1: 1 case")
+    proctor("run", "s.jsonl", "--target", "echo", "-q")
+    assert "[31mred name v1 on echo\n" in proctor("runs", "list").out.replace("\x1b", "?")

@@ -143,6 +143,18 @@ def test_a_suite_that_cannot_be_told_apart_is_told_as_before(proctor: Proctor, f
     assert "s.jsonl: 1 error, 0 warnings" in told.out
 
 
+def test_a_suite_that_is_named_twice_is_told_once(proctor: Proctor, ferry: str) -> None:
+    told = proctor("validate", ferry, ".", f"./{ferry}")
+    assert told.out.splitlines() == ["s.jsonl: 2 cases of dialect meridian, 0 errors, 2 warnings"]
+
+
+def test_a_finding_about_a_folder_names_no_line(proctor: Proctor, folder: Path) -> None:
+    (folder / "tests").mkdir()
+    (folder / "tests" / "sum.md").write_text("# 👤\n\nWhat is 4 + 5?\n\n---\n\nSays nine.\n", "utf-8")
+    (line,) = proctor("validate", "tests").err.splitlines()
+    assert line.startswith("tests: warning: Suite 'tests' has 1 case")
+
+
 # --- other text --------------------------------------------------------------------------------------------
 
 
@@ -200,6 +212,14 @@ def test_files_end_at_the_next_flag(proctor: Proctor, folder: Path, ferry: str) 
     apart = proctor("validate", ferry, "--against=a.txt", "--against", "b.txt", "--json")
     assert codes(apart) == codes(told)
     assert proctor("validate", "--ignore", "leak", ferry, "--json").code == 0
+
+
+def test_a_folder_without_files_is_refused(proctor: Proctor, folder: Path, ferry: str) -> None:
+    (folder / "texts" / ".hidden").mkdir(parents=True)
+    (folder / "texts" / ".hidden" / "page.txt").write_text(QUESTION, encoding="utf-8")
+    told = proctor("validate", ferry, "--against", "texts")
+    assert told.code == 4
+    assert "The folder 'texts' has no file to look for cases in." in told.err
 
 
 def test_a_file_that_is_not_there_is_refused(proctor: Proctor, ferry: str) -> None:

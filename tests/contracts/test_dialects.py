@@ -6,7 +6,7 @@ import json
 from io import BytesIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.codec import encode
@@ -63,7 +63,6 @@ def read(name: str, data: bytes, path: str) -> list[Suite | Placed | Problem]:
 
 
 @every_dialect
-@settings(deadline=None)
 @given(data=FILES, path=PATHS)
 def test_any_bytes_give_one_suite_the_same_twice(name: str, data: bytes, path: str) -> None:
     found = read(name, data, path)
@@ -74,7 +73,6 @@ def test_any_bytes_give_one_suite_the_same_twice(name: str, data: bytes, path: s
 
 
 @every_dialect
-@settings(deadline=None)
 @given(data=FILES, path=PATHS)
 def test_every_problem_says_where_it_is_and_what_to_do_in_a_sentence(
     name: str, data: bytes, path: str
@@ -88,7 +86,6 @@ def test_every_problem_says_where_it_is_and_what_to_do_in_a_sentence(
 
 
 @every_dialect
-@settings(deadline=None)
 @given(data=FILES)
 def test_every_case_has_an_id_a_prompt_and_known_graders_and_stands_in_file_order(
     name: str, data: bytes
@@ -103,7 +100,6 @@ def test_every_case_has_an_id_a_prompt_and_known_graders_and_stands_in_file_orde
 
 
 @every_dialect
-@settings(deadline=None)
 @given(data=FILES, path=PATHS)
 def test_recognising_gives_a_reason_or_none(name: str, data: bytes, path: str) -> None:
     reason = DIALECTS.get(name).recognises(head(path, BytesIO(data)))

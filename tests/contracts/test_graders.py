@@ -162,6 +162,7 @@ def test_a_grader_is_a_frozen_grading_with_documentation(name: str) -> None:
     assert kind.grade.__doc__
     assert kind.needs in (None, "judge", "embedder")
     assert isinstance(kind.over_repeats, bool)
+    assert isinstance(kind.all_or_nothing, bool)
 
 
 @pytest.mark.parametrize(("name", "params"), EACH)
@@ -196,7 +197,7 @@ async def test_what_the_target_did_not_report_is_neither_passed_nor_failed(
 
 
 @pytest.mark.parametrize(("name", "params"), EACH)
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(
     answer=st.text(st.characters()) | st.sampled_from(["four", "4", "[]", '{"a": "b"}', "\ud800", "a\x00b"])
 )
@@ -212,6 +213,8 @@ async def test_any_answer_gets_a_mark_in_range_or_none(
         assert 0 <= mark.value <= 1
         assert not math.isnan(mark.value)
         assert isinstance(mark.passed, bool)
+        if GRADERS.get(name).all_or_nothing:
+            assert mark.value == mark.passed
     assert mark.reason
     assert "\n" not in mark.reason
     assert len(mark.reason) < 600

@@ -208,7 +208,7 @@ def test_several_can_write_at_once(
 # --- laws --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["arrived", "record", "flush"]), st.integers(0, 3), st.integers(0, 9)),
@@ -240,7 +240,7 @@ def test_the_first_record_of_a_trial_counts_and_until_then_the_last_output(
     assert found == expected
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(), case_id=st.text(min_size=1))
 def test_every_text_and_every_id_comes_back(
     store: Store, begun: Make, trial: Make, text: str, case_id: str

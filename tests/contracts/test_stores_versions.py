@@ -52,7 +52,7 @@ def test_other_content_is_the_next_version_and_what_was_there_is_its_old_one(
     assert [one.suite.version for one in kept if one.current] == [versions[-1]]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from([A, B, C])), max_size=8))
 def test_numbers_follow_the_first_saving_of_each_digest_under_its_name(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from proctor.codec import assertion_digest, decode, encode, judged_digest, sent_digest
 from proctor.dialects.agentv import DIALECT
 from proctor.dialects.agentv_assertions import DEFAULT
-from proctor.dialects.agentv_regex import to_python
+from proctor.dialects.js_regex import to_python
 from proctor.dialects.agentv_rendering import render
 from proctor.model import (
     Assertion,
@@ -42,18 +43,7 @@ from proctor.session.finding import source_of
 from proctor.yaml12 import load
 
 HERE = Path(__file__).parent / "agentv"
-ENVIRON = {
-    "WHO": "Ada",
-    "MANY": "5",
-    "TARGET": "small",
-    "YES": "true",
-    "SECRET": "hush-hush",
-    "FOLDER": "tpl",
-    "MINUTES": "minutes",
-    "SHARE": "0.25",
-    "PER_TEST": "per_test",
-    "THIRD": "third",
-}
+ENVIRON = json.loads((HERE.parent / "environ.json").read_text(encoding="utf-8"))
 SUITE = Suite(name="s", dialect="agentv", pass_rule=PassRule(threshold=0.8))
 
 
@@ -372,7 +362,7 @@ def counted(draw: st.DrawFn) -> Assertion:
     )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100)
 @given(assertions=st.lists(counted(), min_size=1, max_size=3))
 def test_every_assertion_that_it_has_a_type_for_is_said(assertions: list[Assertion]) -> None:
     variables = ("WHO",) if b"${{ WHO }}" in encode(assertions) else ()
@@ -423,7 +413,7 @@ def without_conflicts(messages: list[Message]) -> bool:
     return all(found.setdefault(one.path, one) == one for one in every)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60)
 @given(
     messages=st.lists(PLAIN | with_files(), min_size=1, max_size=3).filter(without_conflicts),
     expected=TEXTS | OBJECTS | st.lists(VALUES, min_size=1, max_size=2),
@@ -461,7 +451,7 @@ WORKSPACES = st.builds(
 ) | st.builds(Workspace, path=PATHS)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60)
 @given(
     fields=some(
         workspace=WORKSPACES,
@@ -479,7 +469,7 @@ def test_how_a_case_is_run_and_what_it_belongs_to_is_said(fields: dict[str, Any]
     assert_same(make(**fields))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     fields=some(
         description=TEXTS,
@@ -706,7 +696,6 @@ FATAL: list[tuple[str, dict[str, Any]]] = [
     ("variables", {"input": (Message(role="user", content="What is ${{ WHO }}?"),)}),
     ("variables", {"metadata": {"a": ["${{WHO}}"]}}),
     ("metadata", {"metadata": DEEP}),
-    ("input", {"input": (Message(role="user", content="\U000f0085"),)}),
 ]
 
 

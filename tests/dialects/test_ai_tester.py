@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.codec import encode, judged_digest, sent_digest
@@ -114,6 +114,30 @@ def test_a_comment_is_sent_and_warned_of_once_a_file() -> None:
     text = "# 👤\nx <!-- a -->\n<!-- b -->\n---\nz <!-- c -->"
     assert told(text) == [("warning", "comment", 2)]
     assert read(text)[1][0].case.input[0].content == "x <!-- a -->\n<!-- b -->"
+
+
+@pytest.mark.parametrize(
+    ("instructions", "found"),
+    [
+        ("Like this:\n```yaml\n---\na: 1\n```", [("warning", "rule-in-code", 6)]),
+        ("~~~\n---\n~~~", [("warning", "rule-in-code", 5)]),
+        ("```\na: 1\n```", []),
+        ("One\n--- \ntwo", [("warning", "not-a-rule", 5)]),
+        ("One\n  ---\ntwo", [("warning", "not-a-rule", 5)]),
+    ],
+)
+def test_a_last_rule_that_may_not_be_the_one_that_is_meant_is_doubtful(
+    instructions: str, found: list[Any]
+) -> None:
+    assert told(f"# 👤\nx\n---\n{instructions}\n") == found
+
+
+def test_a_rule_with_blanks_is_named_where_there_is_no_other() -> None:
+    (problem,) = read("# 👤\nx\n--- \nz")[2]
+    assert (problem.code, problem.message.endswith("Line 3 is not, as it has blanks.")) == (
+        "no-instructions",
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -303,7 +327,6 @@ LINES = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(LINES, max_size=14).map("\n".join))
 def test_any_lines_give_one_suite_and_cases_or_the_reason_why_there_is_none(text: str) -> None:
     _, placed, problems = read(text)

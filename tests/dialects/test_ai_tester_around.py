@@ -112,6 +112,29 @@ def test_a_file_in_the_folder_that_is_no_test_is_an_error_that_names_it(root: Pa
     assert error.startswith("sky/notes/b.md:1: error: The file is no test: it has no line that begins")
 
 
+def test_a_link_that_leads_nowhere_is_an_error_and_no_test_that_is_missing(root: Path) -> None:
+    write(root, {"sky/a.md": TEST})
+    (root / "sky/b.md").symlink_to("gone.md")
+    (root / "sky/c.md").symlink_to("c.md")
+    assert told("sky") == [("missing-file", f"sky/{name}.md", 1) for name in "bc"]
+
+
+def test_a_folder_that_is_a_link_is_an_error_where_it_has_tests(root: Path) -> None:
+    write(root, {"sky/a.md": TEST, "far/b.md": TEST, "shared/c.md": CALM, "files/README.md": "x"})
+    write(root, {"sky/deep/d.md": with_front("systemPrompts: [calm]")})
+    for name, there in (("sky/far", "../far"), ("sky/prompts", "../shared"), ("sky/files", "../files")):
+        (root / name).symlink_to(there)
+    (root / "sky/deep/loop").symlink_to("..")
+    assert told("sky") == [("linked-folder", "sky/deep/loop", None), ("linked-folder", "sky/far", None)]
+    assert told("sky/a.md") == []
+
+
+def test_an_id_that_is_there_already_is_told_with_the_file_that_has_it(root: Path) -> None:
+    write(root, {"sky/a.MD": TEST, "sky/a.md": "\n" + TEST})
+    (error,) = map(str, load(Path("sky")).errors)
+    assert "sky/a.md:2: error: Case id 'a' stands already at line 1 of sky/a.MD." in error
+
+
 def test_a_problem_stands_at_the_file_and_line_as_the_user_would_write_them(root: Path) -> None:
     write(root, {"sky/a.md": TEST, "sky/x/b.md": with_front("tags: [a]\nlnit: ignore")})
     place = [("unknown-field", "sky/x/b.md", 3)]
@@ -212,6 +235,7 @@ def test_the_folder_with_prompts_can_be_named(root: Path) -> None:
         (with_front("id: a\nreplacements: {b: [1, 1]}", "{{b}}"), [("duplicate-version", 3)]),
         (with_front("id: calm", "x"), [("duplicate-id", 1)]),
         (with_front("id: [", "x"), [("bad-yaml", 3)]),
+        (with_front("id: a", "x\n<!-- y -->"), [("comment", 5)]),
     ],
 )
 def test_a_prompt_that_is_wrong_is_told_at_its_line(text: str, found: list[Any], root: Path) -> None:
@@ -224,6 +248,12 @@ def test_a_prompt_with_an_error_is_not_also_unknown(root: Path) -> None:
         root, {"prompts/b.md": with_front("id: a", "{{y}}"), "tests/t.md": with_front("systemPrompts: [a]")}
     )
     assert told("tests") == [("unresolved-placeholder", "prompts/b.md", 4)]
+
+
+def test_a_test_that_names_a_prompt_where_there_is_none_is_told_where_prompts_are_kept(root: Path) -> None:
+    write(root, {"tests/t.md": with_front("systemPrompts: [a]")})
+    (problem,) = read("tests")[1]
+    assert "There is none in a folder `prompts/`" in problem.message
 
 
 # --- evaluators --------------------------------------------------------------------------------------------

@@ -97,6 +97,7 @@ def test_a_file_can_be_named_by_replacements_and_its_content_is_a_part_of_what_i
         ("gone.png", "missing-file", "'gone.png' is not in"),
         ("tool.exe", "unknown-ending", "Known are: .txt, .md"),
         ("none", "unknown-ending", "Known are"),
+        ("", "unknown-ending", "Known are"),
         ("bad.txt", "bad-encoding", "Byte 1"),
     ],
 )
@@ -169,6 +170,8 @@ def test_tools_are_found_by_their_ids_and_sent_in_the_order_of_the_test(root: Pa
             "availableTools: [sky]",
             ["tools/a.yaml:1 wrong-type", "t/a.md:2 unknown-id"],
         ),
+        ("tools/a.yaml", WEATHER, "availableTools: sky", ["t/a.md:2 wrong-type"]),
+        ("tools/a.yaml", WEATHER, "availableTools: []", ["t/a.md:2 empty-list"]),
         ("tools/a.yaml", "id: [", "availableTools: [x]", ["tools/a.yaml:1 bad-yaml", "t/a.md:2 unknown-id"]),
     ],
 )

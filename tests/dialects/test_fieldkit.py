@@ -4,53 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from io import BytesIO
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from proctor.codec import encode
 from proctor.dialects.fieldkit import DIALECT
 from proctor.graders import GRADERS
 from proctor.grading import Help, grade
-from proctor.model import Case, Output, PassRule, Problem, Suite, ToolCall, Trial, Verdict
+from proctor.model import Case, Output, PassRule, Problem, ToolCall, Trial, Verdict
 from proctor.ports import Placed, Source
-from proctor.session.finding import source_of
 from proctor.verdicts import verdict_of
 
-HERE = Path(__file__).parent / "fieldkit"
-FILES = sorted(path for path in HERE.glob("*.json") if not path.name.endswith(".suite.json"))
 WORDS = {"substitutions": {"codeword": "OTTER-5", "colour": "{{codeword}} blue"}}
-
-
-def read(source: Source) -> dict[str, Any]:
-    found: dict[str, list[Any]] = {"suite": [], "cases": [], "problems": []}
-    for item in DIALECT.read(source):
-        if isinstance(item, Suite):
-            found["suite"].append(item)
-        elif isinstance(item, Problem):
-            found["problems"].append(item)
-        else:
-            found["cases"].append({"line": item.line, "case": item.case})
-    plain: dict[str, Any] = json.loads(encode(found))
-    return plain
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_a_file_gives_its_golden_suite(path: Path) -> None:
-    options = WORDS if path.stem == "suite" else {}
-    found = read(replace(source_of(path), path=f"fieldkit/{path.name}", folder="/suites", options=options))
-    text = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
-    golden = path.with_name(f"{path.stem}.suite.json")
-    if os.environ.get("PROCTOR_REWRITE_GOLDEN"):
-        golden.write_text(text, encoding="utf-8")
-    assert golden.read_text(encoding="utf-8") == text
 
 
 def case_of(options: Mapping[str, Any] = MappingProxyType({}), **prompt: Any) -> Case | list[Problem]:
@@ -101,6 +70,12 @@ def test_a_check_passes_as_documented(check: dict[str, Any], answer: str, passed
     case = case_of(check=check)
     assert isinstance(case, Case)
     assert verdict(case, answer) is (Verdict.PASS if passed else Verdict.FAIL)
+
+
+def test_a_prompt_may_silence_rules_of_the_linter() -> None:
+    case = case_of(check={"kind": "honesty"}, lint=["leak"])
+    assert isinstance(case, Case)
+    assert case.metadata["lint"] == ["leak"]
 
 
 @pytest.mark.parametrize("tools", [["read"], ["open", "read"], ["read", "read", "cat"]])

@@ -28,28 +28,20 @@ HERE = Path(__file__).parent
 SIDECARS = {"lines.yaml", "rows.eval.yaml"}
 FILES = sorted(
     path
-    for pattern in ("*/*.jsonl", "*/*.csv", "*/*.yaml", "*/*.md", "ai_tester/*/tests")
+    for pattern in ("*/*.jsonl", "*/*.json", "*/*.csv", "*/*.yaml", "*/*.md", "ai_tester/*/tests")
     for path in HERE.glob(pattern)
-    if path.name not in SIDECARS
+    if path.name not in SIDECARS and not path.name.endswith(".suite.json")
 )
 """A folder `tests` is a suite in itself; its golden stands beside the folder that it is in."""
-ENVIRON = {
-    "WHO": "Ada",
-    "MANY": "5",
-    "TARGET": "small",
-    "YES": "true",
-    "SECRET": "hush-hush",
-    "FOLDER": "tpl",
-    "MINUTES": "minutes",
-    "SHARE": "0.25",
-    "PER_TEST": "per_test",
-    "THIRD": "third",
-}
+ENVIRON = json.loads((HERE / "environ.json").read_text(encoding="utf-8"))
+OPTIONS = {"suite.json": {"substitutions": {"codeword": "OTTER-5", "colour": "{{codeword}} blue"}}}
+"""What `proctor.toml` says of reading, by the file's name."""
 
 
 def source(path: Path) -> Source:
     """A file whose path in messages is only its folder's name and its own."""
-    return replace(source_of(path, ENVIRON), path=f"{path.parent.name}/{path.name}", folder="/suites")
+    made = source_of(path, ENVIRON, OPTIONS.get(path.name, {}))
+    return replace(made, path=f"{path.parent.name}/{path.name}", folder="/suites")
 
 
 def golden(path: Path) -> Path:

@@ -72,7 +72,6 @@ def check_one_or_the_other(data: bytes) -> None:
     assert all(item.case.assertions for item in placed)
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.sampled_from(NAMES), ANY, max_size=3),
     st.sampled_from(["exact", "llm_judge", "json_schema"]),
@@ -84,7 +83,6 @@ def test_any_value_in_any_field_is_a_case_that_is_checked_or_an_error(
     check_one_or_the_other(line(whole | values))
 
 
-@settings(deadline=None)
 @given(st.sampled_from(TYPES), st.dictionaries(st.sampled_from(INNER), ANY, max_size=2), st.none() | ANY)
 def test_any_value_in_any_expected_object_is_a_case_that_is_checked_or_an_error(
     kind: str, values: dict[str, Any], scoring: object
@@ -95,7 +93,6 @@ def test_any_value_in_any_expected_object_is_a_case_that_is_checked_or_an_error(
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
-@settings(deadline=None)
 @given(
     table=st.lists(
         st.tuples(TEXT, TEXT, st.lists(st.text("abc é", min_size=1, max_size=5).filter(str.strip)))

@@ -75,7 +75,6 @@ def problems(data: bytes, **neighbours: bytes) -> list[Problem]:
     return [item for item in read(data, **neighbours) if isinstance(item, Problem)]
 
 
-@settings(deadline=None)
 @given(st.sampled_from(FIELDS), st.sampled_from(TYPES), ANY)
 def test_any_value_in_any_field_is_a_case_or_an_error_that_names_the_field(
     field: tuple[str, ...], kind: str, value: object
@@ -228,7 +227,6 @@ def test_a_manifests_problem_names_the_manifest_and_its_line() -> None:
     assert problem.line == MANIFEST.splitlines().index('cost_model = "list prices"') + 1
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200) | st.text(alphabet="[]suite.=\"'\n tiers1#", max_size=80).map(str.encode))
 def test_any_manifest_gives_problems_and_never_raises(data: bytes) -> None:
     assert sum(isinstance(item, Suite) for item in read(SUITE, manifest=data)) == 1

@@ -226,7 +226,7 @@ CASES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(case=CASES)
 def test_any_case_comes_back_with_its_digests(case: Case) -> None:
     _, (found,), problems = read(written(SUITE, case))

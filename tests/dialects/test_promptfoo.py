@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -286,24 +285,22 @@ def test_an_error_in_common_is_told_once_and_one_of_a_test_each_time(tmp_path: P
     assert fields == ["defaultTest.assert[0].type", *["assert[0].type"] * 3]
 
 
+def test_a_file_that_is_one_test_is_read_as_one(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text("vars: {q: tea}\nassert:\n- {type: contains, value: tea}\n")
+    _, (case,), problems = read(tmp_path, {"prompts": ["{{q}}"], "tests": "file://one.yaml"})
+    assert (case.input[0].content, case.assertions[0].grader, problems) == ("tea", "contains", [])
+
+
+def test_providers_that_are_one_object_are_one_provider(tmp_path: Path) -> None:
+    tests = [{"assert": [{"type": "contains", "value": "tea"}]}]
+    one = {"id": "openai:gpt-5.2", "label": "big"}
+    suite, _, problems = read(tmp_path, {"prompts": ["Hi"], "providers": one, "tests": tests})
+    assert (suite.defaults.targets, problems) == (("openai:gpt-5.2",), [])
+
+
 def test_the_folder_names_a_suite_whose_file_is_called_as_all_of_them(tmp_path: Path) -> None:
     suite, _, _ = read(tmp_path, {"prompts": ["x"], "tests": [{"assert": [ONE]}]})
     assert suite.name == tmp_path.name
-
-
-def test_many_tests_are_read_in_a_moment(tmp_path: Path) -> None:
-    lines = (
-        json.dumps({"description": f"no {n}", "vars": {"q": f"question {n}"}, "assert": [ONE]})
-        for n in range(3_000)
-    )
-    (tmp_path / "tests.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    default = {"assert": [{"type": "icontains", "value": "{{ q }}"}]}
-    begin = time.process_time()
-    _, cases, problems = read(
-        tmp_path, {"prompts": ["Ask {{ q }}"], "defaultTest": default, "tests": "file://tests.jsonl"}
-    )
-    assert (len(cases), problems) == (3_000, [])
-    assert time.process_time() - begin < 3
 
 
 # --- CSV and providers -------------------------------------------------------------------------------------

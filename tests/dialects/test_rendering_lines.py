@@ -33,9 +33,19 @@ def errors(problems: list[Problem]) -> list[Problem]:
 SAYABLE = {
     "meridian": {
         *("nothing", "weight", "tags", "category", "no-category", "metadata", "no-metadata", "repeats"),
-        "no-variable",
+        *("no-variable", "pass-rule"),
     },
-    "pramana": {"nothing", "system", "turns", "name", "tags", "odd-tags", "no-variable", "expected"},
+    "pramana": {
+        "pass-rule",
+        "nothing",
+        "system",
+        "turns",
+        "name",
+        "tags",
+        "odd-tags",
+        "no-variable",
+        "expected",
+    },
     "proctor": set(CASES),
 }
 FIELDS = {
@@ -63,7 +73,6 @@ FIELDS = {
     "metadata": "metadata.author",
     "no-metadata": "metadata.difficulty",
     "repeats": "repeats",
-    "pass-rule": "pass_rule",
     "target": "target",
     "only-targets": "only_targets",
     "workspace": "workspace",
@@ -154,11 +163,22 @@ def test_a_lost_check_leaves_one_that_nothing_passes() -> None:
 
 
 def test_what_is_lost_of_the_suite_is_kept_with_its_first_case_alone() -> None:
-    suite = Suite(name="s", dialect="agentv", description="D.", pass_rule=PassRule(threshold=0.8))
+    suite = Suite(name="s", dialect="agentv", description="D.", pass_rule=PassRule(threshold=0.0))
     made = converted(suite, [BASE, replace(BASE, id="second")], "pramana", lossy=True)
     first, second = (json.loads(row)["metadata"] for row in made.files[MAIN].splitlines())
-    assert first["proctor"] == {"suite": {"description": "D.", "pass_rule": {"threshold": 0.8}}}
+    assert first["proctor"] == {"suite": {"description": "D.", "pass_rule": {"threshold": 0.0}}}
     assert "proctor" not in second
+
+
+@pytest.mark.parametrize("lint", ["ignore", ["leak"], None])
+@pytest.mark.parametrize("to", SAYABLE)
+def test_what_silences_the_lint_is_said(to: str, lint: Any) -> None:
+    case = replace(BASE, metadata={**BASE.metadata, "lint": lint})
+    made = converted(SUITE, [case], to, lossy=False)
+    assert errors(made.problems) == []
+    source = replace(source_of(FEATURES), lines=lambda: made.files[MAIN].splitlines(keepends=True))
+    (read,) = [item.case for item in DIALECTS.get(to).read(source) if isinstance(item, Placed)]
+    assert read.metadata["lint"] == lint
 
 
 def test_a_refused_case_is_not_written_and_the_others_are() -> None:
@@ -210,7 +230,7 @@ ANY_CASE = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(case=ANY_CASE, to=st.sampled_from(["meridian", "pramana"]))
 def test_a_renderer_names_by_itself_whatever_it_cannot_say_and_lossily_says_the_rest(
     case: Case, to: str

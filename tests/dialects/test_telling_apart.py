@@ -71,6 +71,8 @@ def test_the_fields_say_the_dialect(row: dict[str, Any], dialect: str) -> None:
         ("prompts:\n- x\nproviders: [echo]\n", "promptfoo"),
         ("providers: [echo]\ntests:\n- vars: {a: 1}\n", "promptfoo"),
         ("providers: [echo]\nscenarios: []\n", "promptfoo"),
+        ("prompts: [x]\ntargets: [echo]\n", "promptfoo"),
+        ("prompts:\n- |\n" + "  Long.\n" * 200 + "providers: [echo]\n", "promptfoo"),
         ("description: x\ntests:\n- input: x\n", "agentv"),
         ("prompts: [x]\n", "agentv"),
         ("tests:\n- vars: {a: 1}\n", "agentv"),

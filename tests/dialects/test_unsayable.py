@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.unsayable import Unsaid, file_stem, is_type_word, note_suite
+from proctor.dialects.rendered_files import file_stem
+from proctor.dialects.unsayable import Unsaid, is_type_word, note_suite
 from proctor.model import Assertion, Case, Defaults, Message, SplitRule, Suite
 
 CASE = Case(
@@ -54,19 +55,30 @@ def test_fields_at_their_default_say_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grader", "label", "known"),
+    ("grader", "params", "label", "known"),
     [
-        ("exact", "exact", True),
-        ("exact", "exact_match", True),
-        ("exact", "equals", True),
-        ("llm_grader", "llm-grader", True),
-        ("regex", "regex-[a-z]+", True),
-        ("exact", "the capital", False),
-        ("length", "short enough", False),
+        ("exact", {}, "exact", True),
+        ("exact", {}, "exact_match", True),
+        ("exact", {}, "equals", True),
+        ("exact", {"value": "K2"}, "equals-K2", True),
+        ("contains", {"value": "the K2", "ignore_case": True}, "icontains-the K2", True),
+        ("contains_any", {"values": ["K2", "Everest"]}, "contains-any-2", True),
+        ("starts_with", {"value": "K-2"}, "starts-with-K-2", True),
+        ("llm_grader", {}, "llm-grader", True),
+        ("contains", {"value": "K2"}, "not-contains", True),
+        ("contains", {"value": "K2"}, "substring", True),
+        ("exact", {"value": "K2"}, "Match", True),
+        ("regex", {"pattern": "[a-z]+"}, "regex-[a-z]+", True),
+        ("exact", {"value": "K2"}, "the capital", False),
+        ("exact", {"value": "K2"}, "equals-K3", False),
+        ("contains", {"value": "K2"}, "contains-the-peak", False),
+        ("length", {}, "short enough", False),
     ],
 )
-def test_a_label_that_a_dialect_gives_by_itself_says_nothing(grader: str, label: str, known: bool) -> None:
-    one = Assertion(grader=grader, label=label)
+def test_a_label_that_a_dialect_gives_by_itself_says_nothing(
+    grader: str, params: dict[str, object], label: str, known: bool
+) -> None:
+    one = Assertion(grader=grader, params=params, label=label)
     assert is_type_word(one) is known
     unsaid = Unsaid(CASE, "some", lossy=False)
     unsaid.note_labels([one])

@@ -82,9 +82,12 @@ class Desk:
         await asyncio.sleep(self._judge_s)
         return _scores(output)
 
-    async def _grade_repeats(self, case: Case, outputs: Sequence[Output | None]) -> list[tuple[Score, ...]]:
+    async def _grade_repeats(
+        self, ones: Sequence[Planned], outputs: Sequence[Output | None]
+    ) -> list[tuple[Score, ...]]:
         said = ",".join("-" if output is None else output.text for output in outputs)
-        self.events.append(("together " + said, case.id, len(outputs)))
+        assert [one.repeat for one in ones] == list(range(len(outputs)))
+        self.events.append(("together " + said, ones[0].case.id, len(outputs)))
         await asyncio.sleep(self._judge_s)
         return [() if output is None else _scores(output) for output in outputs]
 

@@ -199,7 +199,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(old=st.dictionaries(st.sampled_from("xyz"), LINES), new=st.dictionaries(st.sampled_from("xyz"), LINES))
 async def test_the_diff_applied_to_the_old_files_gives_the_new_ones(
     ground: Ground, old: dict[str, list[str]], new: dict[str, list[str]]

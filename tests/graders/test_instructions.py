@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -84,16 +84,16 @@ def fences(text: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("reply", "passed", "feedback"),
     [
-        (PASS, True, None),
+        (PASS, True, ""),
         (FAIL, False, "It names a lake."),
-        ('{"pass": true}', True, None),
-        ('{"pass": false, "feedback": null}', False, None),
+        ('{"pass": true}', True, ""),
+        ('{"pass": false, "feedback": null}', False, ""),
         ('{"pass": false, "feedback": " Wrong. ", "score": 3}', False, "Wrong."),
         ('```json\n{"pass": true, "feedback": "Fine."}\n```', True, "Fine."),
-        ('<think>{"pass": false}?</think>\n{"pass": true}', True, None),
+        ('<think>{"pass": false}?</think>\n{"pass": true}', True, ""),
     ],
 )
-async def test_a_verdict_and_its_feedback_are_read(reply: str, passed: bool, feedback: str | None) -> None:
+async def test_a_verdict_and_its_feedback_are_read(reply: str, passed: bool, feedback: str) -> None:
     mark = await mark_of(Judging(reply))
     assert (mark.passed, mark.value) == (passed, float(passed))
     (judgment,) = mark.judgments
@@ -302,7 +302,6 @@ def skeleton(judge: Judging) -> list[str]:
     return [pattern.sub(r"\1\2", text).replace(code, "CODE") for text in (judge.system, judge.shown)]
 
 
-@settings(deadline=None)
 @given(answer=st.text(), criteria=st.text(min_size=1), system=st.text(), user=st.text(min_size=1))
 async def test_no_text_has_the_code_that_stands_around_it(
     answer: str, criteria: str, system: str, user: str

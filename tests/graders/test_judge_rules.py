@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
@@ -85,14 +85,18 @@ async def test_the_rule_decides_and_what_cannot_be_read_speaks_for_neither_side(
     ("rule", "said", "reason"),
     [
         ("majority", "YYN", "2 of 3 judges pass it (majority); 'j0' says YES."),
-        ("all", "YYN", "1 of 3 judges fail it (all must); 'j2' says NO."),
-        ("any", "NNY", "1 of 3 judges pass it (one is enough); 'j2' says YES."),
+        ("all", "YYN", "1 of 3 judges fail it (all must pass it); 'j2' says NO."),
+        ("any", "NNY", "1 of 3 judges pass it (one pass is enough); 'j2' says YES."),
         ("majority", "YN", "The 2 judges have no majority: 1 for, 1 against."),
-        ("all", "Y?", "The 2 judges do not decide it (all must): 1 for, 0 against, 1 without a verdict. Hm."),
+        (
+            "all",
+            "Y?",
+            "The 2 judges do not decide it (all must pass it): 1 for, 0 against, 1 without a verdict. Hm.",
+        ),
         (
             "any",
             "N?",
-            "The 2 judges do not decide it (one is enough): 0 for, 1 against, 1 without a verdict. Hm.",
+            "The 2 judges do not decide it (one pass is enough): 0 for, 1 against, 1 without a verdict. Hm.",
         ),
     ],
 )
@@ -130,7 +134,6 @@ def test_it_is_decided_exactly_where_no_unread_judgment_could_change_it(
     assert decision(said) == (completed.pop() if len(completed) == 1 else None)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=7),
     st.sampled_from(RULES),

@@ -73,6 +73,8 @@ def test_an_empty_expected_answer_suggests_a_judge(
         ("exact", "{}", True),
         ("exact", "{name}", False),
         ("exact", "[Ada]", False),
+        ("contains", "[3]", False),
+        ("contains", "[3, 4]", True),
         ("exact", '"Ada"', False),
         ("exact", "7", False),
         ("starts_with", '{"name": "Ada"}', False),

@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from proctor.model import Case, Problem
+from proctor.graders import GRADERS
+from proctor.linting import Linter
+from proctor.model import Case, Problem, Suite
+from proctor.ports import Placed
 
 Lint = Callable[..., list[Problem]]
 
@@ -50,7 +53,7 @@ def test_the_message_names_the_other_case_and_its_line(lint: Lint) -> None:
     [
         (("sum_1", "sum_2"), []),
         (("test_1", "test_2"), []),
-        (("sum_1", "test_2", "test_3"), [(2, "mixed-id-languages")]),
+        (("sum_1", "test_2", "test_3"), []),
         (("sum_1", "sum_2", "сумма_3"), [(3, "mixed-id-languages")]),
         (("сумма_1", "сумма_2"), []),
         (("café_1", "sum_2"), []),
@@ -71,3 +74,15 @@ def test_letters_that_look_alike_inside_one_word_are_told_at_their_case(lint: Li
     problems = lint(*cases, ignored=("near-duplicate",))
     assert {problem.line for problem in problems} == {2}
     assert "Latin and Cyrillic letters" in problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("named", "lines"), [((False, True, False), [1]), ((True, True, True), []), ((False, False, False), [])]
+)
+def test_some_cases_without_an_id_among_others_are_told_once(
+    named: tuple[bool, ...], lines: list[int]
+) -> None:
+    linter = Linter("s.jsonl", GRADERS.get, ("near-duplicate", "too-few-cases"))
+    for line, own in enumerate(named, 1):
+        linter.add(Placed(Case(id=f"test_{line}", input=()), line, named=own))
+    assert [problem.line for problem in linter.done(Suite(name="s", dialect="meridian"))] == lines

@@ -44,10 +44,20 @@ def test_the_message_begins_as_the_format_says(case: Make, lint: Lint) -> None:
         ("What is 6 times 8? (48)", "48"),
         ("What is 6 * 8? Hint: 48", "48"),
         ("Translate 'thank you' into French (merci).", "merci"),
-        ("Who painted it?  Berthe \n Morisot did.", "  berthe morisot "),
+        ("Who painted it?  Berthe \t Morisot did.", "  berthe morisot "),
         ("The answer is no. Is lead lighter than water?", "no"),
         ("日本の首都は東京です。首都はどこですか。", "東京"),
         ("The sign at the corner reads STRASSE today.", "straße"),
+        ("According to sailors, Oslo is the capital of Norway. What is the capital of Norway?", "Oslo"),
+        ("Context: Norway is long.\nQuestion: Is Oslo the capital of Norway?", "Oslo"),
+        ("Extract the town. Text: we moved to Oslo. Hint: the answer is Oslo", "Oslo"),
+        ("Extract the town. Text: we moved to Oslo. (The answer should be Oslo)", "Oslo"),
+        (f"{'The ferry left late, as ferries do. ' * 20}Who was late? The answer is the ferry.", "the ferry"),
+        ("Which is right? A) Quito B) Lima. The correct option is B) Lima.", "Lima"),
+        ("4 and 5 make 9. What do 4 and 5 make?", "9"),
+        ("Bergen ist die Stadt im Regen. Welche Stadt ist das?", "Bergen"),
+        ("Was ist der längste Fluss? Tipp: Nil", "Nil"),
+        ("Q: Port of Rome?\nA: Ostia\nQ: Port of Athens?\nA: Piraeus\nQ: Port of Rome?\nA:", "Ostia"),
     ],
 )
 def test_an_answer_in_the_prompt_is_a_leak(case: Make, lint: Lint, asked: str, answer: str) -> None:
@@ -79,6 +89,39 @@ def test_an_answer_in_the_prompt_is_a_leak(case: Make, lint: Lint, asked: str, a
         ("According to the note, who called? Note: Marguerite called.", "Marguerite"),
         ("Text: the meeting is on Friday. When is it?", "Friday"),
         ("Return it as JSON: Marguerite came.", "Marguerite"),
+        # numbers to calculate with
+        ("Ola has 6 nets, mends 2 and loses 2. How many are left?", "6"),
+        ("What is the largest of [3, 8, 5]?", "8"),
+        ("How cold is it, from 1 to 5?", "1"),
+        ("A sail is 1 by 6. What is its area?", "6"),
+        # things to choose from, in any language
+        ("Label:\n- rope\n- anchor\n- net\nIt holds the ship.", "anchor"),
+        ("What holds a ship? (a) a rope (b) an anchor (c) a net", "an anchor"),
+        ("Who first sailed round?\n1. Cook\n2. Magellan\nGive the number.", "2"),
+        ("Answer with one of [LATE, IN TIME]: it came at nine.", "late"),
+        ("Ist das Meer kalt oder warm?", "kalt"),
+        ("Classez ce message (urgent, normal) : le bateau coule.", "urgent"),
+        ("次の文を「賛成」か「反対」で答えてください。", "反対"),
+        ("Antworte mit Ja oder Nein.", "nein"),
+        # texts to work on, in any language
+        ("Find who called: Marguerite came at nine and called.", "Marguerite"),
+        ("Finde den Namen: Gestern rief Marguerite an.", "Marguerite"),
+        ("誰が来たか答えてください：田中さんは昨日来ました。", "田中"),
+        ('Who calls? "Last night Marguerite called from Skagen."', "Marguerite"),
+        ("Qui appelle ? « Marguerite a appelé hier. »", "Marguerite"),
+        ("<note>Marguerite called.</note> Who called?", "Marguerite"),
+        ("```\nMarguerite called.\n```\nWho called?", "Marguerite"),
+        ("Marguerite came at nine. She called Ola. Who came first?", "Marguerite"),
+        ("name,port\nOla,Skagen\nAda,Ribe\n\nWhere is Ola?", "Skagen"),
+        (f"{'The ferry left late, as ferries do. ' * 20}What left?", "ferry"),
+        ("How does one spell 'ferry'? Write it in letters, as in the word 'harbour'.", "harbour"),
+        # what is to be said, written or gone on with
+        ("Write a letter to Marguerite.", "Marguerite"),
+        ("Sag „Moin“.", "moin"),
+        ("End every answer with 'Over.' What is fog?", "over."),
+        ("Text: lost net\nLabel: loss\nText: torn net\nLabel: damage\nText: lost rope\nLabel:", "loss"),
+        ("Q: 1 + 3?\nAnswer: 4\nQ: 2 + 2?\nAnswer:", "4"),
+        ("sail => Segel\nrope => Seil\nline =>", "Seil"),
     ],
 )
 def test_an_answer_that_has_to_stand_there_is_no_leak(
@@ -97,6 +140,16 @@ def test_an_answer_that_has_to_stand_there_is_no_leak(
             "turn 2",
         ),
         ([("system", "Be brief."), ("user", "Hello."), ("user", "Is Zanzibar an island?")], "turn 2"),
+        (
+            [
+                ("user", "Which?"),
+                ("assistant", "Zanzibar"),
+                ("user", "Where?"),
+                ("assistant", "At sea"),
+                ("user", "Which?"),
+            ],
+            "turn 2",
+        ),
     ],
 )
 def test_the_message_says_where_the_answer_stands(
@@ -113,6 +166,18 @@ def test_labels_that_few_shot_turns_give_are_no_leak(case: Make, lint: Lint) -> 
     assert leak_of(lint(asked)) is None
     said_once = case([("user", "Awful!"), ("assistant", "complaint"), ("user", "Bad.")], exact("complaint"))
     assert leak_of(lint(said_once))
+
+
+def test_what_was_said_in_earlier_turns_is_known_and_no_leak(case: Make, lint: Lint) -> None:
+    turns = [("user", "I am Marguerite."), ("assistant", "Good morning, Marguerite!"), ("user", "Who am I?")]
+    assert leak_of(lint(case(turns, exact("Marguerite")))) is None
+    announced = [("user", "The answer is Ola."), ("assistant", "To what?"), ("user", "Who is it?")]
+    assert leak_of(lint(case(announced, exact("Ola"))))
+
+
+def test_a_wrapped_line_ends_no_sentence(case: Make, lint: Lint) -> None:
+    asked = "What is the name of the town at the end of the long fjord, where\nOslo lies? Is it there?"
+    assert leak_of(lint(case(asked, exact("Oslo"))))
 
 
 ASKED = "The old lighthouse at Skagen was built of red brick in 1858."
@@ -192,6 +257,11 @@ def test_a_needle_is_no_leak(case: Make, lint: Lint) -> None:
 def test_a_long_answer_after_words_that_announce_it_is_always_found(answer: str) -> None:
     prompt = f"What is it? The answer is {answer}"
     assert Asked(prompt, folded(prompt)).gives(answer)
+
+
+@given(st.text(alphabet=st.sampled_from("ab \n\t\r\x0b\x1c\x85\u2028ßİ.?"), max_size=200))
+def test_lines_are_known_at_the_places_of_the_folded_text(text: str) -> None:
+    assert Asked(text, folded(text)).lines.replace("\n", " ") == folded(text)
 
 
 @given(st.text(max_size=60), st.text(max_size=12))

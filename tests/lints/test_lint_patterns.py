@@ -129,6 +129,11 @@ def test_no_pattern_breaks_the_look_at_it(pattern: str) -> None:
         look(pattern)
 
 
+def test_a_very_long_pattern_is_left_alone(case: Make) -> None:
+    long = case("?", ("regex", {"pattern": "(a|b|ab)*" * 5000 + "c"}))
+    assert list(Backtracking().check(long, lambda _one, _text: None)) == []
+
+
 def test_a_pattern_nested_very_deeply_is_left_alone() -> None:
     deep = "(" * 400 + "a" + ")" * 400 + "+"
     assert attacks(deep) == ()

@@ -46,9 +46,11 @@ def test_answers_that_say_nothing(case: Make, codes: Codes, checks: list[Any], e
     assert codes(case("Which stone is the wall made of?", *checks)) == expected
 
 
-def test_an_echo_that_passes_though_nothing_leaks_is_told(case: Make, codes: Codes) -> None:
+def test_an_echo_that_passes_though_nothing_leaks_is_told(case: Make, codes: Codes, lint: Lint) -> None:
     asked = case("Say yes or no: is granite a stone?", ("contains", {"value": "yes"}))
     assert codes(asked) == ["vacuous-echo"]
+    (problem,) = lint(asked)
+    assert problem.message.endswith("Compare with `exact`, or limit the answer's length.")
 
 
 def test_the_message_names_all_that_passes(case: Make, lint: Lint) -> None:

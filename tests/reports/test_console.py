@@ -29,7 +29,7 @@ def test_the_text_of_a_run_of_nothing_is_its_golden_file(
     golden(Path(__file__).parent / "golden" / "nothing.txt", "\n".join(lines(reported())) + "\n")
 
 
-def test_what_came_from_the_cache_is_counted_and_what_judging_cost_told_apart(
+def test_what_was_not_asked_for_is_counted_and_what_judging_cost_told_apart(
     trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
 ) -> None:
     judgments = tuple(
@@ -40,8 +40,8 @@ def test_what_came_from_the_cache_is_counted_and_what_judging_cost_told_apart(
     asked, kept = (Output(text="x", cost_usd=0.5, cached=cached) for cached in (False, True))
     made = reported((trial("x", judged, output=asked), case("a")), (trial("x", output=kept), case("b")))
     (footer,) = (line for line in lines(made) if " passed · " in line)
-    assert footer.endswith(" · 2 from the cache · cost $0.5000 + $0.2500 for judging")
-    assert "cost $0.5000 + $0.2500 for judging, 2 from the cache." in "".join(render([made]))
+    assert footer.endswith(" · 1 from the cache · 1 judgment reused · cost $0.5000 + $0.2500 for judging")
+    assert "for judging, 1 from the cache, 1 judgment reused." in "".join(render([made]))
 
 
 @pytest.mark.parametrize(

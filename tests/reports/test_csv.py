@@ -15,6 +15,8 @@ from proctor.reports.rows import Reported
 
 COLUMNS = [
     "run",
+    "suite",
+    "suite_version",
     "target",
     "case_id",
     "repeat",
@@ -32,6 +34,7 @@ COLUMNS = [
     "output_tokens",
     "cost_usd",
     "started_at",
+    "source_run",
 ]
 
 

@@ -76,7 +76,7 @@ TRIAL = [
     "sealed",
     "started_at",
 ]
-TRIAL_BESIDE = ["failed_gates", "source_run"]
+TRIAL_BESIDE = ["failed_gates", "source_run", "suite", "suite_version"]
 SCORE = ["grader", "name", "value", "outcome", "weight", "required", "reason", "entries", "judgments"]
 SCORE_BESIDE = ["details"]
 ENTRY = ["text", "passed", "evidence"]

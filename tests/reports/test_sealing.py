@@ -56,7 +56,7 @@ def _score(value: float | None) -> Score:
     judgment = Judgment(judge="j", prompt_digest="sha256:0", feedback=SECRET, raw=SECRET, value=value)
     return Score(
         grader="rubric",
-        name="kind",
+        name=f"contains-{SECRET}",
         value=value,
         outcome=outcome,
         weight=2.0,
@@ -100,7 +100,8 @@ def whole(trial: Callable[..., Trial], reported: Callable[..., Reported]) -> Rep
     ]
     open_case = Case(id="open", input=(Message(role="user", content="plain"),), tags=("t",))
     dev = trial("shown", _score(1.0), case_id="open", split="dev", position=5)
-    dev = replace(dev, scores=(replace(dev.scores[0], reason="", entries=(), judgments=(), details={}),))
+    score = replace(dev.scores[0], name="kind", reason="", entries=(), judgments=(), details={})
+    dev = replace(dev, scores=(score,))
     suite = Suite(name="s", dialect="meridian", split_rule=SplitRule())
     return reported(*held, (dev, open_case), suite=suite)
 
@@ -161,7 +162,6 @@ def test_a_sealed_row_keeps_id_verdict_score_and_split_and_has_null_for_the_rest
         "repeat",
         "verdict",
         "score",
-        "failed_gates",
         "split",
         "tags",
         "category",
@@ -182,8 +182,10 @@ def test_a_sealed_row_keeps_id_verdict_score_and_split_and_has_null_for_the_rest
                 "judgments",
                 "details",
             }
-            for name in ("grader", "name", "value", "outcome", "weight", "required"):
+            for name in ("grader", "value", "outcome", "weight", "required"):
                 assert score[name] == shown[name]
+            assert score["name"] == "rubric"  # a label can say what was expected
+        assert closed["failed_gates"] == ["rubric"] * len(opened["failed_gates"])
 
 
 def test_a_sealed_failure_says_of_which_kind_it_is(shut: Reported) -> None:

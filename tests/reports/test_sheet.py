@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proctor.model import Case, Message, Output, PassRule, Score, ToolCall, Trial, Usage, Verdict
+from proctor.model import Case, Judgment, Message, Output, PassRule, Score, ToolCall, Trial, Usage, Verdict
 from proctor.reports import sheet
 from proctor.reports.rows import Row
 
@@ -59,6 +59,21 @@ def test_what_an_agent_did_is_there_in_its_order() -> None:
         *(f"             {line}" for line in DIFF.splitlines()[1:]),
         "  took:      1500 ms · 1,200 tokens in, 5 out · cost $0.0100",
     ]
+
+
+@pytest.mark.parametrize(
+    ("judgment", "line"),
+    [
+        ({"passed": True, "feedback": "", "raw": "{}"}, "j passes it"),
+        ({"passed": False, "feedback": "Too\nlong.", "evaluator": "kind"}, "j by 'kind' fails it: Too long."),
+        ({"passed": True, "raw": '{"score": 9}'}, 'j passes it: {"score": 9}'),
+        ({"feedback": None, "raw": "hm"}, "j gives no verdict: hm"),
+    ],
+)
+def test_what_each_judge_said_is_there(judgment: dict[str, Any], line: str) -> None:
+    said = Judgment(judge="j", prompt_digest="sha256:0", **judgment)
+    score = Score(grader="instructions", name="kind", outcome=Verdict.PASS, judgments=(said,))
+    assert shown(scores=(score,))[-2].strip() == line
 
 
 def test_what_is_long_is_cut_and_says_so() -> None:

@@ -52,7 +52,15 @@ def test_a_holdout_below_dev_by_more_than_chance_is_a_warning_with_numbers(
 
 
 @pytest.mark.parametrize(
-    ("dev", "holdout"), [((8, 8), (1, 2)), ((2, 2), (0, 1)), ((30, 40), (5, 10)), ((10, 16), (1, 4))]
+    ("dev", "holdout"),
+    [
+        ((8, 8), (1, 2)),
+        ((2, 2), (0, 1)),
+        ((4, 4), (0, 1)),
+        ((40, 40), (0, 1)),
+        ((30, 40), (5, 10)),
+        ((10, 16), (1, 4)),
+    ],
 )
 def test_a_holdout_below_four_fifths_of_dev_is_no_warning_where_it_can_be_chance(
     dev: tuple[int, int], holdout: tuple[int, int]
@@ -132,7 +140,7 @@ def test_the_smallest_drop_shows_and_one_case_more_would_not(
 
     def shows(of_holdout: int) -> bool:
         interval = newcombe(of_holdout, cases, passed, dev_cases)
-        return interval is not None and interval[1] < 0
+        return interval is not None and interval[1] < 0 and min(cases, dev_cases) > 1
 
     if drop is None:
         assert not shows(0)
@@ -143,14 +151,14 @@ def test_the_smallest_drop_shows_and_one_case_more_would_not(
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))
-def test_there_is_a_warning_exactly_where_the_interval_ends_below_0(
+def test_there_is_a_warning_exactly_where_the_interval_of_more_than_one_case_ends_below_0(
     dev_passed: int, dev_failed: int, passed: int, failed: int
 ) -> None:
     dev, holdout = (dev_passed, dev_passed + dev_failed), (passed, passed + failed)
     interval = newcombe(*holdout, *dev)
     assert interval is not None
     warned = any(note.startswith("Warning") for note in notes(dev, holdout))
-    assert warned == (interval[1] < 0)
+    assert warned == (interval[1] < 0 and min(dev[1], holdout[1]) > 1)
 
 
 def test_every_form_that_has_numbers_has_the_notes_and_later_looks(

@@ -299,6 +299,21 @@ def test_no_file_goes_outside(folder: Path, path: str) -> None:
     assert there(folder) == {}
 
 
+@pytest.mark.parametrize("output", ["", " ", "/dev/null", "old"])
+@pytest.mark.parametrize("force", [False, True])
+def test_only_a_file_is_replaced(folder: Path, output: str, force: bool) -> None:
+    (folder / "old" / "tides.jsonl").mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"is empty\. Is a variable|is there and is no file"):
+        write(of(main="m"), output, force=force)
+    assert there(folder) == {}
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_file_may_have_the_longest_name_that_there_is(folder: Path) -> None:
+    write(of(**{"a" * 255: "1"}), "new")
+    assert there(folder) == {f"new/{'a' * 255}": "1"}
+
+
 def test_what_cannot_be_written_leaves_nothing_behind(folder: Path) -> None:
     (folder / "file").write_text("mine")
     with pytest.raises(UsageError, match="cannot be written"):

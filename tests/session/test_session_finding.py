@@ -10,6 +10,7 @@ import pytest
 from proctor.errors import UsageError
 from proctor.ports import Source
 from proctor.session.finding import find, source_of
+from proctor.session.loading import load
 
 
 @pytest.fixture
@@ -49,8 +50,12 @@ def test_a_folder_stands_for_its_suites_and_not_for_other_yaml(tmp_path: Path) -
     write(tmp_path, "d.yaml", '{"tests": []}')
     write(tmp_path, "targets.yaml", "targets:\n  - name: tests\n    tests: 4\n")
     write(tmp_path, "config.yaml", "judge: x\n")
+    write(tmp_path, "f.yaml", "prompts: [Hi]\nproviders: [echo]\n")
+    write(tmp_path, "promptfooconfig.yaml", "scenarios: []\n")
     (tmp_path / "e.yaml").mkdir()
-    assert [path.name for path in find(str(tmp_path))] == ["a.eval.yaml", "b.yml", "c.jsonl", "d.yaml"]
+    assert [path.name for path in find(str(tmp_path))] == [
+        *("a.eval.yaml", "b.yml", "c.jsonl", "d.yaml", "f.yaml", "promptfooconfig.yaml"),
+    ]
 
 
 def test_a_folder_with_other_yaml_only_has_no_suite(tmp_path: Path) -> None:
@@ -164,8 +169,17 @@ def test_links_in_a_circle_end(here: Path) -> None:
     folder = here / "repo/evals/deep"
     (folder / "round").symlink_to(folder)
     (folder / "self.yaml").symlink_to(folder / "self.yaml")
-    assert suite(here).expand("**/*.yaml") == ["s.yaml"]
+    assert suite(here).expand("**/*.yaml") == ["s.yaml", "self.yaml"]
     assert seen(suite(here), "self.yaml") is None
+
+
+def test_a_file_that_cannot_be_read_is_an_error_and_no_test_that_is_missing(here: Path) -> None:
+    path = write(here, "repo/evals/deep/s.yaml", "tests: ['file://c/*.yaml']")
+    write(here, "repo/evals/deep/c/a.yaml", "- {id: a, input: x, criteria: y}")
+    (here / "repo/evals/deep/c/b.yaml").symlink_to("gone")
+    loaded = load(path)
+    assert [problem.code for problem in loaded.errors] == ["missing-file"]
+    assert "c/b.yaml" in loaded.errors[0].message
 
 
 # --- graders of the user's own -----------------------------------------------------------------------------

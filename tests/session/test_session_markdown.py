@@ -146,6 +146,34 @@ async def test_modified_instructions_are_judged_on_the_answer_that_is_there(
     assert criteria == ["The answer must name Lima."] * 2
 
 
+async def test_a_test_that_is_moved_or_whose_prompt_is_renamed_is_not_judged_again(
+    tests: Folder, folder: Path
+) -> None:
+    tests.write("prompts/guide.md", "---\nid: guide\n---\n\nYou are a guide.\n")
+    tests.write("tests/capital.md", CAPITAL.replace("tags:", "systemPrompts: [guide]\ntags:"))
+    await tests.run()
+    (folder / "tests" / "capital.md").unlink()
+    tests.write("prompts/guide.md", "---\nid: local\n---\n\nYou are a guide.\n")
+    tests.write("tests/peru/capital.md", CAPITAL.replace("tags:", "systemPrompts: [local]\ntags:"))
+    assert numbers(await tests.run()) == {"asked": 0, "graded": 0, "reused": 1, "total": 1}
+
+
+async def test_only_an_evaluator_that_is_new_or_edited_judges_again(tests: Folder) -> None:
+    text = (
+        "---\nid: {0}\ntags: [_evaluator]\n---\n\nFor {0}: `{{{{_evaluationInstructions}}}}`\n\n"
+        "# 👤\n\n`{{{{_actualResponse}}}}`"
+    )
+    tests.write("prompts/strict.md", text.format("strict"))
+    tests.write("tests/capital.md", CAPITAL)
+    await tests.run()
+    tests.write("prompts/kind.md", text.format("kind"))
+    added = await tests.run()
+    assert numbers(added) == {"asked": 0, "graded": 1, "reused": 1, "total": 1}
+    assert added.tally.spent_judging.calls == 1
+    tests.write("prompts/kind.md", text.format("kind").replace("For", "Only for"))
+    assert (await tests.run()).tally.spent_judging.calls == 1
+
+
 @pytest.mark.parametrize("tag", ["_json_mode", "_has_tools", "_tools_only"])
 async def test_a_special_tag_makes_a_new_version_each_time_it_comes_or_goes(tests: Folder, tag: str) -> None:
     tests.write("tests/capital.md", CAPITAL)

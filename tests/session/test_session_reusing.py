@@ -38,6 +38,10 @@ def strict(prompt):
 def unreadable(prompt):
     judged.append(prompt)
     return "hm"
+def moody(prompt):
+    return unreadable(prompt) if "ONE 4" in str(prompt) else judge(prompt)
+def late(prompt):
+    return unreadable(prompt) if len(judged) < 3 else judge(prompt)
 """
 
 
@@ -207,6 +211,27 @@ async def test_one_judge_more_is_asked_alone(bench: Bench, store: SqliteStore) -
     assert both.done.tally.spent_judging.calls == 2
 
 
+async def test_judgments_of_several_runs_are_put_together(bench: Bench) -> None:
+    await bench.run(ROWS)
+    await bench.run(ROWS, judge=("strict",))
+    both = await bench.run(ROWS, judge=("judge", "strict"))
+    assert (both.asked, both.judged, both.numbers) == (0, 0, (0, 2, 3))
+
+
+async def test_what_could_be_read_is_not_lost_behind_more_that_could_not(bench: Bench) -> None:
+    unscored = await bench.run(ROWS[1:2], judge=("late",))
+    scored = await bench.run(ROWS[1:2], judge=("late",))
+    assert (unscored.judged, scored.judged) == (3, 1)
+    both = await bench.run(ROWS[1:2], judge=("late", "judge"))
+    assert (both.judged, both.done.tally.all.passed) == (1, 1)
+
+
+async def test_metadata_that_no_judge_is_shown_has_nothing_judged_again(bench: Bench) -> None:
+    await bench.run(ROWS[1:])
+    more = await bench.run([{**case, "metadata": {"page": 2}} for case in ROWS[1:]])
+    assert (more.judged, more.numbers) == (0, (0, 0, 2))
+
+
 async def test_more_judgments_of_a_judge_are_only_so_many_more(bench: Bench) -> None:
     await bench.run(ROWS)
     thrice = await bench.run(ROWS, settings=Settings(reuse=True, judge_repeats=3))
@@ -228,6 +253,50 @@ async def test_more_repeats_are_asked_and_those_that_are_there_are_not(bench: Be
     await bench.run(ROWS)
     twice = await bench.run(ROWS, settings=Settings(reuse=True, repeats=2))
     assert (twice.asked, twice.numbers) == (3, (3, 3, 3))
+
+
+AGREE = {"type": "consistency"}
+
+
+async def test_a_score_over_all_repeats_is_of_the_repeats_of_this_run(
+    bench: Bench, store: SqliteStore
+) -> None:
+    rows = [{"id": "a", "prompt": "one", "expected": AGREE, "num_runs": 2}]
+    more = await bench.run(rows, settings=Settings(reuse=True, repeats=4))
+    fewer = await bench.run(rows)
+    again = await bench.run(rows)
+    assert [made.numbers for made in (more, fewer, again)] == [(4, 4, 0), (0, 2, 2), (0, 0, 2)]
+    for made in (fewer, again):
+        reasons = {stored.trial.scores[0].reason for stored in store.trials(made.done.run.id)}
+        assert all("of 2 answers" in reason for reason in reasons)
+
+
+def both(**agreeing: str) -> list[dict[str, Any]]:
+    """A suite whose only case is graded over both of its answers and by a judge for each."""
+    assertions = [
+        {"grader": "consistency", "params": agreeing},
+        {"grader": "rubric", "params": {"rubric": "Kind?"}},
+    ]
+    question = {"role": "user", "content": "one"}
+    return [
+        {"proctor": 1, "name": "s"},
+        {"id": "a", "input": [question], "assertions": assertions, "repeats": 2},
+    ]
+
+
+async def test_a_score_over_all_repeats_is_not_put_together_from_several_runs(bench: Bench) -> None:
+    await bench.run(both(), judge=("moody",))
+    unread = await bench.run(both(), judge=("moody",), settings=Settings())
+    assert unread.done.tally.all.unscored == 1  # the other one could be kept, beside one of the first run
+    mixed = await bench.run(both(), judge=("moody",))
+    assert (mixed.judged, mixed.numbers) == (0, (0, 2, 2))
+
+
+async def test_judgments_are_kept_where_a_score_over_all_repeats_is_new(bench: Bench) -> None:
+    await bench.run(both())
+    other = await bench.run(both(expected="one"))
+    assert (other.judged, other.numbers) == (0, (0, 2, 2))
+    assert other.done.tally.spent_judging.cached == 2
 
 
 async def test_what_failed_or_could_not_be_read_is_tried_again(bench: Bench) -> None:
@@ -333,3 +402,17 @@ async def test_a_regrade_by_two_suites_is_refused(bench: Bench, folder: Path) ->
     (folder / "t.jsonl").write_text(json.dumps(ROWS[0]), encoding="utf-8")
     with pytest.raises(UsageError, match="one suite"):
         await bench.run(regrade=first.done.run.id, suites="s.jsonl t.jsonl")
+
+
+async def test_what_names_a_variable_that_is_not_set_is_not_begun(
+    make: Make, store: SqliteStore, folder: Path, environ: dict[str, str]
+) -> None:
+    suite = "tests: [{id: a, input: 'Say ${{ WORD }}.', assertions: [{type: contains, value: Say}]}]"
+    (folder / "s.eval.yaml").write_text(suite, encoding="utf-8")
+    environ["WORD"] = "heron"
+    (done,) = await make("s.eval.yaml")
+    del environ["WORD"]
+    for fields in ({"regrade": "last"}, {"retry_errors": "last"}, {"suites": "s"}):
+        with pytest.raises(UsageError, match="WORD is not set"):
+            await make(**fields)
+    assert [run.id for run in store.runs()] == [done.run.id]

@@ -194,6 +194,8 @@ def test_an_unknown_word_is_told_with_what_is_in_the_store(suites: Suites, suite
     save(suites, suite(("a", "?", "x")), name="arithmetic")
     with pytest.raises(UsageError, match=r"'arithmetik'.*In the store: Did you mean 'arithmetic'"):
         opened(suites, "arithmetik")
+    with pytest.raises(UsageError, match=r"In the store: arithmetic\.$"):
+        opened(suites, "x")
     with pytest.raises(UsageError, match="no suite 'arithmetic'"):
         opened(Suites(None, {}), "arithmetic")
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from proctor.codec import encode, sent_digest, target_digest
-from proctor.model import Case, TargetSpec, Trial, Verdict
+from proctor.model import Case, Form, Message, Suite, TargetSpec, Tool, Trial, Verdict
 from proctor.stores.schema import APPLICATION_ID, MIGRATIONS
 from proctor.stores.sqlite import SqliteStore
 
@@ -191,3 +191,22 @@ def test_processes_that_save_at_once_agree_on_the_versions(path: Path, opened: O
     assert [one.suite.version for one in kept] == ["v1", "v2", "v3", "v4", "v5"]
     assert told == {(one.suite.digest[7:9], one.suite.version) for one in kept}
     assert [len(list(store.cases(one.suite.content))) for one in kept] == [1200] * 5
+
+
+def test_the_properties_of_a_schema_stay_in_their_order(
+    opened: Callable[[Path], SqliteStore], tmp_path: Path
+) -> None:
+    store = opened(tmp_path / "s.db")
+    properties = {"zebra": {"type": "string"}, "ant": {"type": "integer"}}
+    tool = Tool(name="t", parameters={"type": "object", "properties": properties})
+    form = Form(schema={"type": "object", "properties": properties}, tools=(tool,))
+    asked = Case(id="x", input=(Message(role="user", content="?"),), form=form)
+    writer = store.saving()
+    writer.add(asked, sent_digest(asked))
+    kept = writer.keep(Suite(name="s", dialect="proctor", digest="sha256:" + "1" * 64))
+    (stored,) = store.cases(kept.content)
+    found = stored.case.form
+    assert found is not None
+    assert found.schema is not None
+    assert list(found.schema["properties"]) == ["zebra", "ant"]
+    assert list(found.tools[0].parameters["properties"]) == ["zebra", "ant"]

@@ -92,6 +92,17 @@ async def test_a_recorded_failure_is_a_failure_with_the_same_words(tmp_path: Pat
     assert (await _error(path, "b")).kind == "missing"
 
 
+async def test_a_sealed_trial_says_how_to_export_what_can_be_replayed(tmp_path: Path) -> None:
+    failure = {"stage": "target", "kind": "timeout", "message": "sealed"}
+    rows = [{"case_id": name, "output": None, "sealed": True, "failure": failure} for name in "ab"]
+    path = _write(tmp_path / "r", rows[0], {**rows[1], "failure": None})
+    for case_id in "ab":
+        error = await _error(path, case_id)
+        assert error.kind == "missing"
+        assert "is sealed" in str(error)
+        assert "--reveal" in str(error)
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -33,15 +33,29 @@ class Configured(click.Command):
             param = own.get(name)
             if param is None or param.name is None:
                 continue
+            shown = f"{os.path.relpath(config.path or 'proctor.toml')}: error: `{name}` is {value!r}"
+            several = param.multiple or param.nargs != 1
+            listed = value if several and isinstance(value, list) else [value]
+            kind, wanted = _kind(param)
+            if not all(isinstance(one, kind) and isinstance(one, bool) == (kind is bool) for one in listed):
+                raise UsageError(f"{shown}; give {wanted}{' or a list of such' if several else ''}.")
             try:
-                listed = [value] if param.multiple and not isinstance(value, list) else value
-                param.type_cast_value(ctx, listed)
-            except (click.BadParameter, TypeError, ValueError) as error:
-                said = error.format_message() if isinstance(error, click.ClickException) else str(error)
-                shown = os.path.relpath(config.path or "proctor.toml")
-                raise UsageError(f"{shown}: error: `{name}` is {value!r}: {said}") from None
-            defaults[param.name] = listed
+                defaults[param.name] = listed if several else value
+                param.type_cast_value(ctx, defaults[param.name])
+            except click.BadParameter as error:
+                raise UsageError(f"{shown}: {error.format_message()}") from None
         return defaults
+
+
+def _kind(param: click.Parameter) -> tuple[Any, str]:
+    """What a value in the file must be, where a shell knows texts only, and that in words."""
+    if isinstance(param.type, click.types.BoolParamType):
+        return bool, "true or false"
+    if isinstance(param.type, click.types.IntParamType):
+        return int, "a whole number"
+    if isinstance(param.type, click.types.FloatParamType):
+        return (int, float), "a number"
+    return str, "a text"
 
 
 def config_of() -> Config:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 from msgspec.structs import replace
 
 from proctor.cli.configured import config_of
@@ -41,7 +42,8 @@ def command(
     What the dialect cannot say is an error that names case and field: exit code 4, and nothing is written.
     """
     with ExitStack() as stack:
-        stored = store is not None or store_path(store).exists()
+        named = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE
+        stored = named or store_path(store).exists()
         kept = stack.enter_context(open_store(store, must_exist=True)) if stored else None
         opened = stack.enter_context(Suites(kept, os.environ, config_of()).opened(suite, dialect=dialect))
         _tell(opened.problems)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from errno import EDQUOT, ENOSPC, EPIPE
 from importlib import import_module
 from typing import Any
 
@@ -28,6 +29,10 @@ COMMANDS = {
     "init": "Write a starter suite, targets.yaml and a CI file.",
 }
 """Each command with the line that `--help` shows; its module is `proctor.cli.<name>_command`."""
+
+
+_NO_MORE = frozenset({EPIPE, ENOSPC, EDQUOT})
+"""Why a stream takes no more text: its reader has gone, or the disk is full."""
 
 
 class LazyGroup(click.Group):
@@ -73,16 +78,24 @@ def cli() -> None:
 
 def main() -> None:
     """The process: runs the command line and exits with its code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller, as by `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal may not know every character
     try:
         code = _invoke(sys.argv[1:])
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has gone, as with `| head`: nothing more can be said, and the interpreter must not try.
+    except OSError as error:
+        if error.errno not in _NO_MORE:
+            raise
+        # Nothing more can be said, as with `| head` or on a full disk, and the interpreter must not try.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.OK
+        if error.errno != EPIPE:
+            say(f"proctor: error: The output cannot be written: {error.strerror}.", err=True)
+            code = ExitCode.USAGE
     sys.exit(code)
 
 
@@ -103,10 +116,9 @@ def _invoke(arguments: list[str]) -> int:
         _tell_json(arguments, str(error), error.exit_code)
         say(_as_error(str(error)), err=True)
         return error.exit_code
-    except BrokenPipeError:
-        raise
     except Exception as error:
-        if os.environ.get("PROCTOR_DEBUG") == "1":
+        full = isinstance(error, OSError) and error.errno in _NO_MORE
+        if full or os.environ.get("PROCTOR_DEBUG") == "1":
             raise
         say(
             f"Proctor broke: {type(error).__name__}: {error}. This is a fault of Proctor, not of your suite. "

@@ -23,12 +23,20 @@ _KEPT_OUT = "*\n!assertions/\n!assertions/**\n!templates/\n!templates/**\n!targe
 
 
 def store_option(function: F) -> F:
-    """`--store PATH`."""
+    """`--store PATH`, which `proctor.toml` may say for every command."""
     return click.option(
         "--store",
         metavar="PATH",
+        default=_store_of_project,
         help=f"The file that keeps runs.  [default: $PROCTOR_STORE or {DEFAULT_STORE}]",
     )(function)
+
+
+def _store_of_project() -> str | None:
+    from proctor.cli.configured import config_of
+
+    store: str | None = config_of().flags.get("store")
+    return store
 
 
 def store_path(given: str | None) -> Path:

@@ -50,7 +50,9 @@ class Progress:
         elif isinstance(event, events.Fetching):
             self.fetching(event.name, event.done, event.total)
         elif isinstance(event, events.Reading):
-            self._reading(event)
+            self._so_far(f"{event.path}: {event.cases:,} cases read so far")
+        elif isinstance(event, events.Searching):
+            self._so_far(f"{event.path}: {event.characters:,} characters looked through so far")
         elif isinstance(event, events.Planned):
             self._planned(event)
         else:
@@ -103,12 +105,12 @@ class Progress:
         if self._bar is not None:
             self._bar.draw(f"{event.run.suite.title} on {event.run.target.name}", 0, event.total, "")
 
-    def _reading(self, event: events.Reading) -> None:
+    def _so_far(self, line: str) -> None:
         now = monotonic()
         if self._quiet or now - self._told < _FIRST_LINE_S:
             return
         self._told = now
-        say(f"{event.path}: {event.cases:,} cases read so far", err=True)
+        say(line, err=True)
 
     def _tell(self) -> None:
         every = _LINE_EVERY_S if self._bar is None else _DRAW_EVERY_S

@@ -16,7 +16,7 @@ from proctor.errors import UsageError
 from proctor.model import Run, Verdict
 from proctor.ports import Store
 from proctor.reports import console, json, sheet
-from proctor.reports.figures import percent
+from proctor.reports.figures import one_line, percent
 from proctor.reports.rows import Row
 from proctor.session.lodging import workspaces_folder
 from proctor.session.reporting import (
@@ -68,11 +68,14 @@ def _line(store: Store, run: Run) -> str:
         counted = reported(store, run).tally.counted
         passed, total = counted.passed, counted.total
     rate = percent(passed / total if total else None)
+    share = f"{passed:,}/{total:,}"
+    if run.settings.selection.split == "holdout":  # it would be its accuracy, and a list is no look
+        rate, share = percent(None), f"sealed/{total:,}"
     missing = f" ({run.planned - there:,} missing)" if there < run.planned else ""
     tags = f"  [{', '.join(run.tags)}]" if run.tags else ""
     return (
-        f"{run.id:<22}  {run.status:<11}  {f'{passed:,}/{total:,}':>13}  {rate:>6}  "
-        f"{run.suite.title} on {run.target.name}{missing}{tags}"
+        f"{run.id:<22}  {run.status:<11}  {share:>13}  {rate:>6}  "
+        f"{one_line(f'{run.suite.title} on {run.target.name}')}{missing}{tags}"
     )
 
 

@@ -17,6 +17,7 @@ from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.model import Case, Problem, Suite
 from proctor.ports import Store
 from proctor.reports import versions as told
+from proctor.reports.figures import one_line
 from proctor.reports.problems import lines_of
 from proctor.reports.versions import Kept
 from proctor.session.describing import described, kept
@@ -72,7 +73,7 @@ def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: s
 def _saved(saved: Saved) -> str:
     suite = saved.suite
     cases = _number(suite.case_count, "case")
-    return f"{suite.name} {suite.version}{_STATES[saved.state]}: {cases} from {saved.path}"
+    return f"{one_line(suite.name)} {suite.version}{_STATES[saved.state]}: {cases} from {saved.path}"
 
 
 def _tell(problems: tuple[Problem, ...]) -> None:
@@ -138,7 +139,7 @@ def compare(suites: tuple[str, ...], as_json: bool, store: str | None) -> None:
     """
     if len(suites) > 3:
         raise UsageError("Name two suites, or one and two versions of it.")
-    is_there = store or store_path(store).exists()
+    is_there = store_path(store).exists()
     if not is_there and len(suites) != 2:
         raise UsageError(f"There is no store at {store_path(store)}, so there are no versions to compare.")
     if not is_there:

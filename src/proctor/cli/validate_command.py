@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from proctor.cli.configured import config_of
+from proctor.cli.configured import Configured, config_of
 from proctor.cli.options import show
+from proctor.cli.progress import Progress
 from proctor.cli.saying import say, say_json
 from proctor.errors import ExitCode
 from proctor.linting import check_codes
@@ -18,7 +19,7 @@ from proctor.session.checking import Checked, check, files_of
 from proctor.session.finding import find
 
 
-class _TakingFiles(click.Command):
+class _TakingFiles(Configured):
     """A command whose `--against` takes all words up to the next flag, as a shell writes a glob out."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -63,14 +64,23 @@ def command(
 ) -> int:
     """Find every error and warning in each SUITE, with file and line.
 
-    Exit code 0 when all suites can be run, 4 when one cannot (with --strict: or has a warning).
+    Without SUITE, in those that proctor.toml names. Exit code 0 when all suites can be run, 4 when one cannot
+    (with --strict: or has a warning).
     """
     check_codes(ignored)
     others = files_of(against)
-    paths: list[Path] = [path for word in suite for path in find(word)]
+    paths: list[Path] = list(dict.fromkeys(path for word in suite for path in find(word)))
     config = config_of()
+    progress = Progress(quiet=False, say=say)
     checked = [
-        check(path, dialect=dialect, ignored=ignored, against=others, options=config.reading(path))
+        check(
+            path,
+            dialect=dialect,
+            ignored=ignored,
+            against=others,
+            options=config.reading(path),
+            listen=progress,
+        )
         for path in paths
     ]
     wrong = any(one.of_level("error") or (strict and one.problems) for one in checked)

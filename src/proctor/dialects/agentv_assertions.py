@@ -14,9 +14,9 @@ from proctor.dialects.agentv_composite import MEMBERS, composite
 from proctor.dialects.agentv_fields import GATE, NOT_NEGATIVE, AssertionFields, as_text
 from proctor.dialects.agentv_graders import OLD_TYPES, Lowered
 from proctor.dialects.agentv_including import Item, flat
-from proctor.dialects.agentv_regex import to_python, wrong_with
 from proctor.dialects.agentv_rubrics import PASS_AT, of_items, text_item
 from proctor.dialects.agentv_rubrics import lower_rubrics as lower_rubrics
+from proctor.dialects.js_regex import to_python, wrong_with
 from proctor.errors import UsageError, suggestion
 from proctor.fields import Notes, shown
 from proctor.model import Assertion

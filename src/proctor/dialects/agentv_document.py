@@ -7,10 +7,10 @@ from typing import Any
 
 from proctor.dialects.agentv import TESTS, YAML
 from proctor.dialects.agentv_files import JSON_LINES, Raw, json_lines, tests_of
-from proctor.dialects.agentv_shared import shown_path, yaml_of
 from proctor.dialects.agentv_suite import Heading, heading_of
 from proctor.dialects.agentv_tests import case_of
 from proctor.dialects.reading import file_name, parse_object, peek
+from proctor.dialects.yaml_reading import shown_path, yaml_of
 from proctor.fields import Notes, kind_of
 from proctor.model import Problem, Suite
 from proctor.ports import Placed, Source

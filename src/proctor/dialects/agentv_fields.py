@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from proctor.dialects.agentv_shared import as_scalar, plain
+from proctor.dialects.agentv_shared import as_scalar
 from proctor.errors import UsageError
 from proctor.fields import Fields, Notes
 from proctor.ports import Source
 from proctor.variables import filled
+from proctor.yaml12 import plain
 
 Limit = tuple[str, Callable[[float], bool]]
 """What a number must be, as the end of a sentence, and whether one is."""

@@ -15,12 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.dialects.agentv import YAML
-from proctor.dialects.agentv_shared import file_of, folder_of, inside, like, resolved, shown_path, yaml_of
+from proctor.dialects.agentv_shared import folder_of, inside, resolved
 from proctor.dialects.reading import rows
+from proctor.dialects.yaml_reading import file_of, shown_path, yaml_of
 from proctor.fields import Notes, kind_of, shown
 from proctor.model import Problem
 from proctor.ports import Found, Source
-from proctor.yaml12 import Map
+from proctor.yaml12 import Map, like
 
 JSON_LINES: Final = (".jsonl", ".ndjson")
 _SCHEME: Final = "file://"
@@ -94,14 +95,22 @@ def _named(path: str, field: str, line: int, source: Source) -> Iterator[Raw | P
             message = f"`{field}` is {path!r}, which matches no file. It begins at the suite's folder."
             yield _problem("empty-glob", message, source.path, line, field)
         for match in matches:
-            one = source.find(match)
-            if one is not None:
-                yield from _file(one, source)
+            yield from _matched(match, field, line, source)
     elif path.lower().endswith((*YAML, *JSON_LINES)):
         file_of(path, source, notes, field)
         yield from notes.problems
     else:
         yield from _folder(path, field, line, source)
+
+
+def _matched(path: str, field: str, line: int, source: Source) -> Iterator[Raw | Problem]:
+    """The tests of a file that a glob or a folder stands for."""
+    found = source.find(path)
+    if found is not None:
+        yield from _file(found, source)
+        return
+    message = f"The file {path!r} of `{field}` cannot be read. May you, and does it lead anywhere as a link?"
+    yield _problem("missing-file", message, source.path, line, field)
 
 
 def _file(found: Found, source: Source) -> Iterator[Raw | Problem]:
@@ -151,8 +160,7 @@ def _folder(path: str, field: str, line: int, source: Source) -> Iterator[Raw | 
             message = f"The folder {folder!r} has no case.yaml and is passed over."
             yield replace(_problem("no-tests", message, source.path, line, field), level="warning")
             continue
-        found = source.find(files[folder])
-        for raw in _file(found, source) if found is not None else ():
+        for raw in _matched(files[folder], field, line, source):
             yield _of_folder(raw, folder, expand(f"{folder}/workspace/")) if isinstance(raw, Raw) else raw
 
 

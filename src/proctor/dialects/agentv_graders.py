@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from proctor.dialects.agentv_fields import NOT_NEGATIVE, POSITIVE, SHARE, AssertionFields, Limit, as_text
 from proctor.dialects.agentv_rubrics import rubric_items
-from proctor.dialects.agentv_shared import plain
 from proctor.errors import suggestion
+from proctor.yaml12 import plain
 
 Lowered = tuple[str, dict[str, Any], str]
 """A grader's name, its parameters, and what is added to the type for a name of its own."""

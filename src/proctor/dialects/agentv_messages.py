@@ -10,11 +10,13 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, Literal, cast
 
-from proctor.dialects.agentv_shared import file_of, plain, resolved, texts_of, without_effect
+from proctor.dialects.agentv_shared import resolved, texts_of
 from proctor.dialects.reading import file_name
+from proctor.dialects.yaml_reading import file_of, without_effect
 from proctor.fields import Fields, Notes
 from proctor.model import Attachment, Message, ToolCall
 from proctor.ports import Source
+from proctor.yaml12 import plain
 
 ROLES: Final = ("system", "user", "assistant", "tool")
 BLOCKS: Final = ("text", "file", "image")

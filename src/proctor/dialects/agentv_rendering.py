@@ -24,11 +24,14 @@ from proctor.ports import Rendered, Source
 
 _TESTS: Final = b"tests:\n"
 _NO_TESTS: Final = b"tests: []\n"
+_WHY_RULE: Final = (
+    "its tests pass from a threshold of 0 to 1, which is another rule unless each check gives 1 or 0."
+)
 _PLACES: Final[dict[str, tuple[tuple[str, str], str]]] = {
     "name": (("", "name"), "its name is a text without white space around it, and names no variable."),
     "description": (("", "description"), "its description names no variable."),
     "declared_version": (("", "version"), "its version names no variable."),
-    "pass_rule": (("execution", "threshold"), "its tests pass from a threshold of 0 to 1."),
+    "pass_rule": (("execution", "threshold"), _WHY_RULE),
     "repeats_rule": (("execution", "trials"), "it says how often all tests are asked, and by which rule."),
     "defaults": (("execution", ""), "it takes up to 50 workers, an amount above 0, and names of targets."),
     "notes": (("", ""), "it has no such fields."),

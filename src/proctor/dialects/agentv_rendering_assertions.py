@@ -58,8 +58,11 @@ def _read(row: Row, source: Source) -> tuple[Assertion | None, str | None]:
     notes = Notes("", 1)
     found = lower([row], "it", notes, source)
     if notes.failed or len(found) != 1:
-        wrong = next((problem.message for problem in notes.problems if problem.level == "error"), "")
-        return None, f"an assertion of type `{row['type']}` would be refused. {wrong}".rstrip()
+        wrong = next((problem for problem in notes.problems if problem.level == "error"), None)
+        if wrong is not None and wrong.code == "unknown-field":
+            return None, f"its type `{row['type']}` has no `{(wrong.field or '').rpartition('.')[2]}`."
+        said = "" if wrong is None else wrong.message
+        return None, f"an assertion of type `{row['type']}` would be refused. {said}".rstrip()
     return found[0], None
 
 
@@ -69,14 +72,18 @@ def _digest(assertion: Assertion) -> str:
 
 def _difference(wanted: Assertion, read: Assertion | None) -> str:
     """Which part of an assertion has no words, as a sentence."""
-    if read is not None and msgspec.json.encode(read.params) == msgspec.json.encode(wanted.params):
+    if read is None or read.grader != wanted.grader:
+        return f"no type of it takes these parameters of `{wanted.grader}`."
+    names = sorted({*read.params, *wanted.params})
+    parting = next((name for name in names if read.params.get(name) != wanted.params.get(name)), None)
+    if parting is None:
         gate = "none" if wanted.required is None else f"{wanted.required:g}"
         least = "none" if wanted.pass_at is None else f"{wanted.pass_at:g}"
         return (
             f"no `min_score` and `required` of it say the gate {gate} "
             f"and the least value that passes {least} of `{wanted.grader}`."
         )
-    return f"no type of it takes these parameters of `{wanted.grader}`."
+    return f"no type of it is `{wanted.grader}` with this `{parting}`."
 
 
 # --- what all types share ----------------------------------------------------------------------------------

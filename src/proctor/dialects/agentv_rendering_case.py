@@ -32,12 +32,11 @@ LOST: Final = {"type": "regex", "name": "lost-check", "value": "(?!)"}
 
 _AROUND: Final = 3
 """Levels around the value of a test's field: the suite, its list of tests, the test."""
-_ENDS_OF_LINES: Final = tuple(chr(code).encode() for code in (0xF0085, 0xF2028, 0xF2029))
 _PLACES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "criteria": (("criteria",), "its criteria are a text that is not blank."),
     "category": (("category",), "its category is a text that is not empty and names no variable."),
     "tags": ((), "its tags stand in the metadata, which hooks of a workspace are given as it is."),
-    "repeats": ((), "all tests of a suite are asked equally often."),
+    "repeats": ((), "all tests of a suite are asked equally often, and count once by all answers."),
     "pass_rule": (("execution", "threshold"), "a test passes from a threshold of 0 to 1."),
     "target": (("execution", "target"), "a target has a name that is not blank and names no variable."),
     "only_targets": (("execution", "targets"), "targets have names that name no variable."),
@@ -191,8 +190,6 @@ class Draft:
             field = field if field in Case.__struct_fields__ else "notes"
             if _depth(value) > MAX_NESTING - _AROUND:
                 self.refusal.note(field, f"lists and objects nest at most {MAX_NESTING} levels deep.")
-            elif any(character in encode(value) for character in _ENDS_OF_LINES):
-                self.refusal.note(field, "U+F0085, U+F2028 and U+F2029 are read as other characters.")
 
 
 def _execution(case: Case) -> dict[str, Any] | None:

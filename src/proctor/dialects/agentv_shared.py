@@ -1,24 +1,23 @@
 """What every part of the dialect agentv shares while one suite is read.
 
-Old names of fields, fields that are known and do nothing here, `${{ NAME }}` in what steers the reading, and
-the files that a suite refers to. It knows neither tests nor messages.
+Old names of fields, `${{ NAME }}` in what steers the reading, and the folder that files are looked for in. It
+knows neither tests nor messages.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from posixpath import dirname, join, normpath
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from proctor.codec import decode
-from proctor.dialects.reading import file_name
 from proctor.fields import Fields, Notes
 from proctor.ports import Found, Source
 from proctor.variables import REFERENCE
-from proctor.yaml12 import BadYaml, Items, Map, load
+from proctor.yaml12 import Map, like, rewritten
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,15})?")
 _SCALARS: Final = frozenset(
@@ -44,14 +43,6 @@ def named(fields: Fields, name: str, *aliases: str) -> str:
         return name
     fields.warn("deprecated", here[0], f"is an old name; write `{name}`.")
     return here[0]
-
-
-def without_effect(fields: Fields, names: Iterable[str], kept: dict[str, Any], prefix: str = "") -> None:
-    """Keep fields that do nothing here under their names, and warn of each."""
-    for name in names:
-        if name in fields:
-            kept[prefix + name] = plain(fields.take(name))
-            fields.warn("no-effect", name, "has no effect here.")
 
 
 def texts_of(fields: Fields, name: str) -> tuple[str, ...]:
@@ -112,12 +103,6 @@ def folder_of(path: str) -> str:
     return dirname(path)
 
 
-def shown_path(source: Source, found: str) -> str:
-    """The path of a file, given relative to the suite's folder, as the user would write it."""
-    folder = source.path.removesuffix(file_name(source.path).name)
-    return normpath(join(folder, found))
-
-
 def inside(source: Source, folder: str) -> Source:
     """The same suite, with files looked for in that folder first; it is relative to the suite's."""
     find = source.find
@@ -128,77 +113,7 @@ def inside(source: Source, folder: str) -> Source:
     return replace(source, find=nearest) if folder else source
 
 
-def file_of(
-    reference: str, source: Source, notes: Notes, field: str, line: int | None = None
-) -> Found | None:
-    """The file that a suite refers to; a missing one is an error."""
-    found = source.find(reference)
-    if found is None:
-        notes.error(
-            "missing-file",
-            f"`{field}` is {reference[:200]!r}, and there is no such file in the suite's folder, "
-            "a folder above it in its repository, or the working directory.",
-            field,
-            line=line,
-        )
-    return found
-
-
-def yaml_of(data: bytes, notes: Notes) -> Any:
-    """What a YAML file says; None and an error where it is not YAML in UTF-8."""
-    try:
-        return load(data.decode("utf-8-sig"))
-    except BadYaml as error:
-        notes.error("bad-yaml", str(error), line=error.line)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = f"Byte {error.start + 1} of the file is not UTF-8; save the file as UTF-8."
-        notes.error("bad-encoding", message, line=line)
-    return None
-
-
 # --- raw values --------------------------------------------------------------------------------------------
-
-
-def like(row: dict[str, Any]) -> dict[str, Any]:
-    """An empty object that knows the same lines."""
-    if not isinstance(row, Map):
-        return {}
-    made = Map(row.line)
-    made.lines = row.lines
-    return made
-
-
-def rewritten(
-    value: Any, change: Callable[[str, str], Any], keep: Collection[str] = (), name: str = ""
-) -> Any:
-    """A value with every text in it changed, but for names and fields to keep; lines stay known.
-
-    `change` is given a text and the name of the field that it stands in.
-    """
-    if isinstance(value, str):
-        return change(value, name)
-    if isinstance(value, dict):
-        made = like(value)
-        for inner, item in value.items():
-            made[inner] = item if inner in keep else rewritten(item, change, keep, inner)
-        return made
-    if isinstance(value, list):
-        items = [rewritten(item, change, keep, name) for item in value]
-        if not isinstance(value, Items):
-            return items
-        again = Items(value.line)
-        again.extend(items)
-        again.lines = value.lines
-        return again
-    return value
-
-
-def plain(value: Any) -> Any:
-    """The value without its lines."""
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def as_scalar(text: str) -> Any:

@@ -10,23 +10,16 @@ from msgspec.structs import replace
 from proctor.dialects.agentv import TESTS
 from proctor.dialects.agentv_assertions import DEFAULT
 from proctor.dialects.agentv_messages import files_of, input_of
-from proctor.dialects.agentv_shared import (
-    named,
-    place_of,
-    plain,
-    resolved_row,
-    snake_case,
-    texts_of,
-    unset,
-    without_effect,
-)
+from proctor.dialects.agentv_shared import named, place_of, resolved_row, snake_case, texts_of, unset
 from proctor.dialects.agentv_tests import Common, assertions_of, rule_of
 from proctor.dialects.agentv_workspace import level_of, workspace_of
 from proctor.dialects.reading import file_name
+from proctor.dialects.yaml_reading import without_effect
 from proctor.fields import Fields, Notes
 from proctor.model import Defaults, PassRule, Suite
 from proctor.ports import Source
 from proctor.variables import names_in
+from proctor.yaml12 import plain
 
 SUITE: Final = (
     *("name", "description", "version", "category", "tags", "metadata", "input", "input_files", "tests"),

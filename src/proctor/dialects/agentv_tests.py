@@ -13,23 +13,14 @@ from proctor.codec import encode
 from proctor.dialects.agentv_assertions import DEFAULT, lower, lower_rubrics, reads_criteria
 from proctor.dialects.agentv_files import Raw
 from proctor.dialects.agentv_messages import expected_of, files_of, input_of
-from proctor.dialects.agentv_shared import (
-    like,
-    named,
-    place_of,
-    plain,
-    resolved_row,
-    rewritten,
-    snake_case,
-    texts_of,
-    unset,
-    without_effect,
-)
+from proctor.dialects.agentv_shared import named, place_of, resolved_row, snake_case, texts_of, unset
 from proctor.dialects.agentv_workspace import Level, level_of, merged, workspace_of
+from proctor.dialects.yaml_reading import without_effect
 from proctor.fields import Fields, Notes
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Workspace
 from proctor.ports import Source
 from proctor.variables import names_in
+from proctor.yaml12 import like, plain, rewritten
 
 TEST: Final = (
     *("id", "criteria", "input", "input_files", "expected_output", "execution", "workspace", "metadata"),

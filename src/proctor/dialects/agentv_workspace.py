@@ -13,16 +13,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.agentv_shared import (
-    file_of,
-    folder_of,
-    named,
-    resolved,
-    shown_path,
-    texts_of,
-    without_effect,
-    yaml_of,
-)
+from proctor.dialects.agentv_shared import folder_of, named, resolved, texts_of
+from proctor.dialects.yaml_reading import file_of, shown_path, without_effect, yaml_of
 from proctor.fields import Fields, Notes
 from proctor.model import Hook, Hooks, Repository, Workspace
 from proctor.ports import Source

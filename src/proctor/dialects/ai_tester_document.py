@@ -24,6 +24,9 @@ _RULE: Final = re.compile(r"^---$", re.MULTILINE)
 _MARKER: Final = re.compile(f"^(?:{USER}|{ASSISTANT})\ufe0f?", re.MULTILINE)
 _NEARLY: Final = re.compile(r"^[ \t]*#+[ \t]*(?:👤|🤖)", re.MULTILINE)
 _COMMENT: Final = "<!--"
+_CODE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_BLANKS: Final = re.compile(r"^(?:[ \t]+---[ \t]*|---[ \t]+)$", re.MULTILINE)
+"""What would divide a test if no blanks stood around it."""
 _load: Final = lru_cache(maxsize=64)(load)
 """The tests of a folder often have the same front matter, and nobody changes it."""
 
@@ -136,6 +139,9 @@ def conversation_of(document: Document, notes: Notes) -> Conversation:
     rules = list(_RULE.finditer(body))
     if not rules:
         message = "The test has no instructions; write them after its last turn, below a line that is `---`."
+        nearly = _BLANKS.search(body)
+        if nearly is not None:
+            message += f" Line {_line(document, nearly.start())} is not, as it has blanks."
         notes.error("no-instructions", message, line=document.line)
     at = rules[-1] if rules else None
     system, *turns = sections_of(document, None if at is None else at.start())
@@ -160,11 +166,23 @@ def names_of(sections: Iterable[Section], document: Document) -> dict[str, int]:
     return found
 
 
+def warn_of_comment(document: Document, notes: Notes) -> None:
+    """Warn of a comment, which is sent like any text."""
+    if _COMMENT in document.body:
+        message = "The comment `<!--` is sent as it is written. Remove it if it is not meant to be."
+        notes.warn("comment", message, line=_line(document, document.body.index(_COMMENT)))
+
+
+def _line(document: Document, offset: int) -> int:
+    """The line of the file on which an offset in the body is."""
+    return document.line + document.body.count("\n", 0, offset)
+
+
 def _section(role: str, document: Document, start: int, end: int) -> Section:
     body = document.body
     text = body[start:end]
     bare = text.strip()
-    begin = document.line + body.count("\n", 0, start)
+    begin = _line(document, start)
     above = text.index(bare) if bare else 0
     return Section(role, bare, begin + text.count("\n", 0, above), begin)
 
@@ -192,9 +210,9 @@ def _check_turns(turns: list[Section], document: Document, notes: Notes) -> None
 def _check_doubts(system: Section, document: Document, rule: re.Match[str] | None, notes: Notes) -> None:
     """Warn of what is sent though it looks as if it were not meant to be."""
     body, end = document.body, len(document.body) if rule is None else rule.start()
-    if _COMMENT in body:
-        message = "The comment `<!--` is sent as it is written. Remove it if it is not meant to be."
-        notes.warn("comment", message, line=document.line + body.count("\n", 0, body.index(_COMMENT)))
+    warn_of_comment(document, notes)
+    if rule is not None:
+        _check_rule(document, rule, notes)
     if system.text.startswith("---\n"):
         message = "The text before the first turn begins with `---`. Front matter must begin on line 1."
         notes.warn("not-front-matter", message, line=system.line)
@@ -202,10 +220,23 @@ def _check_doubts(system: Section, document: Document, rule: re.Match[str] | Non
         exact = _MARKER.match(body, found.start()) is not None
         if exact and found.start() < end:
             continue
-        line = document.line + body.count("\n", 0, found.start())
         why = (
             "stands below the last `---`, so it is a part of the instructions"
             if exact
             else f"is text and no marker; one is `{USER}` or `{ASSISTANT}` at the start of a line"
         )
-        notes.warn("not-a-turn", f"{shown(found[0].strip())} {why}.", line=line)
+        notes.warn("not-a-turn", f"{shown(found[0].strip())} {why}.", line=_line(document, found.start()))
+
+
+def _check_rule(document: Document, rule: re.Match[str], notes: Notes) -> None:
+    """Warn where the last `---` may not be the one that is meant: instructions above it would be sent."""
+    if len(_CODE.findall(document.body, rule.end())) % 2:
+        message = (
+            "The last `---` stands in a block of code, so the instructions begin inside it and all above is "
+            "sent. Instructions can have no line `---`."
+        )
+        notes.warn("rule-in-code", message, line=_line(document, rule.start()))
+    nearly = _BLANKS.search(document.body, rule.end())
+    if nearly is not None:
+        message = "`---` with blanks around it is text, so the instructions do not begin here."
+        notes.warn("not-a-rule", message, line=_line(document, nearly.start()))

@@ -9,17 +9,18 @@ import re
 from collections.abc import Callable
 from itertools import chain
 from pathlib import PurePosixPath
-from posixpath import basename, join, normpath, splitext
+from posixpath import basename, splitext
 from typing import Any, Final
 
 from msgspec import Struct
 
 from proctor.dialects.ai_tester_document import text_of
+from proctor.dialects.yaml_reading import shown_path
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, kind_of, shown
 from proctor.model import Attachment, Problem, Tool
 from proctor.ports import Found, Source
-from proctor.yaml12 import BadYaml, load
+from proctor.yaml12 import BadYaml, load, plain
 
 SCHEMA_FOLDERS: Final = ("structured-schemas", "schemas")
 TOOL_FOLDERS: Final = ("tool-definitions", "tools")
@@ -46,8 +47,9 @@ TEXTS: Final = (
     *(".html", ".xml", ".css", ".js", ".jsx", ".ts", ".tsx"),
 )
 """Endings of files that are attached as texts."""
+UNREADABLE: Final = "The file cannot be read. May you read it, and does it lead anywhere if it is a link?"
 
-_FILE: Final = re.compile(r"`\{\{\s*_file:([^{}\n]+)\}\}`|\{\{\s*_file:([^{}\n]+)\}\}")
+_FILE: Final = re.compile(r"`\{\{\s*_file:([^{}\n]*)\}\}`|\{\{\s*_file:([^{}\n]*)\}\}")
 _DEFINITIONS: Final = (".yaml", ".yml", ".json")
 _ABOVE: Final = 2
 """How many folders above the suite's are looked into where there is no repository."""
@@ -80,12 +82,6 @@ def _reach(source: Source) -> int:
         if source.expand(f"{up}.git/") or source.expand(f"{up}.git"):
             return level
     return min(depth, _ABOVE)
-
-
-def shown_path(source: Source, path: str) -> str:
-    """The path of a file, given relative to the suite's folder, as the user would write it."""
-    folder = source.path if source.is_folder else source.path[: -len(basename(source.path)) or None]
-    return normpath(join(folder, path))
 
 
 def is_readme(path: str) -> bool:
@@ -124,7 +120,7 @@ class Library:
         end = 0
         for found in _FILE.finditer(text):
             parts.append(text[end : found.start()].strip())
-            attachment = self._attachment((found[1] or found[2]).strip(), notes, line)
+            attachment = self._attachment((found[1] or found[2] or "").strip(), notes, line)
             parts += [] if attachment is None else [attachment]
             end = found.end()
         parts.append(text[end:].strip())
@@ -182,7 +178,7 @@ class Library:
     def tools(self, fields: Fields, name: str) -> tuple[Tool, ...]:
         """The tools whose ids stand in a field; an error for each that there is not."""
         wanted = fields.texts(name)
-        if not wanted:
+        if not wanted and not fields.notes.noted(name):
             fields.error("empty-list", name, "names no tool. Name some, or remove the field.")
         if self._tools is None:
             self._tools = _Definitions(self._source, TOOL_FOLDERS, _tool)
@@ -253,7 +249,7 @@ class _Definitions:
 
 def _fields(found: Found | None, notes: Notes) -> Fields | None:
     if found is None:
-        notes.error("missing-file", "The file cannot be read. May you read it?")
+        notes.error("missing-file", UNREADABLE)
         return None
     text = text_of(found.data, notes)
     if text is None:
@@ -298,10 +294,3 @@ def _check_schema(schema: dict[str, Any], fields: Fields, name: str) -> None:
         inside = ".".join(str(step) for step in chain([name] if name else [], error.absolute_path))
         message = f"is no JSON schema: {error.message[:200]}."
         fields.error("bad-schema", inside or "id", message)
-
-
-def plain(value: Any) -> Any:
-    """The value without its lines."""
-    if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list) else value

@@ -14,8 +14,16 @@ from typing import Any, Final
 from msgspec import Struct
 
 from proctor.dialects.ai_tester import ENDING, USER
-from proctor.dialects.ai_tester_document import Document, Section, document_of, names_of, sections_of, text_of
-from proctor.dialects.ai_tester_files import is_readme, nearest, refers, shown_path
+from proctor.dialects.ai_tester_document import (
+    Document,
+    Section,
+    document_of,
+    names_of,
+    sections_of,
+    text_of,
+    warn_of_comment,
+)
+from proctor.dialects.ai_tester_files import UNREADABLE, is_readme, nearest, refers
 from proctor.dialects.ai_tester_replacements import (
     Group,
     brackets,
@@ -25,6 +33,7 @@ from proctor.dialects.ai_tester_replacements import (
     groups_of,
     versions,
 )
+from proctor.dialects.yaml_reading import shown_path
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, shown
 from proctor.model import Problem
@@ -149,7 +158,10 @@ def _wanted(source: Source, known: list[str], problems: list[Problem]) -> Collec
         return known
     for name in chosen:
         if name not in known:
-            message = f"There is no evaluator prompt {shown(name)}. {suggestion(str(name)[:60], known)}"
+            message = (
+                f"`evaluators` of proctor.toml names {shown(name)}, and no evaluator prompt has that id. "
+                f"{suggestion(str(name)[:60], known)}"
+            )
             problems.append(Problem(code="unknown-evaluator", message=message, path=source.path, line=1))
     return [str(name) for name in chosen]
 
@@ -161,7 +173,7 @@ def _read(path: str, source: Source, notes: Notes) -> _Prompt | None:
     """A prompt; None where not even its id is known."""
     found = source.find(path)
     if found is None:
-        notes.error("missing-file", "The file cannot be read. May you read it?")
+        notes.error("missing-file", UNREADABLE)
         return None
     text = text_of(found.data, notes)
     document = None if text is None else document_of(text, notes)
@@ -207,6 +219,7 @@ def warn_of_special(tag: str, fields: Fields, place: str) -> None:
 
 def _sections(document: Document, evaluator: bool, notes: Notes) -> list[Section]:
     system, *turns = sections = sections_of(document)
+    warn_of_comment(document, notes)
     if not system.text:
         message = "The prompt has no text; write one below the front matter."
         if evaluator:

@@ -114,6 +114,8 @@ class _Draft:
         self._front: dict[str, Any] = {name: value for name, value in front.items() if value is not None}
         self._test = Written(system=system, turns=turns, instructions=case.criteria or REFUSED)
         self.unsaid.note_each(_NOT_OF_CASES)
+        if not case.criteria:
+            self.unsaid.note("criteria", "an answer is judged by instructions, and there are none.")
         self._note_assertions(assertion)
         self._note_metadata()
 

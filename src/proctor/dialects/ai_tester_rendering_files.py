@@ -14,8 +14,7 @@ from proctor.codec import encode
 from proctor.dialects.ai_tester import ASSISTANT, DIALECT, ENDING, USER
 from proctor.dialects.ai_tester_files import SCHEMA_FOLDERS, TOOL_FOLDERS
 from proctor.dialects.ai_tester_prompts import EVALUATOR, FOLDER, prompts_of
-from proctor.dialects.rendered_files import text_bytes
-from proctor.dialects.unsayable import file_stem
+from proctor.dialects.rendered_files import file_stem, text_bytes
 from proctor.dialects.yaml_text import yaml_text
 from proctor.model import Case, Form, Problem, Tool
 from proctor.ports import Found, Placed, Source

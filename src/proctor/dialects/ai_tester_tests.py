@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from posixpath import basename, normpath
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from proctor.dialects.ai_tester import ENDING, USER, has_user_turn
 from proctor.dialects.ai_tester_document import Conversation, conversation_of, document_of, text_of
-from proctor.dialects.ai_tester_files import Library, is_readme, plain, refers, shown_path
+from proctor.dialects.ai_tester_files import UNREADABLE, Library, is_readme, refers
 from proctor.dialects.ai_tester_prompts import (
     EVALUATOR,
     SPECIAL,
@@ -29,10 +30,12 @@ from proctor.dialects.ai_tester_replacements import (
     versions,
 )
 from proctor.dialects.reading import file_name
+from proctor.dialects.yaml_reading import shown_path
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, shown
 from proctor.model import Assertion, Case, Defaults, Form, Message, Problem, Suite, Tool
 from proctor.ports import Placed, Source
+from proctor.yaml12 import plain
 
 TEST: Final = (
     *("systemPrompts", "tags", "replacements", "structuredResponseSchema", "availableTools"),
@@ -74,11 +77,23 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
             continue
         found = source.find(path)
         if found is None or found.path != path:
-            message = "The file cannot be read. May you read it?"
-            yield Problem(code="missing-file", message=message, path=shown_path(source, path), line=1)
+            yield Problem(code="missing-file", message=UNREADABLE, path=shown_path(source, path), line=1)
         else:
             yield from reader.read(path, found.data)
     yield from reader.left_over()
+    for folder in _linked(source, inside) if source.is_folder else ():
+        message = "The folder is a link, which is not followed. Put the tests here, or name it as a suite."
+        yield Problem(code="linked-folder", message=message, path=shown_path(source, folder))
+
+
+def _linked(source: Source, inside: list[str]) -> Iterator[str]:
+    """The folders whose Markdown files `**` does not find, since they are links."""
+    seen = {parent.as_posix() for path in inside for parent in PurePosixPath(path).parents}
+    for folder in source.expand("**/*/"):
+        below = source.expand(f"{folder}/**/*") if folder not in seen else []
+        texts = [path for path in below if path.lower().endswith(ENDING) and not is_readme(path)]
+        if not all(is_prompt(path, source) for path in texts):
+            yield folder
 
 
 def suite_name(source: Source) -> str:
@@ -186,7 +201,9 @@ class _Reader:
             elif name in self.prompts.system:
                 chosen.extend(self.prompts.system[name])
             elif isinstance(name, str):
-                hint = suggestion(name[:60], list(self.prompts.system))
+                known = list(self.prompts.system)
+                there = "There is none in a folder `prompts/` in the tests' folder, beside it or above."
+                hint = suggestion(name[:60], known) if known else there
                 fields.error("unknown-prompt", here, f"is {shown(name)}, and no prompt has that id. {hint}")
         return tuple(chosen)
 
@@ -276,7 +293,7 @@ def _check_path(path: str, notes: Notes) -> None:
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
-        notes.path = path.encode("utf-8", "backslashreplace").decode("utf-8")
+        notes.path = notes.path.encode("utf-8", "backslashreplace").decode("utf-8")
         notes.error("bad-name", "The name of the file is not UTF-8. Rename the file.")
 
 

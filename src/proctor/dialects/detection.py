@@ -19,6 +19,8 @@ from proctor.ports import Dialect, Head
 
 LINES: Final = 50
 """How many lines are looked at."""
+_LINES_OF_YAML: Final = 20_000
+"""How many more are looked at for the fields of YAML, which long texts may stand between."""
 
 _PROCTOR: Final = "proctor"
 """The key of a first line after which no other dialect looks at a file."""
@@ -37,13 +39,15 @@ def head(path: str, lines: Iterable[bytes]) -> Head:
     for can say what is wrong with it. So do the fields of YAML, in which a text may look like a row. Markdown
     has no rows.
     """
+    lines = iter(lines)
     first = list(islice(lines, LINES))
     data = b"".join(first)
     text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig", "replace")
     if path.lower().endswith(_MARKDOWN):
         return Head(path=path, text=text)
     if _YAML.match(text):
-        return Head(path=path, text=text, rows=(dict.fromkeys(_YAML_KEY.findall(text)),))
+        rest = b"".join(islice(lines, _LINES_OF_YAML)).decode("utf-8", "replace")
+        return Head(path=path, text=text, rows=(dict.fromkeys(_YAML_KEY.findall(text + rest)),))
     parsed = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
     rows = tuple(row for row in parsed if isinstance(row, dict))
     if rows and _PROCTOR in rows[0]:  # its other lines may look like those of any dialect

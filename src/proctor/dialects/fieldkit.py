@@ -20,7 +20,7 @@ from proctor.ports import Head, Placed, Source
 
 SUITE: Final = ("suite", "notes", "prompts")
 PROMPT: Final = (
-    *("id", "prompt", "category", "core", "vibe", "conditional", "expect_tool_any", "check", "note"),
+    *("id", "prompt", "category", "core", "vibe", "conditional", "expect_tool_any", "check", "note", "lint"),
 )
 CHECK: Final = ("kind", "any", "all", "keys", "value", "tolerance")
 
@@ -42,7 +42,7 @@ class Fieldkit:
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
         """The header, the cases in file order, and every problem where it is met."""
-        from proctor.dialects.whole_json import json_of  # most runs are of another dialect
+        from proctor.dialects.yaml_reading import json_of  # most runs are of another dialect
 
         notes = Notes(source.path, 1, "Prompt")
         value = json_of(b"".join(source.lines()), notes)
@@ -97,6 +97,7 @@ def _case(fields: Fields, notes: Notes, words: Mapping[str, Any]) -> Case:
     tools = [tool for tool in fields.texts("expect_tool_any") if isinstance(tool, str)]
     check = fields.required_object("check", "an object with `kind`")
     checks = [] if check is None else _check(_Check(fields=check, notes=notes, words=words))
+    lint: Any = fields.take("lint")
     fields.finish(PROMPT)
     return Case(
         id=case_id,
@@ -104,7 +105,7 @@ def _case(fields: Fields, notes: Notes, words: Mapping[str, Any]) -> Case:
         assertions=(*checks, *_tools(tools)),
         tags=(*tags, *([f"conditional:{condition}"] if condition else ())),
         category=category or None,
-        metadata={} if note is None else {"note": note},
+        metadata={name: value for name, value in (("note", note), ("lint", lint)) if value is not None},
     )
 
 
@@ -213,5 +214,6 @@ _KINDS: Final[dict[str, Callable[[_Check], Lowered]]] = {
     "honesty": _honesty,
     "numeric": _numeric,
 }
+TYPES: Final = tuple(_KINDS)
 
 DIALECT = Fieldkit()

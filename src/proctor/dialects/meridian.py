@@ -146,7 +146,7 @@ def _placed(row: dict[str, Any], notes: Notes, default_id: str) -> Iterator[Plac
     case = _case(Fields(_written(row), notes), notes, default_id)
     yield from notes.problems
     if not notes.failed:
-        yield Placed(case, notes.line)
+        yield Placed(case, notes.line, named=case.id != default_id or row.get("id") == default_id)
 
 
 def _written(row: dict[str, Any]) -> dict[str, Any]:

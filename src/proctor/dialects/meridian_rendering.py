@@ -1,7 +1,8 @@
 """Dialect meridian, written as JSON Lines: simple tests where they say it, else the full schema.
 
-The assertions of a case are looked up among the shapes that the dialect lowers to (`meridian_shapes`). A case
-that has another shape, or anything else that the format lacks, is noted.
+The assertions of a case are looked up among the shapes that the dialect lowers to
+(`meridian_rendering_expected`). A case that has another shape, or anything else that the format lacks, is
+noted.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from proctor.dialects.meridian_shapes import UNSCORED, Shape, shape_of
-from proctor.dialects.unsayable import Unsaid, json_line, no_such_check, note_suite
+from proctor.dialects.meridian_rendering_expected import UNSCORED, Shape, shape_of
+from proctor.dialects.rendered_files import json_line
+from proctor.dialects.unsayable import Unsaid, no_such_check, note_suite
 from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
 from proctor.ports import Rendered
 

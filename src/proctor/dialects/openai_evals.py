@@ -122,6 +122,7 @@ _CLASSES: Final[dict[str, Callable[[list[str], Fields, dict[str, Any]], Compare]
     "JsonMatch": _json_match,
 }
 """How an answer is compared, by the name of the eval's class."""
+TYPES: Final = tuple(_CLASSES)
 
 
 # --- the registry ------------------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ class Eval(Struct, frozen=True, kw_only=True):
 
 def _registered(source: Source) -> Eval:
     """The eval whose data the file is; the first where there are several."""
-    from proctor.dialects.agentv_shared import shown_path, yaml_of  # most runs are of another dialect
+    from proctor.dialects.yaml_reading import shown_path, yaml_of  # most runs are of another dialect
 
     notes = Notes(source.path, 1)
     own = file_name(source.path).name

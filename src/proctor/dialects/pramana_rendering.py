@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from proctor.dialects.pramana import CATEGORIES, DIFFICULTIES, KEPT, ROLES
-from proctor.dialects.unsayable import Unsaid, json_line, no_such_check, note_suite
+from proctor.dialects.rendered_files import json_line
+from proctor.dialects.unsayable import Unsaid, no_such_check, note_suite
 from proctor.model import Assertion, Case, Problem, Suite
 from proctor.ports import Rendered
 
@@ -63,6 +64,8 @@ def _row(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, Any]:
         row["ideal"] = ideal
     row["assertion"] = assertion
     row["metadata"] = _metadata(case, unsaid, above)
+    if "lint" in case.metadata:
+        row["lint"] = case.metadata["lint"]
     return row
 
 
@@ -96,7 +99,7 @@ def _metadata(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, An
         unsaid.note("metadata.tokens_est", "it must be a whole number.")
         facts["tokens_est"] = sum(len(message.content) for message in case.input) // 4 + 1
     for name in own:
-        if name not in (*_FACTS, KEPT):
+        if name not in (*_FACTS, "lint", KEPT):
             unsaid.note(f"metadata.{name}", "its metadata has no such field.")
     if case.tags:
         facts["tags"] = list(case.tags)

@@ -1,4 +1,4 @@
-"""Dialect proctor, written: the header, then each case in canonical JSON. It can say everything."""
+"""Dialect proctor, written: the header, then each case as JSON. It can say everything."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from proctor.codec import encode
+from proctor.codec import as_written
 from proctor.dialects.proctor import ASIDE, FROM, KEY
 from proctor.dialects.proctor_schema import HEADER, VERSION
-from proctor.dialects.unsayable import json_line
+from proctor.dialects.rendered_files import json_line
 from proctor.model import Case, Problem, Suite
 from proctor.ports import Rendered
 
@@ -19,7 +19,7 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
     """The suite as one file. See `proctor.ports.Renders`; nothing is ever lost."""
     yield Rendered("", json_line(_header(suite)))
     for case in cases:
-        yield Rendered("", encode(case) + b"\n")
+        yield Rendered("", as_written(case) + b"\n")
 
 
 def _header(suite: Suite) -> dict[str, Any]:

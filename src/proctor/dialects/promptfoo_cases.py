@@ -11,7 +11,6 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.agentv_shared import plain
 from proctor.dialects.promptfoo_assertions import Context, lower
 from proctor.dialects.promptfoo_files import SCHEME, path_of, value_of
 from proctor.dialects.promptfoo_prompts import Prompt
@@ -21,6 +20,7 @@ from proctor.dialects.promptfoo_tests import Raw
 from proctor.fields import Fields, Notes, kind_of, shown
 from proctor.model import Assertion, Case, Message, PassRule, Problem
 from proctor.ports import Placed, Source
+from proctor.yaml12 import plain
 
 TEST: Final = ("description", "vars", "assert", "threshold", "options", "metadata", "provider")
 OPTIONS: Final = ("prefix", "suffix", "disableVarExpansion", "disableDefaultAsserts")

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from io import StringIO
 from typing import Any, Final
 
-from proctor.dialects.agentv_shared import shown_path
 from proctor.dialects.promptfoo_assertions import CODE, TYPES, UNMEASURED
+from proctor.dialects.yaml_reading import shown_path
 from proctor.errors import suggestion
 from proctor.fields import Notes, shown
 from proctor.model import Problem

@@ -9,8 +9,7 @@ import re
 from posixpath import basename, splitext
 from typing import Any, Final
 
-from proctor.dialects.agentv_shared import file_of, shown_path, yaml_of
-from proctor.dialects.whole_json import json_of
+from proctor.dialects.yaml_reading import file_of, json_of, shown_path, yaml_of
 from proctor.fields import Notes, shown
 from proctor.ports import Found, Source
 

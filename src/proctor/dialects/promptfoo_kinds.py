@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from proctor.dialects.agentv_regex import to_python, wrong_with
-from proctor.dialects.agentv_shared import plain, rewritten
+from proctor.dialects.js_regex import to_python, wrong_with
 from proctor.dialects.promptfoo_files import SCHEME, value_of
 from proctor.dialects.promptfoo_templates import BadTemplate, as_text, filled
 from proctor.fields import Fields, shown
 from proctor.ports import Source
+from proctor.yaml12 import plain, rewritten
 
 RUBRIC: Final = "Does the answer do all that this rubric asks of it?\n\n"
 CRITERION: Final = "Does the answer meet this criterion in full?\n\n"

@@ -10,7 +10,6 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.agentv_shared import file_of, shown_path
 from proctor.dialects.pramana import ROLES
 from proctor.dialects.promptfoo_files import (
     CODE,
@@ -23,6 +22,7 @@ from proctor.dialects.promptfoo_files import (
     text_of,
 )
 from proctor.dialects.promptfoo_templates import BadTemplate, filled, parsed
+from proctor.dialects.yaml_reading import file_of, shown_path
 from proctor.fields import Fields, Notes, kind_of, shown
 from proctor.model import Message
 from proctor.ports import Found, Source

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from posixpath import basename
 from typing import Any, Final
 
-from proctor.dialects.agentv_shared import without_effect, yaml_of
 from proctor.dialects.promptfoo_cases import Common, Test, cases_of, test_of
 from proctor.dialects.promptfoo_files import SCHEME, value_of
 from proctor.dialects.promptfoo_prompts import prompts_of
 from proctor.dialects.promptfoo_targets import targets_of
 from proctor.dialects.promptfoo_tests import tests_of
 from proctor.dialects.reading import file_name
-from proctor.dialects.whole_json import json_of
+from proctor.dialects.yaml_reading import json_of, without_effect, yaml_of
 from proctor.fields import Fields, Notes, kind_of
 from proctor.model import Defaults, Problem, Suite
 from proctor.ports import Placed, Source

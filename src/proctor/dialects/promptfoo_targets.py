@@ -46,7 +46,7 @@ def target_of(written: Any) -> str | None:
 def targets_of(value: Any, notes: Notes, field: str, line: int | None) -> tuple[str, ...]:
     """The targets of a list of providers; a warning for what is none, or says more than a name."""
     items: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
-    lines = getattr(value, "lines", [line] * len(items))
+    lines = getattr(items, "lines", [line] * len(items))
     found: list[str] = []
     for place, item in enumerate(items):
         where = f"{field}[{place}]" if isinstance(value, list) else field

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.agentv_shared import file_of, shown_path
 from proctor.dialects.promptfoo_csv import csv_tests
 from proctor.dialects.promptfoo_files import DATA, data_of, ending_of, is_refused, path_of, text_of
 from proctor.dialects.reading import rows
+from proctor.dialects.yaml_reading import file_of, shown_path
 from proctor.fields import Notes, kind_of, shown
 from proctor.model import Problem
 from proctor.ports import Found, Source
@@ -107,7 +107,7 @@ def _data(found: Found, path: str, source: Source) -> Iterator[Raw | Problem]:
     notes = Notes(path, 1)
     value = data_of(found, source, notes)
     items: list[Any] = value if isinstance(value, list) else [value]
-    lines = getattr(value, "lines", [getattr(value, "line", 1)])
+    lines = getattr(items, "lines", [1] * len(items))
     for item, line in zip(items, lines, strict=True) if not notes.failed else ():
         if isinstance(item, dict):
             yield Raw(row=item, line=getattr(item, "line", line), path=path)

@@ -1,17 +1,44 @@
-"""The files that a renderer writes: what attachments are read from, and that no two want the same place."""
+"""The files that a renderer writes: their names, their lines, and that no two want the same place."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from posixpath import dirname, normpath
-from typing import Final
+from typing import Any, Final
 
 from proctor.model import Attachment, Message
 
 _OUTSIDE: Final = re.compile(r"/|[A-Za-z]:|(.*/)?\.\.(/|$)|(.*/)?\.?$|.*[\\\0]", re.DOTALL)
 """Paths that do not stay in the suite's folder, or name no file there."""
+_LONGEST_NAME: Final = 60  # of up to four bytes each; most systems take 255
+_NO_FILE_NAME: Final = re.compile(r"[^\w.=,\[\]~-]+")
+_RESERVED: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+_WRITTEN = json.JSONEncoder(ensure_ascii=False)
+
+
+def json_line(row: Mapping[str, Any]) -> bytes:
+    """An object as one line of JSON Lines, its fields in the order given."""
+    return _WRITTEN.encode(row).encode("utf-8") + b"\n"
+
+
+def file_stem(name: str, taken: set[str]) -> str:
+    """A name as the stem of a file that every system can have; `/` stays between folders.
+
+    It is another one for each name, told apart by a digest where two would be the same; `taken` holds those
+    given before, and the new one afterwards.
+    """
+    parts = [_NO_FILE_NAME.sub("-", part).strip(" .-") for part in name.split("/")]
+    stem = "/".join(f"{part}-" if _RESERVED.fullmatch(part) else part for part in parts if part)[
+        :_LONGEST_NAME
+    ]
+    stem = stem.rstrip(" ./")
+    if not stem or stem.lower() in taken:  # some systems do not tell capitals apart
+        stem = f"{stem or 'case'}-{sha256(name.encode()).hexdigest()[:8]}"
+    taken.add(stem.lower())
+    return stem
 
 
 class Beside:

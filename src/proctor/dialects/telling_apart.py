@@ -30,7 +30,7 @@ def is_of_promptfoo(head: Head) -> bool:
         return True
     names = names_of(head)
     asked = names & {"prompts", "providers"}
-    return bool(asked) and len(asked | (names & {"tests", "defaultTest", "scenarios"})) > 1
+    return bool(asked) and len(asked | (names & {"targets", "tests", "defaultTest", "scenarios"})) > 1
 
 
 def is_of_openai_evals(head: Head) -> bool:

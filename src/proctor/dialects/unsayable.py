@@ -1,4 +1,4 @@
-"""What renderers share: telling what a format cannot say and keeping it, lines of JSON, names of files.
+"""What a format cannot say of a suite, told by its renderer and kept.
 
 Nothing that a suite says is lost in silence. A renderer notes each feature that its format lacks; `Unsaid`
 makes a problem of it and, where losing it is allowed, keeps the field in Proctor's own form in the case's
@@ -7,31 +7,32 @@ metadata.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Collection, Iterable, Mapping
-from hashlib import sha256
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode
 from proctor.dialects.agentv_assertions import TYPES as AGENTV_TYPES
+from proctor.dialects.fieldkit import TYPES as FIELDKIT_TYPES
 from proctor.dialects.meridian import SCORERS
 from proctor.dialects.meridian_expected import TYPES as MERIDIAN_TYPES
+from proctor.dialects.openai_evals import TYPES as OPENAI_TYPES
 from proctor.dialects.pramana import KEPT as KEPT
 from proctor.dialects.pramana import TYPES as PRAMANA_TYPES
+from proctor.dialects.promptfoo_assertions import TYPES as PROMPTFOO_TYPES
 from proctor.fields import shown
 from proctor.model import Assertion, Case, Defaults, Problem, SplitRule, Suite
 
 CODE: Final = "unsayable"
-_LONGEST_NAME: Final = 60  # of up to four bytes each; most systems take 255
-_NO_FILE_NAME: Final = re.compile(r"[^\w.=,\[\]~-]+")
-_RESERVED: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _TYPE_WORDS: Final = frozenset(
-    word.replace("-", "_") for word in (*SCORERS, *MERIDIAN_TYPES, *PRAMANA_TYPES, *AGENTV_TYPES)
+    word.replace("-", "_")
+    for words in (
+        *(SCORERS, MERIDIAN_TYPES, PRAMANA_TYPES, AGENTV_TYPES, FIELDKIT_TYPES, OPENAI_TYPES),
+        *(PROMPTFOO_TYPES, [f"not-{word}" for word in PROMPTFOO_TYPES]),
+    )
+    for word in words
 )
-_WRITTEN = json.JSONEncoder(ensure_ascii=False)
 
 
 class Unsaid:
@@ -127,11 +128,12 @@ def _defaults_of(kind: type[Any]) -> dict[str, Any]:
 
 def is_type_word(assertion: Assertion) -> bool:
     """Whether an assertion's label is only a word for its type, as a dialect gives it by itself."""
-    label = (assertion.label or "").replace("-", "_")
-    if label == assertion.grader or label in _TYPE_WORDS:
-        return True
-    # The types of dialect agentv name a pattern too, as in `regex-[a-z]+`.
-    return any(label.startswith(f"{word}_") for word in (assertion.grader, "regex", "contains"))
+    label, params = assertion.label or "", assertion.params
+    # Dialect agentv adds what is looked for, as in `icontains-Oslo`, `contains-any-3` and `regex-[a-z]+`.
+    values = params.get("values")
+    sought = str(len(values)) if isinstance(values, list) else params.get("value")
+    word = "regex" if label.startswith("regex-") else label.removesuffix(f"-{sought}")
+    return word.replace("-", "_") in (assertion.grader, *_TYPE_WORDS)
 
 
 def no_such_check(assertion: Assertion) -> str:
@@ -161,28 +163,3 @@ def note_suite(unsaid: Unsaid, suite: Suite, names: Iterable[str], *, split: Spl
         unsaid.doubt("split_rule", "its suites are not divided; run it with --holdout 0.2.")
     else:
         unsaid.doubt("split_rule", "its suites are always divided into dev and holdout.")
-
-
-# --- writing -----------------------------------------------------------------------------------------------
-
-
-def json_line(row: Mapping[str, Any]) -> bytes:
-    """An object as one line of JSON Lines, its fields in the order given."""
-    return _WRITTEN.encode(row).encode("utf-8") + b"\n"
-
-
-def file_stem(name: str, taken: set[str]) -> str:
-    """A name as the stem of a file that every system can have; `/` stays between folders.
-
-    It is another one for each name, told apart by a digest where two would be the same; `taken` holds those
-    given before, and the new one afterwards.
-    """
-    parts = [_NO_FILE_NAME.sub("-", part).strip(" .-") for part in name.split("/")]
-    stem = "/".join(f"{part}-" if _RESERVED.fullmatch(part) else part for part in parts if part)[
-        :_LONGEST_NAME
-    ]
-    stem = stem.rstrip(" ./")
-    if not stem or stem.lower() in taken:  # some systems do not tell capitals apart
-        stem = f"{stem or 'case'}-{sha256(name.encode()).hexdigest()[:8]}"
-    taken.add(stem.lower())
-    return stem

@@ -36,7 +36,8 @@ class Work(Struct, frozen=True, kw_only=True):
     ask: Callable[[Planned, str | None], Awaitable[Output]]
     """Asks in a workspace, if there is one. Raises TargetError."""
     grade: Callable[[Planned, Output, str | None], Awaitable[tuple[Score, ...]]]
-    grade_repeats: Callable[[Case, Sequence[Output | None]], Awaitable[list[tuple[Score, ...]]]]
+    grade_repeats: Callable[[Sequence[Planned], Sequence[Output | None]], Awaitable[list[tuple[Score, ...]]]]
+    """Grades all repeats of a case, in their order."""
     grade_at_once: Callable[[Case, Output], tuple[Score, ...]]
     manner: Callable[[Case], Manner]
     """Which of the three a case is graded by."""
@@ -63,7 +64,7 @@ class Engine:
         self._work = work
         self._workers = workers
         self._stopping = asyncio.Event()
-        self._groups: dict[int, dict[int, Trial]] = {}
+        self._groups: dict[int, dict[int, tuple[Planned, Trial]]] = {}
         self._answered: list[_Answered] = []
         self._told = 0
         """So many of them, from the first, were told as arrived."""
@@ -216,14 +217,14 @@ class Engine:
         if planned.output is None and trial.output is not None:
             self._work.arrived(trial, planned)
         group = self._groups.setdefault(planned.position, {})
-        group[planned.repeat] = trial
+        group[planned.repeat] = planned, trial
         if len(group) < planned.repeats:
             return
         del self._groups[planned.position]
-        trials = [group[repeat] for repeat in sorted(group)]
-        scores = await self._work.grade_repeats(planned.case, [trial.output for trial in trials])
-        for one, its_scores in zip(trials, scores, strict=True):
-            self._work.finished(replace(one, scores=its_scores), planned)
+        ones, trials = zip(*(group[repeat] for repeat in sorted(group)), strict=True)
+        scores = await self._work.grade_repeats(ones, [each.output for each in trials])
+        for one, its_trial, its_scores in zip(ones, trials, scores, strict=True):
+            self._work.finished(replace(its_trial, scores=its_scores), one)
 
 
 _Answered = tuple[Planned, datetime, Output | None, Failure | None]

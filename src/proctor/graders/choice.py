@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from proctor.graders.text import shown
 from proctor.model import Mark
@@ -21,6 +21,8 @@ _LETTERS = re.compile(r"[A-Z]{2,26}")
 
 class Choice(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer chooses the expected letter; see `chosen` for how it is found."""
+
+    all_or_nothing: ClassVar[bool] = True
 
     value: str
     options: str = "ABCD"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 from msgspec.structs import replace
 
@@ -27,6 +27,8 @@ _DEEP = 10_000
 
 class ContainsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when a JSON object stands in the answer that has every key and keeps the schema."""
+
+    all_or_nothing: ClassVar[bool] = True
 
     keys: tuple[str, ...] = ()
     """The keys that it must have at its top level."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from typing import ClassVar
 
 from proctor.graders.text import listed, refuse_empty, shown
 from proctor.model import Mark
@@ -18,6 +19,8 @@ class FuzzyMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     It is as loose as it sounds: the answer "no" is a part of "not now". An empty answer fails.
     """
+
+    all_or_nothing: ClassVar[bool] = True
 
     values: tuple[str, ...]
 

@@ -6,6 +6,8 @@ is what `refusal` looks for.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from proctor.graders.text import place, refuse_empty, shown
 from proctor.model import Mark
 from proctor.ports import Graded, Grading
@@ -35,6 +37,8 @@ class Hedges(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     A heuristic over English phrases; case, apostrophes and white space make no difference, and a phrase
     counts only as whole words. An empty answer says nothing of the kind.
     """
+
+    all_or_nothing: ClassVar[bool] = True
 
     phrases: tuple[str, ...] | None = None
     """What is looked for, instead of the grader's own list."""

@@ -71,6 +71,7 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     needs: ClassVar[str | None] = "judge"
+    all_or_nothing: ClassVar[bool] = True
 
     evaluators: tuple[Evaluator, ...] = ()
     """Prompts with `{{ instructions }}`, `{{ answer }}` or `{{ input }}`; without any, ours is used."""
@@ -179,5 +180,5 @@ def read_pass(reply: str) -> Reading | None:
         value=float(passed),
         passed=passed,
         said="says pass" if passed else "says fail",
-        feedback=text_in(parsed, "feedback"),
+        feedback=text_in(parsed, "feedback") or "",
     )

@@ -32,6 +32,7 @@ class LlmJudge(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     needs: ClassVar[str | None] = "judge"
+    all_or_nothing: ClassVar[bool] = True
 
     prompt: str
     """The question, such as "Does the answer name both causes?"."""

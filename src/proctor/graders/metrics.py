@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from proctor.errors import CannotScore
 from proctor.graders.trajectory import calls_of
@@ -23,6 +23,8 @@ _EXPLORING: Final = frozenset(
 
 class Latency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer took at most so long: as the target says, else as it was measured here."""
+
+    all_or_nothing: ClassVar[bool] = True
 
     threshold_ms: float
 
@@ -41,6 +43,8 @@ class Latency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Cost(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer cost at most so much."""
 
+    all_or_nothing: ClassVar[bool] = True
+
     budget_usd: float
 
     def __post_init__(self) -> None:
@@ -57,6 +61,8 @@ class Cost(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class TokenUsage(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer took at most so many tokens; cached ones are part of the input."""
+
+    all_or_nothing: ClassVar[bool] = True
 
     max_total: float | None = None
     max_input: float | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from typing import Literal
+from typing import ClassVar, Literal
 
 from proctor.graders.text import shown
 from proctor.model import Mark
@@ -47,6 +47,8 @@ class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     An answer without a number fails. See `stated` for which number counts.
     """
+
+    all_or_nothing: ClassVar[bool] = True
 
     value: float
     tolerance: float = 1e-6

@@ -87,7 +87,7 @@ class Votes(Struct, frozen=True, kw_only=True):
     @property
     def needed(self) -> str:
         """The rule in words."""
-        return {"all": "all must", "any": "one is enough", "majority": "majority"}[self.rule]
+        return {"all": "all must pass it", "any": "one pass is enough", "majority": "majority"}[self.rule]
 
     def middle(self, values: list[float]) -> float:
         """The value that the rule takes for all: it reaches a bar where, by the rule, the values do."""

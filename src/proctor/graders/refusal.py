@@ -7,6 +7,7 @@ for the whole, and takes a quoted refusal for one. Not knowing is not refusing.
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from proctor.graders.text import shown
 from proctor.model import Mark
@@ -64,6 +65,8 @@ class Refusal(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     A heuristic over English phrases such as "I can't help with that"; see the module. An empty answer is
     not a refusal.
     """
+
+    all_or_nothing: ClassVar[bool] = True
 
     expected: bool = True
 

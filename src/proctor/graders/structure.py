@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import msgspec
 
@@ -95,6 +95,8 @@ def _read(graded: Graded, strip_fences: bool) -> tuple[Any, Mark | None]:
 class IsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the whole answer is JSON, of any kind."""
 
+    all_or_nothing: ClassVar[bool] = True
+
     strip_fences: bool = True
     """Also take an answer that is one whole fenced block."""
 
@@ -109,6 +111,8 @@ class JsonSchema(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     `format` is not checked, as the drafts leave it to the reader.
     """
+
+    all_or_nothing: ClassVar[bool] = True
 
     schema: Schema
     strip_fences: bool = True
@@ -156,6 +160,8 @@ class JsonKeys(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class JsonArray(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer is a JSON array with as many items as allowed, each as the schema allows."""
+
+    all_or_nothing: ClassVar[bool] = True
 
     min_items: int | None = None
     max_items: int | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from typing import ClassVar
 
 from proctor.graders import patterns
 from proctor.graders.patterns import quoted
@@ -58,6 +59,8 @@ def _refuse_nothing(values: tuple[str, ...]) -> None:
 class Exact(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer is the expected text."""
 
+    all_or_nothing: ClassVar[bool] = True
+
     value: str
     ignore_case: bool = False
     """Compare both as Unicode folds case, so that `straße` equals `STRASSE`."""
@@ -87,6 +90,8 @@ _EXACT = Mark(value=1.0, passed=True, reason="The answer is the expected text.")
 class Contains(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the expected text stands somewhere in the answer, also inside a word."""
 
+    all_or_nothing: ClassVar[bool] = True
+
     value: str
     ignore_case: bool = False
 
@@ -107,6 +112,8 @@ class Contains(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class ContainsAny(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when at least one of the texts stands somewhere in the answer."""
+
+    all_or_nothing: ClassVar[bool] = True
 
     values: tuple[str, ...]
     ignore_case: bool = False
@@ -133,6 +140,8 @@ class ContainsAny(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class ContainsAll(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when every one of the texts stands somewhere in the answer."""
+
+    all_or_nothing: ClassVar[bool] = True
 
     values: tuple[str, ...]
     ignore_case: bool = False
@@ -165,6 +174,8 @@ class ContainsAll(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
 class StartsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer begins with the expected text."""
 
+    all_or_nothing: ClassVar[bool] = True
+
     value: str
     trim: bool = True
     """Leave out white space at both ends of both."""
@@ -181,6 +192,8 @@ class StartsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 class EndsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer ends with the expected text."""
+
+    all_or_nothing: ClassVar[bool] = True
 
     value: str
     trim: bool = True
@@ -270,6 +283,8 @@ class ForbiddenWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class Regex(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when a regular expression of Python's kind matches somewhere in the answer."""
+
+    all_or_nothing: ClassVar[bool] = True
 
     pattern: str
     flags: str = ""

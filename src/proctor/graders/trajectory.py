@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -246,6 +246,8 @@ class SkillTrigger(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     in its path, or any tool gave back a path in `skills/NAME/`. A name counts as a whole: `csv` is neither in
     `csv-export` nor in `report.csv`.
     """
+
+    all_or_nothing: ClassVar[bool] = True
 
     skill: str
     should_trigger: bool = True

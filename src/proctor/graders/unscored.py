@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from proctor.model import Mark
 from proctor.ports import Graded, Grading
 
 
 class Unscored(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Leaves every answer without a mark and says why."""
+
+    all_or_nothing: ClassVar[bool] = True
 
     reason: str
 

@@ -86,8 +86,8 @@ def _compared(assertion: Assertion) -> tuple[str, ...]:
 
 
 def looks_like_json(text: str) -> bool:
-    """Whether a text is a JSON object or array, or an object but for a slip such as a single quote."""
+    """Whether a text is a JSON object or array, or an object but for a slip; `[3]` is rather a citation."""
     text = text.strip()
     if text.startswith("{") and text.endswith("}"):
         return ":" in text or as_json(text) is not None
-    return text.startswith("[") and text.endswith("]") and as_json(text) is not None
+    return text.startswith("[") and not text.strip("[]").isdecimal() and as_json(text) is not None

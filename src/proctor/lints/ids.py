@@ -10,8 +10,6 @@ from typing import Final
 
 from proctor.lints.finding import Finding, Spot, quoted
 
-_MADE: Final = re.compile(r"test_\d+")
-"""The ids that cases get which have none of their own."""
 _ONE_WRITING: Final = {"CJK": "East Asian", "HIRAGANA": "East Asian", "KATAKANA": "East Asian",
                        "HANGUL": "East Asian", "BOPOMOFO": "East Asian", "FULLWIDTH": "Latin"}  # fmt: skip
 _WORD: Final = re.compile(r"[^\W\d_]+")
@@ -28,8 +26,8 @@ class Ids:
         self._made: list[Spot] = []
         self._count = 0
 
-    def add(self, spot: Spot) -> Iterator[Finding]:
-        """The next id; what is doubtful about it."""
+    def add(self, spot: Spot, *, named: bool = True) -> Iterator[Finding]:
+        """The next id, and whether it is the case's own; what is doubtful about it."""
         self._count += 1
         first = self._seen.setdefault(_plain(spot.case), spot)
         if first is not spot and first.case != spot.case:
@@ -38,7 +36,7 @@ class Ids:
                 f"{first.seen_from(spot)}: they differ only in case or white space. Give it another id."
             )
             yield Finding("similar-id", message, "id")
-        if _MADE.fullmatch(spot.case):
+        if not named:
             self._made.append(spot)
         elif spot.case.isascii():
             self._note("Latin", spot)

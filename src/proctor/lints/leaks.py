@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
 from typing import Any, Final
 
 from msgspec import Struct
@@ -27,6 +28,8 @@ from proctor.lints.patterns import regexes_of
 from proctor.model import Case, Message
 
 _VALUE: Final = {"exact": "value", "contains": "value", "starts_with": "value", "ends_with": "value"}
+_ABOVE: Final = ("system", "developer")
+"""The roles of messages that stand above the turns of a conversation."""
 _LONG: Final = 8
 """So many characters make a value inside a JSON answer a telling one."""
 _TELLING: Final = 4
@@ -78,9 +81,9 @@ def _finding(case: Case, sought: _Sought, message: Message) -> Finding:
 
 
 def _place(case: Case, message: Message) -> str:
-    if message.role in ("system", "developer"):
+    if message.role in _ABOVE:
         return "the system message"
-    turns = [one for one in case.input if one.role not in ("system", "developer")]
+    turns = [one for one in case.input if one.role not in _ABOVE]
     if len(turns) == 1:
         return "the prompt"
     return f"turn {next(nth for nth, one in enumerate(turns, 1) if one is message)}"
@@ -90,17 +93,23 @@ def _asked(case: Case) -> list[tuple[Message, Asked]]:
     """The messages of a case that may give something away, ready to be searched.
 
     Nothing is a secret in a case about finding a needle. What assistants say in several turns with several
-    words is a choice of labels, and each of them is one.
+    words is a choice of labels, and each of them is one, but for what is said to the very question that is
+    asked in the end.
     """
     if "needle" in case.metadata or "haystack_size" in case.metadata:
         return []
-    whole = folded("\n".join(message.content for message in case.input))
-    said = {folded(message.content) for message in case.input if message.role == "assistant"}
-    return [
-        (message, Asked(message.content, whole, labels=said if len(said) > 1 else frozenset()))
-        for message in case.input
-        if message.content
-    ]
+    texts = [folded(message.content) for message in case.input]
+    whole = "\n".join(texts)
+    said = {text for text, message in zip(texts, case.input, strict=True) if message.role == "assistant"}
+    known = {answer for question, answer in pairwise(texts) if question == texts[-1]}
+    labels = said - known if len(said) > 1 else frozenset()
+    last = max((nth for nth, one in enumerate(case.input) if one.role == "assistant"), default=-1)
+    asked = []
+    for nth, message in enumerate(case.input):
+        earlier = message.role == "tool" or (nth <= last and message.role not in _ABOVE)
+        if message.content:
+            asked.append((message, Asked(message.content, whole, labels=labels, earlier=earlier)))
+    return asked
 
 
 # --- what is sought ----------------------------------------------------------------------------------------
@@ -180,7 +189,7 @@ def as_json(text: str) -> Any:
 
 def _leaves(value: Any, field: str) -> Iterator[_Sought]:
     """The values inside a JSON answer: the long ones, or all of them where none is long."""
-    texts = list(dict.fromkeys(_values(value)))
+    texts = list(dict.fromkeys(islice(_values(value), 10 * _MOST)))
     telling = [text for text in texts if len(text) >= _LONG] or texts
     if telling:
         yield _Sought(tuple(telling[:_MOST]), field)

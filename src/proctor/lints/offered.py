@@ -1,7 +1,7 @@
 """Where an expected answer stands in a prompt, and whether it is given away there or has to be there.
 
-It has to be there where it is one of several things to choose from, an operand, something that the target
-is told to say, or part of a text to work on. All of this is a heuristic over English wording, which
+It has to be there where it is one of several things to choose from, a number to calculate with, something
+that the target is told to say, or part of a text to work on. All of this is a heuristic, which
 `docs/lint/leak.md` lists. Pure; knows prompts and answers as text.
 """
 
@@ -10,8 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from itertools import islice
 from typing import Final
+
+from proctor.lints import wording
+
+LONG: Final = 400
+"""A message of more characters is a text to work on; in it only what is announced is given away."""
 
 _SHORT: Final = 8
 """Below so many characters an answer must stand as a word of its own."""
@@ -19,58 +25,18 @@ _AROUND: Final = 300
 """So many characters on each side of a place are looked at."""
 _MOST: Final = 100
 """So many places of one answer are looked at."""
+_TRIED: Final = 10_000
+"""So often an answer is found in the middle of words before nothing more is looked for."""
+_ITEM_WORDS: Final = 3
 _SPACELESS: Final = (
     *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3040, 0x30FF)),
     *((0x3400, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF)),
 )
 """Scripts without spaces between words."""
-_LABELS: Final = frozenset(
-    (
-        *("yes", "no", "true", "false", "maybe", "none", "both", "neither", "unknown", "unsure", "n/a"),
-        *("right", "wrong", "correct", "incorrect", "valid", "invalid", "positive", "negative", "neutral"),
-    )
-)
-"""Words that judge something; that one stands in a prompt gives nothing away."""
-
-_QUOTES: Final = r"[\"'`“”‘’«»()\[\]*_]{0,3}"
-_GIVEN: Final = re.compile(
-    r"(?:\b(?:answer|solution|result|hint|key|(?:correct|right|expected)\s\w{1,12})\s?(?:is|was|are|:|=|→|->)"
-    rf"|=|\bit(?:'s| is))[\s:]{{0,3}}{_QUOTES}$"
-)
-_TOLD: Final = re.compile(
-    r"\b(?:(?:first|last|final|only) (?:word|line|letter|sentence|name)s? (?:is|are|be|being)"
-    r"|says?|reply|respond|answer|write|output|print|return|repeat|echo|type|include|mention|use)\s"
-    r"(?:(?:only|just|exactly|simply|back|with|using|the|a|an|single|one|word|words|phrase|text|string|token"
-    rf"|sentence|letter|number|following|literal|please|and|in|as):?\s){{0,8}}{_QUOTES}$"
-)
-_OR_AFTER: Final = re.compile(rf"{_QUOTES}\s?(?:,?\s?\bor\b|[/|])")
-_OR_LATER: Final = re.compile(rf"{_QUOTES}(?:,\s?[^,.?!;:\n]{{1,40}}){{1,10}}?,?\sor\s")
-_OR_BEFORE: Final = re.compile(rf"(?:\bor\s|[/|]\s?)(?:(?:a|an|the)\s)?{_QUOTES}$")
-_OPTION: Final = re.compile(rf"(?:^|[\s(\[])(?:[a-h]|[1-9])[).:\]]\s?{_QUOTES}$")
-_LISTED_AFTER: Final = re.compile(rf"{_QUOTES}\s?(?:[,;]|\band\b)")
-_LISTED_BEFORE: Final = re.compile(rf"(?:[,;:]|\band|[-•])\s?{_QUOTES}$")
-_CHOOSING: Final = re.compile(
-    r"\b(?:classif|categor|label|choose|select\b|pick\b|multiple[- ]choice|options?\b|choices?\b|one of\b"
-    r"|which (?:\w{1,20} )?(?:of|is|are|has|does|was|comes)\b)"
-)
-_WORKING: Final = re.compile(
-    r"\b(?:extract|quote|copy|underline|highlight|summari[sz]e|paraphrase|rewrite|rephrase|proofread|sort|rank"
-    r"|arrange|alphabeti[sz]e|reorder|correct the|fix the|according to|based on"
-    r"|(?:as|to|into) (?:an? )?json\b"
-    r"|(?:in|from|of|to) (?:the|this|these|those) (?:(?:following|above|below|given|next) )?"
-    r"(?:text|passage|paragraph|article|document|email|e-mail|message|letter|sentence|list|table|context"
-    r"|conversation|dialogue|transcript|review|report|log|code|json|note|story|ticket|invoice|words?|numbers?)"
-    r"|(?:following|above|below|given) (?:text|passage|paragraph|article|document|email|e-mail|message|letter"
-    r"|sentence|list|table|context|conversation|dialogue|transcript|review|report|log|code|json|note|story)"
-    r"|(?:context|passage|text|document|article|transcript|input|sentence|review|email|ticket):)"
-)
-_OPERATOR_AFTER: Final = re.compile(
-    r"\s?(?:[-+*/×÷^%−·]|\*\*|mod\b|plus\b|minus\b|times\b|divided\b)\s?[\d(a-z]"
-)
-_OPERATOR_BEFORE: Final = re.compile(
-    r"[\d)a-z%]\s?(?:[-+*/×÷^−·]|\*\*|\bmod|\bplus|\bminus|\btimes|\bdivided by)\s?$"
-)
-_NUMBER: Final = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?")
+_SPACE: Final = re.compile(r"\s+")
+_WRAPPED: Final = re.compile(r"(?<=[^\n]{50})\n(?!\n)")
+"""A line break in the middle of a paragraph, behind a line that is long enough to be wrapped."""
+_CUE: Final = re.compile(r"(?:[^\s:：]{1,30}\s?[:：]|=>|->|→)$")
 
 
 def folded(text: str) -> str:
@@ -81,66 +47,169 @@ def folded(text: str) -> str:
 class Asked:
     """One message of a case, in which answers are looked for."""
 
-    __slots__ = ("_choosing", "_labels", "_text", "_whole", "_working")
-
-    def __init__(self, text: str, whole: str, *, labels: AbstractSet[str] = frozenset()) -> None:
+    def __init__(
+        self, text: str, whole: str, *, labels: AbstractSet[str] = frozenset(), earlier: bool = False
+    ) -> None:
         """Nothing was looked for yet.
 
         Args:
             text: the message.
             whole: all messages of the case, folded, for what the target is told to do.
             labels: folded texts that give nothing away when they are all that a message says.
+            earlier: the message belongs to an earlier turn of a conversation, whose facts are known to both.
         """
-        self._text = folded(text)
+        self._raw = text
+        self._flat = folded(text)
         self._whole = whole
         self._labels = labels
-        self._choosing: bool | None = None
-        self._working: bool | None = None
+        self._earlier = earlier
 
     def gives(self, answer: str) -> bool:
         """Whether the message gives the answer away."""
         sought = folded(answer)
-        if sought not in self._text or (sought == self._text and sought in self._labels):
+        if sought not in self._flat:
             return False
-        places = islice(_places(sought, self._text), _MOST)
+        if sought == self._flat and (self._earlier or sought in self._labels):
+            return sought not in self._labels
+        places = islice(_places(sought, self._flat), _MOST)
         return any(self._given(sought, at) for at in places)
 
     def _given(self, sought: str, at: int) -> bool:
-        before = self._text[max(0, at - _AROUND) : at]
-        if _GIVEN.search(before):
+        end = at + len(sought)
+        before, after = self.lines[max(0, at - _AROUND) : at], self.lines[end : end + _AROUND]
+        if self._cue and before.rstrip().endswith(self._cue) and after.strip():
+            return _question(before, self._cue) == _question(self.lines, self._cue)
+        if _is_announced(sought, before, after):
             return True
-        if sought in _LABELS or (len(sought) == 1 and sought.isalpha()) or _TOLD.search(before):
+        if self._earlier or len(self.lines) > LONG or _is_told(sought, before):
             return False
-        after = self._text[at + len(sought) : at + len(sought) + _AROUND]
-        if _NUMBER.fullmatch(sought) and (_OPERATOR_AFTER.match(after) or _OPERATOR_BEFORE.search(before)):
+        if wording.NUMBER.fullmatch(sought) and (
+            wording.NUMBER_AFTER.match(after) or wording.NUMBER_BEFORE.search(before) or self._calculates
+        ):
             return False
-        if _OR_AFTER.match(after) or _OR_BEFORE.search(before) or _OR_LATER.match(after):
-            return False
-        listed = _LISTED_AFTER.match(after) or _LISTED_BEFORE.search(before) or _OPTION.search(before)
-        if listed and self._asks_to_choose():
-            return False
-        return not self._gives_a_text()
+        return not self._is_choice(sought, before, after) and not self._is_material(sought, at)
 
+    # --- the message ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def lines(self) -> str:
+        """The folded text with its line breaks, each place where it is in the flat one."""
+        if len(self._flat) > 4 * LONG:
+            return self._flat
+        text = self._raw.casefold().strip()
+        lines = _SPACE.sub(lambda found: "\n" * min(found[0].count("\n"), 2) or " ", text)
+        return _WRAPPED.sub(" ", lines).replace("\n\n", "\n")
+
+    @cached_property
+    def _cue(self) -> str:
+        """What the message ends with for the target to go on, such as `answer:`, which ends its examples."""
+        cue = _CUE.search(self.lines[-40:])
+        return cue[0] if cue else ""
+
+    @cached_property
+    def _calculates(self) -> bool:
+        """Whether the message has three numbers or more."""
+        return len(list(islice(wording.NUMBER.finditer(self.lines), 3))) == 3
+
+    @cached_property
     def _asks_to_choose(self) -> bool:
-        if self._choosing is None:
-            self._choosing = _CHOOSING.search(self._whole) is not None
-        return self._choosing
+        return wording.CHOOSING.search(self._whole) is not None
 
+    @cached_property
     def _gives_a_text(self) -> bool:
-        if self._working is None:
-            self._working = _WORKING.search(self._whole) is not None
-        return self._working
+        """Whether the message has a text to work on: by what it says to do, or by saying several things."""
+        if wording.WORKING.search(self._whole) or wording.WRITING.match(self.lines):
+            return True
+        ends = [found.end() for found in wording.SENTENCE.finditer(self.lines)]
+        pieces = [self.lines[start:end].strip() for start, end in zip([0, *ends], [*ends, None], strict=True)]
+        return sum(1 for piece in pieces if piece and not wording.ASKS.search(piece)) > 1
+
+    # --- one place -----------------------------------------------------------------------------------------
+
+    def _is_choice(self, sought: str, before: str, after: str) -> bool:
+        if wording.OR_AFTER.match(after) or wording.OR_BEFORE.search(before) or wording.OR_LATER.match(after):
+            return True
+        marked = wording.OPTION.search(before) or wording.MARKER.search(f"{before[-1:]}{sought}{after[:2]}")
+        if marked and len(list(islice(wording.MARKER.finditer(self.lines), 2))) == 2:
+            return True
+        listed = wording.LISTED_AFTER.match(after) or wording.LISTED_BEFORE.search(before)
+        return bool(listed) and (self._asks_to_choose or _is_item(before, after))
+
+    def _is_material(self, sought: str, at: int) -> bool:
+        end = at + len(sought)
+        inside = _quoted(self.lines, at, end)
+        start = max((found.end() for found in wording.SENTENCE.finditer(self.lines, 0, at)), default=0)
+        stop = wording.SENTENCE.search(self.lines, end - 1)
+        asks = wording.ASKS.search(self.lines[start : stop.end() if stop else None].rstrip()) is not None
+        if inside is not None and (not asks or inside.strip(" .,!?;:") != sought.strip(" .,!?;:")):
+            return True
+        if asks:
+            return False
+        line = self.lines[start:end] + self.lines[end:].split("\n", 1)[0]
+        colon = max((found.end() for found in wording.COLON.finditer(line, 0, at - start)), default=0)
+        behind = line[colon:].strip(" .,!?;:\"'`“”„«»「」()")
+        return (colon > 0 and behind != sought) or self._gives_a_text
+
+
+def _question(text: str, cue: str) -> str:
+    """What stands before the last cue of a text: the example's question, or the one that is asked."""
+    asked = text.rstrip().removesuffix(cue).rstrip()
+    return max(asked.rpartition(sign)[2] for sign in ("\n", ": ")) if asked else ""
+
+
+def _is_announced(sought: str, before: str, after: str) -> bool:
+    if wording.ANNOUNCED.search(before) or wording.HINT.search(before):
+        return True
+    if wording.BEHIND_QUESTION.search(before) and wording.ALONE.match(after):
+        return True
+    said = wording.NUMBER.fullmatch(sought) and wording.NUMBER_SAID.search(before)
+    return said is not None and wording.SENTENCE_END.match(after) is not None
+
+
+def _is_told(sought: str, before: str) -> bool:
+    if sought in wording.LABELS or (len(sought) == 1 and sought.isalpha()):
+        return True
+    return wording.TOLD.search(before) is not None
+
+
+def _is_item(before: str, after: str) -> bool:
+    """Whether a place is in a list of three short items, or in a bracket with two."""
+    first, last = wording.CLAUSE_ENDS.split(before)[-1], wording.CLAUSE_ENDS.split(after)[0]
+    opened = before.removesuffix(first)[-1:]
+    items = wording.ITEM_ENDS.split(f"{first}_{last}")
+    if opened and opened in "([{（" and len(items) > 1:
+        return True
+    return len(items) > 2 and all(len(item.split()) <= _ITEM_WORDS for item in items[1:-1])
+
+
+def _quoted(text: str, at: int, end: int) -> str | None:
+    """The text in quotation marks, a fence or a tag around a place; None where there is none."""
+    for mark in ("```", '"', "`"):
+        if text.count(mark, 0, at) % 2 and mark in text[end:]:
+            return text[text.rfind(mark, 0, at) + len(mark) : text.find(mark, end)]
+    for opening, closing in wording.PAIRS:
+        begin, stop = text.rfind(opening, 0, at), text.find(closing, end)
+        if begin >= 0 and stop >= 0 and text.find(closing, begin + 1) == stop:
+            return text[begin + 1 : stop]
+    single = re.search(r"(?<!\w)'(?!\s)(?:[^']|(?<=\w)'(?=\w))*$", text[:at])
+    stop_at = re.compile(r"'(?!\w)").search(text, end)
+    if single and stop_at:
+        return text[single.start() + 1 : stop_at.start()]
+    tag = wording.TAG.search(text[:at])
+    return text[tag.start() :] if tag and f"</{tag[1]}>" in text[end:] else None
 
 
 def _places(sought: str, text: str) -> Iterator[int]:
     """Where the text has what is sought, a short one as a word or number of its own."""
     short = len(sought) < _SHORT
-    at = text.find(sought)
-    while at >= 0:
+    at = -1
+    for _ in range(_TRIED):
+        at = text.find(sought, at + 1)
+        if at < 0:
+            return
         end = at + len(sought)
         if not short or not (_joined(text, at - 1, sought[0], -1) or _joined(text, end, sought[-1], 1)):
             yield at
-        at = text.find(sought, at + 1)
 
 
 def _joined(text: str, at: int, edge: str, step: int) -> bool:

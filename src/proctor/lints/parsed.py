@@ -129,8 +129,8 @@ def is_ambiguous(pattern: str, flags: str = "", *, full: bool = False) -> bool:
 
 def _repeated(items: Items, *, fails: bool) -> Iterator[Items]:
     """The insides of repeats without end after which something can fail."""
-    for place, (kind, argument) in enumerate(items):
-        after = fails or any(_can_fail(*item) for item in items[place + 1 :])
+    after = fails
+    for kind, argument in reversed(items):
         endless = kind in _GREEDY and argument[1] >= _UNBOUNDED
         if endless and after:
             yield list(argument[2])
@@ -139,6 +139,7 @@ def _repeated(items: Items, *, fails: bool) -> Iterator[Items]:
             yield from _repeated(
                 inside, fails=after or (endless and any(_can_fail(*item) for item in inside))
             )
+        after = after or _can_fail(kind, argument)
 
 
 def _can_fail(kind: Any, argument: Any) -> bool:

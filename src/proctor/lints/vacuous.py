@@ -130,8 +130,8 @@ def _findings(case: str, came: tuple[tuple[str, Came], ...], rule: PassRule) -> 
     if codes:
         shown = [_SHOWN[code] for code in codes]
         what = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-        message = (
-            f"Test {quoted(case)} passes on {what}. Add an assertion that only a right answer passes, such "
-            "as for what it must contain."
-        )
+        advice = "Add an assertion that only a right answer passes, such as for what it must contain."
+        if codes == ["vacuous-echo"]:
+            advice = "Compare with `exact`, or limit the answer's length."
+        message = f"Test {quoted(case)} passes on {what}. {advice}"
         yield Finding(codes[0], message, "assertions")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from proctor.model import Run, Verdict
 from proctor.reports.figures import costs, interval, milliseconds, one_line, percent, points, seconds
-from proctor.reports.rows import Reported, Told, by_case, gate, missing, told, which_look
+from proctor.reports.rows import Reported, Told, by_case, gate, missing, taken_over, told, which_look
 from proctor.reports.splits import split_notes
 from proctor.verdicts import Counts, Tally
 
@@ -143,9 +143,7 @@ def _footer(run: Run, tally: Tally) -> str:
     if run.finished_at is not None:
         parts.append(f"in {seconds((run.finished_at - run.started_at).total_seconds())}")
     parts.append(f"latency p50 {milliseconds(latency['p50'])}, p95 {milliseconds(latency['p95'])}")
-    cached = tally.cached + tally.spent_judging.cached
-    parts += [f"{cached:,} from the cache"] * bool(cached)
-    parts += [f"{tally.reused:,} reused"] * bool(tally.reused)
+    parts += taken_over(tally)
     spent, judging = tally.spent, tally.spent_judging
     if spent.input_tokens or spent.output_tokens:
         parts.append(f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out")

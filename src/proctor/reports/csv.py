@@ -12,6 +12,8 @@ from proctor.reports.rows import Reported, question_of, trial_row
 
 _COLUMNS = (
     "run",
+    "suite",
+    "suite_version",
     "target",
     "case_id",
     "repeat",
@@ -29,6 +31,7 @@ _COLUMNS = (
     "output_tokens",
     "cost_usd",
     "started_at",
+    "source_run",
 )
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 

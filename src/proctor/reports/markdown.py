@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from proctor.model import Verdict
 from proctor.reports.figures import costs, interval, milliseconds, percent
-from proctor.reports.rows import Reported, by_case, gate, missing, question_of, told, which_look
+from proctor.reports.rows import Reported, by_case, gate, missing, question_of, taken_over, told, which_look
 from proctor.reports.splits import split_notes
-from proctor.verdicts import Counts, Tally
+from proctor.verdicts import Counts
 
 _LISTED = 50
 """So many trials that did not pass are shown with question and answer."""
@@ -20,12 +20,13 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
     for reported in runs:
         run, tally = reported.run, reported.tally
         counts, judging = tally.counted, tally.spent_judging
+        money = costs(tally.target_cost_usd, judging.cost_usd, judging.calls)
         yield f"# {_line(run.suite.title)} on {_line(run.target.name)}\n\n"
         yield (
             f"**{counts.passed} of {counts.total} passed** ({percent(counts.pass_rate)}, "
             f"95 % interval {interval(counts.ci95)}): {counts.failed} failed, {counts.errors} errors, "
             f"{counts.unscored} unscored. Median latency {milliseconds(tally.latency_ms()['p50'])}, "
-            f"cost {costs(tally.target_cost_usd, judging.cost_usd, judging.calls)}{_from_cache(tally)}. "
+            f"{', '.join((f'cost {money}', *taken_over(tally)))}. "
             f"Run `{run.id}`, suite `{run.suite.digest}`.\n\n"
         )
         for line in (by_case(reported), missing(reported), gate(reported)):
@@ -38,11 +39,6 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
         yield from _table("Category", tally.categories)
         yield from _table("Tag", tally.tags)
         yield from _failures(reported)
-
-
-def _from_cache(tally: Tally) -> str:
-    cached = tally.cached + tally.spent_judging.cached
-    return f", {cached:,} from the cache" if cached else ""
 
 
 def _table(name: str, groups: dict[str, Counts]) -> Iterator[str]:

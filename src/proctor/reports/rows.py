@@ -190,6 +190,17 @@ def which_look(reported: Reported) -> str | None:
     return f"Look {looks:,} at this holdout."
 
 
+def taken_over(tally: Tally) -> list[str]:
+    """How much was not asked for, in short texts: what the cache had, and what earlier runs had."""
+    judgments = tally.spent_judging.cached
+    counted = (
+        (tally.cached, "from the cache"),
+        (tally.reused, "reused"),
+        (judgments, f"judgment{'s' * (judgments > 1)} reused"),
+    )
+    return [f"{count:,} {what}" for count, what in counted if count]
+
+
 def by_case(reported: Reported) -> str | None:
     """A sentence that tells how repeats are counted; None where each trial counts for itself."""
     how, trials = _REPEATS.get(reported.run.suite.repeats_rule), reported.tally.all
@@ -219,6 +230,8 @@ def trial_row(run: Run, row: Row) -> dict[str, Any]:
     output = trial.output
     return {
         "run": run.id,
+        "suite": run.suite.name,
+        "suite_version": run.suite.version,
         "case_id": trial.case_id,
         "target": trial.target or run.target.name,
         "repeat": trial.repeat,

@@ -93,8 +93,9 @@ def _scored(score: Score) -> Iterator[str]:
         yield f"           {sign} {entry.text}" + (f" – {entry.evidence}" if entry.evidence else "")
     for judgment in score.judgments:
         verdict = {True: "passes it", False: "fails it", None: "gives no verdict"}[judgment.passed]
-        feedback = judgment.feedback or judgment.raw
-        yield f"           {judgment.judge} {verdict}: {' '.join(feedback.split())}"
+        by = "" if judgment.evaluator is None else f" by {judgment.evaluator!r}"
+        said = " ".join((judgment.raw if judgment.feedback is None else judgment.feedback).split())
+        yield f"           {judgment.judge}{by} {verdict}" + (f": {said}" if said else "")
 
 
 def _block(name: str, text: str) -> Iterator[str]:

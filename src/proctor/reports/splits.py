@@ -13,6 +13,8 @@ from proctor.verdicts import Counts
 
 _LARGE = 0.2
 """A holdout that only shows a drop from dev of at least this much is called too small."""
+_FEWEST = 2
+"""So many cases each part has to have for a warning: of a single one the interval is too narrow."""
 
 
 class _Part(Struct, frozen=True):
@@ -31,8 +33,8 @@ def split_notes(splits: Mapping[str, Counts]) -> list[str]:
     """Sentences for whoever reads both accuracies: a warning, or how little the holdout can show; or none.
 
     The warning is for a holdout below dev by more than chance: where the 95 % interval of the difference,
-    over cases, ends below 0. The note is for a holdout of which only a drop of 20 points or more, or none at
-    all, would get that warning.
+    over at least two cases of each, ends below 0. The note is for a holdout of which only a drop of 20
+    points or more, or none at all, would get that warning.
 
     Args:
         splits: the counts of `dev` and `holdout`; nothing is said without both.
@@ -43,8 +45,8 @@ def split_notes(splits: Mapping[str, Counts]) -> list[str]:
 
 
 def _warning(dev: _Part, holdout: _Part) -> str | None:
-    interval = newcombe(holdout.passed, holdout.cases, dev.passed, dev.cases)
-    if interval is None or interval[1] >= 0:
+    interval = _drop(dev, holdout)
+    if interval is None:
         return None
     low, high = map(points, interval)
     return (
@@ -52,6 +54,14 @@ def _warning(dev: _Part, holdout: _Part) -> str | None:
         f"hardly explains {points(holdout.rate - dev.rate)} (95 % interval {low} to {high}): the prompt "
         "may have been fitted to the dev cases. Believe the holdout, and write new cases."
     )
+
+
+def _drop(dev: _Part, holdout: _Part) -> tuple[float, float] | None:
+    """The interval of the difference of the two rates; None where it can be chance."""
+    interval = newcombe(holdout.passed, holdout.cases, dev.passed, dev.cases)
+    if interval is None or interval[1] >= 0 or min(dev.cases, holdout.cases) < _FEWEST:
+        return None
+    return interval
 
 
 def _too_small(dev: _Part, holdout: _Part) -> str | None:
@@ -81,10 +91,10 @@ def smallest_drop(dev_passed: float, dev_cases: int, holdout_cases: int) -> floa
     Returns:
         The difference of the two rates; None when even a holdout of which nothing passed could be chance.
     """
+    dev = _Part(dev_passed, dev_cases)
 
     def could_be_chance(passed: int) -> bool:
-        interval = newcombe(passed, holdout_cases, dev_passed, dev_cases)
-        return interval is None or interval[1] >= 0
+        return _drop(dev, _Part(passed, holdout_cases)) is None
 
     # The more passed, the higher the interval: the first number that could be chance ends those that show it.
     showing = bisect_left(range(holdout_cases + 1), True, key=could_be_chance)

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.errors import SuiteError, UsageError
 from proctor.graders import GRADERS
 from proctor.linting import Contamination, Linter, in_file_order
 from proctor.model import Problem
 from proctor.ports import Placed
+from proctor.session import events
+from proctor.session.finding import is_builtin
 from proctor.session.loading import Loaded, survey
 
 _PIECE = 1 << 18
@@ -41,6 +44,7 @@ def check(
     ignored: Collection[str] = (),
     against: Sequence[Path] = (),
     options: Mapping[str, Any] = {},
+    listen: events.Listener = lambda _event: None,
 ) -> Checked:
     """Everything that is wrong or doubtful in a suite.
 
@@ -50,6 +54,7 @@ def check(
         ignored: codes of rules that are not told; see `linting.check_codes`.
         against: other text files, in which the cases are looked for; the suite's own are none.
         options: what `proctor.toml` says of reading.
+        listen: told how far reading and searching are.
 
     Raises:
         UsageError: a file cannot be read, or there is no such dialect.
@@ -57,16 +62,33 @@ def check(
     linter = Linter(str(path), GRADERS.get, ignored)
     contamination = Contamination(str(path), ignored) if against else None
     try:
-        loaded = survey(path, _both(linter, contamination), dialect=dialect, options=options)
+        loaded = survey(
+            path,
+            _both(linter, contamination),
+            dialect=dialect,
+            tell=lambda cases: listen(events.Reading(str(path), cases)),
+            options=options,
+        )
     except SuiteError as error:
         return Checked(str(path), None, error.problems)
-    found = linter.done(loaded.suite, whole=not loaded.errors)
+    found = linter.done(loaded.suite, whole=not loaded.errors and not is_builtin(path))
     if contamination is not None:
         own = {Path(file).resolve() for file in (str(path), *linter.files)}
         for file in against:
             if file.resolve() not in own:
-                found += contamination.search(str(file), pieces_of(file))
-    return Checked(str(path), loaded, tuple(in_file_order([*loaded.problems, *found], linter.files)))
+                found += contamination.search(str(file), _told(str(file), pieces_of(file), listen))
+    problems = in_file_order([*loaded.problems, *found], linter.files)
+    if path.is_dir():  # which has no lines
+        problems = [replace(one, line=None) if one.path == str(path) else one for one in problems]
+    return Checked(str(path), loaded, tuple(problems))
+
+
+def _told(path: str, pieces: Iterator[str], listen: events.Listener) -> Iterator[str]:
+    characters = 0
+    for piece in pieces:
+        yield piece
+        characters += len(piece)
+        listen(events.Searching(path, characters))
 
 
 def _both(linter: Linter, contamination: Contamination | None) -> Callable[[Placed], None]:
@@ -87,13 +109,16 @@ def files_of(words: Iterable[str]) -> list[Path]:
     """The text files that words stand for: each a file, or a folder for all files in it and below.
 
     Raises:
-        UsageError: there is no such file or folder.
+        UsageError: there is no such file or folder, or the folder has no file.
     """
     files: list[Path] = []
     for word in words:
         path = Path(word)
         if path.is_dir():
-            files += sorted(one for one in path.rglob("*") if one.is_file() and not _hidden(one, path))
+            inside = sorted(one for one in path.rglob("*") if one.is_file() and not _hidden(one, path))
+            if not inside:
+                raise UsageError(f"The folder {word!r} has no file to look for cases in.")
+            files += inside
         elif path.exists():
             files.append(path)
         else:

@@ -23,7 +23,8 @@ class Config(Struct, frozen=True, kw_only=True):
     path: Path | None = None
     """The file, absolute."""
     flags: dict[str, Any] = {}
-    """Values of flags of `run`, by the flag without its dashes; suites as the working directory sees them."""
+    """Values of flags of `run`, by the flag without its dashes; suites and the store as the working directory
+    sees them."""
     prompts: Path | None = None
     """The folder of prompts, absolute."""
     evaluators: tuple[str, ...] = ()
@@ -107,6 +108,11 @@ def _flags(table: dict[str, Any], path: Path, shown: str) -> dict[str, Any]:
             raise UsageError(f"{shown}: error: `{name}` is a table; give a value or a list of values.")
     if "suite" in flags:
         flags["suite"] = [_from_here(word, path.parent) for word in _texts(table, "suite", shown)]
+    store = flags.get("store")
+    if store is not None:
+        if not isinstance(store, str):
+            raise UsageError(f"{shown}: error: `store` is {store!r}; give the path of a file.")
+        flags["store"] = os.path.relpath(path.parent / store)
     return flags
 
 

@@ -110,7 +110,7 @@ class StoredRuns:
             casting: who judges, from whom the cases want.
         """
         if earlier.status != "finished":
-            self._warn(f"Run {earlier.id} has not finished: what it did not ask is no part of the grades.")
+            self._warn(f"Run {earlier.id} has not finished: what it did not ask is ERROR in this one.")
         settings = replace(_newer(earlier.settings, request), reuse=False, cache=False)
         indexer, wanted = self.indexer_of(suite, settings)
         index = indexer.index(suite.split_rule, earlier.seat)

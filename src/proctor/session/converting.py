@@ -14,11 +14,13 @@ from msgspec.structs import replace
 from proctor.codec import decode, encode, judged_digest, sent_digest
 from proctor.dialects import DIALECTS, RENDERERS
 from proctor.dialects.proctor import ASIDE
-from proctor.dialects.unsayable import CODE, KEPT, file_stem
+from proctor.dialects.rendered_files import file_stem
+from proctor.dialects.unsayable import CODE, KEPT
 from proctor.errors import UnknownName, UsageError
 from proctor.fields import shown
 from proctor.model import Case, Problem, Suite
 from proctor.ports import Found, Placed, Renders, Source
+from proctor.session.pass_rules import restated
 
 MAIN: Final = ""
 """The path of the suite's own file, whose name the caller chooses."""
@@ -41,7 +43,7 @@ class Converted(Struct, frozen=True, kw_only=True):
     files: dict[str, bytes]
     """By path, `/` between folders; the suite's own file, where the dialect has one, under the empty path."""
     problems: list[Problem]
-    """What the dialect cannot say. With an error among them nothing of `files` is to be kept."""
+    """What the dialect cannot say, or says otherwise. With an error among them no file is to be kept."""
     name_hint: str
     """A name for the suite's own file, or for the folder of a suite that is one."""
 
@@ -57,7 +59,8 @@ def converted(
     """A suite in another dialect, or in its own.
 
     The files are read again. Every case that is then not there, or is sent or judged in another way, is an
-    error of code `unsayable` with the first field that differs, unless it was told before as lost.
+    error of code `unsayable` with the first field that differs, unless it was told before as lost. A pass
+    rule that the dialect has no words for may be said by another one that comes to the same.
 
     Args:
         suite: its header.
@@ -74,7 +77,7 @@ def converted(
     path = suite.name if source is None else source.path
     if to != "proctor":  # the only one that says where a suite came from
         suite = replace(suite, notes={name: note for name, note in suite.notes.items() if name not in ASIDE})
-    held = list(cases)
+    suite, held, restatements = restated(suite, list(cases), to)
     pieces: dict[str, list[bytes]] = {}
     problems: list[Problem] = []
     for item in render(suite, held, lossy=lossy):
@@ -90,16 +93,18 @@ def converted(
         comparison = _Comparison(suite, held, to, path, lossy=lossy)
         comparison.told = {(one.case, _top(one.field)) for one in problems}
         problems += comparison.problems(DIALECTS.get(to).read(_source(files, hint, held, source)))
-    return Converted(files=files, problems=problems, name_hint=hint)
+    told = [replace(problem, path=path) for problem in restatements]
+    return Converted(files=files, problems=told + problems, name_hint=hint)
 
 
 def _renderer(to: str) -> Renders:
-    names = RENDERERS.names(installed=True)
-    if to not in names and to in DIALECTS.names(installed=True):
+    try:
+        return RENDERERS.get(to)
+    except UnknownName:
+        names = RENDERERS.names()
+    if to in DIALECTS.names(installed=True):
         raise UsageError(f"Dialect {to!r} is only read. A suite can be written as: {', '.join(names)}.")
-    if to not in names:
-        raise UnknownName("dialect", to, names)
-    return RENDERERS.get(to)
+    raise UnknownName("dialect", to, names)
 
 
 # --- reading again -----------------------------------------------------------------------------------------

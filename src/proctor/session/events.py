@@ -17,6 +17,14 @@ class Reading(Struct, frozen=True):
     cases: int
 
 
+class Searching(Struct, frozen=True):
+    """Cases of a suite are looked for in another text."""
+
+    path: str
+    characters: int
+    """So many were looked through."""
+
+
 class Fetching(Struct, frozen=True):
     """A file is on its way from the package index."""
 
@@ -65,5 +73,5 @@ class Done(Struct, frozen=True):
     tally: Tally
 
 
-Event = Reading | Fetching | Told | Planned | Finished | Warned | Done
+Event = Reading | Searching | Fetching | Told | Planned | Finished | Warned | Done
 Listener = Callable[[Event], None]

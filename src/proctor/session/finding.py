@@ -6,11 +6,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
+from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import proctor
+from proctor.dialects.detection import head
+from proctor.dialects.telling_apart import is_of_promptfoo
 from proctor.errors import UsageError, suggestion
 from proctor.ports import Found, Source
 
@@ -93,7 +96,10 @@ def _is_suite(file: Path) -> bool:
 
 def _is_other_yaml(file: Path) -> bool:
     """Whether a file is YAML and no suite: targets, settings, what goes with a JSON Lines file."""
-    return file.suffix.lower() in _YAML and not _TESTS.search(file.read_bytes())
+    if file.suffix.lower() not in _YAML:
+        return False
+    data = file.read_bytes()
+    return not _TESTS.search(data) and not is_of_promptfoo(head(file.name, BytesIO(data)))
 
 
 def _has_markdown_tests(folder: Path) -> bool:
@@ -153,6 +159,10 @@ def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str,
     )
 
 
+def _is_file(path: Path) -> bool:
+    return path.is_file() or (path.is_symlink() and not path.exists())
+
+
 class _Around:
     """The files around a suite in this folder, which is absolute."""
 
@@ -181,7 +191,10 @@ class _Around:
         return None
 
     def expand(self, pattern: str) -> list[str]:
-        """See `Source.expand`; a glob that ends in `/` matches folders. Hidden files match no `*`."""
+        """See `Source.expand`; a glob that ends in `/` matches folders. Hidden files match no `*`.
+
+        A link that leads nowhere is a file that cannot be found, so that nobody misses it silently.
+        """
         *folders, last = [part for part in pattern.rstrip("/").split("/") if part != "."] or [""]
         fixed = next((at for at, part in enumerate(folders) if _WILD.intersection(part)), len(folders))
         start = self.folder.joinpath("/" if pattern.startswith("/") else "", *folders[:fixed])
@@ -189,7 +202,8 @@ class _Around:
         wants_folder = pattern.endswith("/")
         try:
             found = [start / last] if not _WILD.intersection(rest) else list(start.glob(rest))
-            kept = [one for one in found if (one.is_dir() if wants_folder else one.is_file())]
+            wanted = Path.is_dir if wants_folder else _is_file
+            kept = [one for one in found if wanted(one)]
         except (OSError, ValueError):
             return []
         shown = rest.startswith(".") or "/." in rest

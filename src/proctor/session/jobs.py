@@ -76,7 +76,8 @@ class Jobs:
         jobs = [job for loaded in suites for job in self._of_suite(request, loaded, group)]
         chosen = [job for job in jobs if job.index.planned]
         if not chosen:
-            raise NothingSelected("The selection leaves no case. Loosen --tag, --category, --id or --split.")
+            flags = "--tag, --all-tag, --exclude-tag, --category, --id or --split"
+            raise NothingSelected(f"The selection leaves no case. Loosen {flags}.")
         for job in jobs:
             if not job.index.planned:
                 self._warn(f"The selection leaves no case of {job.run.suite.name}, which is left out.")

@@ -6,7 +6,6 @@ import gc
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,7 @@ from proctor.ports import Grader, Placed, Source, SuiteWriter
 from proctor.session.casting import Wanted, Wishes
 from proctor.session.finding import source_of
 
-_HEAD_LINES = 50
-_TELL_EVERY = 20_000
+_TELL_EVERY = 1_000
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -101,6 +99,7 @@ def survey(
     inspect: Callable[[Placed], None],
     *,
     dialect: str | None = None,
+    tell: Callable[[int], None] = lambda _cases: None,
     environ: Mapping[str, str] | None = None,
     options: Mapping[str, Any] = {},
 ) -> Loaded:
@@ -110,6 +109,7 @@ def survey(
         path: as for `load`, and so are `dialect`, `environ` and `options`.
         inspect: called for each case that has no error, in file order.
         dialect: its dialect's name, instead of finding it from the content.
+        tell: called with the number of cases read, now and then.
         environ: what `${{ NAME }}` may name; None is this process's.
         options: what `proctor.toml` says of reading.
 
@@ -118,7 +118,7 @@ def survey(
         UsageError: the file cannot be read, or there is no such dialect.
     """
     source = source_of(path, os.environ if environ is None else environ, options)
-    reading = _Reading(source.path, Indexer(Selection(), None), None, lambda _cases: None)
+    reading = _Reading(source.path, Indexer(Selection(), None), None, tell)
     reading.inspect = inspect
     return reading.of(dialect or _dialect_of(source), source)
 
@@ -138,7 +138,7 @@ def _collector_resting() -> Iterator[None]:
 def _dialect_of(source: Source) -> str:
     if source.is_folder:
         return "ai_tester"  # the only one whose suites are folders
-    beginning = head(source.path, islice(source.lines(), _HEAD_LINES))
+    beginning = head(source.path, source.lines())
     known = DIALECTS.names()
     try:
         return detect(beginning, {name: DIALECTS.get(name) for name in known})
@@ -161,6 +161,8 @@ class _Reading:
         self._tell = tell
         self._suite: Suite | None = None
         self._lines: dict[str, int] = {}
+        self._paths: dict[str, str] = {}
+        """Where ids stand, but for those in the suite's own file."""
         self._wrong_ids: dict[str, int] = {}
         self._digests: list[tuple[str, str, str]] = []
         self._wishes = Wishes()
@@ -188,14 +190,15 @@ class _Reading:
         self._problems.append(problem)
         if problem.level == "error" and problem.case and problem.line and problem.case not in self._lines:
             self._wrong_ids.setdefault(problem.case, problem.line)
+            self._paths.setdefault(problem.case, problem.path)
 
     def _take_case(self, placed: Placed) -> None:
         case = placed.case
         first = self._wrong_ids.get(case.id) or self._lines.setdefault(case.id, placed.line)
         if len(self._lines) == len(self._digests):  # the id added nothing, so it was there
-            where = (
-                f"line {first}" if placed.path is None else f"line {first} of the suite or of a file of it"
-            )
+            file = self._paths.get(case.id, self._path)
+            here = file == (placed.path or self._path)
+            where = f"line {first}" if here else f"line {first} of {file}"
             self._wrong(
                 "duplicate-id",
                 f"Case id {case.id!r} stands already at {where}. Give each case an id of its own.",
@@ -203,6 +206,8 @@ class _Reading:
                 "id",
             )
             return
+        if placed.path is not None:
+            self._paths.setdefault(case.id, placed.path)
         graders = list(self._graders(placed))
         sent = sent_digest(case)
         self._digests.append((case.id, sent, judged_digest(case)))

@@ -215,7 +215,9 @@ class Making:
             grade=lambda planned, output, workspace: grade(
                 planned.case, output, GRADERS.get, cast.help(planned.case, workspace, planned.known)
             ),
-            grade_repeats=lambda case, outputs: grade_repeats(case, outputs, GRADERS.get, cast.help(case)),
+            grade_repeats=lambda ones, outputs: grade_repeats(
+                ones[0].case, outputs, GRADERS.get, cast.help(ones[0].case), [one.known for one in ones]
+            ),
             grade_at_once=lambda case, output: grade_at_once(case, output, GRADERS.get),
             manner=lambda case: manner_of(case, GRADERS.get),
             arrived=lambda trial, planned: store.arrived(run.id, self._masked(trial, planned.case)),

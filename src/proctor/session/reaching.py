@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -318,7 +319,7 @@ def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
     Raises:
         UsageError: the user's own file cannot be read.
     """
-    shipped = parse_prices(_PRICES.read_text(encoding="utf-8"), "prices.toml")
+    shipped = _shipped_prices()
     named = environ.get("PROCTOR_PRICES")
     own = Path(named) if named else folder / "prices.toml"
     if not named and not own.is_file():
@@ -327,6 +328,11 @@ def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
         return Prices(shipped=shipped, own=parse_prices(own.read_text(encoding="utf-8"), str(own)))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"The prices in {str(own)!r} cannot be read: {error}.") from None
+
+
+@cache
+def _shipped_prices() -> dict[str, Price]:
+    return parse_prices(_PRICES.read_text(encoding="utf-8"), "prices.toml")
 
 
 async def probe(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
-from secrets import token_hex
 from typing import Literal
 
 from msgspec import Struct
@@ -53,4 +53,4 @@ class Job(Struct, frozen=True, kw_only=True):
 
 def new_id() -> str:
     """A run's id: sorts by time, and is unique without asking anybody."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{token_hex(3)}"
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"

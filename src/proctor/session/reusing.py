@@ -6,21 +6,26 @@ or its place. What was made in a workspace is never found: the folder that grade
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import encode, judged_digest, target_digest
+from proctor.codec import assertion_digest, encode, judged_digest, target_digest
 from proctor.errors import TargetError
 from proctor.graders import GRADERS
-from proctor.grading import bind
-from proctor.model import Case, Judgment, Output, Prompt, Run, TargetSpec, Verdict
+from proctor.grading import Manner, bind, manner_of
+from proctor.model import Assertion, Case, Judgment, Output, Prompt, Run, TargetSpec, Verdict
 from proctor.plan import Finder, Index, InOrder, Known, repeats_of
 from proctor.ports import Answered, Store, StoredCase, StoredTrial
 
 NOT_ASKED = "not-asked"
 """The kind of failure of a trial that a regrade cannot make."""
+
+_BLIND = frozenset(("instructions", "llm_judge", "rubric"))
+"""Graders that ask judges and show them nothing of a case's metadata."""
 
 
 def either(first: Finder, then: Finder) -> Finder:
@@ -100,7 +105,17 @@ class Reusing:
             return {}
         wanted = range(repeats_of(case, self._run.settings.repeats))
         found = self._found(stored, set(wanted))
-        return {repeat: self._known(position, case, found[repeat]) for repeat in wanted if repeat in found}
+        known = {repeat: self._known(position, case, found[repeat]) for repeat in wanted if repeat in found}
+        if manner_of(case, GRADERS.get) is Manner.TOGETHER and not self._is_whole(found):
+            return {repeat: replace(one, stays=False) for repeat, one in known.items()}
+        return known
+
+    def _is_whole(self, found: Mapping[int, list[Answered]]) -> bool:
+        """Whether these are all answers to one case in one run, and a score over them all is over these."""
+        best = [ones[0] for ones in found.values()]
+        if len({(one.run, one.trial.position) for one in best}) != 1:
+            return False
+        return repeats_of(best[0].case, self._run_of(best[0].run).settings.repeats) == len(best)
 
     def _found(self, stored: StoredCase, missing: set[int]) -> dict[int, list[Answered]]:
         """The answers of each repeat, the best one first; stops when there is nothing better to find."""
@@ -133,7 +148,9 @@ class Reusing:
         """Whether its scores are those that it would get now."""
         if self._only is not None or one.verdict not in (Verdict.PASS, Verdict.FAIL):
             return False
-        if judged_digest(one.case) != judged_digest(case) or one.case.metadata != case.metadata:
+        if judged_digest(one.case) != judged_digest(case):
+            return False
+        if one.case.metadata != case.metadata and not all(a.grader in _BLIND for a in case.assertions):
             return False
         # A program may be another one by now, and no digest knows.
         if b'"program"' in encode(case.assertions):
@@ -161,22 +178,27 @@ class Reusing:
         )
 
     def _judgments(self, case: Case, ones: Iterable[Answered]) -> dict[str, tuple[Judgment, ...]]:
-        """The judgments of this answer on the same grounds, by judges that are still the same."""
-        known: dict[str, tuple[Judgment, ...]] = {}
+        """The judgments of this answer on the same grounds, by judges that are still the same.
+
+        Each judge's come from where it has judged most often by the same prompt.
+        """
+        most: dict[str, dict[tuple[str | None, ...], list[Judgment]]] = defaultdict(dict)
         judges = {spec.name: target_digest(spec) for spec in _judges(self._run)}
         for one in ones:
-            if _grounds(one.case) != _grounds(case):
+            if not any(score.judgments for score in one.trial.scores):
                 continue
             then = {spec.name: target_digest(spec) for spec in _judges(self._run_of(one.run))}
+            same = {name for name, digest in then.items() if judges.get(name) == digest}
+            grounds = {assertion_digest(each): _grounds(each, one.case) for each in one.case.assertions}
             for score in one.trial.scores:
-                same = tuple(
-                    judgment
-                    for judgment in score.judgments
-                    if judges.get(judgment.judge, "") == then.get(judgment.judge)
-                )
-                if len(same) > len(known.get(score.assertion, ())):
-                    known[score.assertion] = same
-        return known
+                known = most[grounds.get(score.assertion, "")]
+                for asked, said in _by_prompt(score.judgments, same).items():
+                    if len(said) > len(known.get(asked, ())):
+                        known[asked] = said
+        return {
+            assertion_digest(each): tuple(chain(*most[_grounds(each, case)].values()))
+            for each in (case.assertions if most else ())
+        }
 
     def _run_of(self, run_id: str) -> Run:
         run = self._runs.get(run_id)
@@ -205,10 +227,24 @@ def _named(run: Run, name: str) -> str | None:
     return next((target_digest(spec) for spec in run.named_targets if spec.name == name), None)
 
 
-def _grounds(case: Case) -> tuple[object, ...]:
-    """What judges are shown of a case besides what was sent; a prompt may show other checks' rubrics."""
-    rubrics = [assertion for assertion in case.assertions if assertion.grader == "rubrics"]
-    return case.expected, case.criteria, case.metadata, rubrics
+def _grounds(assertion: Assertion, case: Case) -> str:
+    """The digest of what judges go by besides what was sent and the prompt, which each judgment keeps."""
+    shown: list[object] = [case.expected, case.criteria]
+    if assertion.grader not in _BLIND:  # a prompt may show other checks' rubrics
+        shown += [case.metadata, [each for each in case.assertions if each.grader == "rubrics"]]
+    if assertion.grader == "instructions":  # its evaluators are such prompts
+        rest = {name: value for name, value in assertion.params.items() if name != "evaluators"}
+        assertion = replace(assertion, params=rest)
+    return assertion_digest(replace(assertion, params={"params": assertion.params, "shown": shown}))
+
+
+def _by_prompt(said: Iterable[Judgment], judges: set[str]) -> dict[tuple[str | None, ...], list[Judgment]]:
+    """What can be read of these judges' judgments, by who was asked with which prompt."""
+    found: dict[tuple[str | None, ...], list[Judgment]] = defaultdict(list)
+    for one in said:
+        if one.judge in judges and (one.passed is not None or one.value is not None):
+            found[one.judge, one.evaluator, one.prompt_digest].append(one)
+    return found
 
 
 def _asks_judges(case: Case) -> bool:

@@ -19,6 +19,7 @@ from proctor.session.jobs import Jobs
 from proctor.session.making import Making
 from proctor.session.reaching import Reach, load_prices
 from proctor.session.request import Job, Request
+from proctor.variables import check_set
 
 
 class Session:
@@ -90,6 +91,7 @@ class Session:
     async def _open(self, jobs: Sequence[Job], reach: Reach) -> None:
         """Open all that will be asked, so that what is missing is known before the first call."""
         for job in jobs:
+            check_set(job.wanted.variables, self._environ)
             reach.hide(job.wanted.variables)
             if job.run.settings.budget_usd is not None:
                 reach.require_prices(specs_of(job.run))

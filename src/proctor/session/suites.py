@@ -216,7 +216,7 @@ class Suites:
 
     def _stored_names(self, word: str) -> str:
         names = [] if self._store is None else _names(self._store)
-        return f" In the store: {suggestion(word, names)}" if names else ""
+        return f" In the store: {suggestion(word, names).removeprefix('Known are: ')}" if names else ""
 
 
 def stored_suite(store: Store, word: str) -> Suite | None:

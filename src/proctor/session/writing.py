@@ -28,10 +28,16 @@ def write(converted: Converted, output: str, *, force: bool = False) -> list[Pat
     Raises:
         UsageError: a file is there already, or cannot be written. Nothing was written then.
     """
+    if not output.strip():
+        raise UsageError("The name of the output is empty. Is a variable not set?")
     places = _places(converted, output)
+    for place in places:
+        if place.exists() and not place.is_file():
+            raise UsageError(f"{place.as_posix()!r} is there and is no file. Name another one.")
     if not force:
         _check_free(converted, Path(output), list(places))
-    parts = {place: place.with_name(f"{place.name}.{os.getpid()}.part") for place in places}
+    # Not after the file, since its name may be as long as a name can be.
+    parts = {place: place.with_name(f"{os.getpid()}-{nth}.part") for nth, place in enumerate(places)}
     place = Path(output)
     try:
         for place, data in places.items():

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from msgspec.structs import replace
 
-from proctor.codec import encode
+from proctor.codec import as_written
 from proctor.model import Case, Suite
 from proctor.stores.opening import as_store_errors
 from proctor.stores.versions import Versions
@@ -38,7 +38,7 @@ class SavingSuite:
 
     def add(self, case: Case, sent: str) -> None:
         """The next case, in order, with the digest of what is sent for it."""
-        body = encode(case)
+        body = as_written(case)
         digest = sha256(body).digest()
         self._content.update(digest)
         self._bodies.append((digest, body))

@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -115,8 +114,10 @@ async def _started(
     collector: _Collector, argv: Sequence[str], stdin: bytes, environ: Mapping[str, str], cwd: str | None
 ) -> asyncio.SubprocessTransport:
     """The program under way; raises OSError or ValueError when it cannot be started."""
+    from tempfile import TemporaryFile  # with seven other modules, which a run without programs does not need
+
     # A file, not a pipe: nobody has to feed it, and the program may open /dev/stdin by its name.
-    with tempfile.TemporaryFile() as given:
+    with TemporaryFile() as given:
         given.write(stdin)
         given.seek(0)
         transport, _ = await asyncio.get_running_loop().subprocess_exec(

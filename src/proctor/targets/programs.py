@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -80,7 +79,9 @@ class SuitePrograms:
             return self._python
         if Path(name).name != name:
             return self._file(name)
-        found = shutil.which(name, path=self._environ.get("PATH", os.defpath))
+        from shutil import which
+
+        found = which(name, path=self._environ.get("PATH", os.defpath))
         if found is not None:
             return found
         if name == "python3":

@@ -29,6 +29,7 @@ class _Line(Struct):
     repeat: int | None = None
     output: str | dict[str, Any] | None = None
     failure: _Failure | None = None
+    sealed: bool = False
     usage: Usage | None = None
     latency_ms: float | None = None
     cost_usd: float | None = None
@@ -67,6 +68,12 @@ class Replay:
         offset, length = place
         self._file.seek(offset)
         line = _LINE.decode(self._file.read(length))
+        if line.output is None and line.sealed:
+            raise TargetError(
+                f"Case {prompt.case_id!r} is sealed in {self._path}, as it is held out. Export the run again "
+                "with --reveal to replay it.",
+                kind="missing",
+            )
         if line.output is None:
             why = line.failure.message if line.failure else "the recorded line has no output"
             raise TargetError(f"Case {prompt.case_id!r} failed when it was recorded: {why}", kind="missing")

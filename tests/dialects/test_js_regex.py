@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.agentv_regex import to_python, wrong_with
+from proctor.dialects.js_regex import to_python, wrong_with
 
 
 @pytest.mark.parametrize(
