@@ -271,17 +271,12 @@ def test_a_killed_process_leaves_a_file_that_can_be_read(path: Path, opened: Ope
     assert told == []
 
 
-def test_an_answer_is_written_and_found_in_microseconds(opened: Open) -> None:
+def test_every_one_of_many_answers_is_found_when_the_cache_is_opened_again(opened: Open) -> None:
     cache = opened()
-    began = perf_counter()
     for number in range(2000):
-        cache.put(_key(number), f"case {number}", b"p" * 600, b"v" * 800, "")
-    put_s = (perf_counter() - began) / 2000
+        cache.put(_key(number), f"case {number}", b"p" * 600, b"v%d" % number, "")
     cache.close()
     cache = opened()
-    began = perf_counter()
-    for number in range(2000):
-        assert cache.get(_key(number))
-    get_s = (perf_counter() - began) / 2000
-    assert put_s < 5 * 150e-6  # a busy machine may take its time
-    assert get_s < 5 * 100e-6
+    assert [cache.get(_key(number)) for number in range(2000)] == [
+        (b"v%d" % number, "") for number in range(2000)
+    ]
