@@ -271,6 +271,8 @@ class Grader(Protocol):
     """True: `grade` gives back something to be awaited, though it asks neither."""
     all_or_nothing: ClassVar[bool]
     """True: the value is 1 where it passes and 0 where it does not."""
+    shows_metadata: ClassVar[bool]
+    """False: whoever it asks sees nothing of the case's metadata and of its other assertions."""
 
     def wants(self) -> frozenset[str]:
         """`judge`, `embedder` or both, where this one asks them."""
@@ -293,6 +295,7 @@ class Grading(Struct, frozen=True, gc=False):
     needs: ClassVar[str | None] = None
     waits: ClassVar[bool] = False
     all_or_nothing: ClassVar[bool] = False
+    shows_metadata: ClassVar[bool] = True
 
     def wants(self) -> frozenset[str]:
         """What the class needs."""

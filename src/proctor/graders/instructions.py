@@ -71,6 +71,7 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """
 
     needs: ClassVar[str | None] = "judge"
+    shows_metadata: ClassVar[bool] = False
     all_or_nothing: ClassVar[bool] = True
 
     evaluators: tuple[Evaluator, ...] = ()

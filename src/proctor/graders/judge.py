@@ -32,6 +32,7 @@ class LlmJudge(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     needs: ClassVar[str | None] = "judge"
+    shows_metadata: ClassVar[bool] = False
     all_or_nothing: ClassVar[bool] = True
 
     prompt: str

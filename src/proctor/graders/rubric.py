@@ -33,6 +33,7 @@ class Rubric(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     needs: ClassVar[str | None] = "judge"
+    shows_metadata: ClassVar[bool] = False
 
     rubric: str
     """What a good answer does, and if need be what each score means."""

@@ -24,9 +24,6 @@ from proctor.ports import Answered, Store, StoredCase, StoredTrial
 NOT_ASKED = "not-asked"
 """The kind of failure of a trial that a regrade cannot make."""
 
-_BLIND = frozenset(("instructions", "llm_judge", "rubric"))
-"""Graders that ask judges and show them nothing of a case's metadata."""
-
 
 def either(first: Finder, then: Finder) -> Finder:
     """Finds what the first finds, and by the second what it does not."""
@@ -150,7 +147,7 @@ class Reusing:
             return False
         if judged_digest(one.case) != judged_digest(case):
             return False
-        if one.case.metadata != case.metadata and not all(a.grader in _BLIND for a in case.assertions):
+        if one.case.metadata != case.metadata and any(map(_shows_metadata, case.assertions)):
             return False
         # A program may be another one by now, and no digest knows.
         if b'"program"' in encode(case.assertions):
@@ -230,7 +227,7 @@ def _named(run: Run, name: str) -> str | None:
 def _grounds(assertion: Assertion, case: Case) -> str:
     """The digest of what judges go by besides what was sent and the prompt, which each judgment keeps."""
     shown: list[object] = [case.expected, case.criteria]
-    if assertion.grader not in _BLIND:  # a prompt may show other checks' rubrics
+    if _shows_metadata(assertion):  # a prompt may show other checks' rubrics
         shown += [case.metadata, [each for each in case.assertions if each.grader == "rubrics"]]
     if assertion.grader == "instructions":  # its evaluators are such prompts
         rest = {name: value for name, value in assertion.params.items() if name != "evaluators"}
@@ -245,6 +242,10 @@ def _by_prompt(said: Iterable[Judgment], judges: set[str]) -> dict[tuple[str | N
         if one.judge in judges and (one.passed is not None or one.value is not None):
             found[one.judge, one.evaluator, one.prompt_digest].append(one)
     return found
+
+
+def _shows_metadata(assertion: Assertion) -> bool:
+    return bool(GRADERS.get(assertion.grader).shows_metadata)
 
 
 def _asks_judges(case: Case) -> bool:
