@@ -338,3 +338,14 @@ def test_no_name_or_case_can_move_the_terminals_cursor(proctor: Proctor, suite: 
     assert proctor("suites", "save", "s.jsonl").out.startswith("[31mred name v1: 1 case")
     proctor("run", "s.jsonl", "--target", "echo", "-q")
     assert "[31mred name v1 on echo\n" in proctor("runs", "list").out.replace("\x1b", "?")
+
+
+def test_a_saved_suite_has_the_hash_of_its_file(proctor: Any, folder: Path) -> None:
+    row = {"id": "a", "input": "x", "expected": "x"}
+    (folder / "s.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    assert proctor("suites", "save", "s.jsonl").code == 0
+    of_file = proctor("hash", "s.jsonl").out.split()[0]
+    (folder / "s.jsonl").unlink()
+    assert proctor("hash", "s", "s@v1").out == f"{of_file}  s\n{of_file}  s@v1\n"
+    assert "no version 'v2'" in proctor("hash", "s@v2").err
+    assert "no suite 'nothing'" in proctor("hash", "nothing").err

@@ -5,17 +5,18 @@ from __future__ import annotations
 import click
 
 from proctor.cli.configured import config_of
-from proctor.cli.options import show
+from proctor.cli.options import open_store, show, store_option, store_path
 from proctor.codec import hash_suite
 from proctor.errors import SuiteError
-from proctor.session.finding import find
+from proctor.session.finding import NoSuchSuite, find
 from proctor.session.loading import load
 
 
 @click.command("hash")
 @click.argument("suite", nargs=-1, required=True)
 @click.option("--dialect", metavar="D", help="The suites' dialect, instead of finding it from the content.")
-def command(suite: tuple[str, ...], dialect: str | None) -> None:
+@store_option
+def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> None:
     """Print `sha256:…  path` for each SUITE.
 
     For dialect pramana this is the hash that the dialect publishes, over the sorted cases as they are
@@ -23,7 +24,12 @@ def command(suite: tuple[str, ...], dialect: str | None) -> None:
     order of the cases or on spaces.
     """
     for word in suite:
-        for path in find(word):
+        try:
+            paths = find(word)
+        except NoSuchSuite as missing:
+            show([f"{_stored(word, store, missing)}  {word}"])
+            continue
+        for path in paths:
             loaded = load(path, dialect=dialect, options=config_of().reading(path))
             if loaded.suite.dialect == "pramana":  # over the lines as they stand: a new version needs it
                 show([f"{hash_suite(path)}  {path}"])
@@ -31,3 +37,16 @@ def command(suite: tuple[str, ...], dialect: str | None) -> None:
             if loaded.errors:
                 raise SuiteError(loaded.errors)
             show([f"{loaded.suite.digest}  {path}"])
+
+
+def _stored(word: str, store: str | None, missing: NoSuchSuite) -> str:
+    """The hash of a saved suite, or else its digest; raises what is given where there is no such suite."""
+    from proctor.session.suites import stored_suite
+
+    if not store_path(store).exists():
+        raise missing
+    with open_store(store) as opened:
+        suite = stored_suite(opened, word)
+    if suite is None:
+        raise missing
+    return suite.suite_hash or suite.digest

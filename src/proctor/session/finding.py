@@ -59,7 +59,10 @@ def find(word: str) -> list[Path]:
             raise UsageError(f"The folder {word!r} has no suite in it ({wanted}).")
         return inside
     if versioned(word) is not None:
-        raise NoSuchSuite(f"There is no file or folder {word!r}; only suites in a store have versions.")
+        raise NoSuchSuite(
+            f"There is no file or folder {word!r}; only suites in a store have versions. "
+            f"`proctor suites export {word} -o FILE` writes one to a file."
+        )
     if word in TIERS:
         return [_BUILTIN / f"{word}.jsonl"]
     suites = [file for file in Path("suites").glob("*") if file.is_file() and not _is_other_yaml(file)]
