@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.errors import CannotScore, TargetError
+from proctor.graders.instructions import Instructions
 from proctor.graders.judge import LlmJudge, read_verdict
 from proctor.graders.judging import REPAIRS, Request, judges_of, messages_for
+from proctor.graders.llm_grader import LlmGrader
 from proctor.graders.material import code_for, fenced
 from proctor.graders.panel import Opinion, Reading, decided
 from proctor.graders.rubric import Rubric, read_score
@@ -589,3 +593,34 @@ async def test_half_a_character_in_a_judges_reason_can_be_kept() -> None:
 def test_prompts_are_plain_json_for_every_endpoint() -> None:
     messages = messages_for(CASE, Output(text="x"), _request("q?"))
     assert json.loads(msgspec.json.encode(messages))
+
+
+EXAMPLE = re.compile(r"\{.*\}", re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "grader", [YES_NO, SCALE, LlmGrader(), Instructions()], ids=lambda grader: type(grader).__name__
+)
+async def test_a_judge_that_copies_the_example_of_the_form_has_judged_nothing(grader: Any) -> None:
+    copying = Copying()
+    judge = Judge(name="copying", target=copying)
+    graded = Graded(
+        case=replace(CASE, criteria="Names a river."), output=Output(text="The Nile."), judges=(judge,)
+    )
+    with pytest.raises(CannotScore, match="repeats the example"):
+        await grader.grade(graded)
+    assert copying.asked == 1 + REPAIRS
+
+
+class Copying:
+    """Answers with the example that the form shows."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def answer(self, prompt: Prompt) -> Output:
+        self.asked += 1
+        form = prompt.messages[-1].content[prompt.messages[-1].content.rindex("in this form:") :]
+        example = EXAMPLE.search(form)
+        assert example is not None
+        return Output(text=example[0])

@@ -30,6 +30,8 @@ PASS_AT = 0.8
 
 REPAIR = "That reply cannot be read.{wrong} Do not explain it. Judge the same material again.\n\n{form}"
 
+_PLACEHOLDER = re.compile(r'"([^"]{20,})"')
+"""A text in a form that tells what to write there; small models copy it, and the verdict beside it."""
 _MARKDOWN = "*_`\"'“”‘’ \t"
 
 
@@ -205,6 +207,8 @@ def _opinion(
 
 def _read(request: Request, reply: str, pass_at: float | None) -> tuple[Reading | None, str]:
     """What a reply says, or why it says nothing, where that is known."""
+    if any(text in reply for text in _PLACEHOLDER.findall(request.form)):
+        return None, "It repeats the example of the form and judges nothing."
     try:
         reading = request.read(without_thinking(reply))
     except Unreadable as error:
