@@ -244,3 +244,42 @@ def test_a_suite_that_moves_away_from_what_it_names_says_so(
     told = proctor("convert", "tides.yaml", "--to", "proctor", "-o", output)
     assert told.code == 0
     assert ("from now on they are looked for in 'away'" in told.err) is moved
+
+
+CHECKS: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "a check that is negated": (
+        "red",
+        [{"grader": "required_words", "params": {"words": ["red"]}, "negated": True}],
+    ),
+    "a second check that is negated": (
+        "red",
+        [
+            {"grader": "contains", "params": {"value": "red", "ignore_case": True}},
+            {"grader": "length", "params": {"max_words": 5}, "negated": True},
+        ],
+    ),
+    "a third check of another kind": (
+        "red and blue",
+        [
+            {"grader": "contains", "params": {"value": "red"}},
+            {"grader": "contains", "params": {"value": "blue"}},
+            {"grader": "number", "params": {"value": 3}},
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", ["agentv", "meridian", "pramana"])
+@pytest.mark.parametrize("what", CHECKS)
+def test_no_answer_passes_a_case_that_has_lost_what_a_check_means(
+    proctor: Any, folder: Path, dialect: str, what: str
+) -> None:
+    answer, checks = CHECKS[what]
+    case = {"id": "c", "input": [{"role": "user", "content": answer}], "assertions": checks}
+    (folder / "s.jsonl").write_text(
+        "\n".join(map(json.dumps, ({"proctor": 1, "name": "s"}, case))), encoding="utf-8"
+    )
+    written = f"out.{'eval.yaml' if dialect == 'agentv' else 'jsonl'}"
+    assert proctor("convert", "s.jsonl", "--to", dialect, "--lossy", "-o", written).code == 0
+    for suite in ("s.jsonl", written):
+        assert proctor("run", suite, "--target", "echo", "--judge", "echo", "--json").run["passed"] == 0

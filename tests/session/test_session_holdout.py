@@ -156,9 +156,9 @@ async def test_a_look_is_kept_with_its_run_and_suite(make: Make, store: SqliteSt
     shown = reported(store, done.run, done.tally)
     assert shown.looks == 0
     assert looked_at(store, shown, reveal=False).looks == 1
-    assert looked_at(store, shown, reveal=True).looks == 2
+    assert looked_at(store, shown, reveal=True).looks == 3
     kept = [(look.suite, look.run, look.kind) for look in store.looks(done.run.suite.digest)]
-    assert kept == [(done.run.suite.digest, done.run.id, kind) for kind in ("rate", "reveal")]
+    assert kept == [(done.run.suite.digest, done.run.id, kind) for kind in ("rate", "rate", "reveal")]
 
 
 async def test_where_nothing_is_held_out_nobody_can_look(make: Make, store: SqliteStore, ten: str) -> None:

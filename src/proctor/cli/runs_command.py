@@ -23,6 +23,7 @@ from proctor.session.reporting import (
     check_endings,
     has_holdout,
     keep_look,
+    keep_looks,
     looked_at,
     reported,
     rows_of,
@@ -117,13 +118,13 @@ def _some(store: Store, run: Run, case_id: str | None, *, reveal: bool) -> Itera
     rows = rows_of(store, run, reveal=reveal)
     if case_id is None:
         if has_holdout(store, run):
-            keep_look(store, run, reveal=reveal)
+            keep_looks(store, run, reveal=reveal)
         return (row for row in rows if row.verdict is not Verdict.PASS)
     of_case = [row for row in rows if row.trial.case_id == case_id]
     if not of_case:
         raise UsageError(f"Run {run.id} has no finished trial of case {case_id!r}.")
     if reveal and of_case[0].trial.split == "holdout":
-        keep_look(store, run, reveal=True)
+        keep_look(store, run, "reveal")
     return of_case
 
 

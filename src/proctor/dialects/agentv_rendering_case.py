@@ -27,8 +27,8 @@ from proctor.yaml12 import MAX_NESTING
 NAME: Final = "agentv"
 IN_WORKSPACE: Final = ("mode", "docker", "env")
 """Fields of a workspace that have no effect."""
-LOST: Final = {"type": "regex", "name": "lost-check", "value": "(?!)"}
-"""Stands where every check of a case is lost: it has no match, so that nothing passes by being lost."""
+LOST: Final = {"type": "regex", "name": "lost-check", "value": "(?!)", "required": True}
+"""Stands where a check of a case is lost: it has no match, so that nothing passes by being lost."""
 
 _AROUND: Final = 3
 """Levels around the value of a test's field: the suite, its list of tests, the test."""
@@ -153,11 +153,13 @@ class Draft:
         if case.assertions == (DEFAULT,) and (case.criteria or "").strip():
             return None
         rows: list[dict[str, Any]] = []
+        lost = False
         for place, assertion in enumerate(case.assertions):
             try:
                 row, has_label = row_of(assertion, self._source)
             except Unsayable as error:
                 self.unsaid.note(f"assertions[{place}]", str(error))
+                lost = True
                 continue
             rows.append(row)
             if not has_label:
@@ -165,7 +167,7 @@ class Draft:
                 self.unsaid.note(f"assertions[{place}].label", why)
         if not case.assertions:
             self.unsaid.note("assertions", "a test without any is judged by `llm-grader`.")
-        return rows or [dict(LOST)]
+        return [*rows, dict(LOST)] if lost or not rows else rows
 
     def _add_notes(self) -> None:
         for name, value in self._case.notes.items():

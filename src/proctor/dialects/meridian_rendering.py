@@ -84,10 +84,12 @@ def _prompt(case: Case, unsaid: Unsaid) -> str:
 
 def _graded(case: Case, unsaid: Unsaid) -> dict[str, Any]:
     """The fields that say how a case is graded; what they cannot say is noted."""
+    lost = False
     for place, one in enumerate(case.assertions):
         for name in ("required", "negated", "pass_at"):
             if getattr(one, name) not in (None, False):
                 unsaid.note(f"assertions[{place}].{name}", "it has no such setting of a check.")
+                lost = True
     if not case.assertions:
         unsaid.note("assertions", "it needs at least one check.")
     weights = {float(one.weight) for one in case.assertions}
@@ -97,6 +99,8 @@ def _graded(case: Case, unsaid: Unsaid) -> dict[str, Any]:
     shape = shape_of(said, case.expected)
     if shape is None:
         said, shape = _fitting(case, unsaid)
+    if (lost or len(said) < len(case.assertions)) and not unsaid.refused:
+        said, shape = [], UNSCORED  # what is left of its checks would pass other answers
     if shape.expected != case.expected:
         unsaid.note("expected", _why_expected(shape))
     unsaid.note_labels(case.assertions, written=(shape.label,))

@@ -117,29 +117,34 @@ def _graded(case: Case, unsaid: Unsaid) -> tuple[dict[str, Any], Any]:
         unsaid.note("expected", "its `ideal` is a text or a list of texts.")
         ideal = None
     written: dict[str, Any] | None = None
+    lost = False
     for place, one in enumerate(case.assertions):
         field = f"assertions[{place}]"
         said = None if written is not None else _said(one, ideal)
         if said is None:
             unsaid.note(field, "it has one check a case." if written is not None else no_such_check(one))
+            lost = True
             continue
         written, found = said
         if found != ideal:
             unsaid.note("expected", "what its check looks for is the ideal.")
             ideal = found
-        _note_settings(one, field, unsaid)
+        lost = _note_settings(one, field, unsaid) or lost
     if not case.assertions:
         unsaid.note("assertions", "it has one check a case.")
-    if written is None:
+    if written is None or (lost and not unsaid.refused):  # what is left would pass other answers
         written = {"type": "llm_judge", "judge_prompt": _REFUSED}
     unsaid.note_labels(case.assertions, written=(written["type"],))
     return written, ideal
 
 
-def _note_settings(assertion: Assertion, field: str, unsaid: Unsaid) -> None:
-    for name, usual in (("weight", 1), ("required", None), ("negated", False), ("pass_at", None)):
-        if getattr(assertion, name) != usual:
-            unsaid.note(f"{field}.{name}", "it has no such setting of its check.")
+def _note_settings(assertion: Assertion, field: str, unsaid: Unsaid) -> bool:
+    """Note the settings that are lost; whether one of them says what the check passes."""
+    settings = {"weight": 1, "required": None, "negated": False, "pass_at": None}
+    lost = [name for name, usual in settings.items() if getattr(assertion, name) != usual]
+    for name in lost:
+        unsaid.note(f"{field}.{name}", "it has no such setting of its check.")
+    return any(name != "weight" for name in lost)
 
 
 def _said(assertion: Assertion, ideal: Any) -> tuple[dict[str, Any], Any] | None:

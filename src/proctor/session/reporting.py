@@ -48,6 +48,8 @@ def reported(store: Store, run: Run, tally: Tally | None = None, *, reveal: bool
 def looked_at(store: Store, shown: Reported, *, reveal: bool) -> Reported:
     """The run with this look counted; to be called once by each command that shows its pass rates.
 
+    What is revealed besides is another look.
+
     Args:
         store: where the look is kept, if the run has anything that is held out.
         shown: the run.
@@ -58,7 +60,7 @@ def looked_at(store: Store, shown: Reported, *, reveal: bool) -> Reported:
     """
     if "holdout" not in shown.tally.splits:
         return shown
-    keep_look(store, shown.run, reveal=reveal)
+    keep_looks(store, shown.run, reveal=reveal)
     return replace(shown, looks=len(store.looks(shown.run.suite.digest)))
 
 
@@ -71,9 +73,15 @@ def has_holdout(store: Store, run: Run) -> bool:
     )
 
 
-def keep_look(store: Store, run: Run, *, reveal: bool) -> None:
+def keep_looks(store: Store, run: Run, *, reveal: bool) -> None:
+    """Keep that somebody looks at the pass rate of a run's holdout, and perhaps at what is sealed too."""
+    keep_look(store, run, "rate")
+    if reveal:
+        keep_look(store, run, "reveal")
+
+
+def keep_look(store: Store, run: Run, kind: Literal["rate", "reveal"]) -> None:
     """Keep that somebody looks at the holdout of a run: at its pass rate, or at what is sealed."""
-    kind: Literal["rate", "reveal"] = "reveal" if reveal else "rate"
     store.look(Look(suite=run.suite.digest, run=run.id, kind=kind, at=datetime.now(UTC)))
 
 
