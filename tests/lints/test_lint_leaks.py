@@ -210,6 +210,10 @@ ASKED = "The old lighthouse at Skagen was built of red brick in 1858."
         ("exact", {"value": '["Skagen", "Ribe"]'}, False),
         ("exact", {"value": "{}"}, False),
         ("consistency", {"expected": "red brick"}, True),
+        ("json_schema", {"schema": {"properties": {"made_of": {"const": "red brick"}}}}, True),
+        ("json_schema", {"schema": {"items": {"enum": ["red brick"]}}}, True),
+        ("json_schema", {"schema": {"properties": {"made_of": {"enum": ["red brick", "granite"]}}}}, False),
+        ("json_schema", {"schema": {"properties": {"made_of": {"const": "granite"}}}}, False),
         ("length", {"max_words": 9}, False),
     ],
 )

@@ -132,6 +132,8 @@ def _sought(case: Case) -> Iterator[_Sought]:
             yield from _together(texts_param(assertion, "words"))
         elif grader == "number":
             yield from _each(_number(assertion.params.get("value")))
+        elif grader == "json_schema":
+            yield from _together(tuple(_fixed(assertion.params.get("schema"))))
         elif grader == "consistency":
             yield from _each((text_param(assertion, "expected"),))
         elif grader == "regex":
@@ -176,6 +178,20 @@ def _number(value: Any) -> tuple[str, ...]:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ()
     return (f"{value:.15g}",)
+
+
+def _fixed(schema: Any) -> Iterator[str]:
+    """The texts that a JSON schema asks for letter by letter; of several it leaves the choice."""
+    waiting = [schema]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            only = one.get("enum")
+            fixed = only[0] if isinstance(only, list) and len(only) == 1 else one.get("const")
+            if isinstance(fixed, str):
+                yield fixed
+            properties = one.get("properties")
+            waiting += [*(properties.values() if isinstance(properties, dict) else ()), one.get("items")]
 
 
 def as_json(text: str) -> Any:
