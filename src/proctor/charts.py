@@ -1,0 +1,285 @@
+"""Numbers to charts: Vega-Lite specifications, drawn as SVG by vl-convert. Pure; knows no noun.
+
+A notebook draws a `Chart` by itself; `svg` needs the extra `charts`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal
+
+from proctor.errors import UsageError
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+COLOURS = (
+    *("#3b6ea8", "#d9822b", "#3f8f6b", "#a3557f", "#7a7a7a", "#8a6d3b"),
+    *("#6fb8e0", "#e3c13c", "#1c2f52", "#e08fb4", "#8fcfae", "#5b3f99"),
+)
+"""Of up to twelve series. The first six are told apart also by those who see no red or green."""
+WIDTH = 520
+"""Of what is within the axes, in pixels."""
+_LETTER = 6.6
+"""How wide a letter of a label is, about."""
+_LONGEST = 72
+"""Letters of a label in a legend."""
+
+_CONFIG = {
+    "font": "Helvetica, Arial, sans-serif",
+    "background": "white",
+    "view": {"stroke": None},
+    "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "gridColor": "#e8e8e8"},
+    "axisX": {"titleLimit": WIDTH},
+    "axisY": {"domain": False, "ticks": False, "labelLimit": 0, "labelPadding": 6, "titleLimit": 260},
+    "legend": {"labelFontSize": 12, "labelLimit": 0, "title": None, "orient": "top"},
+    "title": {"fontSize": 14, "anchor": "start", "fontWeight": "bold", "offset": 12, "limit": 760},
+    "range": {"category": list(COLOURS)},
+}
+
+Scale = Literal["number", "share"]
+"""How values are written: as they are, or as per cents of a share from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar: a value, and its interval where there is one."""
+
+    label: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    series: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of a line: a value, and its interval where there is one."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+    series: str = ""
+    dashed: bool = False
+    """Whether it is on the second line of its series, which has the same colour and is dashed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A drawing, as data."""
+
+    spec: dict[str, Any]
+    """A Vega-Lite 5 specification that holds its own data."""
+
+    def __repr__(self) -> str:
+        return f"<Chart {self.spec.get('title', '')!r}>"
+
+    def svg(self) -> str:
+        """The drawing as SVG; the same chart gives the same text.
+
+        Raises:
+            UsageError: the extra `charts` is not installed.
+        """
+        names: dict[str, str] = {}  # vl-convert numbers its clips on from one drawing to the next
+        return re.sub(
+            r'(?<=url\(#)clip\d+(?=\))|(?<= id=")clip\d+(?=")',
+            lambda clip: names.setdefault(clip[0], f"clip{len(names) + 1}"),
+            drawer().vegalite_to_svg(json.dumps(self.spec)),
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the drawing as SVG to a file, and give its path.
+
+        Raises:
+            UsageError: as `svg`.
+            OSError: the file cannot be written.
+        """
+        target = Path(path)
+        target.write_text(self.svg() + "\n", encoding="utf-8")
+        return target
+
+    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, Any]:
+        return {"application/vnd.vegalite.v5+json": self.spec}
+
+
+def drawer() -> Any:
+    """The package that draws.
+
+    Raises:
+        UsageError: the extra `charts` is not installed.
+    """
+    try:
+        import vl_convert  # 0.4 s, and an extra
+    except ImportError as error:
+        raise UsageError(
+            "Charts are drawn by vl-convert-python. Install it: pip install 'proctor[charts]'."
+        ) from error
+    return vl_convert
+
+
+def bars(values: Sequence[Bar], *, title: str, unit: str, scale: Scale = "number") -> Chart:
+    """Horizontal bars in the order given, with a line for each interval; series stand beside one another.
+
+    Args:
+        values: the bars; labels may repeat only between series.
+        title: what stands above.
+        unit: what the values are, such as "accuracy" or "ms".
+        scale: how they are written.
+
+    Raises:
+        ValueError: there are no values.
+    """
+    labels = list(dict.fromkeys(bar.label for bar in values))
+    series = list(dict.fromkeys(bar.series for bar in values))
+    y: dict[str, Any] = {"field": "label", "type": "nominal", "sort": labels, "title": None}
+    y["axis"] = {"labelExpr": _shortened(labels, 44)}
+    shared: dict[str, Any] = {"y": y}
+    if len(series) > 1:
+        y["scale"] = {"paddingInner": 0.15, "paddingOuter": 0.08}
+        shared["yOffset"] = {"field": "series", "sort": series}
+    colour = _colour(series, "circle")
+    data = [
+        _row(label=bar.label, value=bar.value, low=bar.low, high=bar.high, series=bar.series)
+        for bar in values
+    ]
+    across = _axis("value", unit, scale)
+    if scale == "number":
+        across["axis"] = _whole_ticks([0, *(bar.value for bar in values)])
+    layers: list[dict[str, Any]] = [
+        {
+            "mark": {"type": "bar", "opacity": 0.85, "cornerRadiusEnd": 2},
+            "encoding": {"x": across, "color": colour},
+        }
+    ]
+    if any(bar.low is not None for bar in values):
+        ends = {"x": _axis("low", unit, scale), "x2": {"field": "high"}}
+        layers.append({"mark": {"type": "rule", "strokeWidth": 1.5, "color": "#222"}, "encoding": ends})
+    height = {"step": 26 if len(series) == 1 else 18}
+    return Chart(_spec(data, title, {"height": height, "encoding": shared, "layer": layers}))
+
+
+def lines(
+    points: Sequence[Point],
+    *,
+    title: str,
+    x: str,
+    y: str,
+    scale: Scale = "number",
+    steps: bool = False,
+    dots: Sequence[Point] = (),
+) -> Chart:
+    """Lines through points, with a band for the intervals.
+
+    Args:
+        points: in any order; each series is a line, or a solid one and a dashed one.
+        title: what stands above.
+        x: what the horizontal values are.
+        y: what the vertical values are.
+        scale: how the vertical values are written.
+        steps: a value holds until the next one, as a best so far does.
+        dots: single points in grey behind the lines.
+
+    Raises:
+        ValueError: there are no points.
+    """
+    series = list(dict.fromkeys(point.series for point in points))
+    ticks = _whole_ticks([point.x for point in points])
+    across = {"field": "x", "type": "quantitative", "title": x, "axis": {"grid": False, **ticks}}
+    line = {"type": "line", "point": len(points) <= 60, "interpolate": "step-after" if steps else "linear"}
+    colour = _colour(series, "stroke")
+    layers: list[dict[str, Any]] = []
+    if dots:
+        at = [_row(x=dot.x, y=dot.y) for dot in dots]
+        encoding = {"x": across, "y": _axis("y", y, scale, zero=scale == "share")}
+        layers.append(
+            {
+                "data": {"values": at},
+                "mark": {"type": "point", "filled": True, "color": "#b5b5b5", "size": 28},
+                "encoding": encoding,
+            }
+        )
+    if any(point.low is not None for point in points):
+        band = {
+            "x": across,
+            "y": _axis("low", y, scale, zero=scale == "share"),
+            "y2": {"field": "high"},
+            "color": colour,
+        }
+        layers.append({"mark": {"type": "area", "opacity": 0.18}, "encoding": band})
+    drawn = {"x": across, "y": _axis("y", y, scale, zero=scale == "share"), "color": colour}
+    data = [_row(x=one.x, y=one.y, low=one.low, high=one.high, series=one.series) for one in points]
+    if any(point.dashed for point in points):
+        dashes = {"domain": [False, True], "range": [[1, 0], [5, 4]]}
+        drawn["strokeDash"] = {"field": "dashed", "type": "nominal", "scale": dashes, "legend": None}
+        data = [{**row, "dashed": point.dashed} for row, point in zip(data, points, strict=True)]
+    layers.append({"mark": line, "encoding": drawn})
+    return Chart(_spec(data, title, {"height": 260, "layer": layers}))
+
+
+def _row(**values: Any) -> dict[str, Any]:
+    """Without what is not there; NaN and infinities have no place in a drawing."""
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and not (isinstance(value, float) and not isfinite(value))
+    }
+
+
+def _colour(series: Sequence[str], symbol: str) -> dict[str, Any]:
+    """A colour for each series, and a legend that is not wider than the chart."""
+    if len(series) <= 1:
+        return {"value": COLOURS[0]}
+    widest = min(_LONGEST, max(map(len, series))) * _LETTER + 32
+    columns = max(1, min(len(series), int(WIDTH / widest)))
+    legend = {"symbolType": symbol, "symbolOpacity": 1, "columns": columns}
+    legend |= {"symbolStrokeWidth": 3, "labelExpr": _shortened(series, _LONGEST)}
+    return {"field": "series", "type": "nominal", "sort": list(series), "legend": legend}
+
+
+def _shortened(labels: Sequence[str], longest: int) -> str:
+    """Vega's expression for labels of which long ones lose their middle, while all of them still differ."""
+
+    def cut(label: str, half: int) -> str:
+        return label if len(label) <= 2 * half else f"{label[:half]}…{label[-half:]}"
+
+    half = longest // 2
+    while len({cut(label, half) for label in labels}) < len(set(labels)):
+        half *= 2
+    inside = f"slice(datum.label, 0, {half}) + '…' + slice(datum.label, -{half})"
+    return f"length(datum.label) > {2 * half} ? {inside} : datum.label"
+
+
+def _axis(field: str, title: str, scale: Scale, *, zero: bool = True) -> dict[str, Any]:
+    axis: dict[str, Any] = {"field": field, "type": "quantitative", "title": title, "scale": {"zero": zero}}
+    if scale == "share":
+        axis["axis"] = {"format": ".0%"}
+        axis["scale"] = {"domain": [0, 1]}
+    return axis
+
+
+def _whole_ticks(values: Sequence[float]) -> dict[str, Any]:
+    """An axis without ticks between whole numbers, where all values are such."""
+    if not values or not all(isinstance(value, int) for value in values):
+        return {}
+    return {"tickCount": max(1, min(10, max(values) - min(values)))}
+
+
+def _spec(data: Sequence[dict[str, Any]], title: str, rest: dict[str, Any]) -> dict[str, Any]:
+    if not data:
+        raise ValueError(f"There is nothing to draw: {title!r} has no values.")
+    spec = {
+        "$schema": SCHEMA,
+        "title": title,
+        "width": WIDTH,
+        "padding": 12,
+        "config": _CONFIG,
+        "data": {"values": data},
+        **rest,
+    }
+    # Half of a character, as a broken file may have it, can neither be drawn nor be sent to a notebook.
+    whole: dict[str, Any] = json.loads(json.dumps(spec, ensure_ascii=False).encode("utf-8", "replace"))
+    return whole

@@ -1,0 +1,131 @@
+"""Charts: what they show, and that they can be drawn."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.charts import COLOURS, Bar, Chart, Point, bars, lines
+from proctor.errors import UsageError
+
+WORDS: Any = {"title": "t", "x": "x", "y": "y"}
+THREE = [Bar("short", 0.9, 0.8, 0.95), Bar("long & <odd>", 0.4, 0.2, 0.6), Bar("none", 0.0)]
+
+
+def words(chart: Chart) -> set[str]:
+    """The texts of the drawing."""
+    return {found.strip() for found in re.findall(r">([^<>]+)</text>", chart.svg())}
+
+
+def test_bars_are_drawn_with_their_labels_and_in_their_order() -> None:
+    chart = bars(THREE, title="Accuracy by length", unit="accuracy", scale="share")
+    assert {"Accuracy by length", "accuracy", "short", "long &amp; &lt;odd&gt;", "100%"} <= words(chart)
+    assert chart.spec["encoding"]["y"]["sort"] == ["short", "long & <odd>", "none"]
+
+
+def test_an_interval_is_a_line_over_its_bar() -> None:
+    with_interval = bars(THREE, title="t", unit="u")
+    without = bars([Bar("a", 1.0), Bar("b", 2.0)], title="t", unit="u")
+    assert [layer["mark"]["type"] for layer in with_interval.spec["layer"]] == ["bar", "rule"]
+    assert [layer["mark"]["type"] for layer in without.spec["layer"]] == ["bar"]
+
+
+def test_series_have_a_legend_and_one_series_has_none() -> None:
+    two = [Bar("a", 1.0, series="base"), Bar("a", 2.0, series="tuned")]
+    assert {"base", "tuned"} <= words(bars(two, title="t", unit="u"))
+    assert "base" not in words(bars(two[:1], title="t", unit="u"))
+
+
+def test_lines_have_bands_steps_and_dots() -> None:
+    points = [Point(1, 0.2, 0.1, 0.3), Point(2, 0.4, 0.3, 0.6)]
+    spec: Any = lines(
+        points, title="t", x="k", y="pass@k", scale="share", steps=True, dots=[Point(1, 0.9)]
+    ).spec
+    assert [layer["mark"]["type"] for layer in spec["layer"]] == ["point", "area", "line"]
+    assert spec["layer"][2]["mark"]["interpolate"] == "step-after"
+    assert [row["y"] for row in spec["data"]["values"]] == [0.2, 0.4]
+
+
+def test_a_chart_is_saved_as_the_same_svg_every_time(tmp_path: Path) -> None:
+    chart = lines([Point(1, 1.0), Point(2, 3.0)], title="Größe", x="step", y="score")
+    path = chart.save(tmp_path / "chart.svg")
+    bars(THREE, title="another one between", unit="u").svg()
+    assert path.read_text(encoding="utf-8") == chart.svg() + "\n"
+    assert path.read_text(encoding="utf-8").startswith("<svg")
+    assert "Größe" in words(chart)
+
+
+def test_what_has_no_place_in_a_drawing_is_left_out_of_it() -> None:
+    chart = bars([Bar("half \ud800", float("nan")), Bar("whole", 1.0)], title="t", unit="u")
+    assert "half ?" in words(chart)
+    assert chart.spec["data"]["values"][0]["label"] == "half ?"  # a notebook could not be sent it either
+    assert [row.get("value") for row in chart.spec["data"]["values"]] == [None, 1.0]
+
+
+def test_a_notebook_is_given_the_specification() -> None:
+    chart = bars(THREE, title="t", unit="u")
+    assert chart._repr_mimebundle_() == {"application/vnd.vegalite.v5+json": chart.spec}
+    assert repr(chart) == f"<Chart {chart.spec['title']!r}>"
+
+
+def test_without_the_package_that_draws_an_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(UsageError, match=r"pip install 'proctor\[charts\]'"):
+        bars(THREE, title="t", unit="u").svg()
+
+
+def drawn_width(chart: Chart) -> float:
+    found = re.search(r'width="([\d.]+)"', chart.svg())
+    assert found
+    return float(found[1])
+
+
+def test_twelve_series_have_twelve_colours_and_a_legend_no_wider_than_the_chart() -> None:
+    names = [f"checkpoint-{place:05}.jsonl" for place in range(12)]
+    for chart in (
+        lines([Point(x, x + at, series=name) for at, name in enumerate(names) for x in (1, 2)], **WORDS),
+        bars([Bar("p50", 1.0, series=name) for name in names], title="t", unit="u"),
+    ):
+        drawn = chart.svg()
+        assert set(names) <= words(chart)
+        assert {colour for colour in COLOURS if colour in drawn} == set(COLOURS)
+        assert len(set(COLOURS)) == 12
+        assert drawn_width(chart) < 650
+
+
+def test_the_axis_of_counts_has_no_halves() -> None:
+    assert words(bars([Bar("a", 1), Bar("b", 2)], title="t", unit="u")) == {"0", "1", "2", *"abtu"}
+    drawn = words(lines([Point(1, 0.1), Point(3, 0.2)], title="t", x="k", y="share", scale="share"))
+    assert {"1", "2", "3"} <= drawn
+    assert "1.5" not in drawn
+
+
+@pytest.mark.parametrize(
+    ("labels", "cut"),
+    [
+        (["a-model-with-a-very-long-name-" * 4 + end for end in ("first", "last")], True),
+        ([f"{'a' * 60}{middle}{'b' * 60}" for middle in "12"], False),
+    ],
+)
+def test_long_labels_lose_their_middle_unless_that_is_where_they_differ(labels: list[str], cut: bool) -> None:
+    for chart in (
+        bars([Bar(label, 1.0) for label in labels], title="t", unit="u"),
+        lines([Point(1, 2.0, series=label) for label in labels], **WORDS),
+    ):
+        shown = [word for word in words(chart) if word.startswith("a")]
+        assert len(shown) == 2
+        assert all(("…" in word) == cut for word in shown)
+
+
+def test_the_second_line_of_a_series_is_dashed_in_its_colour() -> None:
+    points = [
+        Point(x, x, series=name, dashed=dashed) for name in "ab" for dashed in (False, True) for x in (1, 2)
+    ]
+    drawn = lines(points, **WORDS).svg()
+    strokes = set(re.findall(r'stroke="(#\w+)" stroke-width="2" stroke-dasharray="([\d,]+)"', drawn))
+    assert strokes >= {(colour, dash) for colour in COLOURS[:2] for dash in ("1,0", "5,4")}
+    assert {colour for colour, _ in strokes} == set(COLOURS[:2])
