@@ -60,6 +60,8 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
     ],
     "llm_judge": [{"prompt": "Is it four?"}],
     "number": [{"value": 4}, {"value": -4.5, "tolerance": 0.01, "relative": True, "which": "first"}],
+    "numeric_equal": [{"value": "4"}, {"value": "$4.5B", "rel_tolerance": 0.0}],
+    "numeric_match": [{"value": "4"}, {"value": "about 4", "rel_tolerance": 0.5}],
     "program": [
         {"command": ["./check"]},
         {"command": ["python", "a.py"], "cwd": "b", "config": {"c": 1}, "max_calls": 2, "judge": "d"},

@@ -120,6 +120,9 @@ TEXT_TYPES = load(
 - [{type: regex, value: 'a b c d e f g h i j k l m n o p q'}, regex, 'regex-a b c d e f g h i j k l m n o ',
    {pattern: a b c d e f g h i j k l m n o p q}]
 - [{type: regex, value: x, flags: sgi}, regex, regex-x, {pattern: x, flags: is}]
+- [{type: numeric-match, value: about 30}, numeric_match, numeric-match-about 30, {value: about 30}]
+- [{type: numeric_equal, value: 12, rel_tolerance: 0}, numeric_equal, numeric_equal-12, {value: '12',
+   rel_tolerance: 0.0}]
 - [{type: equals, value: true}, exact, equals-true, {value: 'true'}]
 - [{type: equals, value: 42}, exact, equals-42, {value: '42'}]
 - [{type: equals, value: 1.5}, exact, equals-1.5, {value: '1.5'}]

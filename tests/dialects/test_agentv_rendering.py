@@ -11,7 +11,7 @@ from posixpath import normpath
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -262,6 +262,10 @@ SIMPLE = st.one_of(
     *(plain(grader, with_fields({"value": WORDS})) for grader in ("starts_with", "ends_with", "exact")),
     plain("regex", PATTERNS.map(pattern)),
     plain("is_json", st.just({"strip_fences": False})),
+    *(
+        plain(grader, with_fields({"value": WORDS}, rel_tolerance=AMOUNTS))
+        for grader in ("numeric_match", "numeric_equal")
+    ),
     plain("latency", with_fields({"threshold_ms": AMOUNTS})),
     plain("cost", with_fields({"budget_usd": AMOUNTS})),
     plain("token_usage", with_fields({"max_total": st.integers(0, 99)}, max_input=st.integers(0, 99))),
@@ -362,7 +366,6 @@ def counted(draw: st.DrawFn) -> Assertion:
     )
 
 
-@settings(max_examples=100)
 @given(assertions=st.lists(counted(), min_size=1, max_size=3))
 def test_every_assertion_that_it_has_a_type_for_is_said(assertions: list[Assertion]) -> None:
     variables = ("WHO",) if b"${{ WHO }}" in encode(assertions) else ()
@@ -413,7 +416,6 @@ def without_conflicts(messages: list[Message]) -> bool:
     return all(found.setdefault(one.path, one) == one for one in every)
 
 
-@settings(max_examples=60)
 @given(
     messages=st.lists(PLAIN | with_files(), min_size=1, max_size=3).filter(without_conflicts),
     expected=TEXTS | OBJECTS | st.lists(VALUES, min_size=1, max_size=2),
@@ -451,7 +453,6 @@ WORKSPACES = st.builds(
 ) | st.builds(Workspace, path=PATHS)
 
 
-@settings(max_examples=60)
 @given(
     fields=some(
         workspace=WORKSPACES,
@@ -469,7 +470,6 @@ def test_how_a_case_is_run_and_what_it_belongs_to_is_said(fields: dict[str, Any]
     assert_same(make(**fields))
 
 
-@settings(max_examples=60)
 @given(
     fields=some(
         description=TEXTS,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -234,7 +234,6 @@ def sayable(draw: st.DrawFn) -> list[Case]:
     ]
 
 
-@settings(max_examples=30)
 @given(cases=sayable().filter(without_conflicts))
 def test_everything_that_a_test_can_say_is_said(home: Path, cases: list[Case]) -> None:
     assert_same(home, cases)
@@ -257,7 +256,6 @@ EVALUATORS = st.lists(
 )
 
 
-@settings(max_examples=30)
 @given(evaluators=EVALUATORS)
 def test_evaluators_are_said_in_their_order(home: Path, evaluators: list[dict[str, str]]) -> None:
     check = Assertion(grader="instructions", params={"evaluators": evaluators})

@@ -62,7 +62,29 @@ CHECKS: list[tuple[dict[str, Any], str, bool]] = [
     ({"kind": "numeric", "value": -3}, "It is -3.", True),
     ({"kind": "numeric", "value": 0}, "It is 0.", True),
     ({"kind": "numeric", "value": 0}, "Nothing.", False),
+    ({"kind": "numeric_match", "value": "about 12"}, "12.1 cups", True),
+    ({"kind": "numeric_match", "value": 12, "rel_tolerance": 0}, "12.1 cups", False),
+    ({"kind": "numeric_equal", "value": "1.5 km"}, "It is 1,500 m, as in 2019.", True),
+    ({"kind": "numeric_equal", "value": 1.5}, "1.5", True),
+    ({"kind": "numeric_equal", "value": "1.5 km"}, "1.5 miles", False),
 ]
+
+
+@pytest.mark.parametrize(("answer", "passed"), [("Tea for 2.", True), ("Tea.", False), ("2 cups.", False)])
+def test_all_checks_of_a_list_must_pass(answer: str, passed: bool) -> None:
+    case = case_of(check=[{"kind": "substring", "any": ["tea"]}, {"kind": "numeric", "value": 2}])
+    assert isinstance(case, Case)
+    assert verdict(case, answer) is (Verdict.PASS if passed else Verdict.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("check", "field"),
+    [([], "check"), ([{"kind": "honesty"}, "tea"], "check[1]"), ([{"kind": "substring"}], "check[0].all")],
+)
+def test_what_is_wrong_in_a_list_of_checks_is_said_where_it_stands(check: list[object], field: str) -> None:
+    problems = case_of(check=check)
+    assert isinstance(problems, list)
+    assert [problem.field for problem in problems] == [field]
 
 
 @pytest.mark.parametrize(("check", "answer", "passed"), CHECKS)

@@ -17,7 +17,7 @@ from proctor.model import Case, Output, Problem
 from proctor.ports import Graded, Placed, Source
 
 EVIDENCE = {"evidence": [{"evidence_text": "Sales: 12."}], "doc_name": "TEA_10K"}
-PATENT = {"family": "D", "use_case": "bar", "scoring_mode": "mcq"}
+PATENT = {"family": "D", "use_case": "bar", "scoring_mode": "closed"}
 
 
 def read(*rows: dict[str, Any], **options: Any) -> list[Case | Problem]:
@@ -53,19 +53,20 @@ def finance(answer: Any) -> dict[str, Any]:
     ("row", "answer", "passed"),
     [
         (finance("$1,500.00"), "Sales were $1,490 million in 2021.", True),
-        (finance("$1,500.00"), "In FY2021 it was 1,515.", True),
+        (finance("$1,500.00"), "1,515", True),
+        (finance("$1,500.00"), "In FY2021 it was 1,515.", False),
         (finance("$1,500.00"), "1,516", False),
         (finance("$1,500.00"), "2021: 1,500", False),
         (finance("$1,500.00"), "I cannot say.", False),
         (finance("-2.5%"), "-2.51", True),
         (finance("-2.5%"), "2.5", False),
-        (finance("−$2.5"), "-2.5", True),
+        (finance("-2.5"), "(2.5)", False),
         (finance("4.5B"), "Revenue was $4.54B", True),
-        (finance("1"), "1.01", True),
-        (finance("1"), "1.011", False),
+        (finance("100"), "101", True),
+        (finance("100"), "101.1", False),
         (finance(0), "0", True),
-        (finance(0), "0.001", False),
-        (finance(".5"), "0.5", True),
+        (finance(0), "0.01", True),
+        (finance(0), "0.011", False),
         ({"text": "Yes or no?", "answer": "Yes"}, " yes\n", True),
         ({"text": "Yes or no?", "answer": "Not relevant"}, "NOT  \n relevant", True),
         ({"text": "Yes or no?", "answer": "Yes"}, "Yes.", False),
@@ -113,12 +114,13 @@ def test_a_row_without_an_id_has_its_lines_number(row: dict[str, Any], case_id: 
 def test_a_patent_question_is_asked_with_what_its_mode_allows(mode: str | None) -> None:
     row = PATENT | {"question": "Which?", "gold_label": "A", "context": "Near.", "oracle_context": "Right."}
     shown = {"oracle": "Right.", "retrieval": "Near."}.get(mode or "")
-    asked = one(row | {"mode": mode}).input[0].content
+    asked = one(row | {"scoring_mode": mode}).input[0].content
     assert asked == (f"Context:\n\n{shown}\n\nQuestion: Which?" if shown else "Which?")
 
 
 def test_an_oracle_without_its_own_context_has_the_other() -> None:
-    row = PATENT | {"question": "Which?", "gold_label": "A", "context": "Near.", "mode": "oracle"}
+    row = PATENT | {"question": "Which?", "gold_label": "A", "context": "Near."}
+    row |= {"scoring_mode": "oracle"}
     assert one(row).input[0].content == "Context:\n\nNear.\n\nQuestion: Which?"
 
 

@@ -42,6 +42,7 @@ INNER = (
         "required_keys",
         "min_items",
         "tolerance",
+        "rel_tolerance",
     ),
     *("max_words", "min_bullets", "min", "domain", "more"),
 )
@@ -74,7 +75,7 @@ def check_one_or_the_other(data: bytes) -> None:
 
 @given(
     st.dictionaries(st.sampled_from(NAMES), ANY, max_size=3),
-    st.sampled_from(["exact", "llm_judge", "json_schema"]),
+    st.sampled_from(["exact", "llm_judge", "json_schema", "numeric_equal"]),
 )
 def test_any_value_in_any_field_is_a_case_that_is_checked_or_an_error(
     values: dict[str, Any], scorer: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -43,7 +45,8 @@ def registry(path: Path, kind: str, samples: str, name: str = "tea.v1", **more: 
 def passes(case: Case, answer: str) -> bool | None:
     (assertion,) = case.assertions
     grader = convert(assertion.params, GRADERS.get(assertion.grader))
-    passed: bool | None = grader.grade(Graded(case=case, output=Output(text=answer))).passed
+    mark = grader.grade(Graded(case=case, output=Output(text=answer)))
+    passed: bool | None = (asyncio.run(mark) if inspect.iscoroutine(mark) else mark).passed
     return passed
 
 
@@ -71,6 +74,12 @@ def test_without_a_registry_an_answer_must_begin_with_an_ideal(
         ("includes:Includes", {"ignore_case": True}, ["x", "grey"], "It is Earl Grey", True),
         ("fuzzy_match:FuzzyMatch", {}, "The Earl Grey", "earl grey!", True),
         ("fuzzy_match:FuzzyMatch", {}, ["Oolong", "Assam"], "earl grey", False),
+        ("numbers:NumericMatch", {}, "12 cups", "12.1 is my guess", True),
+        ("numbers:NumericMatch", {"rel_tolerance": 0.5}, ["2", "8"], "12", True),
+        ("numbers:NumericMatch", {}, ["2", "8"], "12", False),
+        ("numbers:NumericEqual", {}, "1.5 million", "It cost 1,500k.", True),
+        ("numbers:NumericEqual", {}, ["£2", "$2"], "$2", True),
+        ("numbers:NumericEqual", {"rel_tolerance": 0}, "$2", "$2.01", False),
         ("json_match:JsonMatch", {}, '{"a": [1, 2]}', '{"a":[1,2]}', True),
         ("json_match:JsonMatch", {}, ['{"a": 2}', '{"a": 1}'], '{"a": 1.0}', True),
         ("json_match:JsonMatch", {}, '{"a": 1}', '{"a": 1, "b": 2}', False),

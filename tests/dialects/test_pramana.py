@@ -31,7 +31,10 @@ ANY = st.recursive(
     ),
     max_leaves=6,
 )
-TYPES = ["exact_match", "contains", "contains_any", "is_json", "llm_judge", "semantic_similarity"]
+TYPES = [
+    *("exact_match", "contains", "contains_any", "is_json", "llm_judge", "semantic_similarity"),
+    *("numeric_match", "numeric_equal"),
+]
 FIELDS = [
     ("id",),
     ("category",),
@@ -104,7 +107,29 @@ def test_an_unknown_field_at_any_level_is_an_error(path: tuple[str, ...]) -> Non
     assert (problem.field or "").endswith("more")
 
 
-@pytest.mark.parametrize("kind", ["exact_match", "contains"])
+@pytest.mark.parametrize("kind", ["numeric_match", "numeric_equal"])
+@pytest.mark.parametrize(
+    ("written", "params"),
+    [({}, {"value": "5 km"}), ({"rel_tolerance": 0}, {"value": "5 km", "rel_tolerance": 0.0})],
+)
+def test_a_type_that_compares_numbers_is_the_grader_of_its_name(
+    kind: str, written: dict[str, float], params: dict[str, Any]
+) -> None:
+    found = read(line(CASE | {"ideal": "5 km", "assertion": {"type": kind, **written}}))
+    (assertion,) = next(item for item in found if isinstance(item, Placed)).case.assertions
+    assert (assertion.grader, assertion.params) == (kind, params)
+
+
+def test_a_tolerance_that_cannot_be_is_an_error_and_one_without_effect_a_warning() -> None:
+    assertion = {"type": "numeric_equal", "rel_tolerance": -1}
+    (problem,) = problems(line(CASE | {"ideal": "5", "assertion": assertion}))
+    assert (problem.level, problem.code) == ("error", "bad-tolerance")
+    assertion = {"type": "exact_match", "rel_tolerance": 1}
+    (problem,) = problems(line(CASE | {"ideal": "5", "assertion": assertion}))
+    assert (problem.level, problem.code) == ("warning", "ignored-field")
+
+
+@pytest.mark.parametrize("kind", ["exact_match", "contains", "numeric_match", "numeric_equal"])
 @pytest.mark.parametrize(("ideal", "warned"), [(["a"], False), ("a", False), (["a", "b"], True)])
 def test_a_list_of_which_only_the_first_counts_is_warned_about(
     kind: str, ideal: object, warned: bool

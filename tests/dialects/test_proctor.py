@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -226,7 +226,6 @@ CASES = st.builds(
 )
 
 
-@settings(max_examples=60)
 @given(case=CASES)
 def test_any_case_comes_back_with_its_digests(case: Case) -> None:
     _, (found,), problems = read(written(SUITE, case))

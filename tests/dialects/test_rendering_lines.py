@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -112,6 +112,12 @@ ROWS: list[tuple[Any, list[Assertion], dict[str, Any]]] = [
         [check("number", value=7.0, tolerance=0.5)],
         {"expected": {"type": "numeric", "value": "7", "tolerance": 0.5}},
     ),
+    ("7 km", [check("numeric_match", value="7 km")], {"expected": "7 km", "scorer": "numeric_match"}),
+    (
+        "7 km",
+        [check("numeric_equal", value="7 km", rel_tolerance=0.5)],
+        {"expected": {"type": "numeric_equal", "value": "7 km", "rel_tolerance": 0.5}},
+    ),
     (None, [check("rubric", rubric="Is it kind?")], {"scorer": "llm_judge", "rubric": "Is it kind?"}),
     (None, [check("length", "word_count", max_words=5)], {"expected": {"type": "word_count", "max": 5}}),
     (None, [check("length", max_words=5)], {"expected": {"type": "length", "max_words": 5}}),
@@ -196,9 +202,13 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS | st.just("type"), inner, max_size=2),
     max_leaves=3,
 )
-PARAMS = "value values ignore_case pattern tolerance max_words min_bullets schema keys words rubric prompt"
+PARAMS = (
+    "value values ignore_case pattern tolerance rel_tolerance max_words min_bullets schema keys words rubric "
+    "prompt"
+)
 GRADERS = (
-    "exact contains contains_any regex number length json_schema json_keys is_json rubric llm_judge other"
+    "exact contains contains_any regex number numeric_match numeric_equal length json_schema json_keys "
+    "is_json rubric llm_judge other"
 )
 ANY_CASE = st.builds(
     Case,
@@ -230,7 +240,6 @@ ANY_CASE = st.builds(
 )
 
 
-@settings(max_examples=60)
 @given(case=ANY_CASE, to=st.sampled_from(["meridian", "pramana"]))
 def test_a_renderer_names_by_itself_whatever_it_cannot_say_and_lossily_says_the_rest(
     case: Case, to: str

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.dialects.yaml_text import yaml_text
@@ -43,7 +43,6 @@ def same(one: Any, other: Any) -> bool:
     return json.dumps(one) == json.dumps(other)
 
 
-@settings(max_examples=100)
 @given(value=VALUES, indent=st.sampled_from([0, 2, 5]))
 def test_all_data_is_read_as_it_was_by_either_version_of_yaml(value: Any, indent: int) -> None:
     text = yaml_text(value, indent)

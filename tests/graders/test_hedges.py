@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proctor.graders.hedges import PHRASES, Hedges
+from proctor.graders.hedge_words import ALL_HEDGE_PHRASES as PHRASES
+from proctor.graders.hedges import Hedges
 from proctor.model import Case, Mark, Message, Output
 from proctor.ports import Graded
 

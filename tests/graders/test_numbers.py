@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.graders.numbers import Number, first, stated
+from proctor.graders.numbers import Number
+from proctor.graders.numerals import first_digits, stated
 from proctor.model import Case, Mark, Output
 from proctor.ports import Graded
 
@@ -126,13 +127,15 @@ def test_a_relative_tolerance_is_a_share_of_the_expected_number(
     ("text", "number"),
     [
         ("3 and 4", 3.0),
-        ("In FY2023 it was $1,250.5, and 7 before. The answer is 7", 1250.5),
-        ("COVID-19 fell by -2 %", 19.0),
+        ("In FY2023 it was $1,250.5. The answer is 7", 2023.0),
+        ("COVID-19 fell by -2 %", -19.0),
+        ("It is -$5, or (5).", 5.0),
+        ("5e3", 5.0),
         ("No number.", None),
     ],
 )
 def test_the_first_number_counts_where_that_is_asked_for(text: str, number: float | None) -> None:
-    assert first(text) == number
+    assert first_digits(text) == number
     mark = mark_of(Number(value=number or 0, which="first"), text)
     assert mark.passed is (number is not None)
 

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.graders.refusal import Refusal, refusing_words
+from proctor.graders.refusal import Refusal
+from proctor.graders.refusal_words import refusing_words
 from proctor.model import Case, Mark, Output
 from proctor.ports import Graded
 
@@ -95,7 +94,6 @@ def test_a_refusal_in_a_paragraph_of_its_own_is_seen_anywhere(before: str, refus
 @pytest.mark.parametrize(
     "piece", ["i ", "i can't ", "really ", "\n", "abcly ", "i'm not ", ". but sorry ", "a"]
 )
-def test_a_long_hostile_answer_takes_no_time(piece: str) -> None:
-    began = time.process_time()
-    refusing_words("i" + piece * (100_000 // len(piece)))
-    assert time.process_time() - began < 1.5
+def test_a_long_hostile_answer_takes_time_in_proportion(piece: str) -> None:
+    """These 100,000 characters would take an hour if it were by the square."""
+    assert refusing_words("i" + piece * (100_000 // len(piece)) + "\n\nI can't help with that.")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
+from proctor.graders import patterns
 from proctor.graders.structure import IsJson, JsonArray, JsonKeys, JsonSchema
 from proctor.model import Case, Mark, Output
 from proctor.ports import Graded
@@ -227,7 +228,10 @@ SLOW_TEXT = "a" * 60 + "b"
         ),
     ],
 )
-def test_patterns_in_schemas_run_under_the_time_limit(schema: dict[str, Any], text: str) -> None:
+def test_patterns_in_schemas_run_under_the_time_limit(
+    schema: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patterns, "BUDGET_S", 0.02)
     with pytest.raises(CannotScore, match="did not end within"):
         mark_of(JsonSchema, {"schema": schema}, text)
 

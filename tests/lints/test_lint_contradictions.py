@@ -29,6 +29,8 @@ APART = [
     (EXACT, check("is_json")),
     (EXACT, check("refusal")),
     (EXACT, check("number", value=7.0)),
+    (EXACT, check("numeric_match", value="7")),
+    (EXACT, check("numeric_equal", value="7 kg")),
     (EXACT, EXACT.__class__(grader="exact", params={"value": "Granite wall"}, negated=True)),
     (check("exact", value='{"a": 1}'), check("json_schema", schema={"required": ["b"]})),
     (check("exact", value="GRANITE", ignore_case=True), check("contains", value="slate")),

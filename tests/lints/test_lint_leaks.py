@@ -197,6 +197,8 @@ ASKED = "The old lighthouse at Skagen was built of red brick in 1858."
         ("forbidden_words", {"words": ["brick"]}, False),
         ("number", {"value": 1858}, True),
         ("number", {"value": 58}, False),
+        ("numeric_match", {"value": "1858"}, True),
+        ("numeric_equal", {"value": "1858"}, True),
         ("regex", {"pattern": r"^\s*(?:1858|1860)\s*$"}, True),
         ("regex", {"pattern": r"(?i)\bskagen\b"}, True),
         ("regex", {"pattern": r"red brick(s|work)?"}, True),

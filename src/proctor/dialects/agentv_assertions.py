@@ -256,6 +256,16 @@ def _regex(fields: AssertionFields) -> Lowered:
     return "regex", params, written[:_LONGEST_NAME_OF_PATTERN]
 
 
+def _number(grader: str) -> Callable[[AssertionFields], Lowered]:
+    def lowered(fields: AssertionFields) -> Lowered:
+        value = _value(fields)
+        tolerance = fields.limited("rel_tolerance", NOT_NEGATIVE)
+        more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
+        return grader, {"value": value, **more}, value
+
+    return lowered
+
+
 def _is_json(_asked: AssertionFields) -> Lowered:
     return "is_json", {"strip_fences": False}, ""
 
@@ -281,6 +291,8 @@ _KINDS: Final[dict[str, _Kind]] = {
     "ends-with": _text_kind(_one_text("ends_with", trimmed=True)),
     "equals": _text_kind(_one_text("exact", trimmed=True)),
     "regex": _Kind(_regex, ("value", "flags")),
+    "numeric-match": _Kind(_number("numeric_match"), ("value", "rel_tolerance")),
+    "numeric-equal": _Kind(_number("numeric_equal"), ("value", "rel_tolerance")),
     "is-json": _Kind(_is_json, unused=("value", "flags")),
     "llm-grader": _Kind(
         graders.llm_grader, ("prompt", "rubrics", "config", *_JUDGE), _NO_JUDGE, pass_at=PASS_AT

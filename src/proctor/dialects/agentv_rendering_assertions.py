@@ -262,6 +262,8 @@ _ROWS: Final[dict[str, Callable[[Params, Source], Iterable[Row]]]] = {
     "ends_with": _as("ends-with"),
     "exact": _as("equals"),
     "regex": _regex,
+    "numeric_match": _as("numeric-match"),
+    "numeric_equal": _as("numeric-equal"),
     "is_json": _is_json,
     "llm_grader": _llm_grader,
     "rubrics": _rubrics,

@@ -1,4 +1,4 @@
-"""Dialect fieldkit: fieldkit's graded prompts, one JSON file of prompts with one check each, to a suite.
+"""Dialect fieldkit: fieldkit's graded prompts, one JSON file of prompts with their checks, to a suite.
 
 The documented meaning counts: texts are found whatever their case, keys are looked up in the last JSON object
 of the answer, the first number is compared. A check that could never pass, or never fail, is an error.
@@ -22,7 +22,7 @@ SUITE: Final = ("suite", "notes", "prompts")
 PROMPT: Final = (
     *("id", "prompt", "category", "core", "vibe", "conditional", "expect_tool_any", "check", "note", "lint"),
 )
-CHECK: Final = ("kind", "any", "all", "keys", "value", "tolerance")
+CHECK: Final = ("kind", "any", "all", "keys", "value", "tolerance", "rel_tolerance")
 
 _TOKEN: Final = re.compile(r"\{\{([A-Za-z_][\w.-]*)\}\}")
 
@@ -95,8 +95,11 @@ def _case(fields: Fields, notes: Notes, words: Mapping[str, Any]) -> Case:
     tags = [name for name, default in (("core", True), ("vibe", False)) if fields.truth(name, default)]
     condition = fields.text("conditional")
     tools = [tool for tool in fields.texts("expect_tool_any") if isinstance(tool, str)]
-    check = fields.required_object("check", "an object with `kind`")
-    checks = [] if check is None else _check(_Check(fields=check, notes=notes, words=words))
+    checks = [
+        assertion
+        for check in _written(fields)
+        for assertion in _check(_Check(fields=check, notes=notes, words=words))
+    ]
     lint: Any = fields.take("lint")
     fields.finish(PROMPT)
     return Case(
@@ -107,6 +110,22 @@ def _case(fields: Fields, notes: Notes, words: Mapping[str, Any]) -> Case:
         category=category or None,
         metadata={name: value for name, value in (("note", note), ("lint", lint)) if value is not None},
     )
+
+
+def _written(fields: Fields) -> Iterator[Fields]:
+    """The `check` of a prompt, or each of its list, which must all pass."""
+    wanted = "an object with `kind`"
+    if "check" not in fields:
+        fields.missing("check", wanted)
+        return
+    written: Any = fields.take("check")
+    named = enumerate(written) if isinstance(written, list) and written else [("", written)]
+    for place, check in named:
+        name = "check" if place == "" else f"check[{place}]"
+        if isinstance(check, dict):
+            yield Fields(check, fields.notes, f"{name}.")
+        else:
+            fields.wrong(name, check, wanted)
 
 
 def _tools(tools: list[str]) -> list[Assertion]:
@@ -138,9 +157,10 @@ class _Check(Struct, frozen=True, kw_only=True):
 
     def texts(self, name: str) -> list[str]:
         """A list of texts with its placeholders filled in."""
-        return [self._filled(text, name) for text in self.fields.texts(name) if isinstance(text, str)]
+        return [self.filled(text, name) for text in self.fields.texts(name) if isinstance(text, str)]
 
-    def _filled(self, text: str, name: str) -> str:
+    def filled(self, text: str, name: str) -> str:
+        """A text with its placeholders filled in."""
         if not text:
             self.fields.error("empty-value", name, "has an empty text, which says nothing; remove it.")
         for token in _TOKEN.findall(text):
@@ -170,7 +190,7 @@ def _check(check: _Check) -> list[Assertion]:
 
 def _substring(check: _Check) -> Lowered:
     every, some = check.texts("all"), check.texts("any")
-    if not every and not some and not check.notes.noted("check."):
+    if not every and not some and not check.notes.noted(check.fields.place("")):
         check.fields.error("missing-expected", "all", "and `any` are both empty; say what to look for.")
     ignoring = {"ignore_case": True}
     return [
@@ -207,12 +227,35 @@ def _numeric(check: _Check) -> Lowered:
     return [("number", {"value": float(value or 0), "tolerance": float(tolerance), "which": "first"})]
 
 
+def _number(grader: str) -> Callable[[_Check], Lowered]:
+    """A kind that compares the number of a text, as the grader of that name reads it."""
+
+    def lowered(check: _Check) -> Lowered:
+        fields = check.fields
+        value: Any = fields.take("value")
+        if value is None:
+            fields.missing("value", "the right answer")
+        elif isinstance(value, bool) or not isinstance(value, str | int | float):
+            fields.wrong("value", value, "text or a number")
+        text = check.filled(value, "value") if isinstance(value, str) else repr(value)
+        tolerance = fields.number("rel_tolerance")
+        if tolerance is not None and tolerance < 0:
+            fields.error("bad-number", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
+        return [
+            (grader, {"value": text} | ({} if tolerance is None else {"rel_tolerance": float(tolerance)}))
+        ]
+
+    return lowered
+
+
 _KINDS: Final[dict[str, Callable[[_Check], Lowered]]] = {
     "substring": _substring,
     "json_keys": _json_keys,
     "regex": _regex,
     "honesty": _honesty,
     "numeric": _numeric,
+    "numeric_match": _number("numeric_match"),
+    "numeric_equal": _number("numeric_equal"),
 }
 TYPES: Final = tuple(_KINDS)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from string import ascii_uppercase
 from typing import Any, Final
@@ -32,7 +32,7 @@ _WHOLE_SUITES: Final = frozenset(("prompts", "tests"))
 """Fields of other dialects, in whose files any name may stand further inside."""
 _PATENT: Final = frozenset(("family", "use_case", "scoring_mode"))
 _FINANCE: Final = ("financebench_id", "gold_standard")
-_NUMBER: Final = re.compile(r"(?<![\w.])[-−]?[$€£¥]?(\d[\d,]*(?:\.\d+)?|\.\d+)")
+_DIGIT: Final = re.compile(r"\d")
 _MOST_OPTIONS: Final = len(ascii_uppercase)
 
 
@@ -180,12 +180,25 @@ def _text(names: tuple[str, ...], row: Row, what: str) -> str:
 
 def _finance_prompt(row: Row) -> str:
     evidence = _evidence(row)
-    if not evidence or not row.source.options.get("open_book", True):
+    if not row.source.options.get("open_book", True):
         return row.question
-    name = row.document if isinstance(row.document, str) and row.document.strip() else "the filing"
+    return with_evidence(row.question, evidence, row.document)
+
+
+def with_evidence(question: str, evidence: Sequence[str], document: Any) -> str:
+    """A question of FinanceBench after the texts that answer it; the bare question where there are none.
+
+    Args:
+        question: the question.
+        evidence: the texts.
+        document: the name of the document that they are from, where it is known.
+    """
+    if not evidence:
+        return question
+    name = document if isinstance(document, str) and document.strip() else "the filing"
     context = "\n\n".join(evidence)
     ending = "Answer with just the numeric value."
-    return f"Context from {name}:\n\n{context}\n\nQuestion: {row.question}\n\n{ending}"
+    return f"Context from {name}:\n\n{context}\n\nQuestion: {question}\n\n{ending}"
 
 
 def _evidence(row: Row) -> list[str]:
@@ -203,13 +216,9 @@ def _evidence(row: Row) -> list[str]:
 
 
 def _finance_check(row: Row) -> tuple[str, dict[str, Any]]:
-    number = _NUMBER.search(row.expected)
-    if number is None:
+    if _DIGIT.search(row.expected) is None:
         return _unscored(row, "FinanceBench compares numbers, and the right answer has none")
-    value = float(number[1].replace(",", ""))
-    negative = number[0].startswith(("-", "−"))
-    params = {"tolerance": TOLERANCE, "relative": True, "which": "first"}
-    return "number", {"value": -value if negative else value, **params}
+    return "numeric_match", {"value": row.expected, "rel_tolerance": TOLERANCE}
 
 
 def _unscored(row: Row, because: str) -> tuple[str, dict[str, Any]]:
@@ -222,27 +231,37 @@ def _unscored(row: Row, because: str) -> tuple[str, dict[str, Any]]:
 
 def _patent_prompt(row: Row) -> str:
     fields = row.fields
-    mode = fields.choice("mode", MODES) if "mode" in fields else "closed"
+    mode = fields.choice("scoring_mode", MODES) if "scoring_mode" in fields else "closed"
     oracle, context = fields.take("oracle_context"), fields.take("context")
     shown: Any = (oracle or context) if mode == "oracle" else context if mode == "retrieval" else None
     if mode in ("oracle", "retrieval") and not (isinstance(shown, str) and shown.strip()):
         found = "missing" if shown is None else kind_of(shown)
-        fields.error("missing-field", "context", f"is {found}; with mode {mode!r} it must be text.")
-    prompt = f"Context:\n\n{shown}\n\nQuestion: {row.question}" if shown else row.question
-    return prompt + _options(row)
+        fields.error("missing-field", "context", f"is {found}; with scoring_mode {mode!r} it must be text.")
+    return with_options(with_context(row.question, shown), _options(row))
 
 
-def _options(row: Row) -> str:
+def with_context(question: str, context: str | None) -> str:
+    """A patent-strategist question after what is shown with it; the bare question where that is nothing."""
+    return f"Context:\n\n{context}\n\nQuestion: {question}" if context else question
+
+
+def with_options(question: str, options: Mapping[str, str]) -> str:
+    """A question before its options, by letter; the bare question where there are none."""
+    listed = "\n".join(f"{letter}. {option}" for letter, option in options.items())
+    return f"{question}\n\nOptions:\n{listed}" if listed else question
+
+
+def _options(row: Row) -> dict[str, str]:
+    """The options by letter."""
     options = [option for option in row.fields.texts("options") if isinstance(option, str)]
     if not options:
-        return ""
+        return {}
     if not 2 <= len(options) <= _MOST_OPTIONS:
         message = f"has {len(options)} texts; give from 2 to {_MOST_OPTIONS}."
         row.fields.error("bad-options", "options", message)
-        return ""
+        return {}
     row.letters = ascii_uppercase[: len(options)]
-    listed = (f"{letter}. {option}" for letter, option in zip(row.letters, options, strict=True))
-    return "\n\nOptions:\n" + "\n".join(listed)
+    return dict(zip(row.letters, options, strict=True))
 
 
 def _patent_check(row: Row) -> tuple[str, dict[str, Any]]:

@@ -13,8 +13,8 @@ from itertools import chain
 from typing import Any, Final
 
 from proctor.dialects.meridian_csv import columns, csv_rows
+from proctor.dialects.meridian_expected import NUMERIC, Check, as_text, exact, lower
 from proctor.dialects.meridian_expected import TYPES as EXPECTED_TYPES
-from proctor.dialects.meridian_expected import Check, as_text, exact, lower
 from proctor.dialects.reading import UTF_16, file_name, parse_object, peek, rows
 from proctor.dialects.telling_apart import is_of_fieldkit
 from proctor.errors import suggestion
@@ -22,7 +22,7 @@ from proctor.fields import Fields, Notes, shown
 from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
 from proctor.ports import Head, Placed, Source
 
-SCORERS: Final = ("exact", "contains", "regex", "llm_judge", "json_schema")
+SCORERS: Final = ("exact", "contains", "regex", "llm_judge", "json_schema", *NUMERIC)
 METHODS: Final[dict[str, str | None]] = {
     "exact_match": "exact",
     "numeric_match": "exact",
@@ -356,6 +356,8 @@ def _simple(
         return [("contains", {"value": text, "ignore_case": True})], text
     if scorer == "regex":
         return [("regex", {"pattern": text})], text
+    if scorer in NUMERIC:
+        return [(scorer, {"value": text})], text
     return [exact(text, method, fields, name)], text
 
 

@@ -21,6 +21,9 @@ LIMITS: Final = tuple(
 )
 _NOT_LOOKED_UP: Final = "that needs a look-up on the network, which grading never does"
 
+NUMERIC: Final = ("numeric_match", "numeric_equal")
+"""Types and scorers that compare numbers, each with the grader of its name."""
+
 UNSCORED: Final = {
     "hallucination_check": "no rule tells an invented fact from a true one",
     "refusal_or_caveat": "a caveat has no fixed wording that a rule could look for",
@@ -249,6 +252,26 @@ def _numeric(it: Expected) -> Iterator[Check]:
         yield "number", {"value": number} | ({} if tolerance is None else {"tolerance": float(tolerance)})
 
 
+def _first_or_strict(grader: str) -> Callable[[Expected], Iterator[Check]]:
+    """A type that compares the number of a text, as the grader of that name reads it."""
+
+    def lower(it: Expected) -> Iterator[Check]:
+        it.known = ("value", "rel_tolerance")
+        it.answer = value = it.text("value")
+        tolerance = it.fields.number("rel_tolerance")
+        if tolerance is not None and tolerance < 0:
+            it.fields.error("wrong-type", "rel_tolerance", f"is {tolerance}; it must not be negative.")
+        if value is None:
+            it.needs("value")
+        else:
+            yield (
+                grader,
+                {"value": value} | ({} if tolerance is None else {"rel_tolerance": float(tolerance)}),
+            )
+
+    return lower
+
+
 def _consistency(it: Expected) -> Iterator[Check]:
     it.known = ("value",)
     it.answer = value = it.text("value")
@@ -281,6 +304,7 @@ _TYPES: Final[dict[str, Callable[[Expected], Iterator[Check]]]] = {
     "forbidden_words": _word_list("forbidden_words", "forbidden_words"),
     "required_words": _word_list("required_words", "required_words"),
     "numeric": _numeric,
+    **{name: _first_or_strict(name) for name in NUMERIC},
     "consistency": _consistency,
     **{
         name: _unscored(reason, *(("domain",) if name == "url_reachable" else ()))

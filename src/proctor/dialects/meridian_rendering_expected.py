@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.meridian_expected import LIMITS, TYPES, as_number, lower
+from proctor.dialects.meridian_expected import LIMITS, NUMERIC, TYPES, as_number, lower
 from proctor.fields import Notes
 from proctor.model import Assertion
 
@@ -90,6 +90,19 @@ def _number(given: list[Params], expected: Any) -> Iterator[Shape]:
         yield Shape({"expected": text, "scoring": "numeric_match"}, text, "exact")
     elif type(tolerance) is float and tolerance >= 0:
         yield _full("numeric", text, value=text, tolerance=tolerance)
+
+
+def _number_in_text(kind: str) -> Callable[[list[Params], Any], Iterator[Shape]]:
+    def shapes(given: list[Params], _expected: Any) -> Iterator[Shape]:
+        value, tolerance = given[0].get("value"), given[0].get("rel_tolerance", 0.0)
+        if not given[0].keys() <= {"value", "rel_tolerance"} or not _is_written(value):
+            return
+        if given[0].keys() == {"value"}:
+            yield Shape({"expected": value, "scorer": kind}, value, kind)
+        if type(tolerance) is float and tolerance >= 0:
+            yield _full(kind, value, **given[0])
+
+    return shapes
 
 
 def _contains_value(params: Params) -> Any:
@@ -216,6 +229,7 @@ def _without_rule() -> list[tuple[str, Params]]:
 _SHAPES: Final[dict[tuple[str, ...], Callable[[list[Params], Any], Iterator[Shape]]]] = {
     ("exact",): _exact,
     ("number",): _number,
+    **{(kind,): _number_in_text(kind) for kind in NUMERIC},
     ("contains",): _contains,
     ("regex",): _regex,
     ("rubric",): _rubric,

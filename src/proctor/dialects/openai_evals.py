@@ -115,11 +115,28 @@ def _json_match(ideals: list[str], fields: Fields, _args: dict[str, Any]) -> Com
     return "json_schema", {"schema": {"enum": values}, "strip_fences": False}
 
 
+def _number(grader: str) -> Callable[[list[str], Fields, dict[str, Any]], Compare]:
+    """A class that compares numbers; of several ideals any may be meant."""
+
+    def compare(ideals: list[str], _fields: Fields, args: dict[str, Any]) -> Compare:
+        own = {name: args[name] for name in ("rel_tolerance",) if name in args}
+        checks = [{"grader": grader, "params": {"value": ideal, **own}} for ideal in ideals]
+        if len(checks) == 1:
+            return grader, {"value": ideals[0], **own}
+        members = [{"name": str(nth), "assertion": check} for nth, check in enumerate(checks, 1)]
+        aggregator = {"type": "threshold", "threshold": 1 / len(members)}
+        return "composite", {"members": members, "aggregator": aggregator}
+
+    return compare
+
+
 _CLASSES: Final[dict[str, Callable[[list[str], Fields, dict[str, Any]], Compare]]] = {
     "Match": _match,
     "Includes": _includes,
     "FuzzyMatch": _fuzzy_match,
     "JsonMatch": _json_match,
+    "NumericMatch": _number("numeric_match"),
+    "NumericEqual": _number("numeric_equal"),
 }
 """How an answer is compared, by the name of the eval's class."""
 TYPES: Final = tuple(_CLASSES)

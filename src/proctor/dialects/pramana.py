@@ -22,10 +22,12 @@ CATEGORIES: Final = ("reasoning", "factual", "instruction_following", "coding", 
 DIFFICULTIES: Final = ("easy", "medium", "hard")
 ROLES: Final = ("system", "user", "assistant", "developer", "tool")
 DEFAULT_THRESHOLD: Final = 0.8
+NUMERIC: Final = ("numeric_match", "numeric_equal")
+"""Types that compare numbers, each with the grader of its name."""
 
 _CASE: Final = ("id", "category", "input", "ideal", "assertion", "metadata", "lint")
 _MESSAGE: Final = ("role", "content", "name")
-_ASSERTION: Final = ("type", "case_sensitive", "threshold", "judge_prompt")
+_ASSERTION: Final = ("type", "case_sensitive", "threshold", "judge_prompt", "rel_tolerance")
 _METADATA: Final = ("difficulty", "tokens_est", "tags")
 _OWN: Final = ("assertion", "ideal")
 _SHARED: Final = frozenset(("id", "input", "category", "metadata"))
@@ -225,7 +227,16 @@ def _metadata(fields: Fields) -> tuple[tuple[str, ...], dict[str, Any]]:
 class _Asked:
     """The `assertion` object with its parts checked, and the ideal it is about."""
 
-    __slots__ = ("fields", "ideal", "ignore_case", "judge_prompt", "kind", "notes", "threshold")
+    __slots__ = (
+        "fields",
+        "ideal",
+        "ignore_case",
+        "judge_prompt",
+        "kind",
+        "notes",
+        "rel_tolerance",
+        "threshold",
+    )
 
     def __init__(self, fields: Fields, ideal: Ideal, notes: Notes) -> None:
         self.fields = fields
@@ -233,9 +244,10 @@ class _Asked:
         self.notes = notes
         self.kind = fields.choice("type", tuple(_LOWERED))
         self.ignore_case = not fields.truth("case_sensitive", True)
-        fields.forgive_null("threshold", "judge_prompt")
+        fields.forgive_null("threshold", "judge_prompt", "rel_tolerance")
         self.threshold = fields.number("threshold")
         self.judge_prompt = fields.text("judge_prompt")
+        self.rel_tolerance = fields.number("rel_tolerance")
         fields.finish(_ASSERTION)
 
     def items(self) -> list[str]:
@@ -267,6 +279,8 @@ def _assertion(fields: Fields, ideal: Ideal, notes: Notes) -> Assertion:
         fields.warn("ignored-field", "threshold", f"is ignored: it means nothing for {kind!r}.")
     if asked.judge_prompt is not None and kind != "llm_judge":
         fields.warn("ignored-field", "judge_prompt", f"is ignored: {kind!r} asks no judge.")
+    if asked.rel_tolerance is not None and kind not in NUMERIC:
+        fields.warn("ignored-field", "rel_tolerance", f"is ignored: {kind!r} compares no numbers.")
     if not kind:
         return Assertion(grader="")
     grader, params = _LOWERED[kind](asked)
@@ -285,6 +299,14 @@ def _contains(asked: _Asked) -> tuple[str, dict[str, Any]]:
 
 def _contains_any(asked: _Asked) -> tuple[str, dict[str, Any]]:
     return "contains_any", {"values": asked.items()}
+
+
+def _number(asked: _Asked) -> tuple[str, dict[str, Any]]:
+    tolerance = asked.rel_tolerance
+    if tolerance is not None and tolerance < 0:
+        asked.fields.error("bad-tolerance", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
+    more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
+    return asked.kind, {"value": asked.items()[0], **more}
 
 
 def _is_json(_asked: _Asked) -> tuple[str, dict[str, Any]]:
@@ -315,12 +337,13 @@ def _semantic_similarity(asked: _Asked) -> tuple[str, dict[str, Any]]:
     return "semantic_similarity", {"value": asked.ideal, "threshold": float(threshold)}
 
 
-_FIRST_ONLY: Final = frozenset(("exact_match", "contains"))
+_FIRST_ONLY: Final = frozenset(("exact_match", "contains", *NUMERIC))
 _TEXT: Final = frozenset(("exact_match", "contains", "contains_any"))
 _LOWERED: Final[dict[str, Callable[[_Asked], tuple[str, dict[str, Any]]]]] = {
     "exact_match": _exact,
     "contains": _contains,
     "contains_any": _contains_any,
+    **dict.fromkeys(NUMERIC, _number),
     "is_json": _is_json,
     "llm_judge": _llm_judge,
     "semantic_similarity": _semantic_similarity,

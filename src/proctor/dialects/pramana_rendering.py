@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from proctor.dialects.pramana import CATEGORIES, DIFFICULTIES, KEPT, ROLES
+from proctor.dialects.pramana import CATEGORIES, DIFFICULTIES, KEPT, NUMERIC, ROLES
 from proctor.dialects.rendered_files import json_line
 from proctor.dialects.unsayable import Unsaid, no_such_check, note_suite
 from proctor.model import Assertion, Case, Problem, Suite
@@ -198,6 +198,18 @@ def _any(params: dict[str, Any], ideal: Any) -> _Said:
     return {"type": "contains_any"}, ideal if said == values else values
 
 
+def _number(kind: str) -> Callable[[dict[str, Any], Any], _Said]:
+    def said(params: dict[str, Any], ideal: Any) -> _Said:
+        tolerance = params.get("rel_tolerance", 0.0)
+        if not params.keys() <= {"value", "rel_tolerance"} or type(tolerance) is not float or tolerance < 0:
+            return None
+        first = _first(kind)({"value": params.get("value")}, ideal)
+        more = {"rel_tolerance": tolerance} if "rel_tolerance" in params else {}
+        return None if first is None else ({**first[0], **more}, first[1])
+
+    return said
+
+
 def _is_json(params: dict[str, Any], ideal: Any) -> _Said:
     return None if params else ({"type": "is_json"}, ideal)
 
@@ -223,6 +235,7 @@ _KINDS: Final[dict[str, Callable[[dict[str, Any], Any], _Said]]] = {
     "exact": _first("exact_match"),
     "contains": _first("contains"),
     "contains_any": _any,
+    **{kind: _number(kind) for kind in NUMERIC},
     "is_json": _is_json,
     "llm_judge": _judge,
     "semantic_similarity": _similar,

@@ -207,6 +207,8 @@ _KINDS: Final[dict[str, Callable[[Asked], Lowered]]] = {
     "llm-rubric": kinds.llm_rubric,
     "model-graded-closedqa": kinds.question(kinds.CRITERION),
     "model-graded-factuality": kinds.question(kinds.FACTS),
+    "numeric-equal": kinds.number("numeric_equal"),
+    "numeric-match": kinds.number("numeric_match"),
     "regex": kinds.regex,
     "similar": kinds.similar,
     "similar:cosine": kinds.similar,

@@ -137,6 +137,17 @@ def regex(asked: Asked) -> Lowered:
     return Lowered("regex", {"pattern": pattern})
 
 
+def number(grader: str) -> Callable[[Asked], Lowered]:
+    """A type that compares numbers; `threshold` is the share by which the answer's may be off."""
+
+    def lowered(asked: Asked) -> Lowered:
+        value = asked.text("the right answer, which has a number")
+        threshold = asked.share()
+        return Lowered(grader, {"value": value} | ({} if threshold is None else {"rel_tolerance": threshold}))
+
+    return lowered
+
+
 def word_count(asked: Asked) -> Lowered:
     """`word-count`: a number, or an object with `min` and `max`."""
     value = asked.value("a number of words, or an object with `min` and `max`")

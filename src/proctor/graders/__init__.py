@@ -32,6 +32,8 @@ GRADERS: Registry[type[Any]] = Registry(
         "llm_grader": "proctor.graders.llm_grader:LlmGrader",
         "llm_judge": "proctor.graders.judge:LlmJudge",
         "number": "proctor.graders.numbers:Number",
+        "numeric_equal": "proctor.graders.numbers:NumericEqual",
+        "numeric_match": "proctor.graders.numbers:NumericMatch",
         "program": "proctor.graders.program:Program",
         "refusal": "proctor.graders.refusal:Refusal",
         "regex": "proctor.graders.text:Regex",

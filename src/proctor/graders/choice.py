@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 from proctor.graders.text import shown
+from proctor.graders.thoughts import without_thoughts
 from proctor.model import Mark
 from proctor.ports import Graded, Grading
 
-_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
 _AROUND = " \t\r\n.,;:!?()[]{}*_`\"'-"
 _LETTERS = re.compile(r"[A-Z]{2,26}")
 
@@ -57,7 +57,7 @@ def chosen(text: str, options: str = "ABCD") -> str | None:
 
     A small letter before another word counts as that word's article.
     """
-    text = _THOUGHT.sub(" ", text)
+    text = without_thoughts(text)
     alone = text.strip(_AROUND).upper()
     if len(alone) == 1 and alone in options:
         return alone

@@ -1,45 +1,19 @@
-"""Answers to marks by the number they give: text to a number, and a distance.
+"""Answers to marks by the number they give: how far it is from the expected one.
 
-Which of an answer's numbers is meant is a heuristic, described at `stated`. Numbers are read as English
-writes them (`1,500.75`); words such as "million" and fractions such as `1/2` are not read.
+Three graders, from loose to strict: `NumericMatch` takes the first number, `Number` the one that the answer
+states, `NumericEqual` reads scale words, signs and units too.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections import deque
 from typing import ClassVar, Literal
 
-from proctor.graders.text import shown
+from proctor.graders.numerals import first_digits, numeric_match, stated
+from proctor.graders.quantities import TOLERANCE, quantity_of, same, share_of, units_agree
+from proctor.graders.text import clip, shown
 from proctor.model import Mark
 from proctor.ports import Graded, Grading
-
-# A letter or digit of an alphabet before a digit makes it part of a name (x2, COVID-19 has a hyphen between);
-# scripts without spaces put a number right after a character, so they are not in this set.
-_GLUE = r"\dA-Za-z_\u00c0-\u024f\u0370-\u04ff"
-_NUMBER = rf"""
-    (?=[-−+$€£¥₹\\.\d])
-    (?P<sign>(?<![{_GLUE})\]%])[-−+])?
-    (?:\\?[$€£¥₹][ ]?(?P<inner>[-−])?)?
-    (?P<digits>
-        (?:(?<![{_GLUE}])|(?<=\bUSD)|(?<=\bEUR)|(?<=\bGBP))
-        (?:\d{{1,3}}(?P<gap>,|\{{,\}}|[\u00a0\u2009\u202f])\d{{3}}(?:(?P=gap)\d{{3}})*(?!\d)|\d+)(?:\.\d+)?
-        |(?<![{_GLUE}.])\.\d+
-    )
-    (?:[eE](?P<exponent>[-−+]?\d+)(?!\w))?
-    (?:[ ]?(?:[×xX*·]|\\times|\\cdot)[ ]?10[ ]?(?:\^|\*\*)[ ]?[{{(]?(?P<power>[-−+]?\d+)[}})]?)?
-"""
-# Every filler is bounded, so that an answer full of spaces cannot take quadratic time.
-_FILL = r"[\s*_:=~≈({\\\[$]{0,20}"
-_ABOUT = rf"(?:(?:approximately|about|roughly|exactly|simply|just|therefore|thus|equal[ ]to)\b{_FILL})?"
-_ANY = re.compile(_NUMBER, re.VERBOSE)
-_ANSWER = re.compile(
-    rf"(?:[Aa]nswer|ANSWER)[\s*_]{{0,8}}(?i:is|was|equals|:|=){_FILL}{_ABOUT}{_NUMBER}", re.VERBOSE
-)
-_EQUALS = re.compile(rf"(?<![=<>!≤≥])={_FILL}{_NUMBER}", re.VERBOSE)
-_BRACKETED = re.compile(r"\([^()]*+\)|\[[^\[\]]*+\]")
-_BOX = "\\boxed{"
 
 
 class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +30,8 @@ class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     relative: bool = False
     """The tolerance is a share of the expected number instead: 0.01 for one per cent."""
     which: Literal["stated", "first"] = "stated"
-    """Which of the answer's numbers counts: the one that it states, or plainly the first."""
+    """Which of the answer's numbers counts: the one that it states, or plainly the first, which is read as
+    `numeric_match` reads it."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
@@ -66,11 +41,9 @@ class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it is, else 0; `details` has the number found when it is finite."""
-        got = (stated if self.which == "stated" else first)(graded.output.text)
+        got = (stated if self.which == "stated" else first_digits)(graded.output.text)
         if got is None:
-            return Mark(
-                value=0.0, passed=False, reason=f"The answer has no number: {shown(graded.output.text)}."
-            )
+            return _no_number(graded.output.text)
         details = {"found": got} if math.isfinite(got) else {}
         if abs(got - self.value) <= self._limit():
             return Mark(value=1.0, passed=True, reason=f"The answer's number is {got:.15g}.", details=details)
@@ -84,76 +57,76 @@ class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.tolerance * abs(self.value) * (1 + 1e-9) if self.relative else self.tolerance
 
 
-def first(text: str) -> float | None:
-    """The first number in a text, or None when it has none; signs are read as by `stated`."""
-    match = _ANY.search(text)
-    return match and _read(match)
+class NumericMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer's first number is nearly the first one of `value`; see `numeric_match`.
 
-
-def stated(text: str) -> float | None:
-    r"""The number that a text gives as its answer, or None when it has none.
-
-    The first of these that there is:
-
-    1. the last number in the last `\boxed{…}`;
-    2. the number after the last "answer is", "answer:" or "answer =";
-    3. the number after the last `=`, when all later numbers stand in brackets;
-    4. the last number.
-
-    A minus sign counts where no letter, digit or closing bracket stands before it, so `3-15` has 3 and 15.
-    Currency and percent signs around a number are left out, and `1.5 × 10^3` is one number.
+    It is as loose as it sounds: a year is a number, and units and "million" make no difference. An answer
+    without a number fails.
     """
-    for find in (_boxed, _answered, _equated, _last):
-        number = find(text)
-        if number is not None:
-            return number
-    return None
+
+    all_or_nothing: ClassVar[bool] = True
+
+    value: str
+    """The right answer."""
+    rel_tolerance: float = TOLERANCE
+    """The share of the expected number by which the other may be off; of 0, the difference itself."""
+
+    def __post_init__(self) -> None:
+        if first_digits(self.value) is None:
+            raise ValueError(f"`value` is {shown(self.value)}, which has no digit; give the right number.")
+        share_of(self.rel_tolerance)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it is, else 0; `details` has the number found when it is finite."""
+        answer = graded.output.text
+        got, wanted = first_digits(answer), first_digits(self.value)
+        if got is None:
+            return _no_number(answer)
+        passed = numeric_match(answer, self.value, rel_tolerance=self.rel_tolerance) == 1.0
+        reason = f"The answer's first number is {got:.15g}"
+        reason += "." if passed else f"; expected {wanted:.15g} {_within(self.rel_tolerance)}."
+        details = {"found": got} if math.isfinite(got) else {}
+        return Mark(value=float(passed), passed=passed, reason=reason, details=details)
 
 
-def _match(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """The last match."""
-    found = deque(pattern.finditer(text), maxlen=1)
-    return found.pop() if found else None
+class NumericEqual(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer states the quantity that `value` states; see `numeric_equal`.
+
+    An answer without a number that can be an answer fails.
+    """
+
+    all_or_nothing: ClassVar[bool] = True
+
+    value: str
+    """The right answer, with its unit."""
+    rel_tolerance: float = TOLERANCE
+    """The share of the expected number by which the other may be off; 0 is only near 0."""
+
+    def __post_init__(self) -> None:
+        if quantity_of(self.value) is None:
+            message = "which has no number that can be an answer; give one, such as 12 or $4.5B"
+            raise ValueError(f"`value` is {shown(self.value)}, {message}.")
+        share_of(self.rel_tolerance)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it does, else 0; `details` has what was found, as the answer writes it."""
+        answer = graded.output.text
+        wanted = quantity_of(self.value)
+        got = quantity_of(answer, like=wanted)
+        if got is None or wanted is None:
+            return _no_number(answer)
+        passed = same(got, wanted, share_of(self.rel_tolerance))
+        reason = f"The answer says {shown(got.written)}"
+        if not passed:
+            differ = _within(self.rel_tolerance) if units_agree(got, wanted) else "in a unit that agrees"
+            reason += f"; expected {shown(wanted.written)} {differ}"
+        details = {"found": clip(got.written)}
+        return Mark(value=float(passed), passed=passed, reason=f"{reason}.", details=details)
 
 
-def _last(text: str) -> float | None:
-    match = _match(_ANY, text)
-    return match and _read(match)
+def _no_number(answer: str) -> Mark:
+    return Mark(value=0.0, passed=False, reason=f"The answer has no number: {shown(answer)}.")
 
 
-def _answered(text: str) -> float | None:
-    match = _match(_ANSWER, text)
-    return match and _read(match)
-
-
-def _boxed(text: str) -> float | None:
-    start = text.rfind(_BOX)
-    if start < 0:
-        return None
-    depth, at = 1, start + len(_BOX)
-    for end in range(at, len(text)):
-        depth += (text[end] == "{") - (text[end] == "}")
-        if depth == 0:
-            return _last(text[at:end])
-    return None
-
-
-def _equated(text: str) -> float | None:
-    match = _match(_EQUALS, text)
-    if match is None or _ANY.search(_BRACKETED.sub(" ", text[match.end() :])):
-        return None
-    return _read(match)
-
-
-def _read(match: re.Match[str]) -> float:
-    """The number a match stands for; infinite when it is beyond what a float can hold."""
-    digits = match["digits"]
-    gap = match["gap"]
-    if gap:
-        digits = digits.replace(gap, "")
-    power = match["exponent"] or match["power"]
-    if power:
-        digits += "e" + power.replace("−", "-")
-    number = float(digits)
-    negative = (match["sign"] or "") in ("-", "−") or match["inner"]
-    return -number if negative else number
+def _within(tolerance: float) -> str:
+    return f"within {100 * tolerance:g} %"

@@ -27,6 +27,8 @@ _OF_TEXT: Final = frozenset(
             "json_keys",
             "json_array",
             "number",
+            "numeric_equal",
+            "numeric_match",
         ),
         "refusal",
     )

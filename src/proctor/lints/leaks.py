@@ -27,7 +27,9 @@ from proctor.lints.parsed import longest_run, spelled
 from proctor.lints.patterns import regexes_of
 from proctor.model import Case, Message
 
-_VALUE: Final = {"exact": "value", "contains": "value", "starts_with": "value", "ends_with": "value"}
+_VALUE: Final = dict.fromkeys(
+    ("exact", "contains", "starts_with", "ends_with", "numeric_equal", "numeric_match"), "value"
+)
 _ABOVE: Final = ("system", "developer")
 """The roles of messages that stand above the turns of a conversation."""
 _LONG: Final = 8

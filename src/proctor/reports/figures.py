@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_DASH = "–"
+NONE = "–"
+"""Stands for a number where there is none."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
@@ -15,12 +16,15 @@ def one_line(text: str) -> str:
 
 def percent(share: float | None, digits: int = 1) -> str:
     """A share of 1 as percent; a dash when there is none."""
-    return _DASH if share is None else f"{share * 100:.{digits}f}%"
+    return NONE if share is None else f"{share * 100:.{digits}f}%"
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
-    """Two shares of 1 as `62–88%`."""
-    return _DASH if bounds is None else f"{bounds[0] * 100:.0f}–{bounds[1] * 100:.0f}%"
+    """Two shares of 1 as `62–88%`; those that are close together as `0.6–1.3%`."""
+    if bounds is None:
+        return NONE
+    digits = 0 if bounds[1] - bounds[0] >= 0.03 else 1
+    return f"{bounds[0] * 100:.{digits}f}–{bounds[1] * 100:.{digits}f}%"
 
 
 def points(difference: float) -> str:
@@ -31,7 +35,7 @@ def points(difference: float) -> str:
 def milliseconds(value: float | None) -> str:
     """A time in the unit that keeps it short."""
     if value is None:
-        return _DASH
+        return NONE
     if value < 10:
         return f"{value:.1f} ms"
     return f"{value:.0f} ms" if value < 10_000 else f"{value / 1000:.1f} s"

@@ -1,0 +1,173 @@
+r"""How numbers are written, and which number of a text is meant: text to a float, or to the place of one.
+
+Numbers are read as English writes them (`1,500.75`); words such as "million" and fractions such as `1/2` are
+not read here: see `quantities`. Nothing here imports more than the standard library, so that the scorers of
+`proctor.eval` and the graders share it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable
+
+Numeral = re.Match[str]
+"""Where a number stands, with the parts that are named in `_NUMBER`."""
+Counts = Callable[[Numeral], bool]
+"""Whether a number can be meant at all."""
+
+# A letter or digit of an alphabet before a digit makes it part of a name (x2, COVID-19 has a hyphen between);
+# scripts without spaces put a number right after a character, so they are not in this set.
+_GLUE = r"\dA-Za-z_\u00c0-\u024f\u0370-\u04ff"
+_MINUS = "-−"
+_NUMBER = rf"""
+    (?=[-−+$€£¥₹\\.\d])
+    (?P<sign>(?<![{_GLUE})\]%])[-−+])?
+    (?:\\?(?P<currency>[$€£¥₹])[ ]?(?P<inner>[-−])?)?
+    (?P<digits>
+        (?:(?<![{_GLUE}])|(?<=\bUSD)|(?<=\bEUR)|(?<=\bGBP))
+        (?:\d{{1,3}}(?P<gap>,|\{{,\}}|[\u00a0\u2009\u202f])\d{{3}}(?:(?P=gap)\d{{3}})*(?!\d)|\d+)(?:\.\d+)?
+        |(?<![{_GLUE}.])\.\d+
+    )
+    (?:[eE](?P<exponent>[-−+]?\d+)(?!\w))?
+    (?:[ ]?(?:[×xX*·]|\\times|\\cdot)[ ]?10
+        (?:[ ]?(?:\^|\*\*)[ ]?[{{(]?(?P<power>[-−+]?\d+)[}})]?|(?P<raised>[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+))
+    )?
+"""
+# Every filler is bounded, so that an answer full of spaces cannot take quadratic time.
+_FILL = r"[\s*_:=~≈({\\\[$]{0,20}"
+_ABOUT = rf"(?:(?:approximately|about|roughly|exactly|simply|just|therefore|thus|equal[ ]to)\b{_FILL})?"
+_ANY = re.compile(_NUMBER, re.VERBOSE)
+_ANSWER = re.compile(
+    rf"(?:[Aa]nswer|ANSWER)[\s*_]{{0,8}}(?i:is|was|equals|:|=){_FILL}{_ABOUT}{_NUMBER}", re.VERBOSE
+)
+_EQUALS = re.compile(rf"(?<![=<>!≤≥])={_FILL}{_NUMBER}", re.VERBOSE)
+_BRACKETED = re.compile(r"\([^()]*+\)|\[[^\[\]]*+\]")
+_BOX = "\\boxed{"
+_LOWERED = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−", "-+0123456789-")
+
+_find_first = re.compile(r"-?\d[\d,]*(?:\.\d+)?").search
+
+
+# --- the first number --------------------------------------------------------------------------------------
+
+
+def numeric_match(predicted: str, expected: str, *, rel_tolerance: float = 0.01) -> float:
+    """1.0 when the first number of each text is nearly the same, else 0.0.
+
+    A number is a run of digits and commas with perhaps a minus right before it and decimals after it. All
+    else is left out: currencies, percent signs, "million", brackets, `e3`. A year or the 10 of "10-K" is the
+    first number where it comes first, also inside `<think>`. `numeric_equal` is the strict one.
+
+    Args:
+        predicted: the answer.
+        expected: the right answer.
+        rel_tolerance: the share of the expected number by which the other may be off; where 0 is expected,
+            the difference itself.
+
+    Raises:
+        TypeError: one of them is no text.
+    """
+    try:
+        got, wanted = _find_first(predicted), _find_first(expected)
+    except TypeError:
+        raise not_text(predicted, expected) from None
+    if got is None or wanted is None:
+        return 0.0
+    right = float(wanted[0].replace(",", ""))
+    apart = abs(float(got[0].replace(",", "")) - right)
+    if right:
+        return 1.0 if apart / abs(right) <= rel_tolerance else 0.0
+    return 1.0 if apart <= rel_tolerance else 0.0
+
+
+def first_digits(text: str) -> float | None:
+    """The number that `numeric_match` takes from a text, or None when it has none."""
+    match = _find_first(text)
+    return None if match is None else float(match[0].replace(",", ""))
+
+
+def not_text(predicted: object, expected: object) -> TypeError:
+    """The error for a scorer that was given something else than texts."""
+    name, value = ("expected", expected) if isinstance(predicted, str) else ("predicted", predicted)
+    return TypeError(
+        f"`{name}` is {value!r:.80}, {type(value).__name__}; a scorer compares texts, give a str."
+    )
+
+
+# --- the number that is meant ------------------------------------------------------------------------------
+
+
+def stated(text: str) -> float | None:
+    r"""The number that a text gives as its answer, or None when it has none.
+
+    The first of these that there is:
+
+    1. the last number in the last `\boxed{…}`;
+    2. the number after the last "answer is", "answer:" or "answer =";
+    3. the number after the last `=`, when all later numbers stand in brackets;
+    4. the last number.
+
+    A minus sign counts where no letter, digit or closing bracket stands before it, so `3-15` has 3 and 15.
+    Currency and percent signs around a number are left out, and `1.5 × 10^3` is one number.
+    """
+    match = declared(text) or equated(text) or _last(numerals(text))
+    return match and _value(match)
+
+
+def numerals(text: str) -> list[Numeral]:
+    """Every number of a text."""
+    return list(_ANY.finditer(text))
+
+
+def declared(text: str, counts: Counts | None = None) -> Numeral | None:
+    r"""The number in the last `\boxed{…}`, else the one after the last "answer is"."""
+    return _boxed(text, counts) or _last(_ANSWER.finditer(text), counts)
+
+
+def equated(text: str) -> Numeral | None:
+    """The number after the last `=`, when all later numbers stand in brackets."""
+    match = _last(_EQUALS.finditer(text))
+    if match is None or _ANY.search(_BRACKETED.sub(" ", text[match.end() :])):
+        return None
+    return match
+
+
+def _boxed(text: str, counts: Counts | None) -> Numeral | None:
+    start = text.rfind(_BOX)
+    if start < 0:
+        return None
+    depth, at = 1, start + len(_BOX)
+    for end in range(at, len(text)):
+        depth += (text[end] == "{") - (text[end] == "}")
+        if depth == 0:
+            return _last(_ANY.finditer(text, at, end), counts)
+    return None
+
+
+def _last(found: Iterable[Numeral], counts: Counts | None = None) -> Numeral | None:
+    kept = deque(found if counts is None else filter(counts, found), maxlen=1)
+    return kept.pop() if kept else None
+
+
+# --- its parts ---------------------------------------------------------------------------------------------
+
+
+def digits_of(match: Numeral) -> tuple[str, str]:
+    """The digits of a number with at most one point, and its power of ten as digits with a sign, or empty."""
+    gap = match["gap"]
+    digits = match["digits"].replace(gap, "") if gap else match["digits"]
+    power = match["exponent"] or match["power"] or match["raised"]
+    return digits, power.translate(_LOWERED) if power else ""
+
+
+def is_negative(match: Numeral) -> bool:
+    """Whether a minus stands before the digits, or between them and the currency sign."""
+    return (match["sign"] or "+") in _MINUS or match["inner"] is not None
+
+
+def _value(match: Numeral) -> float:
+    """The number a match stands for; infinite when it is beyond what a float can hold."""
+    digits, power = digits_of(match)
+    number = float(f"{digits}e{power}" if power else digits)
+    return -number if is_negative(match) else number

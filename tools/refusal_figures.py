@@ -1,0 +1,136 @@
+"""How often the catalogues of refusals and hedges are right on labelled sentences, as a Markdown table.
+
+Usage: python tools/refusal_figures.py [PART] [CHART.svg]; a part such as development.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from proctor.charts import Bar, Chart, bars
+from proctor.eval.refusals import is_refusal
+from proctor.graders.hedge_words import hedging_words
+from proctor.graders.refusal_words import refusing_words
+from proctor.stats import wilson
+
+SENTENCES = Path(__file__).parent.parent / "tests" / "data" / "refusals.jsonl"
+LANGUAGES = {
+    "en": "English",
+    "de": "German",
+    "fr": "French",
+    "es": "Spanish",
+    "it": "Italian",
+    "zh": "Chinese",
+}
+DECLINES = ("decline", "polite-decline")
+
+Row = dict[str, Any]
+
+
+def _declines(text: str) -> bool:
+    return refusing_words(text) is not None
+
+
+def _hedges(text: str) -> bool:
+    return hedging_words(text) is not None
+
+
+TOOLS: dict[str, tuple[Callable[[str], bool], Callable[[Row], bool]]] = {
+    "`is_refusal`": (is_refusal, lambda row: row["refusal"]),
+    "grader `refusal`": (_declines, lambda row: row["kind"] in DECLINES),
+    "grader `hedges`": (_hedges, lambda row: row["hedge"]),
+}
+"""Each tool: what it says of a text, and what the label says."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How often a tool was right on some sentences."""
+
+    hits: int
+    """Sentences that are one and were taken for one."""
+    alarms: int
+    """Sentences that are none and were taken for one."""
+    misses: int
+    """Sentences that are one and were not taken for one."""
+
+    @property
+    def precision(self) -> float:
+        """The share of what was taken for one that is one."""
+        return self.hits / (self.hits + self.alarms)
+
+    @property
+    def recall(self) -> float:
+        """The share of those that are one that were taken for one."""
+        return self.hits / (self.hits + self.misses)
+
+
+def parts() -> list[str]:
+    """The parts that the sentences are in."""
+    return sorted({row["part"] for row in _rows()})
+
+
+def rows_of(part: str) -> list[Row]:
+    """The labelled sentences of a part."""
+    return [row for row in _rows() if row["part"] == part]
+
+
+def _rows() -> list[Row]:
+    return [json.loads(line) for line in SENTENCES.read_text(encoding="utf-8").splitlines()]
+
+
+def figures(tool: str, rows: Iterable[Row]) -> Figures:
+    """What a tool gets right and wrong on sentences."""
+    says, label = TOOLS[tool]
+    pairs = [(says(row["text"]), label(row)) for row in rows]
+    return Figures(
+        hits=pairs.count((True, True)), alarms=pairs.count((True, False)), misses=pairs.count((False, True))
+    )
+
+
+def table(part: str = "development") -> Iterator[str]:
+    """The lines of the table: each tool on all languages, and `is_refusal` on each one."""
+    yield "| | language | sentences | precision (95 %) | recall (95 %) |"
+    yield "|---|---|---:|---|---|"
+    rows = rows_of(part)
+    for tool in TOOLS:
+        for code in ("all", *LANGUAGES) if tool == "`is_refusal`" else ("all",):
+            chosen = rows if code == "all" else [row for row in rows if row["language"] == code]
+            found = figures(tool, chosen)
+            precision = _share(found.hits, found.hits + found.alarms)
+            recall = _share(found.hits, found.hits + found.misses)
+            name = "all six" if code == "all" else LANGUAGES[code]
+            yield f"| {tool} | {name} | {len(chosen)} | {precision} | {recall} |"
+
+
+def chart(part: str = "development") -> Chart:
+    """Precision and recall of `is_refusal` by language, with 95 % Wilson intervals."""
+    rows, drawn = rows_of(part), []
+    for code, name in LANGUAGES.items():
+        found = figures("`is_refusal`", [row for row in rows if row["language"] == code])
+        for series, whole in (
+            ("precision", found.hits + found.alarms),
+            ("recall", found.hits + found.misses),
+        ):
+            low, high = wilson(found.hits, whole) or (None, None)
+            drawn.append(Bar(name, found.hits / whole, low, high, series))
+    title = f"is_refusal on the {part} sentences"
+    return bars(drawn, title=title, unit="share, with its 95 % interval", scale="share")
+
+
+def _share(part: int, whole: int) -> str:
+    interval = wilson(part, whole)
+    if interval is None:
+        return "–"
+    return f"{part}/{whole} = {part / whole:.0%} ({interval[0]:.0%} to {interval[1]:.0%})"
+
+
+if __name__ == "__main__":
+    print("\n".join(table(*sys.argv[1:2])))
+    if len(sys.argv) > 2:
+        chart(sys.argv[1]).save(sys.argv[2])
