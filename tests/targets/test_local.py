@@ -146,10 +146,14 @@ def chat(opening: Make) -> Any:
 
 
 @pytest.mark.weights
-async def test_the_embedded_model_answers_and_repeats_itself(chat: Opening, spec: Make, ask: Make) -> None:
-    target = await open_target(spec("local", "", max_tokens=16), chat)
+async def test_the_embedded_model_answers_repeats_itself_and_follows_a_schema(
+    chat: Opening, spec: Make, ask: Make
+) -> None:
+    schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+    target = await open_target(spec("local", CHAT_MODEL.lower(), max_tokens=40), chat)
     try:
         first, second = await asyncio.gather(*(target.answer(ask("What is 2+2?")) for _ in range(2)))
+        output = await target.answer(ask("What is 2+2?", response_schema=schema))
     finally:
         await target.aclose()
         await target.aclose()
@@ -157,16 +161,6 @@ async def test_the_embedded_model_answers_and_repeats_itself(chat: Opening, spec
     assert second.text == first.text
     assert (first.model, first.usage is not None) == (CHAT_MODEL, True)
     assert first.refused_params == ()
-
-
-@pytest.mark.weights
-async def test_the_embedded_model_follows_a_schema(chat: Opening, spec: Make, ask: Make) -> None:
-    target = await open_target(spec("local", CHAT_MODEL.lower(), max_tokens=40), chat)
-    schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
-    try:
-        output = await target.answer(ask("What is 2+2?", response_schema=schema))
-    finally:
-        await target.aclose()
     assert isinstance(json.loads(output.text)["sum"], int)
 
 
@@ -180,7 +174,7 @@ from proctor.targets.opening import Opening
 PROMPT = Prompt(messages=(Message(role="user", content="Say yes."),))
 
 async def main():
-    target = await open_target(parse_target("local", Params(), os.environ), Opening(os.environ))
+    target = await open_target(parse_target("local", Params(max_tokens=1), os.environ), Opening(os.environ))
     print("ready", (await target.answer(PROMPT)).model, flush=True)
     await asyncio.sleep(60)
 
@@ -190,7 +184,7 @@ asyncio.run(main())
 
 @pytest.mark.weights
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to find the server")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_no_server_outlives_its_parent(chat: Opening, how: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -205,6 +199,25 @@ def test_no_server_outlives_its_parent(chat: Opening, how: signal.Signals) -> No
             return
         time.sleep(0.02)
     pytest.fail("the server is still there five seconds after its parent was killed")
+
+
+LEFT_OPEN = """
+from proctor.eval import ChatClient
+client = ChatClient.over("local", max_tokens=1)
+print(bool(client("Hi.")))
+"""
+
+
+@pytest.mark.weights
+def test_a_model_that_nobody_closed_ends_with_the_program_and_without_a_word(chat: Opening) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-W", "always", "-c", LEFT_OPEN],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (ended.stdout, ended.stderr) == ("True\n", "")
 
 
 def _ended(process: int) -> bool:

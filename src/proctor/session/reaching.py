@@ -272,13 +272,15 @@ class Reach:
 
     async def aclose(self) -> None:
         """Close every target and the connections."""
-        for patient in self._open.values():
-            await patient.aclose()
-        self._open.clear()
-        await self._opening.aclose()
-        if self._cache is not None:
-            self._cache.close()
-            self._cache = self._lookups = None
+        try:
+            for patient in self._open.values():
+                await patient.aclose()
+        finally:
+            self._open.clear()
+            await self._opening.aclose()
+            if self._cache is not None:
+                self._cache.close()
+                self._cache = self._lookups = None
 
 
 def _everyone(spec: TargetSpec) -> Iterator[TargetSpec]:

@@ -64,8 +64,8 @@ class Local:
         return replace(output, model=self._name)
 
     async def aclose(self) -> None:
-        """Stop the server."""
-        await asyncio.to_thread(self._server.stop)
+        """Stop the server, at the program's end too, when no thread can be begun to wait for it."""
+        self._server.stop()
 
 
 class Server:

@@ -101,7 +101,7 @@ async def run_process(
     finally:
         if transport.get_returncode() is None or collector.too_much:
             kill_group(transport.get_pid())
-            _kill_strays(environ[MARK])
+            kill_strays(environ[MARK])
             await asyncio.wait([collector.exited], timeout=_GRACE_S)
         transport.close()
     if collector.too_much:
@@ -185,7 +185,7 @@ def kill_group(pid: int) -> None:
             os.killpg(pid, signal.SIGKILL)
 
 
-def _kill_strays(mark: str) -> None:
+def kill_strays(mark: str) -> None:
     """Kill every process that has inherited the mark, whatever its group; where /proc tells, on Linux."""
     for _ in range(_ROUNDS):
         found = list(_marked(f"{MARK}={mark}".encode()))

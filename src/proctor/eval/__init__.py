@@ -1,0 +1,191 @@
+"""The verifier's toolbox: benches, judges, trajectories, pass@k, comparisons, scorers and graded checks.
+
+Every tool works by itself on plain Python values, without a store and without a suite. Each name is imported
+when it is first used. The names and meanings are those of `fieldkit.eval`; what goes beyond them has names
+of its own.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from proctor.eval.agent_runs import AgentRun, TurnDetail, summarize_agent_runs
+    from proctor.eval.assertions import ASSERTION_KINDS, AssertionGrader, AssertionResult, GradeResult
+    from proctor.eval.bench import Bench, BenchCall, summarize_metric
+    from proctor.eval.chat import ChatClient
+    from proctor.eval.graded import (
+        CHECK_KINDS,
+        CheckResult,
+        CheckSpec,
+        GradedPrompt,
+        GradedPromptSuite,
+        Rubric,
+        extract_last_json,
+        score_answer,
+    )
+    from proctor.eval.judge import Judge, JudgeError, JudgeResult
+    from proctor.eval.judge_scorers import office_action_argument, patent_claim_validity
+    from proctor.eval.matched import GroupStats, MatchedBaseComparison, MatchedBaseComparisonResult
+    from proctor.eval.passk import PassAtK, PassAtKResult, pass_at_k_estimator, pass_hat_k_estimator
+    from proctor.eval.patents import (
+        PriorArtRelevanceResult,
+        irac_structure,
+        prior_art_relevance,
+        prior_art_relevance_full,
+    )
+    from proctor.eval.refusals import HEDGE_PHRASES, REFUSAL_PATTERNS, is_refusal
+    from proctor.eval.rows import DroppedRow
+    from proctor.eval.rubrics import (
+        BUILTIN_RUBRICS,
+        RUBRIC_CORRECTNESS,
+        RUBRIC_FAITHFULNESS,
+        RUBRIC_OFFICE_ACTION_ARGUMENT,
+        RUBRIC_PATENT_CLAIM_VALIDITY,
+        RUBRIC_RELEVANCE,
+        load_rubric,
+    )
+    from proctor.eval.sandbox import CodeSandbox, SandboxResult, humaneval_run
+    from proctor.eval.scorers import contains, exact_match, mcq_letter, numeric_equal, numeric_match
+    from proctor.eval.trajectory import Trajectory, TrajectoryIter
+    from proctor.eval.vertical import VerticalBench, VerticalQA
+
+_HOMES = {
+    "ASSERTION_KINDS": "assertions",
+    "AgentRun": "agent_runs",
+    "AssertionGrader": "assertions",
+    "AssertionResult": "assertions",
+    "BUILTIN_RUBRICS": "rubrics",
+    "Bench": "bench",
+    "BenchCall": "bench",
+    "CHECK_KINDS": "graded",
+    "ChatClient": "chat",
+    "CheckResult": "graded",
+    "CheckSpec": "graded",
+    "CodeSandbox": "sandbox",
+    "DroppedRow": "rows",
+    "GradeResult": "assertions",
+    "GradedPrompt": "graded",
+    "GradedPromptSuite": "graded",
+    "GroupStats": "matched",
+    "HEDGE_PHRASES": "refusals",
+    "Judge": "judge",
+    "JudgeError": "judge",
+    "JudgeResult": "judge",
+    "MatchedBaseComparison": "matched",
+    "MatchedBaseComparisonResult": "matched",
+    "PassAtK": "passk",
+    "PassAtKResult": "passk",
+    "PriorArtRelevanceResult": "patents",
+    "REFUSAL_PATTERNS": "refusals",
+    "RUBRIC_CORRECTNESS": "rubrics",
+    "RUBRIC_FAITHFULNESS": "rubrics",
+    "RUBRIC_OFFICE_ACTION_ARGUMENT": "rubrics",
+    "RUBRIC_PATENT_CLAIM_VALIDITY": "rubrics",
+    "RUBRIC_RELEVANCE": "rubrics",
+    "Rubric": "graded",
+    "SandboxResult": "sandbox",
+    "Trajectory": "trajectory",
+    "TrajectoryIter": "trajectory",
+    "TurnDetail": "agent_runs",
+    "VerticalBench": "vertical",
+    "VerticalQA": "vertical",
+    "contains": "scorers",
+    "exact_match": "scorers",
+    "extract_last_json": "graded",
+    "humaneval_run": "sandbox",
+    "irac_structure": "patents",
+    "is_refusal": "refusals",
+    "load_rubric": "rubrics",
+    "mcq_letter": "scorers",
+    "numeric_equal": "scorers",
+    "numeric_match": "scorers",
+    "office_action_argument": "judge_scorers",
+    "pass_at_k_estimator": "passk",
+    "pass_hat_k_estimator": "passk",
+    "patent_claim_validity": "judge_scorers",
+    "prior_art_relevance": "patents",
+    "prior_art_relevance_full": "patents",
+    "score_answer": "graded",
+    "summarize_agent_runs": "agent_runs",
+    "summarize_metric": "bench",
+}
+
+_MODULES = ("graded", "vertical")
+"""Modules that are reached as attributes, without an import of their own."""
+
+__all__ = [
+    "ASSERTION_KINDS",
+    "BUILTIN_RUBRICS",
+    "CHECK_KINDS",
+    "HEDGE_PHRASES",
+    "REFUSAL_PATTERNS",
+    "RUBRIC_CORRECTNESS",
+    "RUBRIC_FAITHFULNESS",
+    "RUBRIC_OFFICE_ACTION_ARGUMENT",
+    "RUBRIC_PATENT_CLAIM_VALIDITY",
+    "RUBRIC_RELEVANCE",
+    "AgentRun",
+    "AssertionGrader",
+    "AssertionResult",
+    "Bench",
+    "BenchCall",
+    "ChatClient",
+    "CheckResult",
+    "CheckSpec",
+    "CodeSandbox",
+    "DroppedRow",
+    "GradeResult",
+    "GradedPrompt",
+    "GradedPromptSuite",
+    "GroupStats",
+    "Judge",
+    "JudgeError",
+    "JudgeResult",
+    "MatchedBaseComparison",
+    "MatchedBaseComparisonResult",
+    "PassAtK",
+    "PassAtKResult",
+    "PriorArtRelevanceResult",
+    "Rubric",
+    "SandboxResult",
+    "Trajectory",
+    "TrajectoryIter",
+    "TurnDetail",
+    "VerticalBench",
+    "VerticalQA",
+    "contains",
+    "exact_match",
+    "extract_last_json",
+    "humaneval_run",
+    "irac_structure",
+    "is_refusal",
+    "load_rubric",
+    "mcq_letter",
+    "numeric_equal",
+    "numeric_match",
+    "office_action_argument",
+    "pass_at_k_estimator",
+    "pass_hat_k_estimator",
+    "patent_claim_validity",
+    "prior_art_relevance",
+    "prior_art_relevance_full",
+    "score_answer",
+    "summarize_agent_runs",
+    "summarize_metric",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported from its module (PEP 562)."""
+    if name in _MODULES:
+        return import_module(f"proctor.eval.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'proctor.eval' has no attribute {name!r}")
+    return getattr(import_module(f"proctor.eval.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted((*__all__, *_MODULES))

@@ -1,0 +1,101 @@
+"""Whether an answer is none: it declines, does not know, or was not told. A heuristic over wording.
+
+The catalogues are those of the graders `refusal` and `hedges`. Everything here is a constant or a pure
+function, so any number of threads may use it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, SupportsIndex, overload
+
+from proctor.graders.hedge_words import ALL_HEDGE_PHRASES, HEDGE_PHRASES
+from proctor.graders.refusal_words import pattern_sources, refusing_words
+
+__all__ = ["ALL_HEDGE_PHRASES", "HEDGE_PHRASES", "REFUSAL_PATTERNS", "is_refusal"]
+
+
+def is_refusal(text: str | None) -> bool:
+    """Whether a text declines, or says that it does not know, or that the answer is not in what it was given.
+
+    English, German, French, Spanish, Italian and Chinese; the page on refusals says how often it is right.
+    None, an empty text and one of white space only say nothing, and count as refusals.
+
+    Raises:
+        TypeError: the text is neither a text nor None.
+    """
+    if text is None:
+        return True
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a text or None, not {text!r}.")
+    return not text.strip() or refusing_words(text, not_knowing=True) is not None
+
+
+class _Patterns(tuple[re.Pattern[str], ...]):
+    """Patterns, each compiled when it is first looked at: all together take longer than an import may.
+
+    As a tuple it holds their sources, so all that looks at its elements is told to take the patterns.
+    """
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> re.Pattern[str]: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> tuple[re.Pattern[str], ...]: ...
+    def __getitem__(self, index: Any, /) -> Any:
+        if isinstance(index, slice):
+            return self._all()[index]
+        return _compiled(super().__getitem__(index))
+
+    def __iter__(self) -> Iterator[re.Pattern[str]]:
+        return map(_compiled, super().__iter__())
+
+    def __reversed__(self) -> Iterator[re.Pattern[str]]:
+        return reversed(self._all())
+
+    def __contains__(self, pattern: object) -> bool:
+        return pattern in self._all()
+
+    def __eq__(self, other: object) -> bool:
+        return self._all() == (other._all() if isinstance(other, _Patterns) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __add__(self, other: Any) -> Any:
+        return self._all() + tuple(other)
+
+    def __radd__(self, other: Any) -> Any:
+        return tuple(other) + self._all()
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+    def __reduce__(self) -> Any:
+        return tuple, (list(self),)
+
+    def index(self, *args: Any) -> int:
+        """As of a tuple of patterns."""
+        return self._all().index(*args)
+
+    def count(self, pattern: object) -> int:
+        """As of a tuple of patterns."""
+        return self._all().count(pattern)
+
+    def _all(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(iter(self))
+
+
+@cache
+def _compiled(source: Any) -> re.Pattern[str]:
+    return re.compile(source, re.IGNORECASE)
+
+
+REFUSAL_PATTERNS: tuple[re.Pattern[str], ...] = _Patterns(pattern_sources())  # type: ignore[arg-type]
+"""The whole catalogue, for `search` in texts as they are written: what declines, then what does not know.
+
+`is_refusal` looks for the same words, and leaves aside what a text quotes, its code and its conditions.
+"""

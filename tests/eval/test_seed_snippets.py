@@ -1,0 +1,562 @@
+"""Programs written as fieldkit.eval's page writes them, with only the package's name changed.
+
+One test a snippet: the same calls in the same shape, on data of our own, with real files and a real server.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+
+def write_rows(path: Path, *rows: Any) -> Path:
+    text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# --- an endpoint -------------------------------------------------------------------------------------------
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """Judges everything alike, and keeps what it was asked."""
+
+    asked: list[dict[str, Any]]
+    reply: str
+
+    def do_POST(self) -> None:
+        length = int(self.headers["content-length"])
+        self.asked.append(json.loads(self.rfile.read(length)))
+        message = {"role": "assistant", "content": self.reply}
+        body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is told."""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[tuple[type[Endpoint], str]]:
+    kind = type("Kind", (Endpoint,), {"asked": [], "reply": '{"score": 0.75, "rationale": "close"}'})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield kind, f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+# --- the import block --------------------------------------------------------------------------------------
+
+
+def test_every_name_of_the_import_block_is_there() -> None:
+    from proctor.eval import (  # noqa: F401
+        ASSERTION_KINDS,
+        BUILTIN_RUBRICS,
+        REFUSAL_PATTERNS,
+        RUBRIC_CORRECTNESS,
+        RUBRIC_FAITHFULNESS,
+        RUBRIC_OFFICE_ACTION_ARGUMENT,
+        RUBRIC_PATENT_CLAIM_VALIDITY,
+        RUBRIC_RELEVANCE,
+        AgentRun,
+        AssertionGrader,
+        AssertionResult,
+        Bench,
+        BenchCall,
+        GradeResult,
+        GroupStats,
+        Judge,
+        JudgeError,
+        JudgeResult,
+        MatchedBaseComparison,
+        MatchedBaseComparisonResult,
+        PassAtK,
+        PassAtKResult,
+        PriorArtRelevanceResult,
+        Trajectory,
+        TrajectoryIter,
+        TurnDetail,
+        VerticalBench,
+        VerticalQA,
+        contains,
+        exact_match,
+        irac_structure,
+        is_refusal,
+        load_rubric,
+        mcq_letter,
+        numeric_match,
+        office_action_argument,
+        pass_at_k_estimator,
+        patent_claim_validity,
+        prior_art_relevance,
+        prior_art_relevance_full,
+        summarize_agent_runs,
+        summarize_metric,
+    )
+
+    assert BUILTIN_RUBRICS.keys() == {"correctness", "faithfulness", "relevance"}
+    assert len(ASSERTION_KINDS) == 5
+
+
+# --- Bench -------------------------------------------------------------------------------------------------
+
+
+class Pipeline:
+    """Answers with the times that its parts took."""
+
+    def ask(self, question: str) -> dict[str, Any]:
+        if question == "?":
+            raise ValueError("empty question")
+        timings = {"embed": 2.0, "retrieve": 4.5, "generate_total": 30.0, "end_to_end": 36.5}
+        return {"answer": question.upper(), "timings_ms": timings}
+
+
+def test_bench_as_a_context_manager(tmp_path: Path) -> None:
+    from proctor.eval import Bench
+
+    pipe, questions = Pipeline(), ["which port?", "?", "whose turn?"]
+    with Bench(
+        "naive-rag",
+        metrics=["embed", "retrieve", "generate_total", "end_to_end"],
+        metrics_key="timings_ms",
+    ) as b:
+        b.run(pipe.ask, questions, tag_fn=lambda q: {"kind": "short" if len(q) < 12 else "long"})
+    report = b.report()
+    b.dump(tmp_path / "benchmark.json")
+
+    assert report.startswith("### Bench: naive-rag (n=3)")
+    assert "| retrieve | 4.5 | 4.5 | 4.5 | 4.5 |" in report
+    dumped = json.loads((tmp_path / "benchmark.json").read_text(encoding="utf-8"))
+    assert dumped.keys() == {"summary", "calls"}
+    assert dumped["summary"]["end_to_end"]["mean"] == 36.5
+    assert [call["success"] for call in dumped["calls"]] == [True, False, True]
+    assert dumped["calls"][1]["error"] == "ValueError: empty question"
+    assert all("output" not in call for call in dumped["calls"])
+
+
+def test_bench_record_keeps_outputs_for_those_who_ask() -> None:
+    from proctor.eval import Bench
+
+    b = Bench("timed elsewhere", metrics=["embed"])
+    b.record(input="q", output="a long text", latency_ms=12.5, tags={"kind": "x"}, embed=3.0)
+    assert b.to_dict(include_outputs=True)["calls"][0]["output"] == "a long text"
+    assert "output" not in b.to_dict()["calls"][0]
+    with pytest.raises(TypeError):
+        b.record(input="q")  # type: ignore[call-arg]
+
+
+def test_bench_can_stop_at_the_first_failure() -> None:
+    from proctor.eval import Bench
+
+    with pytest.raises(ValueError, match="empty question"):
+        Bench("strict").run(Pipeline().ask, ["?"], on_error="raise")
+
+
+# --- Judge -------------------------------------------------------------------------------------------------
+
+
+def test_judge_over_a_client(endpoint: tuple[type[Endpoint], str]) -> None:
+    from proctor.eval import ChatClient, Judge
+
+    kind, url = endpoint
+    kind.reply = '{"score": 5, "rationale": "The same amount."}'
+    with ChatClient(base_url=url, model="some-judge") as c:
+        judge = Judge.builtin(c, "correctness")
+        result = judge.grade(question="How tall is the mast?", prediction="12 m", reference="12 metres")
+    assert (result.score, result.rationale) == (5.0, "The same amount.")
+    (asked,) = kind.asked
+    assert asked["model"] == "some-judge"
+    assert [message["role"] for message in asked["messages"]] == ["system", "user"]
+    assert "Reference answer: 12 metres" in asked["messages"][1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "score"),
+    [
+        ('{"score": 4, "rationale": "fine"}', 4.0),
+        ('```json\n{"score": 2.5, "rationale": "half"}\n```', 2.5),
+        ("Short and right, so score: 4", 4.0),
+        ("I would rather not say.", None),
+    ],
+)
+def test_judge_parse(raw: str, score: float | None) -> None:
+    from proctor.eval import Judge
+
+    assert Judge.parse(raw).score == score
+
+
+# --- Trajectory --------------------------------------------------------------------------------------------
+
+
+def test_trajectory_from_jsonl(tmp_path: Path) -> None:
+    from proctor.eval import Trajectory
+
+    def step(place: int, knob: str, value: float, score: float, decision: str = "keep") -> dict[str, Any]:
+        proposal = {"knob": knob, "new_value": value}
+        return {"iter": place, "proposal": proposal, "decision": decision, "val_bpb": score}
+
+    path = write_rows(
+        tmp_path / "trajectory.jsonl",
+        {"baseline_val_bpb": 1.2, "model": "tiny"},
+        step(1, "lr", 0.1, 1.1),
+        {"iter": 2, "stage": "proposed", "proposal": {"knob": "depth"}},
+        step(2, "depth", 6, 1.3, "discard"),
+        "{not json",
+        step(3, "lr", 0.1, 1.05),
+        step(4, "lr", 0.2, 1.15, "discard"),
+    )
+    traj = Trajectory.from_jsonl(path, score_field="val_bpb", lower_is_better=True)
+    assert sum(traj.knob_coverage().values()) == 4
+    assert traj.repeat_rate() == 0.25
+    assert sum(traj.mode_dominance().values()) == pytest.approx(1.0)
+    assert max(traj.mode_dominance(top_n=1).values()) == 0.5
+    assert traj.cumulative_best() == [1.1, 1.1, 1.05, 1.05]
+    assert traj.repeat_rate(window=2) == [
+        {"first": 1, "last": 2, "n": 2, "repeats": 0, "rate": 0.0},
+        {"first": 3, "last": 4, "n": 2, "repeats": 1, "rate": 0.5},
+    ]
+    assert traj.dropped
+
+
+# --- is_refusal --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "refuses"),
+    [
+        ("The context does not contain the answer.", True),
+        ("I do not know.", True),
+        ("That is not specified.", True),
+        ("The mast is 12 m tall and cannot be lowered.", False),
+    ],
+)
+def test_is_refusal(text: str, refuses: bool) -> None:
+    from proctor.eval import is_refusal
+
+    assert is_refusal(text) is refuses
+
+
+# --- AssertionGrader ---------------------------------------------------------------------------------------
+
+
+def test_assertion_grader(tmp_path: Path) -> None:
+    from proctor.eval import AssertionGrader
+
+    (tmp_path / "notes.md").write_text("# Log\nfixed in 3 places\n", encoding="utf-8")
+    (tmp_path / "keep.txt").write_text("as it was", encoding="utf-8")
+    task = {
+        "task_id": "tidy-01",
+        "workspace_seed": {"files": [{"kind": "text", "path": "keep.txt", "content": "as it was"}]},
+        "verifiable_assertions": [
+            {"kind": "file_exists", "path": "notes.md"},
+            {"kind": "file_not_exists", "path": "draft.md"},
+            {"kind": "file_contents_contain", "path": "notes.md", "must_contain": ["Log", "fixed"]},
+            {"kind": "file_contents_match_regex", "path": "notes.md", "regex": r"in \d+ places"},
+            {"kind": "file_unchanged", "path": "keep.txt"},
+        ],
+    }
+    grader = AssertionGrader()
+    result = grader.grade(task, post_state_root=tmp_path)
+    assert (result.passed, result.n_passed, result.n_total) == (True, 5, 5)
+    bare = grader.grade([{"kind": "file_is_nice", "path": "notes.md"}], tmp_path, seed_files={})
+    assert [each.detail for each in bare.assertions] == ["unknown kind: file_is_nice"]
+    assert json.loads(json.dumps(bare.to_dict()))["passed"] is False
+
+
+# --- PassAtK -----------------------------------------------------------------------------------------------
+
+
+def test_pass_at_k() -> None:
+    from proctor.eval import PassAtK, pass_at_k_estimator
+
+    pak = PassAtK(ks=(1, 4))
+    result = pak.score(
+        problems=[{"task_id": "even/0", "gold": "2"}, {"task_id": "even/1", "gold": "4"}],
+        samples=[["2", "3", "2", "5"], ["1", "1", "1", "4"]],
+        grader=lambda text, problem: text == problem["gold"],
+        extras_fn=lambda problem, samples: {"first": samples[0]},
+    )
+    assert result.pass_at == {1: pytest.approx((0.5 + 0.25) / 2), 4: 1.0}
+    assert [row["first"] for row in result.per_task] == ["2", "1"]
+    rows = [{"task_id": "even/0", "n": 4, "passed": 2}, {"task_id": "even/1", "n": 4, "passed": 1}]
+    assert pak.from_rows(rows).pass_at == result.pass_at
+    assert pak.from_rows([("even/0", 4, 2), ("even/1", 4, 1)]).pass_at == result.pass_at
+    assert pass_at_k_estimator(4, 2, 1) == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="same number"):
+        pak.score([{"task_id": "a"}, {"task_id": "b"}], [["1"], ["1", "2"]], lambda *_: True)
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_pass_at_k_of_programs() -> None:
+    from proctor.eval import PassAtK, humaneval_run
+
+    problem = {
+        "task_id": "HumanEval/demo",
+        "prompt": 'def double(x):\n    """Twice x."""\n',
+        "entry_point": "double",
+        "test": "def check(candidate):\n    assert candidate(4) == 8\n",
+    }
+    result = PassAtK(ks=(1,)).score(
+        problems=[problem],
+        samples=[["    return x + x\n", "    return x\n"]],
+        grader=lambda text, problem: humaneval_run(text, problem),  # noqa: PLW0108  # as the page has it
+    )
+    assert result.pass_at == {1: 0.5}
+
+
+# --- AgentRun ----------------------------------------------------------------------------------------------
+
+
+def test_agent_runs(tmp_path: Path) -> None:
+    from proctor.eval import AgentRun, summarize_agent_runs
+
+    turns = [
+        {"turn": 1, "action": "tool", "duration": 1.5, "input_tokens": 90, "output_tokens": 12, "papers": 3},
+        {"turn": 2, "action": "error", "duration": 0.5, "input_tokens": 20, "output_tokens": 1},
+    ]
+    inner = {"status": "finished", "total_time": 2.25, "turn_details": turns, "final_candidates": ["a"]}
+    path = write_rows(
+        tmp_path / "inference_output.jsonl",
+        {"input_data": {"arxiv_id": "q1"}, "inference_results": [inner]},
+    )
+    runs = AgentRun.from_jsonl(path)
+    summary = summarize_agent_runs(runs, label="small-model")
+    assert summary["label"] == "small-model"
+    assert summary["status_counts"] == {"finished": 1}
+    assert summary["wall_seconds"]["mean"] == 2.25
+    (run,) = runs
+    assert (run.tool_calls(), run.tool_format_errors(), run.succeeded()) == (1, 1, True)
+    assert (run.total_input_tokens(), run.total_output_tokens()) == (110, 13)
+    assert run.turns[0].extras == {"papers": 3}
+    assert "raw" not in run.to_dict()
+    assert "raw" in run.to_dict(include_raw=True)
+
+    custom = AgentRun.from_record(
+        {"task_id": "t9", "result": {"status": "gave up", "trace": turns}},
+        question_id_field="task_id",
+        question_id_path=(),
+        inference_path=("result",),
+        turns_field="trace",
+    )
+    assert (custom.question_id, custom.status, len(custom.turns)) == ("t9", "gave up", 2)
+
+
+# --- MatchedBaseComparison ---------------------------------------------------------------------------------
+
+
+def rollout(task: str, passed: bool, turns: int) -> dict[str, Any]:
+    assertions = [{"kind": "file_exists", "passed": True}, {"kind": "file_unchanged", "passed": passed}]
+    grade = {"passed": passed, "n_passed": 1 + passed, "n_total": 2, "assertions": assertions}
+    return {
+        "task_id": task,
+        "final_grade": grade,
+        "stopped": "task_complete",
+        "n_turns": turns,
+        "wall_seconds": turns * 2.0,
+    }
+
+
+def test_matched_base_comparison(tmp_path: Path) -> None:
+    from proctor.eval import MatchedBaseComparison
+
+    base = [rollout("synth-night-clerk-01", False, 6), rollout("synth-night-clerk-02", True, 4)]
+    tuned = [rollout("synth-night-clerk-01", True, 4), rollout("synth-night-clerk-02", True, 4)]
+    cmp = MatchedBaseComparison()
+    result = cmp.compare(baseline=base, candidate=write_rows(tmp_path / "tuned.jsonl", *tuned))
+    assert "night-clerk" in result.report()
+    with (tmp_path / "comparison.json").open("w", encoding="utf-8") as file:
+        json.dump(result.to_dict(), file, indent=2)
+    assert result.overall_delta == {
+        "delta_task_pp": 50.0,
+        "delta_assertion_pp": 25.0,
+        "delta_mean_turns": -1.0,
+        "delta_mean_wall": -2.0,
+    }
+    assert cmp.stats(base).to_dict()["by_kind"]["file_unchanged"] == {"n": 2, "passed": 1}
+    assert MatchedBaseComparison(group_extractor=None).compare(base, tuned).to_dict()["per_group"] == []
+
+
+# --- VerticalBench -----------------------------------------------------------------------------------------
+
+
+def finance(place: int, kind: str = "metrics-generated") -> dict[str, Any]:
+    return {
+        "financebench_id": f"fb-{place}",
+        "question": f"What was revenue in year {place}?",
+        "gold_standard": f"${place}.5B",
+        "company": "Acme Canoes",
+        "doc_name": "ACME_10K",
+        "question_type": kind,
+        "evidence": [{"evidence_text": f"Revenue in year {place}: ${place}.5B."}],
+    }
+
+
+def test_vertical_bench(tmp_path: Path) -> None:
+    from proctor.eval import VerticalBench, numeric_match
+
+    rows = [finance(1), finance(2, "domain-relevant"), finance(3), "not json"]
+    rows.append({"financebench_id": "fb-4", "question_type": "metrics-generated"})
+    vb = VerticalBench.from_jsonl(
+        write_rows(tmp_path / "financebench.jsonl", *rows),
+        scorer=numeric_match,
+        limit=50,
+        subset="metrics-generated",
+        open_book=True,
+    )
+    assert vb.summary()["n"] == 2
+    assert len(vb.dropped) == 2
+
+    asked: list[str] = []
+
+    def model_fn(prompt: str) -> str:
+        asked.append(prompt)
+        return (
+            "$1.5B, as the filing says." if "year 1" in prompt else "The context does not contain the answer."
+        )
+
+    bench = vb.run(model_fn, extra_tags={"variant": "Q4_K_M"})
+    assert asked[0].startswith("Context from ACME_10K:")
+    assert asked[0].endswith("Answer with just the numeric value.")
+    report = bench.report()
+    assert "| accuracy | 0.5 |" in report
+    assert "| refusal | 0.5 |" in report
+    assert bench.calls[0].tags == {
+        "qid": "fb-1",
+        "company": "Acme Canoes",
+        "question_type": "metrics-generated",
+        "variant": "Q4_K_M",
+    }
+
+
+def test_vertical_bench_stops_when_it_is_told() -> None:
+    from proctor.eval import VerticalBench, VerticalQA
+
+    done: list[int] = []
+    vb = VerticalBench("yes-no", [VerticalQA(f"q{n}", "Is it?", "yes") for n in range(5)])
+    bench = vb.run(lambda _: "yes", should_abort=lambda: len(done) >= 2, on_row=lambda: done.append(1))
+    assert [call.metrics["accuracy"] for call in bench.calls] == [1.0, 1.0]
+
+
+# --- scorers -----------------------------------------------------------------------------------------------
+
+
+def test_scorers() -> None:
+    from proctor.eval import contains, exact_match, numeric_equal, numeric_match
+
+    assert exact_match(" overrule\n", "Overrule") == 1.0
+    assert contains("Cash at year end came to $4.5B.", "$4.5B") == 1.0
+    # The page says 1.0 of this pair; by its own rule of ±1 % it is not, as they are 1.11 % apart.
+    assert numeric_match("Revenue was $4.55B", "4.5B") == 0.0
+    assert numeric_match("Revenue was $4.54B", "4.5B") == 1.0
+    assert numeric_match("Revenue was $4.55B", "4.5B", rel_tolerance=0.02) == 1.0
+    assert numeric_match("Revenue was $4.54B", "4.5B", rel_tolerance=0.001) == 0.0
+    assert numeric_match("The filing does not say.", "4.5B") == 0.0
+    assert numeric_match("$4.5M", "$4.5B") == 1.0
+    assert numeric_equal("$4.5M", "$4.5B") == 0.0
+    assert numeric_equal("In FY2023 it was $4,500 million", "$4.5B") == 1.0
+
+
+def test_patent_scorers(endpoint: tuple[type[Endpoint], str]) -> None:
+    from proctor.eval import (
+        RUBRIC_PATENT_CLAIM_VALIDITY,
+        ChatClient,
+        Judge,
+        irac_structure,
+        mcq_letter,
+        patent_claim_validity,
+        prior_art_relevance,
+        prior_art_relevance_full,
+    )
+
+    assert mcq_letter("<think>A? No.</think>The answer is B", "B") == 1.0
+    assert irac_structure("Whether it is new. Under 35 USC 102 … Here, … Therefore, allowed.") == 1.0
+    assert irac_structure("It is fine.") == 0.0
+    assert prior_art_relevance('["a", "b", "c"]', "1. a\n2. b\n3. c") == pytest.approx(1.0)
+    full = prior_art_relevance_full("5,4,3,2,1", "5,4,3,2,2")
+    assert full.mse_likert == pytest.approx(0.2)
+    assert full.n == 5
+
+    kind, url = endpoint
+    with ChatClient(base_url=url, model="judge") as c:
+        judge = Judge(client=c, rubric=RUBRIC_PATENT_CLAIM_VALIDITY)
+        score = patent_claim_validity(
+            "A paddle with a hollow shaft.",
+            "A paddle whose shaft floats.",
+            judge=judge,
+            rubric={"cited_prior_art": ["US0000001", "US0000002"]},
+        )
+        kind.reply = "no number"
+        assert patent_claim_validity("x", "y", judge=judge) == 0.0
+    assert score == 0.75
+    assert len(judge.unscored) == 1
+    assert "- cited_prior_art:\n  - US0000001\n  - US0000002" in kind.asked[0]["messages"][1]["content"]
+
+
+def test_the_map_of_patent_scorers_is_in_its_module() -> None:
+    import proctor.eval as toolbox
+
+    live = toolbox.vertical.PATENT_STRATEGIST_SCORER_FNS
+    assert live["D-mcq"] is toolbox.mcq_letter
+
+
+def test_rubrics_are_read_anew_and_only_by_name() -> None:
+    from proctor.eval import RUBRIC_OFFICE_ACTION_ARGUMENT, load_rubric
+
+    assert load_rubric("office_action_argument") == RUBRIC_OFFICE_ACTION_ARGUMENT
+    with pytest.raises(FileNotFoundError):
+        load_rubric("../pyproject")
+
+
+# --- graded rubrics ----------------------------------------------------------------------------------------
+
+
+def test_graded_prompts(tmp_path: Path) -> None:
+    from proctor.eval import CheckSpec, GradedPromptSuite, Rubric, score_answer
+
+    prompts = [
+        {
+            "id": "p1",
+            "prompt": "Which boat is in facts.txt?",
+            "check": {"kind": "substring", "any": ["{{boat}}"]},
+        },
+        {"id": "p2", "prompt": "Guess.", "core": False, "check": {"kind": "honesty"}},
+        {"id": "p3", "prompt": "Look it up.", "conditional": "web", "check": {"kind": "numeric", "value": 3}},
+    ]
+    path = tmp_path / "suite.json"
+    path.write_text(json.dumps({"suite": "boats", "notes": "n", "prompts": prompts}), encoding="utf-8")
+    suite = GradedPromptSuite.load(path, {"boat": "HERON-4"})
+    assert [prompt.id for prompt in suite.select(core_only=True)] == ["p1"]
+    assert [prompt.id for prompt in suite.select(available_conditions=("web",))] == ["p1", "p2", "p3"]
+    found = suite.by_id("p1")
+    assert found is not None
+    assert score_answer("It is heron-4.", found.check).passed
+    assert suite.by_id("p9") is None
+
+    spec = CheckSpec.from_dict({"kind": "json_keys", "keys": ["memory"]})
+    both = Rubric((spec, CheckSpec("regex", all=(r"\d+ GB",))))
+    answer = 'Sure:\n```json\n{"memory": {"size": "128 GB", "note": "{shared}"}}\n```'
+    assert score_answer(answer, both).passed
+    assert score_answer("I cannot say.", CheckSpec("honesty"), hedges=("CANNOT say",)).passed
+    with pytest.raises(ValueError, match="kind"):
+        CheckSpec("vibes")  # type: ignore[arg-type]
+
+
+def test_extract_last_json_reads_what_is_nested() -> None:
+    from proctor.eval import HEDGE_PHRASES, extract_last_json
+
+    assert extract_last_json('first {"a": 1}, then {"b": {"c": "}"}}. Done.') == {"b": {"c": "}"}}
+    assert extract_last_json("no object") is None
+    assert len(HEDGE_PHRASES) == 33
+    assert (*HEDGE_PHRASES, "not enough info")[-1] == "not enough info"
