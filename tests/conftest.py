@@ -17,27 +17,54 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from proctor.eval import CodeSandbox
 from proctor.model import Case, Failure, Message, Output, Run, Score, Suite, TargetSpec, Trial, Verdict
 from proctor.reports.rows import Reported, Row
 from proctor.verdicts import Tally, exit_code, rules_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
-# Every run tries other examples, so half of hypothesis' hundred each time finds what a hundred would. No
-# deadline: on a busy machine an example takes as long as it takes.
-settings.register_profile("proctor", max_examples=50, deadline=None)
+# Every run tries other examples, so 30 of them each time find what hypothesis' hundred would. No deadline: on
+# a busy machine an example takes as long as it takes.
+settings.register_profile("proctor", max_examples=30, deadline=None)
 settings.load_profile("proctor")
+
+MEMORY = "/dev/shm"  # a folder here costs a test a tenth of what it costs on a disk
+
+
+def in_memory(folder: str) -> bool:
+    """Whether there is such a folder, with room for what tests write and leave for the programs among it."""
+    if sys.platform != "linux" or not os.access(folder, os.W_OK):
+        return False
+    there = os.statvfs(folder)
+    return there.f_bavail * there.f_frsize > 2**30 and not there.f_flag & os.ST_NOEXEC
 
 
 def pytest_configure() -> None:
-    """Let Python keep what it compiles, which else every program that a test starts compiles again."""
+    """Let Python keep what it compiles, which else every program that a test starts compiles again.
+
+    Where memory has room the folders of tests are there. Nothing that is collected here is garbage.
+    """
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    gc.disable()
+    if in_memory(MEMORY):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
 def pytest_collection_finish() -> None:
     """Let the garbage collector look at what tests make, and not at thousands of tests again and again."""
     gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
+    gc.enable()
+
+
+@pytest.fixture(scope="session")
+def sandboxed() -> None:
+    """For a test that runs programs in a `CodeSandbox`: skips it where this system cannot isolate them."""
+    lack = CodeSandbox.lack()
+    if lack:
+        pytest.skip(lack)
 
 
 @pytest.fixture(scope="session")

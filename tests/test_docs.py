@@ -10,11 +10,12 @@ import ast
 import inspect
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -25,6 +26,7 @@ import click
 import pytest
 
 from proctor import answers, model, parts
+from proctor import eval as toolbox
 from proctor.cli.main import COMMANDS, _invoke
 from proctor.dialects import (
     DIALECTS,
@@ -97,10 +99,9 @@ def test_every_command_and_flag_is_named(command: str, flag: str) -> None:
 
 
 def grader_section(name: str) -> str:
-    found = re.search(
-        rf"^\*\*`{name}`\*\*.*?(?=^\*\*`|^## |\Z)", text_of("docs/graders.md"), re.MULTILINE | re.DOTALL
-    )
-    assert found, f"docs/graders.md has no paragraph that begins with **`{name}`**"
+    pattern = re.compile(rf"^\*\*`{name}`\*\* .*?(?=^\*\*`|^## |\Z)", re.MULTILINE | re.DOTALL)
+    found = pattern.search(text_of("docs/graders-numbers.md")) or pattern.search(text_of("docs/graders.md"))
+    assert found, f"no page on graders has a paragraph that begins with **`{name}`**"
     return found[0]
 
 
@@ -165,6 +166,12 @@ def test_every_form_of_report_and_field_is_in_the_page_on_runs() -> None:
     assert missing([*REPORTS.names(), *(f"{name}`" for name in fields)], "docs/runs.md") == []
 
 
+@pytest.mark.parametrize("name", toolbox.__all__)
+def test_every_name_of_the_toolbox_is_described_in_the_page_of_its_tool(name: str) -> None:
+    pages = [page.read_text(encoding="utf-8") for page in USES if page.name.startswith("eval-")]
+    assert any(re.search(rf"`[^`\n]*\b{name}\b[^`\n]*`", page) for page in pages)
+
+
 def test_every_exit_code_is_in_the_page_on_ci() -> None:
     assert [code for code in ExitCode if f"\n| {int(code)} | " not in text_of("docs/ci.md")] == []
 
@@ -208,7 +215,11 @@ CHECKED = [page for page in PAGES if "```console check\n" in page.read_text(enco
 
 
 @pytest.mark.parametrize("page", CHECKED, ids=lambda page: page.name)
-def test_what_a_page_shows_is_what_its_commands_print(page: Path, tmp_path: Path) -> None:
+def test_what_a_page_shows_is_what_its_commands_print(
+    page: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if page.name == "eval-sandbox.md":
+        request.getfixturevalue("sandboxed")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     text = page.read_text(encoding="utf-8")
     now = text
@@ -228,8 +239,8 @@ def test_what_a_page_shows_is_what_its_commands_print(page: Path, tmp_path: Path
     assert now.splitlines() == text.splitlines()
 
 
-PLAIN = re.compile(r"proctor ([\w./:@=, -]+)(; echo \$\?)?")
-"""A command line that asks nothing of a shell but the exit code: no process is started for it."""
+PLAIN = re.compile(r"proctor ([\w./:@=, -]+?)(?:(; echo \$\?)|( 2>/dev/null| 2>&1)? \| (.+))?")
+"""A command that asks no more of a shell than the exit code or a pipe: `proctor` runs in this process."""
 
 
 def run(command: str, folder: Path) -> str:
@@ -239,33 +250,53 @@ def run(command: str, folder: Path) -> str:
         "HOME": str(folder),
         "PYTHONUTF8": "1",
     }
+    program = re.fullmatch(r"python (\w+\.py)", command)
+    if program:
+        with printing(folder, environ) as (out, _):
+            runpy.run_path(program[1], run_name="__main__")
+        return out.getvalue().decode("utf-8")
     plain = PLAIN.fullmatch(command)
-    if plain:
-        printed, code = run_here(plain[1].split(), folder, environ)
-        return f"{printed}{code}\n" if plain[2] else printed
+    if not plain:
+        return shell(command, folder, environ)
+    words, asked, errors, reader = plain.groups()
+    with printing(folder, environ, apart=bool(reader) and errors != " 2>&1") as (out, err):
+        code = _invoke(words.split())
+    if reader:
+        told = "" if errors else err.getvalue().decode("utf-8")
+        return told + shell(reader, folder, environ, out.getvalue())
+    return out.getvalue().decode("utf-8") + (f"{int(code)}\n" if asked else "")
+
+
+def shell(command: str, folder: Path, environ: dict[str, str], given: bytes = b"") -> str:
+    """What a shell prints for a command, in a process of its own."""
     done = subprocess.run(
         ["/bin/sh", "-c", command],
         check=False,
         cwd=folder,
         env=environ,
+        input=given,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
     return done.stdout.decode("utf-8")
 
 
-def run_here(words: list[str], folder: Path, environ: dict[str, str]) -> tuple[str, int]:
-    """What `proctor` prints for these words, and its exit code, in this process."""
-    data = BytesIO()
-    printed = TextIOWrapper(data, encoding="utf-8", write_through=True)
+@contextmanager
+def printing(
+    folder: Path, environ: dict[str, str], *, apart: bool = False
+) -> Iterator[tuple[BytesIO, BytesIO]]:
+    """What is printed on either stream, or on both, while this process is in that folder and environment."""
+    data = BytesIO(), BytesIO()
+    out, err = (TextIOWrapper(each, encoding="utf-8", write_through=True) for each in data)
     with (
         chdir(folder),
         patch.dict(os.environ, environ, clear=True),
-        redirect_stdout(printed),
-        redirect_stderr(printed),
+        redirect_stdout(out),
+        redirect_stderr(err if apart else out),
     ):
-        code = _invoke(words)
-    return data.getvalue().decode("utf-8"), int(code)
+        yield data
+    for each in (out, err):
+        each.detach()  # or the buffer would be closed with it
 
 
 def as_pattern(shown: str) -> str:

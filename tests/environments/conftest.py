@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -116,22 +117,28 @@ async def ground(tmp_path: Path) -> AsyncIterator[Ground]:
         await environment.aclose()
 
 
+@pytest.fixture(scope="session")
+def commits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository that each test gets a copy of."""
+    folder = tmp_path_factory.mktemp("commits")
+    for name in ("kept", "other"):
+        (folder / name).mkdir()
+        (folder / name / "file").write_text(f"{name}\n", encoding="utf-8")
+    Ground.run_git(folder, "init", "--quiet")
+    for number in range(1, 5):
+        (folder / "n").write_text(f"{number}\n", encoding="utf-8")
+        Ground.run_git(folder, "add", ".")
+        Ground.run_git(folder, "commit", "--quiet", "-m", str(number))
+        if number == 2:
+            Ground.run_git(folder, "tag", "v2")
+            Ground.run_git(folder, "branch", "side")
+    return folder
+
+
 @pytest.fixture
-def origin(ground: Ground) -> Path:
+def origin(ground: Ground, commits: Path) -> Path:
     """A repository beside the suite: four commits that each write their number into `n`.
 
     The branch `side` and the tag `v2` are at the second one; there are the folders `kept` and `other`.
     """
-    folder = ground.suite.parent / "origin"
-    for name in ("kept", "other"):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "file").write_text(f"{name}\n", encoding="utf-8")
-    ground.run_git(folder, "init", "--quiet")
-    for number in range(1, 5):
-        (folder / "n").write_text(f"{number}\n", encoding="utf-8")
-        ground.run_git(folder, "add", ".")
-        ground.run_git(folder, "commit", "--quiet", "-m", str(number))
-        if number == 2:
-            ground.run_git(folder, "tag", "v2")
-            ground.run_git(folder, "branch", "side")
-    return folder
+    return copytree(commits, ground.suite.parent / "origin")

@@ -106,7 +106,7 @@ def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
         _refused(path)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1, exclude_min=True, exclude_max=True), whole_pages=st.booleans())
 def test_a_store_that_was_cut_short_is_refused(kept: Path, share: float, whole_pages: bool) -> None:
     size = kept.stat().st_size
@@ -121,7 +121,7 @@ def test_a_store_that_was_cut_short_is_refused(kept: Path, share: float, whole_p
         _refused(cut)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(100, 200_000), junk=st.binary(min_size=1, max_size=2000))
 def test_damage_anywhere_in_a_store_is_told_in_a_sentence_or_does_no_harm(
     kept: Path, place: int, junk: bytes
@@ -147,7 +147,8 @@ def _read_all(store: SqliteStore) -> None:
             list(store.trials(run.id))
             store.counts(run.id)
             store.looks(run.suite.digest)
-            list(store.answered(cases[0].sent, target_digest(run.target)))
+            for case in cases[:1]:  # none, where the digest that leads to them is what was damaged
+                list(store.answered(case.sent, target_digest(run.target)))
         store.versions()
     finally:
         store.close()

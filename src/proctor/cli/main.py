@@ -24,6 +24,9 @@ COMMANDS = {
     "convert": "Write a suite in another dialect.",
     "suites": "Save suites, and list, show, compare, export and delete their versions.",
     "runs": "List, show, export, tag and delete stored runs.",
+    "bench": "Show latencies and metrics of recorded calls, with intervals.",
+    "passk": "Compute pass@k and pass^k from graded answers, or grade code first.",
+    "trajectories": "Show what an agent's search loop tried, repeated and reached.",
     "targets": "Show what can be asked, and try it.",
     "models": "Fetch and list the embedded model's weights.",
     "init": "Write a starter suite, targets.yaml and a CI file.",
@@ -33,6 +36,10 @@ COMMANDS = {
 
 _NO_MORE = frozenset({EPIPE, ENOSPC, EDQUOT})
 """Why a stream takes no more text: its reader has gone, or the disk is full."""
+
+
+_LISTS = {"validate": "files", "bench": "benches", "passk": "passk", "trajectories": "trajectories"}
+"""What the commands that show no runs call their list in JSON."""
 
 
 class LazyGroup(click.Group):
@@ -165,5 +172,5 @@ def _tell_json(arguments: list[str], message: str, code: ExitCode) -> None:
         return
     problem: dict[str, Any] = dict.fromkeys(("path", "line", "field", "case"))
     problem |= {"code": "usage", "message": message}
-    kind = "files" if arguments[:1] == ["validate"] else "runs"
+    kind = _LISTS.get(arguments[0], "runs")
     say_json(json.dumps({kind: [], "errors": [problem], "exit_code": int(code)}, ensure_ascii=False))

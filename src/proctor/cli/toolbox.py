@@ -1,0 +1,253 @@
+"""What the commands over files of JSON Lines share: files to write, lines that were dropped, and tables."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copyfileobj, get_terminal_size
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from proctor.cli.options import show
+from proctor.cli.saying import say, say_json
+from proctor.errors import UsageError
+from proctor.eval.dumping import cell, write_whole
+from proctor.reports.figures import one_line
+
+if TYPE_CHECKING:
+    from proctor.charts import Chart
+    from proctor.eval.rows import DroppedRow
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ENDINGS = (".svg", ".json", ".md")
+MOST_TOLD = 5
+"""Lines that were dropped are told one by one up to so many for each file."""
+_WIDEST_CELL = 40
+"""On a terminal."""
+
+
+class Table(NamedTuple):
+    """A title, and rows of which the first has the names of the columns."""
+
+    title: str
+    rows: Sequence[Sequence[str]]
+
+
+def output_option(function: F) -> F:
+    """`-o FILE`, as often as wanted."""
+    return click.option(
+        "-o",
+        "--output",
+        multiple=True,
+        metavar="FILE",
+        help="Also write FILE; ends in .svg (a chart), .json or .md. Repeatable.",
+    )(function)
+
+
+@contextmanager
+def reading(path: str) -> Iterator[str]:
+    """A file for as long as it is read; of a pipe or `-` for stdin, which can be read only once, a copy.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        yield _as_file(path)
+    except OSError as error:
+        raise UsageError(f"{path!r} cannot be read: {error.strerror}. Name a file of JSON Lines.") from None
+
+
+def _as_file(path: str) -> str:
+    source = Path("/dev/stdin" if path == "-" else path)
+    if path != "-" and (not source.exists() or source.is_file() or source.is_dir()):
+        return path
+    folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="proctor-"))
+    copy = Path(folder, source.name)
+    with copy.open("wb") as whole:
+        if path == "-":
+            copyfileobj(sys.stdin.buffer, whole)
+        else:
+            with source.open("rb") as pipe:
+                copyfileobj(pipe, whole)
+    return str(copy)
+
+
+def labels_of(paths: Collection[str]) -> list[str]:
+    """The names of the files where these differ, else their paths."""
+    names = [one_line(Path(path).name) for path in paths]
+    return names if len(set(names)) == len(names) else [one_line(path) for path in paths]
+
+
+def check_outputs(paths: Sequence[str], *, inputs: Sequence[str]) -> None:
+    """Refuse files that cannot be written to, before anything is computed.
+
+    Args:
+        paths: the files.
+        inputs: files that are read, and must stay.
+
+    Raises:
+        UsageError: an ending that is none of ours, a folder in the file's place, no folder for it, a file
+            that is read, or charts are not installed.
+    """
+    for path in paths:
+        if Path(path).suffix.lower() not in ENDINGS:
+            known = " ".join(ENDINGS)
+            raise UsageError(f"Nothing can be written to {path!r}: the ending says how, one of {known}.")
+        if Path(path).is_dir():
+            raise UsageError(f"{path!r} is a folder. Name a file, or remove the folder.")
+        folder = Path(path).absolute().parent
+        if not folder.is_dir():
+            raise UsageError(f"The folder of {path!r} does not exist. Make it first.")
+        if not os.access(folder, os.W_OK):
+            raise UsageError(f"Nothing can be written to the folder of {path!r}. Name another one.")
+        if any(_same(path, read) for read in inputs):
+            raise UsageError(f"{path!r} is read, and would be lost. Name another file to write to.")
+        if Path(path).suffix.lower() == ".svg":
+            from proctor.charts import drawer
+
+            drawer()
+
+
+def _same(path: str, other: str) -> bool:
+    return Path(path).exists() and Path(other).exists() and Path(path).samefile(other)
+
+
+def give(
+    paths: Sequence[str],
+    *,
+    as_data: bool,
+    chart: Callable[[], Chart],
+    data: Mapping[str, Any],
+    tables: Sequence[Table],
+) -> None:
+    """Print the result, and write each file in the form that its ending says; older files are replaced.
+
+    Printing comes first, so that a file that cannot be written loses nothing that took long to compute.
+
+    Args:
+        paths: the files, which `check_outputs` has let through.
+        as_data: whether the data are printed, as JSON, and not the tables.
+        chart: draws for .svg.
+        data: for .json.
+        tables: for .md. On a terminal they are no wider than it is.
+
+    Raises:
+        UsageError: a file cannot be written, or no chart can be drawn; then nothing is printed.
+    """
+    forms: dict[str, Callable[[], str]] = {
+        ".svg": lambda: _svg(chart),
+        ".json": lambda: _as_json(data) + "\n",
+        ".md": lambda: "\n".join(as_markdown(tables)),
+    }
+    texts = [(path, _whole(forms[Path(path).suffix.lower()]())) for path in paths]
+    if not as_data:
+        show(as_text(tables, get_terminal_size().columns if sys.stdout.isatty() else None))
+    for path, text in texts:
+        try:
+            write_whole(path, text)
+        except OSError as error:
+            raise UsageError(f"{path!r} cannot be written: {error.strerror}.") from None
+    if as_data:
+        say_json(_as_json(data))
+
+
+def _svg(chart: Callable[[], Chart]) -> str:
+    try:
+        return chart().svg() + "\n"
+    except ValueError as error:
+        raise UsageError(f"No chart can be drawn: {error}") from None
+
+
+def _as_json(data: Mapping[str, Any]) -> str:
+    import json
+
+    return _whole(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def tell_dropped(path: str, dropped: Sequence[DroppedRow]) -> None:
+    """Say on stderr which lines of a file were left out, and why; beyond the first few, how many."""
+    for row in dropped[:MOST_TOLD]:
+        say(f"{path}:{row.line}: warning: {one_line(row.reason)}", err=True)
+    if len(dropped) > MOST_TOLD:
+        more = len(dropped) - MOST_TOLD
+        lines = "line was" if more == 1 else "lines were"
+        say(f"{path}: warning: {more:,} more {lines} left out; --json has them all.", err=True)
+
+
+def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
+    """Tables as lines: the first column begins on the left, the others end on the right.
+
+    Args:
+        tables: with the same number of cells in each row of a table.
+        width: letters in a line. Columns that do not fit stand below, each time beside the first column; and
+            long texts lose their middle.
+    """
+    for place, table in enumerate(tables):
+        if place:
+            yield ""
+        if table.title:
+            yield table.title
+        rows = [[_whole(text) if width is None else _cut(_whole(text)) for text in row] for row in table.rows]
+        widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+        for part, columns in enumerate(_fitting(widths, width)):
+            if part:
+                yield ""
+            for row in rows:
+                cells = [row[0] + " " * (widths[0] - _width(row[0]))]
+                cells += [" " * (widths[column] - _width(row[column])) + row[column] for column in columns]
+                yield "  ".join(cells).rstrip()
+
+
+def _fitting(widths: Sequence[int], width: int | None) -> list[list[int]]:
+    """The columns but the first, as those that stand beside one another."""
+    parts: list[list[int]] = [[]]
+    taken = widths[0]
+    for column in range(1, len(widths)):
+        taken += 2 + widths[column]
+        if width is not None and taken > width and parts[-1]:
+            parts.append([])
+            taken = widths[0] + 2 + widths[column]
+        parts[-1].append(column)
+    return parts
+
+
+def _width(text: str) -> int:
+    """How many letters of a terminal the text is wide."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(letter) else 1 + (east_asian_width(letter) in "WF") for letter in text)
+
+
+def _cut(text: str) -> str:
+    half = _WIDEST_CELL // 2
+    return text if len(text) <= _WIDEST_CELL else f"{text[: half - 1]}…{text[-half:]}"
+
+
+def as_markdown(tables: Sequence[Table]) -> Iterator[str]:
+    """Tables as Markdown; numbers stand on the right."""
+    for table in tables:
+        if table.title:
+            yield f"### {table.title}"
+            yield ""
+        head, *rows = table.rows
+        yield _line(head)
+        yield f"|---|{'---:|' * (len(head) - 1)}"
+        yield from map(_line, rows)
+        yield ""
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(cell, cells))} |"
+
+
+def _whole(text: str) -> str:
+    """The text with halves of characters escaped: JSON can say them, and UTF-8 cannot hold them."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

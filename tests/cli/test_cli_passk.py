@@ -1,0 +1,427 @@
+"""`proctor passk`: what it reads, what it says and leaves out, and code that it grades first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.cli.passk_command import Progress
+from proctor.eval import PassAtK
+
+Proctor = Callable[..., Any]
+
+
+def write(path: Path, *rows: Any) -> Path:
+    text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def counted(**tasks: tuple[int, int]) -> list[dict[str, Any]]:
+    return [{"task_id": name, "n": n, "passed": passed} for name, (n, passed) in tasks.items()]
+
+
+def graded(**tasks: str) -> list[dict[str, Any]]:
+    """A row for each answer: + passed, - failed, ? was not graded."""
+    marks = {"+": True, "-": False, "?": None}
+    return [{"task_id": name, "passed": marks[mark]} for name, written in tasks.items() for mark in written]
+
+
+def only(told: Any) -> Any:
+    assert told.code == 0, told
+    (found,) = told.json["passk"]
+    return found
+
+
+# --- what it reads -----------------------------------------------------------------------------------------
+
+
+def test_counts_become_a_table_with_intervals(proctor: Proctor, folder: Path) -> None:
+    write(folder / "a.jsonl", *counted(a=(10, 3), b=(10, 9), c=(10, 0), d=(10, 10)))
+    told = proctor("passk", "a.jsonl")
+    assert told.code == 0
+    assert told.out.splitlines() == [
+        "                a.jsonl",
+        "tasks                 4",
+        "graded answers       40",
+        "  of each task       10",
+        "",
+        "k   pass@k  95 % interval  pass^k  95 % interval",
+        "1    55.0%         15–95%   55.0%         15–95%",
+        "5    72.9%        25–100%   37.5%          0–75%",
+        "10   75.0%        25–100%   25.0%          0–75%",
+    ]
+    assert told.err == ""
+
+
+def test_single_answers_give_the_same_as_their_counts(proctor: Proctor, folder: Path) -> None:
+    write(folder / "a.jsonl", *counted(a=(3, 2), b=(3, 0)))
+    write(folder / "b.jsonl", *reversed(graded(a="+-+", b="---")))
+    one, other = (only(proctor("passk", name, "--json")) for name in ("a.jsonl", "b.jsonl"))
+    assert one["pass_at"] == other["pass_at"] == {"pass@1": 0.3333, "pass@3": 0.5}
+    assert one["statistics"] == other["statistics"]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_dump_of_a_result_is_read(proctor: Proctor, folder: Path, indent: int | None) -> None:
+    result = PassAtK(ks=(1, 2)).from_rows(counted(a=(4, 1), b=(4, 3)))
+    write(folder / "dump.json", json.dumps(result.to_dict(), indent=indent))
+    found = only(proctor("passk", "dump.json", "--k", "1,2", "--json"))
+    assert {name: found[name] for name in result.to_dict()} == result.to_dict()
+
+
+def test_numbers_of_answers_may_differ_and_the_smallest_is_the_largest_k(
+    proctor: Proctor, folder: Path
+) -> None:
+    write(folder / "a.jsonl", *counted(a=(3, 1), b=(8, 4)))
+    found = only(proctor("passk", "a.jsonl", "--json"))
+    assert list(found["pass_at"]) == ["pass@1", "pass@3"]
+    assert found["pass_at"]["pass@1"] == pytest.approx((1 / 3 + 1 / 2) / 2, abs=1e-4)
+
+
+def test_rows_without_a_task_are_tasks_of_their_own_and_others_are_put_together(
+    proctor: Proctor, folder: Path
+) -> None:
+    write(
+        folder / "a.jsonl",
+        {"n": 2, "passed": 2},
+        {"n": 2, "passed": 0},
+        *counted(a=(2, 1)),
+        *counted(a=(2, 2)),
+    )
+    told = proctor("passk", "a.jsonl", "--json")
+    assert [(row["task_id"], row["n"], row["passed"]) for row in only(told)["per_task"]] == [
+        ("(row 1)", 2, 2),
+        ("(row 2)", 2, 0),
+        ("a", 4, 3),
+    ]
+    assert told.err == "a.jsonl: warning: Task 'a' is there in several rows, which are put together.\n"
+
+
+EXPORTED = [
+    {"run": "r1", "target": "echo", "case_id": "a", "repeat": 0, "verdict": "pass"},
+    {"run": "r1", "target": "echo", "case_id": "a", "repeat": 1, "verdict": "fail"},
+    {
+        "run": "r1",
+        "target": "echo",
+        "case_id": "b",
+        "repeat": 0,
+        "verdict": "error",
+        "failure": {"message": "no route"},
+    },
+    {"run": "r1", "target": "echo", "case_id": "b", "repeat": 1, "verdict": "pass"},
+    {"run": "r1", "target": "echo", "case_id": "c", "repeat": 0, "verdict": "unscored"},
+]
+
+
+def test_trials_that_were_not_measured_are_told_and_count_neither_way(proctor: Proctor, folder: Path) -> None:
+    write(folder / "run.jsonl", *EXPORTED)
+    told = proctor("passk", "run.jsonl")
+    assert "not counted     1 error, 1 unscored\n" in told.out
+    assert "tasks left out                    1\n" in told.out
+    assert told.err == "run.jsonl: warning: Task 'c' has no graded answer and is left out.\n"
+    found = only(proctor("passk", "run.jsonl", "--json"))
+    assert found["pass_at"] == {"pass@1": 0.75}
+    assert found["ungraded"][0] == {"task_id": "b", "answer": 0, "reason": "no route"}
+
+
+def test_each_exported_run_stands_by_itself(proctor: Proctor, folder: Path) -> None:
+    again = [{**row, "run": "r2"} for row in EXPORTED[:2]]
+    other = [{**row, "run": "r3", "target": "http:x"} for row in EXPORTED[:1]]
+    write(folder / "runs.jsonl", *EXPORTED[:2], *again, *other)
+    told = proctor("passk", "runs.jsonl", "--k", "1")
+    assert told.out.splitlines()[0].split("  ")[-3:] == [
+        "runs.jsonl echo (r1)",
+        "runs.jsonl echo (r2)",
+        "runs.jsonl http:x",
+    ]
+    assert told.out.splitlines()[-1].split() == ["1", "50.0%", "50.0%", "100.0%"]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+def test_what_a_run_with_repeats_exports_is_read(proctor: Proctor, folder: Path, form: str) -> None:
+    suite = [
+        {"id": "hi", "input": "hi", "expected": "hi", "scorer": "exact"},
+        {"id": "no", "input": "hi", "expected": "no", "scorer": "exact"},
+    ]
+    write(folder / "s.jsonl", *suite)
+    assert proctor("run", "s.jsonl", "--target", "echo", "--repeat", 3, "-o", f"out.{form}").code == 1
+    found = only(proctor("passk", f"out.{form}", "--json"))
+    assert [(row["task_id"], row["n"], row["passed"]) for row in found["per_task"]] == [
+        ("hi", 3, 3),
+        ("no", 3, 0),
+    ]
+
+
+# --- what it says ------------------------------------------------------------------------------------------
+
+
+def test_several_files_stand_side_by_side_and_a_k_too_large_for_one_is_a_dash(
+    proctor: Proctor, folder: Path
+) -> None:
+    write(folder / "old.jsonl", *counted(a=(5, 1), b=(5, 5)))
+    write(folder / "new.jsonl", *graded(a="++", b="+-"))
+    told = proctor("passk", "old.jsonl", "new.jsonl", "--k", "2,5")
+    assert told.out.splitlines()[5:] == [
+        "pass@k, one of k answers passes",
+        "k         old.jsonl         new.jsonl",
+        "2   70.0% (40–100%)  100.0% (34–100%)",
+        "5  100.0% (34–100%)                 –",
+        "",
+        "pass^k, all k pass",
+        "k       old.jsonl       new.jsonl",
+        "2  50.0% (0–100%)  50.0% (0–100%)",
+        "5  50.0% (0–100%)               –",
+    ]
+    assert told.err == "new.jsonl: warning: no pass@5: some task has only 2 graded answers.\n"
+
+
+def test_files_of_one_name_are_told_by_their_paths(proctor: Proctor, folder: Path) -> None:
+    for name in ("old", "new"):
+        (folder / name).mkdir()
+        write(folder / name / "a.jsonl", *counted(a=(1, 1)))
+    told = proctor("passk", "old/a.jsonl", "new/a.jsonl")
+    assert told.out.splitlines()[0].split() == ["old/a.jsonl", "new/a.jsonl"]
+
+
+def test_lines_that_say_nothing_are_told_and_counted(proctor: Proctor, folder: Path) -> None:
+    bad = [
+        "{half",
+        "5",
+        {"task_id": "x"},
+        {"task_id": "x", "passed": "yes"},
+        {"task_id": "x", "n": 1, "passed": 2},
+    ]
+    more = [{"passed": True}, {"case_id": "x", "verdict": "great"}, {"task_id": "x", "completion": "pass"}]
+    write(folder / "a.jsonl", *bad, *more, *graded(a="+"))
+    told = proctor("passk", "a.jsonl")
+    assert told.code == 0
+    lines = told.err.splitlines()
+    assert [line.partition(": warning: ")[0] for line in lines] == [f"a.jsonl:{n}" for n in range(1, 6)] + [
+        "a.jsonl"
+    ]
+    assert "3 more lines" in lines[-1]
+    assert "dropped lines         8\n" in told.out
+    reasons = [row["reason"] for row in only(proctor("passk", "a.jsonl", "--json"))["dropped"]]
+    assert "--problems" in reasons[7]
+    assert all(reason.endswith(".") for reason in reasons)
+
+
+def test_a_bad_row_inside_a_dump_costs_that_row_alone(proctor: Proctor, folder: Path) -> None:
+    dump = {
+        "n_problems": 3,
+        "per_task": [*counted(a=(2, 1)), {"task_id": "b", "n": 2}, *counted(c=(2, 2)), 7],
+    }
+    write(folder / "dump.json", json.dumps(dump, indent=1))
+    found = only(proctor("passk", "dump.json", "--json"))
+    assert [row["task_id"] for row in found["per_task"]] == ["a", "c"]
+    assert [row["line"] for row in found["dropped"]] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("rows", "code", "says"),
+    [
+        ([], 5, "No answer is in it"),
+        (["{}"], 5, "No answer is in it"),
+        (["\x00\x01"], 5, "No answer is in it"),
+        (graded(a="??"), 3, "None of its answers is graded; the first: passed is null"),
+    ],
+)
+def test_a_file_without_a_graded_answer_is_an_error(
+    proctor: Proctor, folder: Path, rows: list[Any], code: int, says: str
+) -> None:
+    write(folder / "a.jsonl", *rows)
+    told = proctor("passk", "a.jsonl")
+    assert (told.code, told.out) == (code, "")
+    assert says in told.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("none.jsonl",), "'none.jsonl' cannot be read: No such file"),
+        (("a.jsonl", "--k", "1,x"), "--k is '1,x'"),
+        (("a.jsonl", "--k", "0"), "--k is '0'"),
+        (("a.jsonl", "--k", "4,9"), "There is no pass@4: some task has only 2 graded answers"),
+        (("a.jsonl", "--problems", "none.jsonl"), "'none.jsonl' cannot be read"),
+        (("a.jsonl", "--timeout", "5"), "--problems FILE"),
+        (("a.jsonl", "--workers", "5"), "--problems FILE"),
+        (("a.jsonl", "-o", "a.png"), "the ending says how"),
+    ],
+)
+def test_what_cannot_be_is_4_with_a_sentence(
+    proctor: Proctor, folder: Path, words: tuple[str, ...], says: str
+) -> None:
+    write(folder / "a.jsonl", *counted(a=(2, 1)))
+    told = proctor("passk", *words)
+    assert (told.code, told.out) == (4, "")
+    assert says in told.err
+
+
+def test_files_of_every_form_are_written(proctor: Proctor, folder: Path) -> None:
+    write(folder / "a.jsonl", *counted(a=(2, 1), b=(2, 2)))
+    told = proctor("passk", "a.jsonl", "-o", "x.svg", "-o", "x.json", "-o", "x.md")
+    assert told.code == 0
+    assert (folder / "x.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert (
+        only(told._replace(out=(folder / "x.json").read_text(encoding="utf-8")))["pass_at"]["pass@2"] == 1.0
+    )
+    assert "| k | pass@k | 95 % interval |" in (folder / "x.md").read_text(encoding="utf-8")
+
+
+# --- grading -----------------------------------------------------------------------------------------------
+
+
+def problem(name: str, prompt: str, *checks: str) -> dict[str, Any]:
+    test = "def check(candidate):\n" + "".join(f"    assert candidate{one}\n" for one in checks)
+    return {"task_id": name, "prompt": prompt, "entry_point": "double", "test": test}
+
+
+PROBLEMS = [
+    problem("double", "def double(x):\n", "(2) == 4", "(-1) == -2"),
+    problem("text", "def double(x: str) -> str:\n", "('ab') == 'abab'"),
+    problem("never asked", "def double(x):\n", "(0) == 0"),
+]
+COMPLETIONS = [
+    {"task_id": "double", "completion": "    return x * 2\n", "passed": False},
+    {"task_id": "double", "completion": "    return x + 2\n"},
+    {"task_id": "text", "completion": "    return x + x\n"},
+    {"task_id": "text", "completion": "    return (\n"},
+    {"task_id": "elsewhere", "completion": "    return x\n"},
+    {"task_id": "text", "completion": 5},
+]
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_completions_are_graded_by_running_them_whatever_they_say_of_themselves(
+    proctor: Proctor, folder: Path
+) -> None:
+    write(folder / "problems.jsonl", *PROBLEMS, {"task_id": "untested", "prompt": ""})
+    write(folder / "answers.jsonl", *COMPLETIONS)
+    told = proctor(
+        "passk", "answers.jsonl", "--problems", "problems.jsonl", "--workers", 2, "--timeout", 10, "--json"
+    )
+    found = only(told)
+    assert [(row["task_id"], row["n"], row["passed"]) for row in found["per_task"]] == [
+        ("double", 2, 1),
+        ("text", 2, 1),
+    ]
+    assert (found["unanswered"], [row["line"] for row in found["dropped"]]) == (["never asked"], [5, 6])
+    assert told.err.splitlines() == [
+        "problems.jsonl:4: warning: The problem has no test and no entry_point.",
+        "answers.jsonl:5: warning: There is no problem 'elsewhere' to grade the completion by.",
+        "answers.jsonl:6: warning: The completion is 5. It must be a text.",
+        "answers.jsonl: warning: Task 'never asked' has no completion and does not count.",
+    ]
+
+
+def test_a_completion_that_never_ends_or_takes_too_much_fails_and_the_limits_are_the_callers(
+    proctor: Proctor, folder: Path
+) -> None:
+    write(folder / "problems.jsonl", PROBLEMS[0])
+    bodies = (
+        "    while True:\n        pass\n",
+        "    return len(' ' * 10**9) and x * 2\n",
+        "    return x * 2\n",
+    )
+    write(folder / "answers.jsonl", *({"task_id": "double", "completion": body} for body in bodies))
+    words = ("passk", "answers.jsonl", "--problems", "problems.jsonl", "--json")
+    found = only(proctor(*words, "--timeout", 1, "--memory", 128, "--isolation", "process"))
+    assert found["per_task"] == [{"task_id": "double", "n": 3, "passed": 1}]
+    told = proctor(*words, "--memory", 1)
+    assert (told.code, "memory_mb is 1; it must be at least 64" in told.err) == (4, True)
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_completions_of_a_problem_that_cannot_test_are_not_graded(proctor: Proctor, folder: Path) -> None:
+    write(folder / "problems.jsonl", {**PROBLEMS[0], "test": "def check(candidate:\n"})
+    write(folder / "answers.jsonl", *COMPLETIONS[:2])
+    told = proctor("passk", "answers.jsonl", "--problems", "problems.jsonl")
+    assert (told.code, told.out) == (3, "")
+    assert "None of its answers is graded; the first: UsageError: The tests of 'double'" in told.err
+
+
+@pytest.mark.parametrize(("patience", "lines"), [(3600, []), (0, ["a.jsonl: 1/3 graded, 1 passed"])])
+def test_a_grading_that_takes_long_tells_how_far_it_is_and_no_more_than_every_few_seconds(
+    capsys: pytest.CaptureFixture[str], patience: float, lines: list[str]
+) -> None:
+    progress = Progress("a.jsonl", 3, patience)
+    for passed in (True, None, False):
+        progress(passed)
+    assert capsys.readouterr() == ("", "".join(f"{line}\n" for line in lines))
+
+
+def test_a_trial_that_is_there_twice_counts_once(proctor: Proctor, folder: Path) -> None:
+    write(folder / "run.jsonl", *EXPORTED[:2], *EXPORTED[:2])
+    told = proctor("passk", "run.jsonl", "--json")
+    assert [(row["n"], row["passed"]) for row in only(told)["per_task"]] == [(2, 1)]
+    assert "run.jsonl:3: warning: Repeat 0 of case 'a' of this run was there before" in told.err
+
+
+def test_what_it_wrote_as_json_it_reads_again(proctor: Proctor, folder: Path) -> None:
+    write(folder / "a.jsonl", *graded(a="+-?", b="++"))
+    write(folder / "b.jsonl", *counted(a=(4, 1)))
+    assert proctor("passk", "a.jsonl", "-o", "one.json").code == 0
+    first, again = (only(proctor("passk", name, "--json")) for name in ("a.jsonl", "one.json"))
+    assert first["statistics"] == again["statistics"]
+    assert proctor("passk", "a.jsonl", "b.jsonl", "-o", "two.json").code == 0
+    several = proctor("passk", "two.json", "--json").json["passk"]
+    assert [(one["run"], one["n_problems"], len(one["ungraded"])) for one in several] == [
+        ("a.jsonl", 2, 1),
+        ("b.jsonl", 1, 0),
+    ]
+
+
+@pytest.mark.parametrize("digits", [300, 4000])
+def test_counts_beyond_all_measure_are_dropped(proctor: Proctor, folder: Path, digits: int) -> None:
+    huge = 10**digits
+    write(folder / "a.jsonl", *counted(a=(huge, 1), b=(1, huge), c=(1, 1)))
+    told = proctor("passk", "a.jsonl")
+    assert "dropped lines         2" in told.out
+    assert "No task has so many answers." in told.err
+    assert max(map(len, told.err.splitlines())) < 200
+
+
+def test_a_k_that_cannot_be_is_refused_before_anything_is_graded(proctor: Proctor, folder: Path) -> None:
+    write(folder / "problems.jsonl", PROBLEMS[0])
+    write(folder / "answers.jsonl", *COMPLETIONS[:2], *COMPLETIONS[:2])
+    told = proctor(
+        "passk", "answers.jsonl", "--problems", "problems.jsonl", "--k", "9", "--isolation", "process"
+    )
+    assert told.code == 4
+    assert "There is no pass@9" in told.err
+
+
+@pytest.mark.usefixtures("sandboxed")
+@pytest.mark.parametrize("graded_first", [0, 3])
+def test_what_is_graded_when_it_is_interrupted_counts(
+    proctor: Proctor, folder: Path, monkeypatch: pytest.MonkeyPatch, graded_first: int
+) -> None:
+    write(folder / "problems.jsonl", *PROBLEMS[:2])
+    for name in ("a.jsonl", "b.jsonl"):
+        write(folder / name, *COMPLETIONS[:4])
+    left = iter(range(graded_first))
+
+    def grade(_text: str, _problem: Any, **_options: Any) -> bool:
+        try:
+            return next(left) >= 0
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr("proctor.eval.sandbox.humaneval_run", grade)
+    words = ("passk", "a.jsonl", "b.jsonl", "--problems", "problems.jsonl", "--workers", 1, "--json")
+    told = proctor(*words, "-o", "x.json")
+    assert (told.code, told.json["exit_code"]) == (2, 2)
+    assert (folder / "x.json").exists() == bool(graded_first)
+    if graded_first:
+        assert "Interrupted: 5 completions are not graded, and do not count." in told.err
+        assert [
+            (one["statistics"]["answers"]["total"], len(one["ungraded"])) for one in told.json["passk"]
+        ] == [
+            (3, 1),
+            (0, 4),
+        ]

@@ -1,0 +1,101 @@
+"""What `bench`, `passk` and `trajectories` share: files that are read and written, and tables."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.cli.toolbox import Table, as_text
+
+Proctor = Callable[..., Any]
+
+COMMANDS = ("bench", "passk", "trajectories")
+ROW = json.dumps({"latency_ms": 1, "task_id": "a", "passed": True, "iter": 1, "val_bpb": 2}) + "\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_file_that_is_read_is_never_written_over(
+    proctor: Proctor, folder: Path, command: str, words: tuple[str, ...]
+) -> None:
+    (folder / "x.json").write_text(ROW, encoding="utf-8")
+    (folder / "link.json").symlink_to("x.json")
+    for output in ("x.json", "./x.json", "link.json"):
+        told = proctor(command, "x.json", "-o", output, *words)
+        assert told.code == 4
+        assert f"{output!r} is read, and would be lost." in told.err + told.out
+    assert (folder / "x.json").read_text(encoding="utf-8") == ROW
+
+
+def test_the_problems_are_never_written_over(proctor: Proctor, folder: Path) -> None:
+    for name in ("x.jsonl", "problems.json"):
+        (folder / name).write_text(ROW, encoding="utf-8")
+    told = proctor("passk", "x.jsonl", "--problems", "problems.json", "-o", "problems.json")
+    assert (told.code, "is read, and would be lost" in told.err) == (4, True)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_charts_that_cannot_be_drawn_are_refused_before_anything_is_read(
+    proctor: Proctor, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    told = proctor(command, "none.jsonl", "-o", "x.svg")
+    assert (told.code, "proctor[charts]" in told.err) == (4, True)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_stdin_and_pipes_are_read_like_files(
+    process: Proctor, start: Callable[..., Any], folder: Path, command: str
+) -> None:
+    (folder / "x.jsonl").write_text(ROW, encoding="utf-8")
+    with (folder / "x.jsonl").open("rb") as file:
+        assert process(command, "-", stdin=file).code == 0
+    os.mkfifo(folder / "pipe")
+    begun = start(command, "pipe")
+    (folder / "pipe").write_text(ROW, encoding="utf-8")
+    out, err = begun.communicate(timeout=20)
+    assert (begun.returncode, err) == (0, "")
+    assert "pipe" in out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_utf_16_is_named(proctor: Proctor, folder: Path, command: str) -> None:
+    (folder / "x.jsonl").write_text(ROW, encoding="utf-16")
+    told = proctor(command, "x.jsonl")
+    assert told.code == 5
+    assert "x.jsonl:1: warning: The file is UTF-16. Save it as UTF-8." in told.err
+
+
+TABLE = Table(
+    "",
+    [["", "模型", "model with quite a name", "n"], ["é e\u0301 一", "1", "2", "3"], ["a", "10", "20", "30"]],
+)
+
+
+def test_columns_line_up_whatever_the_letters() -> None:
+    assert list(as_text([TABLE])) == [
+        "        模型  model with quite a name   n",
+        "é e\u0301 一     1                        2   3",
+        "a         10                       20  30",
+    ]
+
+
+def test_on_a_terminal_columns_that_do_not_fit_stand_below() -> None:
+    assert list(as_text([TABLE], 35)) == [
+        "        模型",
+        "é e\u0301 一     1",
+        "a         10",
+        "",
+        "        model with quite a name   n",
+        "é e\u0301 一                        2   3",
+        "a                            20  30",
+    ]
+    wide = Table("", [["", "a" * 30 + "b" * 30], ["x", "1"]])
+    assert next(as_text([wide], 80)).strip() == f"{'a' * 19}…{'b' * 20}"
+    assert next(as_text([wide])).strip() == "a" * 30 + "b" * 30
