@@ -445,3 +445,11 @@ def test_a_tag_may_be_what_has_no_text() -> None:
     bench = Bench("b")
     bench.record(latency_ms=1, tags={"depth": Textless()})
     assert list(bench.statistics(by="depth")) == ["… (Textless)"]
+
+
+def test_nan_is_none_in_the_dictionary_too() -> None:
+    bench = Bench("b", metrics=["loss"])
+    tags = {"at": (2.0, float("-inf"))}
+    bench.record(input=[float("nan"), 1], latency_ms=1.0, loss=float("inf"), tags=tags)
+    (call,) = json.loads(json.dumps(bench.to_dict(), allow_nan=False))["calls"]
+    assert (call["input"], call["metrics"], call["tags"]) == ([None, 1], {"loss": None}, {"at": [2.0, None]})

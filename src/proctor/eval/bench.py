@@ -303,7 +303,8 @@ class Bench:
     def to_dict(self, *, include_outputs: bool = False) -> dict[str, Any]:
         """The summary, and the calls as dictionaries.
 
-        Lists, dictionaries and dataclasses in them are copied; outputs only where they are asked for.
+        Lists, dictionaries and dataclasses in them are copied, with None for NaN and infinities; outputs only
+        where they are asked for.
 
         Args:
             include_outputs: whether calls have their `output`.

@@ -42,9 +42,11 @@ def plain(value: Any, _within: tuple[int, ...] = ()) -> Any:
 def copied(value: Any, _within: tuple[int, ...] = ()) -> Any:
     """The value with its lists, tuples and dictionaries copied and its dataclasses as dictionaries.
 
-    Anything else is handed on as it is, so that locks, clients and generators are no obstacle; and so is what
-    holds itself, or is nested too deep.
+    NaN and infinities become None, which JSON can say. Anything else is handed on as it is, so that locks,
+    clients and generators are no obstacle; and so is what holds itself, or is nested too deep.
     """
+    if type(value) is float and not isfinite(value):
+        return None
     if id(value) in _within or len(_within) >= DEEPEST:
         return value
     within = (*_within, id(value))
