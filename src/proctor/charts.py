@@ -189,12 +189,13 @@ def lines(
     series = list(dict.fromkeys(point.series for point in points))
     ticks = _whole_ticks([point.x for point in points])
     across = {"field": "x", "type": "quantitative", "title": x, "axis": {"grid": False, **ticks}}
+    up = _axis("y", y, scale, zero=False)
     line = {"type": "line", "point": len(points) <= 60, "interpolate": "step-after" if steps else "linear"}
     colour = _colour(series, "stroke")
     layers: list[dict[str, Any]] = []
     if dots:
         at = [_row(x=dot.x, y=dot.y) for dot in dots]
-        encoding = {"x": across, "y": _axis("y", y, scale, zero=scale == "share")}
+        encoding = {"x": across, "y": up}
         layers.append(
             {
                 "data": {"values": at},
@@ -205,12 +206,12 @@ def lines(
     if any(point.low is not None for point in points):
         band = {
             "x": across,
-            "y": _axis("low", y, scale, zero=scale == "share"),
+            "y": _axis("low", y, scale, zero=False),
             "y2": {"field": "high"},
             "color": colour,
         }
         layers.append({"mark": {"type": "area", "opacity": 0.18}, "encoding": band})
-    drawn = {"x": across, "y": _axis("y", y, scale, zero=scale == "share"), "color": colour}
+    drawn = {"x": across, "y": up, "color": colour}
     data = [_row(x=one.x, y=one.y, low=one.low, high=one.high, series=one.series) for one in points]
     if any(point.dashed for point in points):
         dashes = {"domain": [False, True], "range": [[1, 0], [5, 4]]}

@@ -169,7 +169,7 @@ def links(root: Path) -> None:
 
 @pytest.mark.parametrize("path", [
     "../secret.txt", "logs/../../secret.txt", "out", "up/secret.txt", "far", "twice", "logs/deep",
-    "../root/../secret.txt", "/etc/passwd", "nowhere-out", "..", "up", "up/root/note.txt",
+    "../root/../secret.txt", "/secret.txt", "nowhere-out", "..", "up", "up/root/note.txt",
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", ASSERTION_KINDS)
 def test_a_path_out_of_the_root_fails_whatever_is_there(root: Path, path: str, kind: str) -> None:

@@ -45,7 +45,7 @@ def copied(value: Any, _within: tuple[int, ...] = ()) -> Any:
     NaN and infinities become None, which JSON can say. Anything else is handed on as it is, so that locks,
     clients and generators are no obstacle; and so is what holds itself, or is nested too deep.
     """
-    if type(value) is float and not isfinite(value):
+    if isinstance(value, float) and not isfinite(value):
         return None
     if id(value) in _within or len(_within) >= DEEPEST:
         return value

@@ -58,27 +58,25 @@ class CheckSpec:
             ValueError: `kind` is no text or none of `CHECK_KINDS`, a list holds more than texts, or the
                 tolerance is no finite number.
         """
-        kind: Any = d.get("kind")
-        if not isinstance(kind, str):
-            raise ValueError(f"check.kind must be a string, got {kind!r}.")
-        lists = {name: texts_of(d.get(name), f"check.{name}") for name in ("any", "all", "keys")}
-        return cls(kind=kind, value=d.get("value"), tolerance=_tolerance(d.get("tolerance")), **lists)  # type: ignore[arg-type]
+        if not isinstance(d.get("kind"), str):
+            raise ValueError(f"check.kind must be a string, got {d.get('kind')!r}.")
+        some, every, keys = (texts_of(d.get(name), f"check.{name}") for name in ("any", "all", "keys"))
+        return cls(d["kind"], some, every, keys, d.get("value"), _tolerance(d.get("tolerance")))
 
     def with_substitutions(self, substitutions: Mapping[str, Any]) -> CheckSpec:
         """The check with `{{name}}` replaced in `any`, `all` and `keys`, one name after the other.
 
         A name that has no substitution stays as it is; see `placeholders`.
         """
-        lists = {name: tuple(_filled(text, substitutions) for text in texts) for name, texts in self._texts()}
-        return replace(self, **lists)  # type: ignore[arg-type]
+        some, every, keys = (
+            tuple(_filled(text, substitutions) for text in texts) for texts in (self.any, self.all, self.keys)
+        )
+        return replace(self, any=some, all=every, keys=keys)
 
     def placeholders(self) -> tuple[str, ...]:
         """The names that still stand as `{{name}}` in `any`, `all` or `keys`, each once."""
-        names = (name for _, texts in self._texts() for text in texts for name in _PLACEHOLDER.findall(text))
-        return tuple(dict.fromkeys(names))
-
-    def _texts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return ("any", self.any), ("all", self.all), ("keys", self.keys)
+        texts = (*self.any, *self.all, *self.keys)
+        return tuple(dict.fromkeys(name for text in texts for name in _PLACEHOLDER.findall(text)))
 
 
 @dataclass(frozen=True)

@@ -298,9 +298,10 @@ def count_of(row: Mapping[str, Any], place: int = 1) -> TaskCount:
 
 
 def _number(row: Mapping[str, Any], name: str, place: int) -> int:
-    value = row.get(name)
+    value: Any = row.get(name)
+    number: int | None
     try:
-        number = int(value)  # type: ignore[arg-type]  # what cannot be converted raises
+        number = int(value)
     except (TypeError, ValueError, OverflowError):
         number = None
     if number is None or (isinstance(value, float) and number != value):

@@ -36,7 +36,8 @@ def is_refusal(text: str | None) -> bool:
 class _Patterns(tuple[re.Pattern[str], ...]):
     """Patterns, each compiled when it is first looked at: all together take longer than an import may.
 
-    As a tuple it holds their sources, so all that looks at its elements is told to take the patterns.
+    People add to the catalogue as to any tuple, so it is one. As such it holds the sources, and all that
+    looks at its elements is told to take the patterns.
     """
 
     __slots__ = ()
