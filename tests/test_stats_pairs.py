@@ -1,23 +1,17 @@
-"""Paired comparisons, pass@k and the bootstrap: known values and laws."""
+"""Paired comparisons: known values and laws."""
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import comb, isclose
-from statistics import fmean, stdev
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.stats import bootstrap, deviation, mcnemar, newcombe, newcombe_paired, pass_at_k, pass_hat_k
+from proctor.stats import mcnemar, newcombe, newcombe_paired, paired_bootstrap, permutation, sign_test
 
 COUNT = st.integers(0, 300)
 TABLES = st.tuples(COUNT, COUNT, COUNT, COUNT).filter(any)
-DRAWS = st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
-
-
-# --- pairs -------------------------------------------------------------------------------------------------
 
 
 def test_the_paired_interval_has_its_published_value() -> None:
@@ -73,74 +67,157 @@ def test_mcnemar_refuses_negative_counts() -> None:
         mcnemar(-1, 2)
 
 
-# --- pass@k ------------------------------------------------------------------------------------------------
+# --- signs -------------------------------------------------------------------------------------------------
+
+CRITICAL = {
+    6: 0,
+    9: 1,
+    12: 2,
+    15: 3,
+    17: 4,
+    20: 5,
+    23: 6,
+    25: 7,
+    28: 8,
+    30: 9,
+    33: 10,
+    35: 11,
+    37: 12,
+    40: 13,
+}
+"""Pairs from which on so few of the rarer sign are significant at 5 %: table 1 of Dixon and Mood (1946)."""
 
 
-@given(DRAWS)
-def test_pass_at_k_and_pass_hat_k_are_the_shares_of_draws(drawn: tuple[int, int, int]) -> None:
-    n, c, k = drawn
-    assert isclose(pass_at_k(n, c, k), 1 - Fraction(comb(n - c, k), comb(n, k)), abs_tol=1e-12)
-    assert isclose(pass_hat_k(n, c, k), Fraction(comb(c, k), comb(n, k)), abs_tol=1e-12)
+@pytest.mark.parametrize(("pairs", "fewer"), CRITICAL.items())
+def test_the_sign_test_has_its_published_table(pairs: int, fewer: int) -> None:
+    assert sign_test(pairs - fewer, fewer) <= 0.05 < sign_test(pairs - 1 - fewer, fewer)
 
 
-@given(DRAWS)
-def test_all_of_k_pass_no_more_often_than_one_of_them(drawn: tuple[int, int, int]) -> None:
-    n, c, k = drawn
-    assert 0 <= pass_hat_k(n, c, k) <= c / n + 1e-12
-    assert c / n - 1e-12 <= pass_at_k(n, c, k) <= 1
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_the_sign_test_is_even_and_shrinks_with_what_is_more_one_sided(positive: int, negative: int) -> None:
+    found = sign_test(positive, negative)
+    assert found == sign_test(negative, positive) == mcnemar(positive, negative)
+    assert 0 < found <= 1
+    if positive >= negative:
+        assert sign_test(positive + 1, negative) <= found
 
 
-def test_pass_at_k_is_stable_where_factorials_are_not() -> None:
-    assert pass_at_k(1_000_000, 5, 10) == pytest.approx(1 - (1 - 5e-6) ** 10, rel=1e-4)
-    assert pass_hat_k(1_000_000, 999_999, 500_000) == pytest.approx(0.5)
+def test_many_pairs_have_the_p_value_that_whole_numbers_give() -> None:
+    ways = tail = 1
+    for hits in range(1200):
+        ways = ways * (2501 - hits) // (hits + 1)
+        tail += ways
+    assert sign_test(1200, 1301) == pytest.approx(2 * tail / 2**2501, rel=1e-10)
 
 
-@pytest.mark.parametrize("function", [pass_at_k, pass_hat_k])
+# --- permutation -------------------------------------------------------------------------------------------
+
+MAIZE = (49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48)
+"""Darwin's: eighths of an inch that crossed plants were taller than self-fertilised ones."""
+
+
+def every_sign(differences: list[float]) -> float:
+    """The permutation test by its definition."""
+    sums = [
+        sum(map(float.__mul__, differences, signs)) for signs in product((1.0, -1.0), repeat=len(differences))
+    ]
+    found = abs(sum(differences)) - 1e-9
+    return sum(abs(one) >= found for one in sums) / len(sums)
+
+
+def test_the_permutation_test_has_fishers_answer() -> None:
+    # Section 21 of "The Design of Experiments": 863 of 32,768 ways on either side.
+    assert permutation(MAIZE) == 2 * 863 / 32768
+    assert permutation([eighths / 8 for eighths in MAIZE]) == 2 * 863 / 32768
+
+
+@given(st.lists(st.sampled_from([-1.0, -2 / 3, -1 / 3, 0.0, 1 / 3, 2 / 3, 1.0]), max_size=8))
+def test_counting_multiples_is_trying_every_sign(differences: list[float]) -> None:
+    assert permutation(differences) == pytest.approx(every_sign(differences), abs=1e-12)
+
+
+@given(st.lists(st.floats(0.1, 1) | st.floats(-1, -0.1), max_size=7))
+def test_few_differences_are_tried_with_every_sign(differences: list[float]) -> None:
+    assert permutation(differences) == pytest.approx(every_sign(differences), abs=1e-12)
+
+
+@given(st.lists(st.integers(-20, 20), max_size=60), st.integers(1, 9))
+def test_neither_signs_nor_zeros_nor_the_unit_nor_the_order_matter(found: list[int], unit: int) -> None:
+    p = permutation(found)
+    assert 0 < p <= 1
+    assert permutation([-value / unit for value in reversed(found)] + [0.0]) == p
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_of_verdicts_the_permutation_test_is_mcnemars(first: int, second: int) -> None:
+    assert permutation([1.0] * first + [-1.0] * second + [0.0] * 5) == mcnemar(first, second)
+
+
+def test_many_unlike_differences_are_tried_at_random_and_the_same_way_again() -> None:
+    differences = [(place**0.5 - 3.5) / 7 for place in range(30)]
+    assert permutation(differences) == permutation(differences)
+    assert permutation(differences, seed=1) == pytest.approx(permutation(differences), abs=0.02)
+    coarse = [round(value, 2) for value in differences]
+    assert permutation(differences) == pytest.approx(permutation(coarse), abs=0.02)
+
+
+def test_random_tries_never_make_p_zero() -> None:
+    assert permutation([1 + place**0.5 for place in range(200)], draws=99) == 0.01
+
+
+@pytest.mark.parametrize("differences", [[], [0.0, 0.0]])
+def test_no_difference_is_explained_by_chance(differences: list[float]) -> None:
+    assert permutation(differences) == 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_no_number_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match=f"values must be finite numbers, not {value}"):
+        permutation([1.0, value])
+
+
+# --- the difference, resampled -----------------------------------------------------------------------------
+
+SCORES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=12)
+
+
+@given(SCORES.filter(lambda rows: len({one - other for one, other in rows}) > 1))
+def test_the_resampled_interval_is_around_the_mean_difference(rows: list[tuple[int, int]]) -> None:
+    found = paired_bootstrap([one for one, _ in rows], [other for _, other in rows], draws=100)
+    differences = [one - other for one, other in rows]
+    assert found is not None
+    assert min(differences) <= found[0] <= sum(differences) / len(rows) + 1e-9
+    assert sum(differences) / len(rows) - 1e-9 <= found[1] <= max(differences)
+
+
+def test_repeats_in_their_groups_tell_no_more_than_one_of_them() -> None:
+    first, second, cases = [1.0, 0.0, 1.0, 1.0, 0.5], [0.0, 0.0, 1.0, 0.5, 0.0], list("abcde")
+    once = paired_bootstrap(first, second)
+    grouped = paired_bootstrap(first * 4, second * 4, cases * 4)
+    assert once is not None
+    assert grouped == pytest.approx(once, abs=1e-12)
+    apart = paired_bootstrap(first * 4, second * 4)
+    assert apart is not None
+    assert apart[1] - apart[0] < once[1] - once[0]
+
+
+def test_a_group_counts_by_its_pairs() -> None:
+    first, second = [1.0] * 6 + [0.0, 1.0], [0.0] * 8
+    found = paired_bootstrap(first, second, [*"aaaaaa", "b", "c"])
+    assert found is not None
+    assert found[0] < 7 / 8 < found[1]
+
+
 @pytest.mark.parametrize(
-    ("n", "c", "k", "message"),
-    [
-        (0, 0, 1, "at least 1, not n=0 and k=1"),
-        (3, 1, 0, "at least 1, not n=3 and k=0"),
-        (3, 4, 1, "c must be within 0 and n, not n=3 and c=4"),
-        (3, -1, 1, "c must be within 0 and n, not n=3 and c=-1"),
-        (3, 0, 4, "k must be at most n, not n=3 and k=4"),
-    ],
-)  # fmt: skip
-def test_draws_that_cannot_be_are_refused(function: type, n: int, c: int, k: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        function(n, c, k)
+    ("first", "second", "groups"),
+    [([], [], None), ([1.0], [0.0], None), ([1.0, 0.5], [1.0, 0.5], None), ([1.0, 0.5], [0.0, 0.0], "aa")],
+)
+def test_what_does_not_vary_has_no_resampled_interval(
+    first: list[float], second: list[float], groups: str | None
+) -> None:
+    assert paired_bootstrap(first, second, groups) is None
 
 
-# --- means -------------------------------------------------------------------------------------------------
-
-
-def test_the_bootstrap_is_the_same_every_time_and_another_with_another_seed() -> None:
-    values = [0.0, 1.0, 1.0, 0.5, 0.25] * 8
-    assert bootstrap(values) == bootstrap(values)
-    assert bootstrap(values, seed=1) != bootstrap(values)
-
-
-def test_the_bootstrap_is_near_the_normal_interval_for_many_values() -> None:
-    values = [float(place % 2) for place in range(400)]
-    found = bootstrap(values)
-    assert found is not None
-    assert found == pytest.approx((0.5 - 0.049, 0.5 + 0.049), abs=0.004)
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=8))
-def test_the_bootstrap_stays_within_the_values(values: list[float]) -> None:
-    found = bootstrap(values, draws=50)
-    assert found is not None
-    assert min(values) - 1e-6 <= found[0] <= found[1] <= max(values) + 1e-6
-    assert deviation(values) == pytest.approx(stdev(values), abs=1e-6)
-
-
-@pytest.mark.parametrize("values", [[], [1.0]])
-def test_one_value_has_no_spread(values: list[float]) -> None:
-    assert bootstrap(values) is None
-    assert deviation(values) is None
-
-
-def test_equal_values_have_an_interval_without_width() -> None:
-    assert bootstrap([0.7] * 9) == pytest.approx((0.7, 0.7))
-    assert fmean([0.7] * 9) == pytest.approx(0.7)
+def test_pairs_must_be_pairs() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        paired_bootstrap([1.0, 0.0], [1.0])

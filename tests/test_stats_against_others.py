@@ -1,0 +1,182 @@
+"""The statistics against scipy, statsmodels and krippendorff, which take a second to import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import krippendorff
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.regression.linear_model import OLS
+from statsmodels.stats.inter_rater import cohens_kappa
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
+
+from proctor import stats
+from proctor.stats.agreement import Level
+
+COUNTS = st.integers(1, 5000).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total)))
+VALUES = st.lists(st.integers(0, 60).map(lambda sixtieths: sixtieths / 60), min_size=3, max_size=40)
+
+
+def near(value: Any) -> Any:
+    return pytest.approx(value, rel=1e-9, abs=1e-9)
+
+
+@given(COUNTS)
+def test_intervals_of_a_share(counts: tuple[int, int]) -> None:
+    test = scipy.stats.binomtest(*counts)
+    assert stats.wilson(*counts) == near(tuple(test.proportion_ci(method="wilson")))
+    assert stats.clopper_pearson(*counts) == near(proportion_confint(*counts, method="beta"))
+
+
+@given(st.integers(0, 3000), st.integers(0, 3000))
+def test_the_sign_test(positive: int, negative: int) -> None:
+    total = positive + negative
+    expected = scipy.stats.binomtest(positive, total).pvalue if total else 1.0
+    assert stats.sign_test(positive, negative) == near(expected)
+    assert stats.mcnemar(positive, negative) == near(expected)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 7, 30, 200, 1000, 1001, 50_000])
+def test_students_t(freedom: int) -> None:
+    assert stats.t_95(freedom) == near(scipy.stats.t.ppf(0.975, freedom))
+
+
+@given(VALUES)
+def test_the_mean_and_its_interval(values: list[float]) -> None:
+    error = scipy.stats.sem(values)
+    found = stats.mean_interval(values)
+    if error > 1e-9:
+        expected = scipy.stats.t.interval(0.95, len(values) - 1, np.mean(values), error)
+        assert found == near(expected)
+    assert stats.deviation(values) == near(np.std(values, ddof=1))
+    assert stats.quantile(sorted(values), 0.3) == near(np.quantile(values, 0.3))
+
+
+@given(VALUES, st.data())
+def test_the_clustered_error(values: list[float], data: st.DataObject) -> None:
+    size = len(values)
+    groups = data.draw(st.lists(st.integers(0, 5), min_size=size, max_size=size))
+    if len(set(groups)) > 1:
+        fitted = OLS(values, np.ones(size)).fit(cov_type="cluster", cov_kwds={"groups": np.array(groups)})
+        assert stats.clustered_error(values, groups) == pytest.approx(fitted.bse[0], rel=1e-9, abs=1e-9)
+        expected = OLS(values, np.ones(size)).fit(
+            cov_type="cluster", cov_kwds={"groups": np.array(groups)}, use_t=True
+        )
+        assert stats.clustered_interval(values, groups) == near(expected.conf_int()[0])
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_adjusted_p_values(p_values: list[float]) -> None:
+    assert stats.holm(p_values) == near(multipletests(p_values, method="holm")[1])
+    assert stats.benjamini_hochberg(p_values) == near(multipletests(p_values, method="fdr_bh")[1])
+
+
+@given(st.lists(st.integers(-12, 12), min_size=2, max_size=8))
+def test_the_exact_permutation_test(differences: list[int]) -> None:
+    expected = scipy.stats.permutation_test(
+        (differences,), np.mean, permutation_type="samples", n_resamples=np.inf, vectorized=True
+    )
+    assert stats.permutation(differences) == near(expected.pvalue)
+
+
+def test_the_random_permutation_test() -> None:
+    random = Random(7)
+    differences = [random.gauss(0.3, 1) for _ in range(40)]
+    expected = scipy.stats.permutation_test(
+        (differences,), np.mean, permutation_type="samples", n_resamples=10_000, axis=0, rng=1
+    )
+    assert stats.permutation(differences) == pytest.approx(expected.pvalue, abs=0.01)
+
+
+def drawn(values: Sequence[float], draws: int) -> list[float]:
+    """The means that a bootstrap with seed 0 draws."""
+    random, places = Random(0), range(len(values))
+    return [
+        float(np.mean([values[at] for at in random.choices(places, k=len(values))])) for _ in range(draws)
+    ]
+
+
+def efron(values: Sequence[float], draws: int) -> tuple[float, float]:
+    """BCa, as Efron (1987) writes it."""
+    means, normal = np.array(drawn(values, draws)), scipy.stats.norm
+    mean = float(np.mean(values))
+    ties = np.isclose(means, mean, rtol=0, atol=1e-12)
+    bias = normal.ppf((np.sum((means < mean) & ~ties) + np.sum(ties) / 2) / draws)
+    without = np.array([np.mean(np.delete(values, at)) for at in range(len(values))])
+    skew = np.mean(without) - without
+    acceleration = np.sum(skew**3) / (6 * np.sum(skew**2) ** 1.5)
+    points = bias + normal.ppf([0.025, 0.975])
+    low, high = np.quantile(means, normal.cdf(bias + points / (1 - acceleration * points)))
+    return float(low), float(high)
+
+
+@pytest.mark.parametrize("values", [[0.1, 0.9, 0.4, 0.4, 1.0, 0.2, 0.0], [0.0] * 9 + [1.0, 0.5, 0.2]])
+def test_resampled_intervals(values: list[float]) -> None:
+    assert stats.bca(values, draws=500) == near(efron(values, 500))
+    assert stats.bootstrap(values, draws=500) == near(np.quantile(drawn(values, 500), [0.025, 0.975]))
+    ones = [1.0] * len(values)
+    assert stats.paired_bootstrap(values, ones, draws=500) == near(efron([each - 1 for each in values], 500))
+
+
+def test_bca_is_near_that_of_scipy() -> None:
+    random = Random(3)
+    values = [random.expovariate(1) for _ in range(60)]
+    expected = scipy.stats.bootstrap((values,), np.mean, n_resamples=10_000, method="BCa", rng=1)
+    assert stats.bca(values, draws=10_000) == pytest.approx(tuple(expected.confidence_interval), abs=0.01)
+
+
+@given(st.lists(st.lists(st.integers(0, 12), min_size=3, max_size=3), min_size=3, max_size=3))
+def test_cohens_kappa(table: list[list[int]]) -> None:
+    pairs = [(row, at) for row in range(3) for at in range(3) for _ in range(table[row][at])]
+    found = stats.kappa(pairs)
+    if found is not None:
+        with np.errstate(all="ignore"):  # it divides by 0 on the way
+            expected = cohens_kappa(np.array(table))
+        assert found.value == near(expected.kappa)
+        if expected.std_kappa > 1e-6:
+            assert found.low == near(max(-1, expected.kappa_low))
+            assert found.high == near(min(1, expected.kappa_upp))
+
+
+@pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
+@given(st.lists(st.lists(st.none() | st.integers(1, 5), min_size=3, max_size=3), min_size=2, max_size=12))
+def test_krippendorffs_alpha(level: Level, ratings: list[list[int | None]]) -> None:
+    found = stats.alpha(ratings, level)
+    if found is not None:
+        columns = np.array([[np.nan if each is None else each for each in row] for row in ratings], float).T
+        assert found == near(krippendorff.alpha(reliability_data=columns, level_of_measurement=level))
+
+
+@pytest.mark.parametrize(("cases", "difference", "discordant"), [(60, 0.2, 0.3), (150, 0.1, 0.25)])
+def test_the_power_of_mcnemars_test(cases: int, difference: float, discordant: float) -> None:
+    favoured = (1 + difference / discordant) / 2
+    weights = scipy.stats.binom.pmf(range(cases + 1), cases, discordant)
+    conditional = []
+    for many in range(cases + 1):
+        first = np.arange(many + 1)
+        shown = 2 * scipy.stats.binom.cdf(np.minimum(first, many - first), many, 0.5) <= 0.05
+        conditional.append(np.sum(scipy.stats.binom.pmf(first, many, favoured)[shown]))
+    assert stats.power_paired(cases, difference, discordant) == near(float(np.dot(weights, conditional)))
+
+
+@pytest.mark.parametrize(
+    ("discordant", "off"), [(0.1, 0.001), (0.5, 0.001), (0.9, 0.001), (0.99, 0.004), (1.0, 0.014)]
+)
+@pytest.mark.parametrize("size", [0.0, 1.0, 2.0, 2.8])
+def test_the_power_of_many_pairs(discordant: float, off: float, size: float) -> None:
+    cases = int(1000 / discordant) + 1
+    difference = size * (discordant / cases) ** 0.5
+    favoured = (1 + difference / discordant) / 2
+    many = np.arange(cases + 1)
+    fewer = scipy.stats.binom.ppf(0.025, many, 0.5)
+    fewer -= 2 * scipy.stats.binom.cdf(fewer, many, 0.5) > 0.05
+    shown = sum(scipy.stats.binom.cdf(fewer, many, share) for share in (favoured, 1 - favoured))
+    expected = np.dot(scipy.stats.binom.pmf(many, cases, discordant), shown)
+    assert stats.power_paired(cases, difference, discordant) == pytest.approx(expected, abs=off)
