@@ -125,3 +125,38 @@ class Failure(Noun, frozen=True, kw_only=True):
     """`timeout`, `http`, `connection`, `refused`, `missing`, `program`, `protocol`, `budget`, `workspace`, or
     `not-asked` in a run that grades another one again."""
     message: str
+
+
+class Label(Noun, frozen=True, kw_only=True):
+    """One person's verdict on one answer. It grades nothing: judges are measured by it."""
+
+    case_id: str
+    repeat: int = 0
+    run: str = ""
+    """The run whose answer it is; empty where the answer stands beside the label."""
+    passed: bool
+    by: str = ""
+    """Who says so."""
+    note: str = ""
+    """Why, in their words."""
+
+
+class Sway(Noun, frozen=True, kw_only=True):
+    """How many verdicts of a judge change when it is shown the same answers in another way."""
+
+    both: int = 0
+    """Of the answers that got a verdict both as a run asks and in the other way so many pass either way."""
+    to_pass: int = 0
+    """So many pass only in the other way."""
+    to_fail: int = 0
+    """So many pass only as a run asks."""
+    neither: int = 0
+    moved: int = 0
+    """So many change in the other way, and did not when they were asked about again in the usual way."""
+    restless: int = 0
+    """So many changed when they were asked about again, and do not in the other way."""
+
+    @property
+    def count(self) -> int:
+        """The answers with both verdicts."""
+        return self.both + self.to_pass + self.to_fail + self.neither

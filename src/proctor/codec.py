@@ -18,7 +18,7 @@ import msgspec
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
-from proctor.model import Assertion, Case, Params, Suite, TargetSpec
+from proctor.model import Assertion, Case, Label, Params, Suite, TargetSpec
 
 T = TypeVar("T")
 
@@ -30,6 +30,7 @@ _ASSERTION = sha256(b"proctor/assertion/1\n")
 _TARGET = sha256(b"proctor/target/1\n")
 _SETTINGS = sha256(b"proctor/settings/1\n")
 _PROMPT = sha256(b"proctor/prompt/1\n")
+_LABELS = sha256(b"proctor/labels/1\n")
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
@@ -118,6 +119,15 @@ def settings_digest(thing: Any) -> str:
 def prompt_digest(template: str) -> str:
     """The text of a judge's prompt before a case is filled in."""
     return _digest(_PROMPT, template)
+
+
+def labels_digest(labels: Iterable[tuple[Case, str, Label]]) -> str:
+    """The labels of people with what they are of: the case and the text of each answer, in any order."""
+    rows = [
+        (case.input, case.expected, case.criteria, case.assertions, text, label.passed, label.by)
+        for case, text, label in labels
+    ]
+    return _digest(_LABELS, sorted(map(_ENCODER.encode, rows)))
 
 
 def suite_digest(suite: Suite, cases: Iterable[tuple[str, str, str]]) -> str:

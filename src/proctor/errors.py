@@ -7,6 +7,7 @@
     │   └── UnknownName            4   no dialect, grader, target, store or report of that name
     ├── SuiteError                 4   a suite cannot be read; carries every problem found
     ├── StoreError                 4   a store cannot be read or written
+    ├── BundleError                1   a bundle is not what it says it is
     ├── NothingSelected            5   a selection left no case
     ├── TargetError                3   a target did not answer
     │   └── TargetTimeout          3   … in time
@@ -65,6 +66,12 @@ class SuiteError(ProctorError):
 
 class StoreError(ProctorError):
     """A store that cannot be read or written."""
+
+
+class BundleError(ProctorError):
+    """A bundle that is not what it says it is; the text is the first thing that is wrong with it."""
+
+    exit_code = ExitCode.FAILED
 
 
 class NothingSelected(ProctorError):

@@ -39,6 +39,7 @@ class Help(Struct, frozen=True, kw_only=True):
     programs: Programs | None = None
     lender: Lends | None = None
     workspace: str | None = None
+    turned: bool = False
 
     def graded(self, case: Case, output: Output, outputs: tuple[Output, ...] = ()) -> Graded:
         """What a grader gets to see."""
@@ -55,6 +56,7 @@ class Help(Struct, frozen=True, kw_only=True):
             programs=self.programs,
             lender=self.lender,
             workspace=self.workspace,
+            turned=self.turned,
         )
 
 

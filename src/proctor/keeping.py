@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from proctor.model import Case, Look, Run, Suite, Trial, Verdict
+from proctor.model import Calibration, Case, Look, Run, Suite, Trial, Verdict
 
 
 class StoredTrial(Struct, frozen=True, gc=False):
@@ -72,8 +72,13 @@ class Store(Protocol):
     method raises StoreError when the store cannot be read or written.
     """
 
-    def saving(self) -> SuiteWriter:
-        """Begin to save a suite; nothing of it is there before `keep`."""
+    def saving(self, *, aside: bool = False) -> SuiteWriter:
+        """Begin to save a suite; nothing of it is there before `keep`.
+
+        Args:
+            aside: a version that is there keeps its content, and the one last saved under the name is still
+                that one; the content is kept for a run that is begun next.
+        """
 
     def begin(self, run: Run) -> None:
         """Keep a run that is starting, and claim it."""
@@ -96,14 +101,24 @@ class Store(Protocol):
     def runs(self) -> Iterator[Run]:
         """Every run, newest first."""
 
-    def run(self, run_id: str) -> Run:
-        """The run of that id, or of that unambiguous beginning of one; `last` is the newest."""
+    def run(self, word: str) -> Run:
+        """The run that a word names.
+
+        By its id; else `last` is the newest; else the newest that has it as a tag; else the one whose id
+        begins like that.
+
+        Raises:
+            StoreError: there is none, or more than one.
+        """
 
     def alike(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
         """The runs of that suite, target and settings, newest first."""
 
     def counts(self, run_id: str) -> dict[Verdict | None, int]:
         """How many of a run's trials have each stored verdict; None for those that wait for one."""
+
+    def asked_cases(self, run_id: str) -> int:
+        """How many cases have a trial with a stored verdict in a run, whatever their repeats."""
 
     def trials(self, run_id: str) -> Iterator[StoredTrial]:
         """A run's trials in suite order; nothing holds them all."""
@@ -137,6 +152,15 @@ class Store(Protocol):
 
     def delete(self, run_id: str) -> None:
         """Forget a run and its trials; the version of the suite stays."""
+
+    def secret(self, run_id: str) -> bytes:
+        """32 random bytes of the run's own, which are made at first use and stay the same."""
+
+    def calibrate(self, calibration: Calibration) -> None:
+        """Keep how well a judge judged."""
+
+    def calibrations(self, judge: str) -> list[Calibration]:
+        """How well the judge of that target digest judged, oldest first."""
 
     def look(self, look: Look) -> None:
         """Keep a look at a holdout."""

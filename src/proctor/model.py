@@ -15,9 +15,11 @@ from msgspec import field
 from proctor.answers import Entry as Entry
 from proctor.answers import Failure as Failure
 from proctor.answers import Judgment as Judgment
+from proctor.answers import Label as Label
 from proctor.answers import Mark as Mark
 from proctor.answers import Output as Output
 from proctor.answers import Score as Score
+from proctor.answers import Sway as Sway
 from proctor.answers import Usage as Usage
 from proctor.answers import Verdict as Verdict
 from proctor.parts import Attachment as Attachment
@@ -281,6 +283,10 @@ class Seat(Noun, frozen=True, kw_only=True):
     """There is no other: cases that are for certain targets only are asked all the same."""
 
 
+Standing = Literal["trusted", "unknown", "unsigned"]
+"""What the signatures of a bundle come to."""
+
+
 class Run(Noun, frozen=True, kw_only=True):
     """One suite on one target, once."""
 
@@ -307,6 +313,8 @@ class Run(Noun, frozen=True, kw_only=True):
     """How many trials the run is to have."""
     regrade_of: str | None = None
     """The run whose answers it grades again; it asks no target."""
+    imported: Standing | None = None
+    """How the bundle was signed that its answers come from; None for answers that were asked for here."""
     tags: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -319,6 +327,51 @@ class Look(Noun, frozen=True, kw_only=True):
     run: str
     kind: Literal["rate", "reveal"]
     at: datetime
+
+
+class Calibration(Noun, frozen=True, kw_only=True):
+    """How well a judge agreed with people, once: measured on their labels of the same answers."""
+
+    judge: str
+    """The digest of the judge's target."""
+    name: str
+    """What the user wrote for it."""
+    at: datetime
+    labels: str
+    """The digest of the labels."""
+    count: int
+    """How many labelled answers the judge gave a verdict on."""
+    unscored: int = 0
+    """How many it was asked about and gave none on."""
+    agreed: int
+    """How many of its verdicts are the label's."""
+    passed: int = 0
+    """How many of `count` people pass."""
+    true_passes: int = 0
+    """How many of these the judge passes too."""
+    kappa: float | None = None
+    """Cohen's kappa, from -1 to 1; None where judge and labels say the same of everything."""
+    kappa_ci95: tuple[float, float] | None = None
+    prompts: tuple[str, ...] = ()
+    """The digests of the prompts that it was asked by, sorted."""
+    repeats: int = 1
+    """How often it was asked about each answer in the usual way."""
+    repeated: int = 0
+    """How many answers got more than one verdict so."""
+    steady: int = 0
+    """How many of these got the same verdict each time."""
+    position: Sway | None = None
+    """With its material in the reverse order; None where that was not asked."""
+    length: Sway | None = None
+    """With every answer made longer by words that say nothing."""
+    length_failed: Sway | None = None
+    """The same, of the answers that people fail."""
+    people_twice: int = 0
+    """How many answers were labelled by more than one person."""
+    people_agreed: int = 0
+    """How many of these got the same label from all of them."""
+    people_alpha: float | None = None
+    """Krippendorff's alpha of people among themselves, the most that can be asked of a judge."""
 
 
 class Price(Noun, frozen=True, kw_only=True):

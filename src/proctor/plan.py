@@ -29,6 +29,8 @@ class Planned(Struct, frozen=True, kw_only=True, gc=False):
     """The run that output comes from, where it is another one."""
     known: Mapping[str, tuple[Judgment, ...]] = {}
     """Judgments of that output that nobody is to be asked for again, by the digest of the assertion."""
+    digests: tuple[str, ...] = ()
+    """Those of the suite's assertions, where `case` has the values of variables in their place."""
 
 
 def matches(case: Case, selection: Selection) -> bool:

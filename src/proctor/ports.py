@@ -253,6 +253,8 @@ class Graded(Struct, frozen=True, kw_only=True, gc=False):
     lender: Lends | None = None
     workspace: str | None = None
     """The folder in which the answer was made, as the target left it."""
+    turned: bool = False
+    """Judges are shown their material in the reverse order, to see whether that sways them."""
 
 
 class Grader(Protocol):

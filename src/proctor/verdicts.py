@@ -206,6 +206,31 @@ class Spent:
         return None if self._unknown else self.least_cost_usd
 
 
+class Judging:
+    """Which judges spoke in a run, by which prompts, and the verdicts that rest on judgments alone."""
+
+    __slots__ = ("alone", "prompts")
+
+    def __init__(self) -> None:
+        """None spoke yet."""
+        self.prompts: dict[str, set[str]] = {}
+        """The digests of the prompts, by the judge's name."""
+        self.alone = Counts()
+        """The trials all of whose assertions that count were judged."""
+
+    def add(self, trial: Trial, verdict: Verdict) -> None:
+        """One finished trial with its verdict."""
+        counting = alone = False
+        for score in trial.scores:
+            for judgment in score.judgments:
+                self.prompts.setdefault(judgment.judge, set()).add(judgment.prompt_digest)
+            if score.weight > 0 or score.required is not None:
+                alone = bool(score.judgments) and (alone or not counting)
+                counting = True
+        if alone:
+            self.alone.add(verdict, first=trial.repeat == 0)
+
+
 class Tally:
     """Adds up the numbers of a run, trial by trial, in memory that does not grow with their answers."""
 
@@ -231,6 +256,7 @@ class Tally:
         self.spent = Spent()
         """By the target alone."""
         self.spent_judging = Spent()
+        self.judging = Judging()
         self.refused_params: set[str] = set()
         self.models: set[str] = set()
         self._latencies = array("d")
@@ -249,6 +275,7 @@ class Tally:
         rule = self._rule_for(case)
         verdict = verdict_of(trial, rule)
         self.all.add(verdict, first=trial.repeat == 0)
+        self.judging.add(trial, verdict)
         if self.cases is None:
             self._count_parts(trial, case, verdict, first=trial.repeat == 0)
         else:

@@ -69,6 +69,16 @@ def test_a_second_record_of_the_same_trial_changes_nothing(store: Store, begun: 
     assert store.counts("r1") == {Verdict.PASS: 1}
 
 
+def test_cases_are_counted_once_for_all_of_their_repeats(store: Store, begun: Make, trial: Make) -> None:
+    begun()
+    assert store.asked_cases("r1") == 0
+    for position, repeat in ((0, 0), (0, 1), (3, 1), (3, 2), (7, 0)):
+        store.record("r1", trial("4", position=position, repeat=repeat), Verdict.PASS)
+    store.arrived("r1", trial("4", position=8))
+    store.flush()
+    assert store.asked_cases("r1") == 3
+
+
 def test_an_output_waits_without_a_verdict_until_its_trial_is_recorded(
     store: Store, begun: Make, trial: Make, score: Make
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from proctor.codec import assertion_digest
 from proctor.errors import SuiteError
 from proctor.model import Score, Trial
 from proctor.session import events
@@ -491,6 +492,30 @@ tests:
     assert "${{ HARBOUR }}" in stored
     (case,) = [one.case for one in store.cases(came.done[0].run.suite.content)]
     assert case.input[0].content == "I moor in ${{ HARBOUR }}."
+
+
+async def test_no_digest_that_is_kept_has_the_value_of_a_variable_in_it(
+    evaluate: Evaluate, store: SqliteStore, environ: dict[str, str]
+) -> None:
+    text = """
+tests:
+  - id: where
+    criteria: x
+    input: I moor in ${{ HARBOUR }}.
+    assertions:
+      - {type: contains, value: "${{ HARBOUR }}"}
+      - {type: contains, value: moor}
+      - {type: llm-grader, prompt: "Does it name ${{ HARBOUR }}?"}
+"""
+    kept = []
+    for environ["HARBOUR"] in ("Port-of-Secrets", "Bay-of-Whispers"):
+        came = await evaluate(text, f"You moor in {environ['HARBOUR']}.", judge=said(1.0, ("named", True)))
+        assert came.verdicts == {"where": "pass"}
+        (case,) = [one.case for one in store.cases(came.done[0].run.suite.content)]
+        scores = came.trial("where").scores
+        assert [one.assertion for one in scores] == [assertion_digest(one) for one in case.assertions]
+        kept.append([judgment.prompt_digest for one in scores for judgment in one.judgments])
+    assert kept[0] == kept[1] != []
 
 
 async def test_a_variable_that_is_not_set_is_an_error_that_names_it(evaluate: Evaluate) -> None:

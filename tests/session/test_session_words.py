@@ -94,6 +94,7 @@ class _Breaking:
     def __init__(self, reported: Any) -> None:
         self.run, self.tally, self.exit_code = reported.run, reported.tally, reported.exit_code
         self._rows, self.looks = reported.rows, reported.looks
+        self.bundle, self.calibrations = reported.bundle, reported.calibrations
 
     def rows(self) -> Iterator[Any]:
         yield from self._rows()

@@ -168,7 +168,7 @@ class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         form = _SCORED if self.scored else _MET
         request = Request(
             material=(
-                *sectioned(pieces_of(graded.case, graded.output)),
+                *sectioned(pieces_of(graded.case, graded.output), turned=graded.turned),
                 "The items to decide:",
                 Piece("RUBRICS", listing(self.items)),
             ),

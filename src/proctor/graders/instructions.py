@@ -103,13 +103,13 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             )
         pieces = _pieces(graded.case, graded.output)
         if not self.evaluators:
-            return await ask(graded, self._usual(pieces))
+            return await ask(graded, self._usual(pieces, turned=graded.turned))
         return await ask(graded, *[self._own(evaluator, pieces) for evaluator in self.evaluators])
 
-    def _usual(self, pieces: Pieces) -> Request:
+    def _usual(self, pieces: Pieces, *, turned: bool) -> Request:
         """What is asked where the suite has no prompt of its own."""
         return Request(
-            material=sectioned(pieces),
+            material=sectioned(pieces, turned=turned),
             heading=_HEADING,
             form=_FORM,
             schema=_SCHEMA,

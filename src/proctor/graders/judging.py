@@ -126,7 +126,7 @@ def _opinions(graded: Graded, judge: Judge, request: Request) -> Iterator[Awaita
     if len(known) == graded.judge_repeats:
         return
     prompt = Prompt(
-        messages=messages_for(graded.case, graded.output, request),
+        messages=messages_for(graded.case, graded.output, request, turned=graded.turned),
         case_id=graded.case.id,
         response_schema=request.schema,
         temperature=request.temperature,
@@ -152,9 +152,18 @@ def _known(graded: Graded, judge: Judge, request: Request) -> list[Opinion]:
     return opinions
 
 
-def messages_for(case: Case, output: Output, request: Request) -> tuple[Message, ...]:
-    """The system message and the one user message that a judge gets first."""
-    material = usual(case, output) if request.material is None else request.material
+def messages_for(
+    case: Case, output: Output, request: Request, *, turned: bool = False
+) -> tuple[Message, ...]:
+    """The system message and the one user message that a judge gets first.
+
+    Args:
+        case: the case.
+        output: the answer to it.
+        request: what is asked; it has laid out material of its own already.
+        turned: the usual material in the reverse order.
+    """
+    material = usual(case, output, turned=turned) if request.material is None else request.material
     parts = (*material, request.heading, request.question, request.form)
     code = code_of((*request.before, *parts))
     text, shown = laid_out(parts, code), images(case, output)

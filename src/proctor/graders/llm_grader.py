@@ -127,7 +127,9 @@ class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.prompt is not None and not own:
             pieces["criteria"] = (Piece("CRITERIA", self.prompt.strip()), *pieces["criteria"])
         request = Request(
-            material=filled(self.prompt or "", pieces, data) if own else sectioned(pieces),
+            material=filled(self.prompt or "", pieces, data)
+            if own
+            else sectioned(pieces, turned=graded.turned),
             heading="" if own else _HEADING,
             form=_FORM,
             schema=_SCHEMA,

@@ -89,24 +89,40 @@ SECTIONS = (
 """The default order of the material, and the line above each."""
 
 
-def sectioned(pieces: Mapping[str, tuple[Piece, ...]]) -> Parts:
-    """All material under its headings; what is empty is left out, but never the answer."""
-    parts: list[str | Piece] = []
+def sectioned(pieces: Mapping[str, tuple[Piece, ...]], *, turned: bool = False) -> Parts:
+    """All material under its headings; what is empty is left out, but never the answer.
+
+    Args:
+        pieces: the material.
+        turned: in the reverse order, what stands under one heading excepted.
+    """
+    sections: list[Parts] = []
     for name, heading in SECTIONS:
         shown = [piece for piece in pieces[name] if piece.text.strip() or name == "output"]
-        parts += [heading, *shown] if shown else []
-    return tuple(parts)
+        sections += [(heading, *shown)] if shown else []
+    return _joined(sections, turned=turned)
 
 
-def usual(case: Case, output: Output) -> Parts:
-    """The material for graders that put one question of their own: no criteria, tool calls in the answer."""
-    parts: list[str | Piece] = ["What the assistant was asked:", *question(case)]
+def usual(case: Case, output: Output, *, turned: bool = False) -> Parts:
+    """The material for graders that put one question of their own: no criteria, tool calls in the answer.
+
+    Args:
+        case: the case.
+        output: the answer to it.
+        turned: as for `sectioned`.
+    """
+    sections: list[Parts] = [("What the assistant was asked:", *question(case))]
     if reference(case.expected):
-        parts += ["A reference answer:", *reference(case.expected)]
-    parts += ["The assistant's answer:", Piece("ANSWER", _spoken(output.text, output.tool_calls))]
+        sections.append(("A reference answer:", *reference(case.expected)))
+    answer = Piece("ANSWER", _spoken(output.text, output.tool_calls))
+    sections.append(("The assistant's answer:", answer))
     if output.file_changes:
-        parts += [dict(SECTIONS)["file_changes"], Piece("FILE CHANGES", output.file_changes)]
-    return tuple(parts)
+        sections.append((dict(SECTIONS)["file_changes"], Piece("FILE CHANGES", output.file_changes)))
+    return _joined(sections, turned=turned)
+
+
+def _joined(sections: Sequence[Parts], *, turned: bool) -> Parts:
+    return tuple(part for section in (reversed(sections) if turned else sections) for part in section)
 
 
 def question(case: Case) -> tuple[Piece, ...]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from proctor.grading import Help
 from proctor.model import Case, Judgment, Run, TargetSpec
 from proctor.ports import Answers, Judge, Programs
-from proctor.session.casting import judge_of
+from proctor.session.casting import judges_for, judges_of
 from proctor.session.reaching import Reach
 from proctor.session.reusing import Nobody
 from proctor.targets.programs import SuitePrograms
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 def specs_of(run: Run) -> tuple[TargetSpec, ...]:
     """Everybody who may be asked in a run; a run that grades another one again asks judges alone."""
-    own = () if run.judges_given or not run.judges else [judge_of(spec)[0] for spec in run.named_targets]
-    judges = (*run.judges, *run.named_judges, *own)
+    judges = judges_of(run)
     return judges if run.regrade_of is not None else (run.target, *run.named_targets, *judges)
 
 
@@ -68,8 +67,7 @@ class Cast:
             cast._help = replace(help_, lender=cast._lending)
         for spec in run.named_targets:
             cast._targets[spec.name] = await reach.target(spec) if run.regrade_of is None else target
-            if run.judges and not run.judges_given:
-                cast._judges[spec.name] = (await _judge(judge_of(spec)[0], reach),)
+            cast._judges[spec.name] = tuple([await _judge(one, reach) for one in judges_for(run, spec.name)])
         return cast
 
     def target(self, case: Case) -> Answers:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.model import Case, Params, TargetSpec
+from proctor.model import Case, Params, Run, TargetSpec
 from proctor.ports import Grader
 
 Naming = Callable[[str, Params], TargetSpec]
@@ -134,6 +134,20 @@ def casting_of(
         named_judges=tuple([spec_of(name, Params()) for name in sorted(wanted.judges)]),
         warnings=tuple(warnings),
     )
+
+
+def judges_of(run: Run) -> tuple[TargetSpec, ...]:
+    """Everybody who may judge in a run: its own judges, and those that graders and named targets have."""
+    own = () if run.judges_given or not run.judges else [judge_of(spec)[0] for spec in run.named_targets]
+    return (*run.judges, *run.named_judges, *own)
+
+
+def judges_for(run: Run, target: str | None) -> tuple[TargetSpec, ...]:
+    """Those of a run who judge what its target answers, or the target of that name that a case has."""
+    for spec in run.named_targets if run.judges and not run.judges_given else ():
+        if spec.name == target:
+            return (judge_of(spec)[0],)
+    return run.judges
 
 
 def judge_of(target: TargetSpec) -> tuple[TargetSpec, bool]:

@@ -80,12 +80,14 @@ class StoredRuns:
             run
             for run in runs
             if (run.target.name, run.judges, run.regrade_of) == (wanted.target.name, wanted.judges, None)
+            and run.imported is None
             and run.suite.split_rule == wanted.suite.split_rule
             and (run.seat == wanted.seat or self._index_of(run)[0].chosen == job.index.chosen)
         ]
 
     def continued(self, run: Run, request: Request) -> Job:
         """What is missing of a run."""
+        _must_be_own(run)
         if run.status == "finished":
             self._warn(f"Run {run.id} has finished already: nothing is missing.")
         run = replace(run, settings=_newer(run.settings, request))
@@ -94,6 +96,7 @@ class StoredRuns:
 
     def retried(self, earlier: Run, request: Request) -> Job:
         """A new run of what went wrong in another one."""
+        _must_be_own(earlier)
         run = self._anew(earlier, _newer(earlier.settings, request))
         index, wanted = self._index_of(run)
         return Job(run=run, index=index, wanted=wanted, earlier_run=earlier)
@@ -153,6 +156,15 @@ class StoredRuns:
             if indexer.add(stored.case):
                 wishes.add(stored.case, (bind(one, GRADERS.get) for one in stored.case.assertions))
         return indexer, wishes.wanted
+
+
+def _must_be_own(run: Run) -> None:
+    """Whom an imported run asked is what a stranger wrote: it may be a program, or an address for keys."""
+    if run.imported is not None:
+        raise UsageError(
+            f"Run {run.id} was imported, and nobody is asked again by what a bundle says. "
+            f"`proctor run '{run.suite.name}@{run.suite.version}' --target T` asks its suite anew."
+        )
 
 
 def _must_match(found: Run, wanted: Run, flag: str) -> None:

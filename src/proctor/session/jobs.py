@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from proctor.errors import NothingSelected, StoreError, SuiteError, UsageError
-from proctor.model import Defaults, Params, Problem, Run, Seat, Settings, TargetSpec
+from proctor.model import Defaults, Params, Problem, Run, Seat, Settings, Suite, TargetSpec
 from proctor.ports import Store
 from proctor.reports.problems import lines_of
 from proctor.session import events
@@ -69,7 +69,7 @@ class Jobs:
             return [self._runs.continued(self.store.run(request.resume), request)]
         if request.retry_errors and not request.suites:
             return [self._runs.retried(self.store.run(request.retry_errors), request)]
-        if not request.suites:
+        if not request.suites and not request.saved:
             raise UsageError("Name a suite, such as `proctor run cheap --target local`.")
         suites = [as_asked(loaded, request) for loaded in self._load_all(request)]
         group = new_id()
@@ -102,13 +102,19 @@ class Jobs:
         """Who judges answers that are graded again: those that are named, else those of the run."""
         names = self.names.near(folder)
         given = tuple(names.spec(word, request.judge_params, judged=False) for word in request.judges)
-        if not given and not request.suites:
+        if earlier.imported is not None:
+            if not given and "judge" in wanted.needs:
+                raise UsageError(
+                    f"Run {earlier.id} was imported, and who judged it is what its maker wrote. Say with "
+                    "--judge who is to judge now."
+                )
+        elif not given and not request.suites:
             return Casting(
                 judges=earlier.judges,
                 judges_given=earlier.judges_given,
                 named_judges=earlier.named_judges,
             )
-        if not given and earlier.judges_given:
+        elif not given and earlier.judges_given:
             given = earlier.judges
         nobody = replace(wanted, targets=frozenset())
         params = earlier.target.params
@@ -145,7 +151,8 @@ class Jobs:
             self._warn(line)
 
     def _load_all(self, request: Request) -> list[Loaded]:
-        suites, errors = [], list[Problem]()
+        errors = list[Problem]()
+        suites = [self._saved(suite.title, suite, request) for suite in request.saved]
         for word in request.suites:
             try:
                 paths = find(word)
@@ -189,6 +196,9 @@ class Jobs:
         suite = stored_suite(self.store, word)
         if suite is None:
             raise UsageError(f"{missing}{self._flag_meant(word, request)}")
+        return self._saved(word, suite, request)
+
+    def _saved(self, word: str, suite: Suite, request: Request) -> Loaded:
         indexer, wanted = self._runs.indexer_of(suite, request.settings)
         return Loaded(path=word, suite=suite, indexer=indexer, wanted=wanted, problems=())
 

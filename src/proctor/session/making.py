@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec.structs import replace
 
 from proctor import __version__
+from proctor.codec import assertion_digest
 from proctor.engines.local import Engine, Work, trial_of
 from proctor.graders import GRADERS
 from proctor.grading import Manner, grade, grade_at_once, grade_repeats, manner_of
@@ -180,6 +181,7 @@ class Making:
         return replace(
             planned,
             case=filled_case(planned.case, environ),
+            digests=tuple(map(assertion_digest, planned.case.assertions)),
             output=None if output is None else unmasked(output, planned.case.variables, environ),
         )
 
@@ -221,7 +223,9 @@ class Making:
             grade_at_once=lambda case, output: grade_at_once(case, output, GRADERS.get),
             manner=lambda case: manner_of(case, GRADERS.get),
             arrived=lambda trial, planned: store.arrived(run.id, self._masked(trial, planned.case)),
-            finished=lambda trial, planned: self._count(trial, planned.case, stored=False),
+            finished=lambda trial, planned: self._count(
+                _as_written(trial, planned.digests), planned.case, stored=False
+            ),
             enter=enter,
             leave=leave,
         )
@@ -255,6 +259,26 @@ def _taken(known: Known) -> Trial:
     return trial if trial.source_run == source_run else replace(trial, source_run=source_run)
 
 
+def _as_written(trial: Trial, digests: tuple[str, ...]) -> Trial:
+    """The trial without digests of what has the values of variables in it, as a short value can be guessed.
+
+    A judge's prompt may have them where the assertion does; it gets the assertion's digest.
+    """
+    if not digests or not trial.scores:
+        return trial
+    scores = [
+        score
+        if score.assertion == digest
+        else replace(
+            score,
+            assertion=digest,
+            judgments=tuple([replace(one, prompt_digest=digest) for one in score.judgments]),
+        )
+        for score, digest in zip(trial.scores, digests, strict=True)
+    ]
+    return replace(trial, scores=tuple(scores))
+
+
 def _prompt(planned: Planned, workspace: str | None) -> Prompt:
     case, form = planned.case, planned.case.form
     prompt = Prompt(messages=case.input, case_id=case.id, repeat=planned.repeat, workspace=workspace)
@@ -269,7 +293,11 @@ def _together(case: Case) -> bool:
 
 def _versions() -> dict[str, str]:
     """What makes the run; of libraries those that are loaded, as only they can have to do with it."""
-    versions = {"proctor": __version__, "python": platform.python_version()}
+    versions = {
+        "proctor": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
     for name in ("aiohttp", "msgspec", "regex"):
         module = sys.modules.get(name)
         if module is not None:

@@ -185,7 +185,7 @@ class Reach:
         )
 
     async def _patient(self, spec: TargetSpec) -> Patient:
-        price = self._price(spec)
+        price = self.price(spec)
         key = encode((replace(spec, name="", judge=None, fallbacks=()), price))
         known = self._open.get(key)
         if known is not None:
@@ -221,13 +221,14 @@ class Reach:
         options = {name: value for name, value in spec.options.items() if "key" not in name.lower()}
         return filled(options, self.environ)
 
-    def _price(self, spec: TargetSpec) -> Price | None:
+    def price(self, spec: TargetSpec) -> Price | None:
+        """What asking it costs, where that is known."""
         # A user's own price holds wherever the model is served, a list price only at its maker's.
         own = self._prices.own
         return price_of(spec.name, own) or price_of(spec.model, own) or price_for(spec, self._prices.shipped)
 
     def _price_in_budget(self, spec: TargetSpec) -> Price | None:
-        return Price(input=0.0, output=0.0) if spec.kind == "replay" else self._price(spec)
+        return Price(input=0.0, output=0.0) if spec.kind == "replay" else self.price(spec)
 
     def _is_secret(self, output: Output) -> bool:
         if not self._secrets:

@@ -10,11 +10,13 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from proctor.codec import target_digest
 from proctor.errors import ExitCode, StoreError, UnknownName, UsageError
-from proctor.model import Case, Look, Run
+from proctor.model import Calibration, Case, Look, Run
 from proctor.ports import Store
 from proctor.reports import REPORTS
 from proctor.reports.rows import Reported, Row, seal
+from proctor.session.casting import judges_of
 from proctor.verdicts import Tally, exit_code, rules_of, taken_over, verdict_of
 
 
@@ -42,7 +44,19 @@ def reported(store: Store, run: Run, tally: Tally | None = None, *, reveal: bool
         else ExitCode.INTERRUPTED,
         rows=lambda: rows_of(store, run, reveal=reveal),
         looks=None if run.suite.split_rule is None else len(store.looks(run.suite.digest)),
+        calibrations=calibrations_of(store, run) if tally.judging.prompts else (),
     )
+
+
+def calibrations_of(store: Store, run: Run) -> tuple[Calibration, ...]:
+    """What is known of the judges of a run: the newest calibration of each, under its name in the run.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    judges = {spec.name: spec for spec in judges_of(run)}
+    known = ((name, store.calibrations(target_digest(spec))) for name, spec in judges.items())
+    return tuple([replace(found[-1], name=name) for name, found in known if found])
 
 
 def looked_at(store: Store, shown: Reported, *, reveal: bool) -> Reported:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from proctor.model import Params, Run, Settings
+from proctor.model import Params, Run, Settings, Suite
 from proctor.plan import Index
 from proctor.session.casting import Wanted
 from proctor.session.configuring import Config
@@ -18,6 +18,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """What a user asks for: the words as they were given."""
 
     suites: tuple[str, ...] = ()
+    saved: tuple[Suite, ...] = ()
+    """Suites that are in the store, besides those; no file of such a name is looked for."""
     targets: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
     params: Params = Params()

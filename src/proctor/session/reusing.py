@@ -138,6 +138,8 @@ class Reusing:
         output = one.trial.output
         if one.run == self._run.id or output is None or output.target is not None:
             return False
+        if self._only is None and self._run_of(one.run).imported is not None:
+            return False  # nobody asked for it here
         name = case.target
         return name is None or _named(self._run_of(one.run), name) == _named(self._run, name)
 

@@ -19,14 +19,16 @@ _BATCH = 1000
 class SavingSuite:
     """The `SuiteWriter` port: one transaction, which ends when the whole suite is known to be good."""
 
-    def __init__(self, path: str, db: sqlite3.Connection, versions: Versions) -> None:
+    def __init__(self, path: str, db: sqlite3.Connection, versions: Versions, *, aside: bool = False) -> None:
         """Use `SqliteStore.saving`.
 
         Args:
             path: the store's file, for messages.
             db: a connection to it.
             versions: its versions, over the same connection.
+            aside: no version that is there is changed, and none made the current one.
         """
+        self._aside = aside
         self._path = path
         self._db = db
         self._versions = versions
@@ -79,7 +81,7 @@ class SavingSuite:
                     self._db.execute("INSERT INTO contents VALUES (?, ?)", (self._key, content))
                 elif self._key is not None:
                     self._db.execute("ROLLBACK TO added")
-                suite = self._versions.save(replace(suite, content=content))
+                suite = self._versions.save(replace(suite, content=content), aside=self._aside)
                 self._db.execute("COMMIT")
         except BaseException:
             self.drop()

@@ -75,6 +75,14 @@ def _second(db: Connection) -> None:
     db.execute("DROP TABLE suites")
 
 
+@MIGRATIONS.append
+def _third(db: Connection) -> None:
+    """Bytes of a run's own from which the salts of its bundle come, and how well judges judge."""
+    db.execute("CREATE TABLE secrets (run INTEGER PRIMARY KEY, secret BLOB NOT NULL)")
+    db.execute("CREATE TABLE calibrations (key INTEGER PRIMARY KEY, judge TEXT NOT NULL, body BLOB NOT NULL)")
+    db.execute("CREATE INDEX calibrations_by_judge ON calibrations (judge)")
+
+
 class _Versions:
     """The versions of a store that had none; of one name and digest the content that came last is kept."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,7 +11,7 @@ from typing import TypeVar
 
 from proctor.codec import decode, encode, settings_digest, target_digest
 from proctor.errors import StoreError
-from proctor.model import Case, Look, Run, Suite, Trial, Verdict
+from proctor.model import Calibration, Case, Look, Run, Suite, Trial, Verdict
 from proctor.ports import Answered, SavedSuite, StoredCase, StoredTrial
 from proctor.stores.claims import Claims
 from proctor.stores.earlier import answered
@@ -24,6 +25,10 @@ T = TypeVar("T")
 
 _PAGE = 256
 """Rows per read: short statements leave no snapshot open, so the log file can shrink meanwhile."""
+_TAGGED = """SELECT body FROM runs WHERE EXISTS (
+    SELECT 1 FROM json_each(CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END, '$.tags')
+    WHERE value = ?) ORDER BY key DESC LIMIT 1"""
+"""The newest run with a tag; a row that is damaged has none."""
 
 
 def open_store(path: str) -> SqliteStore:
@@ -56,9 +61,14 @@ class SqliteStore:
 
     # --- suites ---
 
-    def saving(self) -> SavingSuite:
-        """Begin to save a suite; nothing of it is there before `keep`."""
-        return SavingSuite(self.path, self._db, self._versions)
+    def saving(self, *, aside: bool = False) -> SavingSuite:
+        """Begin to save a suite; nothing of it is there before `keep`.
+
+        Args:
+            aside: a version that is there keeps its content, and the one last saved under the name is still
+                that one; the content is kept for a run that is begun next.
+        """
+        return SavingSuite(self.path, self._db, self._versions, aside=aside)
 
     def suite(self, name: str, version: str | None = None) -> Suite | None:
         """The suite of that name, or None.
@@ -132,6 +142,7 @@ class SqliteStore:
                 ),
             )
             self.claim(run.id)  # while nobody else can see it
+            self.secret(run.id)  # so that copies of the store give the same bundles
 
     def claim(self, run_id: str) -> None:
         """Make sure that no other process makes this run, until the store is closed.
@@ -163,30 +174,34 @@ class SqliteStore:
             if row is not None:
                 yield self._read(partial(decode, row[0], Run))
 
-    def run(self, run_id: str) -> Run:
-        """The run of that id, or of that unambiguous beginning of one; `last` is the newest.
+    def run(self, word: str) -> Run:
+        """The run of that id; else `last`, the newest with that tag, or that unambiguous beginning of an id.
 
         Raises:
             StoreError: there is none, or more than one.
         """
-        newest = next(self.runs(), None) if run_id == "last" else None
-        if newest is not None:
-            return newest
-        with as_store_errors(self.path):
-            rows = self._db.execute(
-                "SELECT body, id FROM runs WHERE substr(id, 1, ?) = ? ORDER BY key DESC LIMIT 3",
-                (len(run_id), run_id),
-            ).fetchall()
-        exact = [row for row in rows if row[1] == run_id]
-        found = exact or rows
-        if not found or not run_id:
+        body = self._one("SELECT body FROM runs WHERE id = ?", word)
+        if body is None and word == "last":
+            body = self._one("SELECT body FROM runs ORDER BY key DESC LIMIT 1")
+        body = body or self._one(_TAGGED, word) or self._beginning(word)
+        if body is None:
             raise StoreError(
-                f"There is no run {run_id!r} in {self.path}. `proctor runs list` shows what is there."
+                f"There is no run {word!r} in {self.path}. `proctor runs list` shows what is there, and "
+                "`proctor runs tag` names one."
             )
+        return self._read(partial(decode, body[0], Run))
+
+    def _beginning(self, word: str) -> tuple[bytes, ...] | None:
+        """The only run whose id begins like that; None when there is none."""
+        with as_store_errors(self.path):
+            found = self._db.execute(
+                "SELECT body, id FROM runs WHERE substr(id, 1, ?) = ? AND ? <> '' ORDER BY key DESC LIMIT 3",
+                (len(word), word, word),
+            ).fetchall()
         if len(found) > 1:
             ids = ", ".join(row[1] for row in found)
-            raise StoreError(f"More than one run begins with {run_id!r}: {ids}. Give more of the id.")
-        return self._read(lambda: decode(found[0][0], Run))
+            raise StoreError(f"More than one run begins with {word!r}: {ids}. Give more of the id.")
+        return found[0] if found else None
 
     def alike(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
         """The runs of that suite, target and settings, newest first."""
@@ -211,9 +226,37 @@ class SqliteStore:
         self._writer.flush()
         with as_store_errors(self.path), transaction(self._db):
             self._db.execute("DELETE FROM trials WHERE run = ?", (key,))
+            self._db.execute("DELETE FROM secrets WHERE run = ?", (key,))
             self._db.execute("DELETE FROM runs WHERE key = ?", (key,))
             sweep(self._db)
         self._keys.pop(run_id, None)
+
+    def secret(self, run_id: str) -> bytes:
+        """32 random bytes of the run's own, which are made at first use and stay the same."""
+        key = self._key(run_id)
+        with as_store_errors(self.path):
+            self._db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (key, os.urandom(32)))
+        row = self._one("SELECT secret FROM secrets WHERE run = ?", key)
+        assert row is not None
+        return row[0]
+
+    # --- judges ---
+
+    def calibrate(self, calibration: Calibration) -> None:
+        """Keep how well a judge judged."""
+        with as_store_errors(self.path):
+            self._db.execute(
+                "INSERT INTO calibrations (judge, body) VALUES (?, ?)",
+                (calibration.judge, encode(calibration)),
+            )
+
+    def calibrations(self, judge: str) -> list[Calibration]:
+        """How well the judge of that target digest judged, oldest first."""
+        with as_store_errors(self.path):
+            rows = self._db.execute(
+                "SELECT body FROM calibrations WHERE judge = ? ORDER BY key", (judge,)
+            ).fetchall()
+        return [self._read(partial(decode, body, Calibration)) for (body,) in rows]
 
     # --- looks ---
 
@@ -248,6 +291,15 @@ class SqliteStore:
                 "SELECT verdict, count(*) FROM trials WHERE run = ? GROUP BY verdict", (self._key(run_id),)
             ).fetchall()
         return self._read(lambda: {_verdict(verdict): count for verdict, count in rows})
+
+    def asked_cases(self, run_id: str) -> int:
+        """How many cases have a trial with a stored verdict in a run, whatever their repeats."""
+        with as_store_errors(self.path):
+            row = self._db.execute(
+                "SELECT count(DISTINCT position) FROM trials WHERE run = ? AND verdict IS NOT NULL",
+                (self._key(run_id),),
+            ).fetchone()
+        return int(row[0])
 
     def trials(self, run_id: str) -> Iterator[StoredTrial]:
         """A run's trials in suite order; nothing holds them all."""

@@ -33,18 +33,25 @@ class Versions:
         self._path = path
         self._db = db
 
-    def save(self, suite: Suite) -> Suite:
+    def save(self, suite: Suite, *, aside: bool = False) -> Suite:
         """The suite with its version, of which its content is from now on the one that is kept.
 
         Only inside a transaction, as two processes may be saving at once.
+
+        Args:
+            suite: its header.
+            aside: a version that is there stays as it is, and a new one comes before all others in turn.
         """
-        known, highest, turn = self._db.execute(
-            "SELECT max(CASE WHEN digest = ? THEN number END), coalesce(max(number), 0), "
-            "coalesce(max(turn), 0) FROM versions WHERE name = ?",
-            (suite.digest, suite.name),
+        known, kept, highest, turn, first = self._db.execute(
+            "SELECT max(CASE WHEN digest = ? THEN number END), max(digest = ? AND content IS NOT NULL), "
+            "coalesce(max(number), 0), coalesce(max(turn), 0), coalesce(min(turn), 1) "
+            "FROM versions WHERE name = ?",
+            (suite.digest, suite.digest, suite.name),
         ).fetchone()
         number = known or highest + 1
         suite = replace(suite, version=f"v{number}")
+        if aside and kept:
+            return suite
         self._db.execute(
             "INSERT OR REPLACE INTO versions (name, number, digest, content, saved_at, turn, body) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -54,7 +61,7 @@ class Versions:
                 suite.digest,
                 suite.content,
                 datetime.now(UTC).isoformat(),
-                turn + 1,
+                first - 1 if aside else turn + 1,
                 encode(suite),
             ),
         )

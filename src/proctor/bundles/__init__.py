@@ -1,0 +1,1 @@
+"""Bundles on disk, as folders and archives, and the keys that sign them."""

@@ -1,0 +1,262 @@
+"""ZIP archives read strictly: every byte of the file belongs to one entry or to the list of them.
+
+Nothing is unpacked to disk. A bundle's archive needs a small part of the format, and all else is refused:
+what two programs could read in two ways, and what can hide something.
+
+Source: PKWARE, "APPNOTE.TXT: .ZIP File Format Specification", version 6.3.10, sections 4.3 and 4.4.
+"""
+
+from __future__ import annotations
+
+import stat
+import zlib
+from collections.abc import Iterator
+from struct import Struct as Layout
+from typing import BinaryIO
+
+from msgspec import Struct
+
+MAGIC = b"PK"
+"""How every archive begins."""
+_LOCAL = Layout("<4s5H3I2H")
+_CENTRAL = Layout("<4s6H3I5H2I")
+_END = Layout("<4s4H2IH")
+_STORED, _DEFLATED = 0, 8
+_UTF8 = 0x800
+_SPEED = 0x006
+"""Two bits by which a writer tells how hard it tried to compress."""
+_TIMES = frozenset((0x000A, 0x5455, 0x5855, 0x7875))
+"""Extra fields that hold times and owners, as the usual archivers write them."""
+_LONGEST_TIMES = 32
+"""The bytes of the longest of these; more could hide something."""
+_ONLY_LARGE = 16 * 2**20
+_MOST_RATIO = 200
+"""An entry larger than `_ONLY_LARGE` bytes may be so many times larger than what is stored of it."""
+_CHUNK = 2**18
+
+
+class BadArchive(Exception):
+    """Why a file is no archive of a bundle, as a clause that follows its name."""
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """One entry of an archive: where its data lie, and how they are packed."""
+
+    name: str
+    start: int
+    """The place of its data in the file."""
+    packed: int
+    """How many bytes of the file they take."""
+    size: int
+    crc: int
+    method: int
+
+
+class _Listed(Struct, frozen=True, kw_only=True):
+    """An entry as the list at the end of an archive has it."""
+
+    raw: bytes
+    flags: int
+    method: int
+    crc: int
+    packed: int
+    size: int
+    offset: int
+
+
+def members(file: BinaryIO, count: int) -> list[Member]:
+    """The entries of an archive that has so many, in the order of their data.
+
+    Raises:
+        BadArchive: the file is anything but such an archive and nothing else.
+    """
+    length = file.seek(0, 2)
+    start, listed = _list(file, length, count)
+    place, found = 0, []
+    for one in sorted(listed, key=lambda each: each.offset):
+        if one.offset != place:
+            what = "overlaps another one" if one.offset < place else "has hidden bytes before it"
+            raise BadArchive(f"is damaged: the entry {_name(one)!a} {what}")
+        member = _member(file, one)
+        place = member.start + member.packed
+        if place > start:
+            raise BadArchive(f"is damaged: the entry {member.name!a} is longer than the archive")
+        found.append(member)
+    if place != start:
+        raise BadArchive("has hidden bytes behind its last entry")
+    return found
+
+
+def _list(file: BinaryIO, length: int, count: int) -> tuple[int, list[_Listed]]:
+    """Where the list of entries begins, and the list."""
+    if length < _END.size:
+        raise BadArchive("is cut off: it is too short for an archive")
+    file.seek(length - _END.size)
+    magic, disk, first_disk, here, total, size, start, comment = _END.unpack(file.read(_END.size))
+    if magic != b"PK\x05\x06" or comment:
+        raise BadArchive("is cut off, or has bytes behind its end")
+    if disk or first_disk or here != total or 0xFFFF in (here, total) or 0xFFFFFFFF in (size, start):
+        raise BadArchive("is in several parts or in the 64-bit form, as no bundle is")
+    if total != count:
+        raise BadArchive(f"has {total} entries instead of {count}")
+    if start + size + _END.size != length:
+        raise BadArchive("has hidden bytes, or its list of entries is not where it should be")
+    file.seek(start)
+    rest = file.read(size)
+    listed = []
+    for _ in range(count):
+        one, taken = _entry(rest)
+        listed.append(one)
+        rest = rest[taken:]
+    if rest:
+        raise BadArchive("has hidden bytes in its list of entries")
+    return start, listed
+
+
+def _entry(data: bytes) -> tuple[_Listed, int]:
+    """The first entry of a list, and how many bytes it takes."""
+    if len(data) < _CENTRAL.size:
+        raise BadArchive("is damaged: its list of entries breaks off")
+    (
+        magic,
+        made_by,
+        _,
+        flags,
+        method,
+        _,
+        _,
+        crc,
+        packed,
+        size,
+        named,
+        extra,
+        comment,
+        disk,
+        _,
+        mode,
+        offset,
+    ) = _CENTRAL.unpack_from(data)
+    end = _CENTRAL.size + named + extra + comment
+    if magic != b"PK\x01\x02" or len(data) < end:
+        raise BadArchive("is damaged: its list of entries breaks off")
+    raw = data[_CENTRAL.size : _CENTRAL.size + named]
+    one = _Listed(raw=raw, flags=flags, method=method, crc=crc, packed=packed, size=size, offset=offset)
+    name = ascii(_name(one))
+    if comment or disk:
+        raise BadArchive(f"has a comment at the entry {name}, or is in several parts, as no bundle is")
+    _check_extra(name, data[_CENTRAL.size + named : end])
+    _check_kind(name, made_by >> 8, mode)
+    _check_packing(name, one)
+    return one, end
+
+
+def _name(one: _Listed) -> str:
+    return one.raw.decode("utf-8", "backslashreplace")
+
+
+def _check_kind(name: str, system: int, mode: int) -> None:
+    """Refuse links, folders and devices; only a Unix-like system says in the upper half what an entry is."""
+    kind = stat.S_IFMT(mode >> 16) if system in (3, 19) else 0
+    if kind not in (0, stat.S_IFREG) or mode & 0x10:
+        raise BadArchive(f"has the entry {name}, which is a link, a folder or a device and no plain file")
+
+
+def _check_extra(name: str, extra: bytes) -> None:
+    while extra:
+        kind, size = int.from_bytes(extra[:2], "little"), int.from_bytes(extra[2:4], "little")
+        if len(extra) < 4 + size or kind not in _TIMES or size > _LONGEST_TIMES:
+            raise BadArchive(f"has extra fields at the entry {name} that no bundle needs")
+        extra = extra[4 + size :]
+
+
+def _check_packing(name: str, one: _Listed) -> None:
+    if one.flags & ~(_UTF8 | _SPEED):
+        raise BadArchive(f"has the entry {name} encrypted or streamed, as no bundle has it")
+    if one.method not in (_STORED, _DEFLATED):
+        raise BadArchive(f"has the entry {name} packed by method {one.method}; read are stored and deflated")
+    if one.method == _STORED and one.packed != one.size:
+        raise BadArchive(f"is damaged: the stored entry {name} has two sizes")
+    if one.size > _ONLY_LARGE and one.size > _MOST_RATIO * one.packed:
+        raise BadArchive(
+            f"has the entry {name}, which unpacks to {one.size // max(one.packed, 1)} times its size "
+            f"({one.size} bytes), as no bundle does"
+        )
+
+
+def _member(file: BinaryIO, one: _Listed) -> Member:
+    """The entry with where its data lie; what stands before them must say the same as the list."""
+    name = ascii(_name(one))
+    file.seek(one.offset)
+    head = file.read(_LOCAL.size)
+    if len(head) < _LOCAL.size or not head.startswith(b"PK\x03\x04"):
+        raise BadArchive(f"is damaged: the entry {name} is not where the list says")
+    _, _, flags, method, _, _, crc, packed, size, named, extra = _LOCAL.unpack(head)
+    raw, more = file.read(named), file.read(extra)
+    if (raw, flags, method, crc, packed, size) != (
+        *(one.raw, one.flags, one.method),
+        *(one.crc, one.packed, one.size),
+    ):
+        raise BadArchive(f"is damaged: the entry {name} is described in two ways")
+    _check_extra(name, more)
+    return Member(
+        name=_name(one),
+        start=one.offset + _LOCAL.size + named + extra,
+        packed=packed,
+        size=size,
+        crc=crc,
+        method=method,
+    )
+
+
+def chunks(file: BinaryIO, member: Member) -> Iterator[bytes]:
+    """The content of an entry, piece by piece; never more of it than its size.
+
+    Raises:
+        BadArchive: the data are not what the entry says of them.
+    """
+    crc = taken = 0
+    for piece in _inflated(file, member) if member.method == _DEFLATED else _raw(file, member):
+        crc, taken = zlib.crc32(piece, crc), taken + len(piece)
+        if taken > member.size:
+            break
+        yield piece
+    if (crc, taken) != (member.crc, member.size):
+        raise BadArchive(f"is damaged: the entry {member.name!a} is not what its header says")
+
+
+def _raw(file: BinaryIO, member: Member) -> Iterator[bytes]:
+    place, end = member.start, member.start + member.packed
+    while place < end:
+        file.seek(place)  # each time, as two entries are read in step
+        piece = file.read(min(_CHUNK, end - place))
+        if not piece:
+            raise BadArchive(f"is cut off in the entry {member.name!a}")
+        place += len(piece)
+        yield piece
+
+
+def _inflated(file: BinaryIO, member: Member) -> Iterator[bytes]:
+    """At most one chunk at a time, whatever the data unpack to."""
+    unpacking = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        for packed in _raw(file, member):
+            left = packed
+            while left and not unpacking.eof:
+                yield unpacking.decompress(left, _CHUNK)
+                left = unpacking.unconsumed_tail
+            if unpacking.unused_data or (left and unpacking.eof):
+                raise BadArchive(f"has hidden bytes in the entry {member.name!a}")
+    except zlib.error:
+        raise BadArchive(f"is damaged: the entry {member.name!a} cannot be unpacked") from None
+    yield from _last(unpacking)
+    if not unpacking.eof:
+        raise BadArchive(f"is damaged: the data of the entry {member.name!a} break off")
+
+
+def _last(unpacking: zlib._Decompress) -> Iterator[bytes]:
+    """What the last bytes of an entry unpack to beyond one chunk."""
+    while not unpacking.eof:
+        piece = unpacking.decompress(unpacking.unconsumed_tail, _CHUNK)
+        if not piece:
+            return
+        yield piece

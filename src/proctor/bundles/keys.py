@@ -1,0 +1,317 @@
+"""Signing keys: Ed25519, made at first use, in a folder that only their owner can read.
+
+Each is two files: `NAME.key.pem`, the private key as PKCS #8 (RFC 5958), and `NAME.pub.pem`, the public one
+(RFC 8410), which is to be handed out. A key is known by its fingerprint, never by its name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proctor.bundles.key_files import contents, kept_new, made_folder
+from proctor.errors import UsageError, suggestion
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+DEFAULT = "default"
+PASSWORD = "PROCTOR_KEY_PASSWORD"
+"""The environment variable that has the password of an encrypted key."""
+_LONGEST_PASSWORD = 1023
+"""What OpenSSL takes."""
+_PRIVATE, _PUBLIC = ".key.pem", ".pub.pem"
+_NAME = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,63}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_BLOCK = re.compile(r"-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]*)-----END PUBLIC KEY-----")
+_ED25519 = bytes.fromhex("302a300506032b6570032100")
+"""How the DER of every Ed25519 public key begins; 32 bytes follow (RFC 8410, section 4)."""
+
+
+class SigningKey:
+    """A private key that is ready to sign. Its text says which one it is, and never the key."""
+
+    def __init__(self, name: str, private: Ed25519PrivateKey, *, made: bool = False) -> None:
+        """Nothing is read or written.
+
+        Args:
+            name: what its owner calls it.
+            private: the key.
+            made: it did not exist until just now.
+        """
+        self._private = private
+        self.name = name
+        self.made = made
+        self.public_pem = _pem(_ED25519 + private.public_key().public_bytes_raw())
+        self.id = fingerprint(self.public_pem)
+
+    def sign(self, data: bytes) -> bytes:
+        """The 64 bytes of its signature over data; the same each time (RFC 8032)."""
+        return self._private.sign(data)
+
+    def __repr__(self) -> str:
+        return f"SigningKey(name={self.name!r}, id={self.id!r})"
+
+
+def keys_folder(environ: Mapping[str, str]) -> Path:
+    """Where a user's keys and trust are: $PROCTOR_KEYS, else `proctor/keys` where settings are kept.
+
+    Source: XDG Base Directory Specification 0.8.
+
+    Raises:
+        UsageError: nothing says where, as for a user without a home folder.
+    """
+    if environ.get("PROCTOR_KEYS"):
+        return Path(environ["PROCTOR_KEYS"])
+    settings = environ.get("XDG_CONFIG_HOME", "")
+    if not Path(settings).is_absolute():  # the specification has such a value ignored
+        try:
+            settings = str(Path(environ.get("HOME") or Path.home()) / ".config")
+        except RuntimeError:
+            raise UsageError(
+                "You have no home folder for keys. Set the environment variable PROCTOR_KEYS to one."
+            ) from None
+    return Path(settings) / "proctor" / "keys"
+
+
+def signing_key(folder: Path, name: str | None, environ: Mapping[str, str] = os.environ) -> SigningKey:
+    """The key of that name; without one the user's own, which is made at first use.
+
+    Args:
+        folder: where keys are.
+        name: which key; it must be there. None for `default`.
+        environ: has the password of an encrypted key.
+
+    Raises:
+        UsageError: there is none of that name, it cannot be read, others may read it, or `cryptography` is
+            missing.
+    """
+    if name is None:
+        return _read(folder, DEFAULT, environ) or _made(folder, DEFAULT, environ)
+    found = _read(folder, check_name(name), environ)
+    if found is None:
+        raise UsageError(
+            f"There is no key {name!r} in {folder}. {suggestion(name, names(folder))} "
+            f"`proctor keys new {name}` makes it."
+        )
+    return found
+
+
+def new_key(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> SigningKey:
+    """Make a key of a new name; it is encrypted where $PROCTOR_KEY_PASSWORD is set.
+
+    Raises:
+        UsageError: the name cannot be one, is taken, or the files cannot be written.
+    """
+    key = _made(folder, check_name(name), environ)
+    if not key.made:
+        raise UsageError(f"There is a key {name!r} in {folder} already. Name another one.")
+    return key
+
+
+def names(folder: Path) -> list[str]:
+    """The names of the private keys in a folder, sorted.
+
+    Raises:
+        UsageError: the folder cannot be read.
+    """
+    try:
+        found = [one.name.removesuffix(_PRIVATE) for one in folder.glob(f"*{_PRIVATE}") if one.exists()]
+    except OSError as error:
+        raise UsageError(f"The folder of keys {folder} cannot be read: {error.strerror}.") from None
+    return sorted(name for name in found if _NAME.fullmatch(name))
+
+
+def public_pem_of(folder: Path, name: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The public key of one of the user's own, for which its file beside the private one is enough.
+
+    Raises:
+        UsageError: there is no such key, or its file is damaged.
+    """
+    path = folder / f"{check_name(name)}{_PUBLIC}"
+    data = contents(path) if name in names(folder) else None
+    if data is None:
+        return signing_key(folder, name, environ).public_pem
+    try:
+        return normal_pem(data.decode("utf-8", "replace"))
+    except ValueError as error:
+        raise UsageError(
+            f"{path} is no public key: {error}. Delete it; it is made again when you sign."
+        ) from None
+
+
+def private_path(folder: Path, name: str) -> Path:
+    """The file of the private key of that name."""
+    return folder / f"{check_name(name)}{_PRIVATE}"
+
+
+def made_at(folder: Path, name: str) -> datetime:
+    """When the file of a private key was written."""
+    return datetime.fromtimestamp(private_path(folder, name).stat().st_mtime, UTC)
+
+
+def fingerprint(public_pem: str) -> str:
+    """The id of a key: SHA-256 over the DER of its SubjectPublicKeyInfo, as 64 hexadecimal digits.
+
+    Raises:
+        ValueError: the text is no Ed25519 public key.
+    """
+    return sha256(_der(public_pem)).hexdigest()
+
+
+def normal_pem(text: str) -> str:
+    """The one way to write the public key in a text, which may have other lines around it.
+
+    Raises:
+        ValueError: there is no Ed25519 public key in it, or more than one.
+    """
+    return _pem(_der(text))
+
+
+def holds(public_pem: str, data: bytes, sig: bytes) -> bool:
+    """Whether that key made this signature over data.
+
+    Raises:
+        ValueError: the text is no Ed25519 public key.
+        UsageError: `cryptography` is missing.
+    """
+    der = _der(public_pem)
+    require_cryptography()
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(der[len(_ED25519) :]).verify(sig, data)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def check_name(name: str) -> str:
+    """The name, if a key can have it: it becomes a part of file names.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if not _NAME.fullmatch(name) or _DIGEST.fullmatch(name):
+        raise UsageError(
+            f"A key cannot be called {name!r}. Take 1 to 64 of the characters a-z 0-9 . _ -, "
+            "not a dot first, and no fingerprint."
+        )
+    return name
+
+
+def require_cryptography() -> None:
+    """Nothing, where signatures can be made and checked.
+
+    Raises:
+        UsageError: `cryptography` is missing.
+    """
+    try:
+        import cryptography  # noqa: F401  # only whether it is there
+    except ImportError:
+        raise UsageError(
+            "Signatures are made and checked by the package cryptography, which is missing. "
+            "pip install 'proctor[sign]'"
+        ) from None
+
+
+def _made(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey:
+    """A new key, or the one that another process made first."""
+    require_cryptography()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    made_folder(folder)
+    private = Ed25519PrivateKey.generate()
+    password = _password(environ)
+    how = BestAvailableEncryption(password) if password else NoEncryption()
+    data = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, how)
+    if not kept_new(private_path(folder, name), data, 0o600):
+        found = _read(folder, name, environ)
+        if found is None:
+            raise UsageError(
+                f"{private_path(folder, name)} is a link that leads nowhere, or was removed just now."
+            )
+        return found
+    key = SigningKey(name, private, made=True)
+    kept_new(folder / f"{name}{_PUBLIC}", key.public_pem.encode(), 0o644)
+    return key
+
+
+def _read(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey | None:
+    path = private_path(folder, name)
+    data = contents(path, secret=True)
+    if data is None:
+        return None
+    key = SigningKey(name, _private(path, data, environ))
+    public = folder / f"{name}{_PUBLIC}"
+    if contents(public) is None:
+        with suppress(UsageError):  # a folder of secrets may well be read-only
+            kept_new(public, key.public_pem.encode(), 0o644)
+    elif public_pem_of(folder, name) != key.public_pem:
+        raise UsageError(
+            f"{public} is not the public key of {path}. Nothing was signed; find out why, then delete it."
+        )
+    return key
+
+
+def _password(environ: Mapping[str, str]) -> bytes:
+    password = os.fsencode(environ.get(PASSWORD, ""))
+    if len(password) > _LONGEST_PASSWORD:
+        raise UsageError(f"{PASSWORD} is longer than {_LONGEST_PASSWORD:,} bytes. Take a shorter password.")
+    return password
+
+
+def _private(path: Path, data: bytes, environ: Mapping[str, str]) -> Ed25519PrivateKey:
+    require_cryptography()
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    encrypted = b"-----BEGIN ENCRYPTED PRIVATE KEY-----" in data
+    password = _password(environ) if encrypted else None
+    if encrypted and not password:
+        raise UsageError(f"{path} is encrypted. Put its password into the environment variable {PASSWORD}.")
+    try:
+        private = load_pem_private_key(data, password)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        why = (
+            f"is damaged, or {PASSWORD} is not its password" if encrypted else "is no private key, or damaged"
+        )
+        raise UsageError(f"{path} {why}. It was left as it is.") from None
+    if not isinstance(private, Ed25519PrivateKey):
+        raise UsageError(
+            f"{path} is a private key of another kind than Ed25519. Make one with `proctor keys new`."
+        )
+    return private
+
+
+def _der(text: str) -> bytes:
+    blocks = _BLOCK.findall(text)
+    if len(blocks) != 1:
+        raise ValueError("it has not one block BEGIN PUBLIC KEY")
+    try:
+        der = b64decode("".join(blocks[0].split()), validate=True)
+    except Base64Error:
+        raise ValueError("its Base64 is damaged") from None
+    if not der.startswith(_ED25519) or len(der) != len(_ED25519) + 32:
+        raise ValueError("it is no Ed25519 public key")
+    return der
+
+
+def _pem(der: bytes) -> str:
+    return f"-----BEGIN PUBLIC KEY-----\n{b64encode(der).decode()}\n-----END PUBLIC KEY-----\n"

@@ -1,0 +1,52 @@
+"""What commands that take something from a bundle share: whom to trust, and what its suite may do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from proctor.cli.options import keys_option, keys_path
+
+if TYPE_CHECKING:
+    from proctor.session.taking_in import Wants
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def bundle_options(function: F) -> F:
+    """`--require-signature`, `--allow-programs` and `--keys FOLDER`."""
+    function = keys_option(function)
+    function = click.option(
+        "--allow-programs",
+        is_flag=True,
+        help="Let the suite run programs here, ask whom it names and read environment variables.",
+    )(function)
+    return click.option(
+        "--require-signature", is_flag=True, help="Only a bundle that is signed by a key that you trust."
+    )(function)
+
+
+def wants_of(given: dict[str, Any], *, judged: bool = False) -> Wants:
+    """What these flags ask of a bundle.
+
+    Args:
+        given: the values of a command's options.
+        judged: the user names the judges.
+
+    Raises:
+        UsageError: the trust file is damaged.
+        SuiteError: the targets file is wrong.
+    """
+    from proctor.bundles.trusting import trusted
+    from proctor.session.taking_in import Wants, own_targets
+
+    return Wants(
+        trusted=trusted(keys_path(given["keys"])),
+        require_signature=given["require_signature"],
+        allow_programs=given["allow_programs"],
+        own_targets=own_targets(os.environ),
+        judged=judged,
+    )

@@ -1,0 +1,80 @@
+"""The envelope around a statement: what exactly is signed, and the signatures.
+
+Source: DSSE v1, https://github.com/secure-systems-lab/dsse, `protocol.md` and `envelope.md`.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import Any
+
+from msgspec import Struct
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+
+
+class Signature(Struct, frozen=True):
+    """One signature over a statement."""
+
+    keyid: str
+    """The fingerprint of its key, as its maker says; it is not signed."""
+    sig: bytes
+    public_key: str
+    """The key as PEM, so that a signature by an unknown key can be checked too; it is not signed."""
+
+
+class Envelope(Struct, frozen=True):
+    """A statement's bytes with the signatures over them."""
+
+    payload: bytes
+    signatures: tuple[Signature, ...] = ()
+
+
+def signed_bytes(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
+    """What is signed: the pre-authentication encoding (PAE) of DSSE."""
+    kind = payload_type.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def as_data(envelope: Envelope) -> dict[str, Any]:
+    """The envelope as data for `canonical`."""
+    return {
+        "payload": b64encode(envelope.payload).decode(),
+        "payloadType": PAYLOAD_TYPE,
+        "signatures": [
+            {"keyid": one.keyid, "sig": b64encode(one.sig).decode(), "publicKey": one.public_key}
+            for one in envelope.signatures
+        ],
+    }
+
+
+def from_data(data: Any) -> Envelope:
+    """The envelope that the data has.
+
+    Raises:
+        ValueError: it has not the shape of one, or another payload type.
+    """
+    if not isinstance(data, dict) or set(data) != {"payload", "payloadType", "signatures"}:
+        raise ValueError("it is no DSSE envelope")
+    if data["payloadType"] != PAYLOAD_TYPE:
+        raise ValueError(f"its payload type is {data['payloadType']!r} instead of {PAYLOAD_TYPE!r}")
+    if not isinstance(data["signatures"], list):
+        raise ValueError("its signatures are no list")
+    return Envelope(_bytes(data["payload"]), tuple(_signature(one) for one in data["signatures"]))
+
+
+def _signature(data: Any) -> Signature:
+    if not isinstance(data, dict) or set(data) != {"keyid", "sig", "publicKey"}:
+        raise ValueError("a signature has not the fields keyid, sig and publicKey")
+    if not isinstance(data["keyid"], str) or not isinstance(data["publicKey"], str):
+        raise ValueError("the key of a signature is no text")
+    return Signature(data["keyid"], _bytes(data["sig"]), data["publicKey"])
+
+
+def _bytes(text: Any) -> bytes:
+    if not isinstance(text, str):
+        raise ValueError("what should be Base64 is no text")
+    decoded = b64decode(text, validate=True)
+    if b64encode(decoded).decode() != text:
+        raise ValueError("its Base64 is not the one way to write it")
+    return decoded

@@ -1,0 +1,147 @@
+"""The lines of suite.jsonl and trials.jsonl: how each is written, and what a written one says.
+
+Lines are without their line end. A line holds a salt, so that its digest tells nothing of it; a line that is
+hidden has only the digest.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.model import Case, Suite, Trial, Verdict
+from proctor.proof.canonical import canonical, check_same, data_of
+
+T = TypeVar("T")
+
+CASES_TREE, TRIALS_TREE = "cases", "trials"
+"""What `merkle.salt` calls the two trees."""
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+class CaseLine(Struct, frozen=True):
+    """One case of the suite."""
+
+    index: int
+    salt: str
+    case: Case
+    sent: str
+    """The digest of what a target receives for it."""
+
+
+class TrialLine(Struct, frozen=True):
+    """One trial with what it came to."""
+
+    index: int
+    salt: str
+    trial: Trial
+    verdict: Verdict
+
+
+class HiddenLine(Struct, frozen=True):
+    """What stands for a line that is not shown."""
+
+    index: int
+    leaf: str
+    """The digest of the line that a full bundle has here, as 64 hexadecimal digits."""
+
+
+def header_line(suite: Suite) -> bytes:
+    """The first line of suite.jsonl; where the suite lay on its maker's machine is not in it."""
+    return canonical(_header_data(suite))
+
+
+def case_line(index: int, salt: str, case: Case, sent: str) -> bytes:
+    """One case; `index` is its position in the suite."""
+    return canonical(_case_data(index, salt, case, sent))
+
+
+def trial_line(index: int, salt: str, trial: Trial, verdict: Verdict) -> bytes:
+    """One trial; `index` is its place among all trials in order of position and repeat."""
+    return canonical(_trial_data(index, salt, trial, verdict))
+
+
+def hidden_line(index: int, leaf: bytes) -> bytes:
+    """What stands for a line that is not shown."""
+    return canonical(_hidden_data(index, leaf.hex()))
+
+
+def header_from(line: bytes) -> Suite:
+    """The suite of the first line.
+
+    Raises:
+        ValueError: it is not exactly what `header_line` writes; as the functions below. The text is a clause.
+    """
+    suite = _converted(data_of(line), _Header).suite
+    check_same(_header_data(suite), line)
+    return suite
+
+
+def case_from(line: bytes) -> CaseLine | HiddenLine:
+    """What one line of suite.jsonl says."""
+    data = data_of(line)
+    if _is_hidden(data):
+        return _hidden(data, line)
+    read = _converted(data, CaseLine)
+    _check_salt(read.salt)
+    check_same(_case_data(read.index, read.salt, read.case, read.sent), line)
+    return read
+
+
+def trial_from(line: bytes) -> TrialLine | HiddenLine:
+    """What one line of trials.jsonl says."""
+    data = data_of(line)
+    if _is_hidden(data):
+        return _hidden(data, line)
+    read = _converted(data, TrialLine)
+    _check_salt(read.salt)
+    check_same(_trial_data(read.index, read.salt, read.trial, read.verdict), line)
+    return read
+
+
+def _header_data(suite: Suite) -> dict[str, Any]:
+    return {"suite": replace(suite, folder="")}
+
+
+def _case_data(index: int, salt: str, case: Case, sent: str) -> dict[str, Any]:
+    return {"index": index, "salt": salt, "case": case, "sent": sent}
+
+
+def _trial_data(index: int, salt: str, trial: Trial, verdict: Verdict) -> dict[str, Any]:
+    return {"index": index, "salt": salt, "trial": trial, "verdict": verdict.value}
+
+
+def _hidden_data(index: int, leaf: str) -> dict[str, Any]:
+    return {"index": index, "leaf": leaf}
+
+
+class _Header(Struct, frozen=True):
+    suite: Suite
+
+
+def _is_hidden(data: Any) -> bool:
+    return isinstance(data, dict) and "leaf" in data
+
+
+def _hidden(data: Any, line: bytes) -> HiddenLine:
+    read = _converted(data, HiddenLine)
+    if not _DIGEST.fullmatch(read.leaf):
+        raise ValueError("its leaf is not 64 hexadecimal digits")
+    check_same(_hidden_data(read.index, read.leaf), line)
+    return read
+
+
+def _check_salt(salt: str) -> None:
+    if not _DIGEST.fullmatch(salt):
+        raise ValueError("its salt is not 64 hexadecimal digits")
+
+
+def _converted(data: Any, kind: type[T]) -> T:
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None

@@ -1,0 +1,168 @@
+"""Stored runs to facts: which runs are meant, whether they can be compared, and what their trials came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from proctor.comparison.doubts import why_not
+from proctor.comparison.facts import Gatherer, RunFacts, Split
+from proctor.diffing import diff
+from proctor.errors import UsageError
+from proctor.model import Case, Run, Suite
+from proctor.ports import Store
+from proctor.reports.figures import one_line
+from proctor.session.reporting import calibrations_of, keep_look, rows_of
+
+_TOLD_EVERY = 1000
+"""Trials between two words on how far it is."""
+
+
+def runs_of(store: Store, words: Sequence[str]) -> list[Run]:
+    """The runs that words name; one word alone names the runs that one command started together.
+
+    Args:
+        store: where they are.
+        words: each as `Store.run` takes it; a single one may be the id of a group, or a run of it, for its
+            runs of the same suite. An imported run says itself which group it is of, so that it never joins
+            those that were made here.
+
+    Raises:
+        UsageError: that is one run only.
+        StoreError: there is no such run, or more than one.
+    """
+    if len(words) != 1:
+        return [store.run(word) for word in words]
+    together = [run for run in store.runs() if run.group == words[0]]
+    together = [run for run in together if run.imported is None] or together
+    if not together:
+        named = store.run(words[0])
+        together = [run for run in store.runs() if _origin(run) == _origin(named)]
+    if len(together) < 2:
+        raise UsageError(
+            f"{words[0]!r} is one run, and nothing was run together with it. Name two, the earlier one "
+            "first, as in `proctor compare baseline last`."
+        )
+    return together[::-1]
+
+
+def _origin(run: Run) -> tuple[str, str, bool]:
+    return run.group, run.suite.digest, run.imported is None
+
+
+def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> None:
+    """Refuse runs whose trials cannot be brought together.
+
+    Args:
+        store: where their suites are.
+        runs: the runs.
+        by_digest: cases are found by what is sent and how it is judged, so that suites may differ.
+
+    Raises:
+        UsageError: they are of different suites, or of suites that count repeats by different rules; it says
+            what differs.
+    """
+    first = runs[0].suite
+    for run in runs[1:]:
+        other = run.suite
+        if first.digest == other.digest:
+            continue
+        if not by_digest:
+            found = diff(first, _cases(store, first), other, _cases(store, other))
+            raise UsageError(
+                f"{one_line(why_not(first, other, found))} Add --by-case-digest to compare the cases that "
+                "are sent and judged alike in both."
+            )
+        if first.repeats_rule != other.repeats_rule:
+            raise UsageError(
+                f"{first.title} and {other.title} count repeats by different rules, {first.repeats_rule!r} "
+                f"and {other.repeats_rule!r}, so their trials cannot be paired. Grade one run by the other's "
+                "suite with `proctor regrade RUN --suite FILE`."
+            )
+
+
+def _cases(store: Store, suite: Suite) -> Iterator[Case]:
+    return (stored.case for stored in store.cases(suite.content))
+
+
+def gathered(
+    store: Store,
+    runs: Sequence[Run],
+    *,
+    by_digest: bool = False,
+    told: Callable[[int, int], None] = lambda _done, _total: None,
+) -> list[RunFacts]:
+    """What the trials of runs came to, counted again from the store; a run that is named twice is read once.
+
+    Args:
+        store: where they are.
+        runs: the runs.
+        by_digest: find cases by what is sent and how it is judged.
+        told: how many trials were read of how many.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    names: dict[str, str] = {}
+    found: dict[str, RunFacts] = {}
+    total, done = sum(run.planned for run in {run.id: run for run in runs}.values()), 0
+    for run in runs:
+        if run.id in found:
+            continue
+        gatherer = Gatherer(run, by_digest=by_digest, names=names)
+        # Nothing of an answer is kept, so nothing needs to be sealed.
+        for row in rows_of(store, run, reveal=True):
+            gatherer.add(row.trial, row.verdict, row.case)
+            done += 1
+            if not done % _TOLD_EVERY:
+                told(done, max(done, total))
+        found[run.id] = gatherer.gathered()
+    return [found[run.id] for run in runs]
+
+
+def check_split(runs: Sequence[RunFacts], split: Split) -> None:
+    """Refuse a split that none of the runs has.
+
+    Raises:
+        UsageError: there is nothing in it.
+    """
+    if split == "all" or any(case.split == split for facts in runs for case in facts.cases):
+        return
+    raise UsageError(
+        f"None of these runs has {split} cases. Leave --split out, or divide the suite with "
+        "`proctor run --holdout`."
+    )
+
+
+def about_judges(store: Store, runs: Sequence[RunFacts]) -> tuple[str, ...]:
+    """What is known of the judges that spoke in these runs, in sentences, each once.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    told: dict[str, None] = {}
+    for facts in runs:
+        if facts.prompts:
+            from proctor.reports.calibrations import judge_lines, judges_known
+
+            judges = judges_known(facts.prompts, calibrations_of(store, facts.run))
+            told |= dict.fromkeys(judge_lines(judges))
+    return tuple(told)
+
+
+def looked_at(store: Store, runs: Sequence[RunFacts], split: Split) -> int | None:
+    """Count a look at each run whose held-out cases are in what is shown; to be called once by a command.
+
+    Returns:
+        How often the holdout of the last of them was looked at by now; None when nothing is held out.
+
+    Raises:
+        StoreError: the look cannot be kept.
+    """
+    looked = {
+        facts.run.id: facts.run
+        for facts in runs
+        if any(case.split == "holdout" for case in facts.within(split).cases)
+    }
+    for run in looked.values():
+        keep_look(store, run, "rate")
+    return len(store.looks(run.suite.digest)) if looked else None

@@ -1,0 +1,125 @@
+"""What a suite from a bundle would do here besides asking the target: nothing of it happens unasked.
+
+A suite of one's own may run programs, name targets and read environment variables. One that a stranger wrote
+would do so on this machine, with this user's keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from proctor.errors import UnknownName, UsageError
+from proctor.graders import GRADERS
+from proctor.grading import bind
+from proctor.model import Assertion, Case, Workspace
+from proctor.plan import Index
+from proctor.reports.figures import cut
+
+FLAG = "--allow-programs"
+_NAMED = 5
+"""So many things are named in a message."""
+_SHOWN = 60
+"""So many characters of each."""
+
+
+class Foreign:
+    """Collects what the cases of such a suite would do, while they stream by."""
+
+    def __init__(self, own_targets: Collection[str], *, judged: bool = False) -> None:
+        """No case seen yet.
+
+        Args:
+            own_targets: the names of the user's own targets file, which mean what the user wrote.
+            judged: the user names the judges, so that no grader's are asked.
+        """
+        self._own = own_targets
+        self._judged = judged
+        self._found: list[tuple[int, str, str, str]] = []
+
+    def add(self, position: int, case: Case) -> None:
+        """The next case, and its place in the suite."""
+        for what, detail in self._acts(case):
+            self._found.append((position, case.id, what, detail))
+
+    def check(self, index: Index) -> None:
+        """Refuse a suite that would do anything.
+
+        Args:
+            index: knows which cases are held out; of them no detail is shown.
+
+        Raises:
+            UsageError: it would; names what, and how to allow it.
+        """
+        if not self._found:
+            return
+        named = []
+        for position, case_id, what, detail in self._found[:_NAMED]:
+            shown = "" if index.split_of(position) == "holdout" else f" ({cut(detail, _SHOWN)})"
+            named.append(f"case {case_id!r} {what}{shown}")
+        more = f"; and {len(self._found) - _NAMED:,} more" if len(self._found) > _NAMED else ""
+        raise UsageError(
+            f"The suite of this bundle would act on this machine: {'; '.join(named)}{more}. "
+            f"Nothing was done. Read its suite.jsonl, and if you want that, add {FLAG}."
+        )
+
+    def _acts(self, case: Case) -> Iterator[tuple[str, str]]:
+        for assertion in case.assertions:
+            for command in _programs(assertion):
+                yield "is graded by a program", " ".join(command)
+            if not self._judged:
+                for judge in _judges(assertion):
+                    if judge not in self._own:
+                        yield "names a judge of its own", judge
+        if case.workspace is not None:
+            yield "works in a workspace", ", ".join(_of_workspace(case.workspace))
+        if case.target is not None and case.target not in self._own:
+            yield "names a target of its own", case.target
+        for name in case.variables:
+            yield "reads an environment variable", name
+
+
+def _programs(assertion: Assertion) -> Iterator[list[str]]:
+    """The command lines of an assertion; those inside a composite one too."""
+    if assertion.grader == "program":
+        yield _words(assertion.params.get("command"))
+    elif assertion.grader == "composite":
+        yield from _inner_programs(assertion.params)
+
+
+def _inner_programs(data: Any) -> Iterator[list[str]]:
+    """Those of any part that says it is a program, however deep; rather one too many than one too few."""
+    if isinstance(data, dict):
+        if "program" in (data.get("grader"), data.get("type")):
+            inner = data.get("params")
+            yield _words((inner if isinstance(inner, dict) else data).get("command"))
+        data = list(data.values())
+    if isinstance(data, list | tuple):
+        for one in data:
+            yield from _inner_programs(one)
+
+
+def _words(command: Any) -> list[str]:
+    return [str(word) for word in command] if isinstance(command, list | tuple) else ["?"]
+
+
+def _judges(assertion: Assertion) -> list[str]:
+    try:
+        grader = bind(assertion, GRADERS.get)
+    except (UnknownName, ValueError):  # it cannot be asked for anything
+        return []
+    return [name for name in grader.judges() if name is not None] if grader.wants() else []
+
+
+def _of_workspace(workspace: Workspace) -> Iterator[str]:
+    hooks = workspace.hooks
+    for hook in (hooks.before_all, hooks.before_each, hooks.after_each, hooks.after_all):
+        if hook is not None and hook.command:
+            yield f"runs {' '.join(hook.command)}"
+    for repository in workspace.repositories:
+        yield f"clones {repository.source}"
+    if workspace.template is not None:
+        yield f"copies {workspace.template}"
+    if workspace.path is not None:
+        yield f"uses {workspace.path}"
+    yield "runs git"

@@ -1,0 +1,43 @@
+"""How far it is, in lines for the user, where something may take long and no bar is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+
+Tell = Callable[[str], None]
+"""Told lines for the user."""
+
+_FIRST_S, _EVERY_S = 2.0, 5.0
+
+
+class Pace:
+    """When a line is due: after two seconds, and then every five."""
+
+    def __init__(self) -> None:
+        """The time begins to run."""
+        self._next = monotonic() + _FIRST_S
+
+    def is_due(self) -> bool:
+        """Whether it is time for a line, which the next one then waits for."""
+        now = monotonic()
+        if now < self._next:
+            return False
+        self._next = now + _EVERY_S
+        return True
+
+
+def telling(told: Tell | None, what: str) -> Callable[[int, int], None]:
+    """Tells how many are done of how many, when that is due: `300 of 1,000 trials written so far`.
+
+    Args:
+        told: told the lines; None for nobody.
+        what: what is counted, and what is done to it.
+    """
+    pace = Pace()
+
+    def tell(done: int, total: int) -> None:
+        if told is not None and pace.is_due() and done < total:
+            told(f"{done:,} of {total:,} {what} so far")
+
+    return tell

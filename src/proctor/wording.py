@@ -1,0 +1,28 @@
+"""Counts, names and lists to the words in which sentences have them. Pure; knows no noun."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+COUNTED_ONCE = {
+    "any": "it passes if any of its trials does",
+    "mean": "by the mean of its trials' scores",
+    "lower_bound": "by the lower end of the 95 % interval of its trials' mean score",
+}
+"""How a case counts once, by the rule over repeats; without such a rule each trial counts."""
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: `1 case`, `1,200 cases`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are: `a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def trial_name(case_id: str, repeat: int) -> str:
+    """What a trial is called: its case's id, with the number of the repeat where it is not the first."""
+    return f"{case_id} (repeat {repeat})" if repeat else case_id

@@ -1,0 +1,61 @@
+"""Runs found by their tags in a file of which a part is damaged."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from proctor.errors import StoreError
+from proctor.model import Run, Suite, TargetSpec
+from proctor.stores.sqlite import SqliteStore, open_store
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Callable[..., None]:
+    """Keeps runs with tags; a body, where one is given, stands in the place of the run's own."""
+
+    def make(run_id: str, *tags: str, body: object = None) -> None:
+        with closing(open_store(str(tmp_path / "kept.db"))) as store:
+            suite = store.saving().keep(Suite(name="s", dialect="d", digest="sha256:0"))
+            store.begin(
+                Run(
+                    id=run_id,
+                    group="g",
+                    suite=suite,
+                    target=TargetSpec(name="echo", kind="echo"),
+                    started_at=datetime(2026, 3, 1, tzinfo=UTC),
+                    tags=tags,
+                )
+            )
+        if body is not None:
+            with closing(sqlite3.connect(tmp_path / "kept.db")) as db, db:
+                db.execute("UPDATE runs SET body = ? WHERE id = ?", (body, run_id))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"\xff\xfe\x00", b"[]", b'"baseline"', b'{"tags": 3}', b'{"tags": [[]]}', "{}", 7, 1.5],
+)
+def test_a_damaged_run_hides_no_other(tmp_path: Path, begin: Callable[..., None], body: object) -> None:
+    begin("r1", "baseline")
+    begin("r2", "baseline", body=body)
+    with closing(open_store(str(tmp_path / "kept.db"))) as store:
+        assert store.run("baseline").id == "r1"
+        with pytest.raises(StoreError, match="damaged"):
+            store.run("r2")
+
+
+def test_a_damaged_run_that_has_a_tag_is_told(tmp_path: Path, begin: Callable[..., None]) -> None:
+    begin("r1", "baseline")
+    begin("r2", body=b'{"tags": ["baseline"]}')
+    with closing(open_store(str(tmp_path / "kept.db"))) as store:
+        assert isinstance(store, SqliteStore)
+        with pytest.raises(StoreError, match="damaged"):
+            store.run("baseline")
