@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from proctor.reports.figures import cost, costs, interval, milliseconds, percent, points, seconds
+from proctor.reports.figures import (
+    cost,
+    costs,
+    cut,
+    interval,
+    milliseconds,
+    percent,
+    points,
+    probability,
+    rounded,
+    seconds,
+    utc,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +31,15 @@ def test_a_share_is_a_percentage(share: float | None, digits: int, text: str) ->
 
 @pytest.mark.parametrize(
     ("bounds", "text"),
-    [(None, "–"), ((0.397, 0.892), "40–89%"), ((0.0, 0.278), "0–28%"), ((0.72, 1.0), "72–100%")],
+    [
+        (None, "–"),
+        ((0.397, 0.892), "40–89%"),
+        ((0.0, 0.278), "0–28%"),
+        ((0.72, 1.0), "72–100%"),
+        ((0.981, 0.998), "98.1–99.8%"),
+        ((0.99962, 1.0), "99.96–100.00%"),
+        ((1.0, 1.0), "100.0–100.0%"),
+    ],
 )
 def test_an_interval_is_two_percentages(bounds: tuple[float, float] | None, text: str) -> None:
     assert interval(bounds) == text
@@ -92,3 +114,22 @@ def test_what_judging_cost_is_told_apart(
     target: float | None, judges: float | None, calls: int, text: str
 ) -> None:
     assert costs(target, judges, calls) == text
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [(1.0, "p = 1.00"), (0.0946, "p = 0.095"), (0.0014, "p = 0.001"), (0.0009, "p < 0.001"), (None, "p –")],
+)
+def test_a_p_value_has_as_many_digits_as_it_needs(p: float | None, text: str) -> None:
+    assert probability(p) == text
+
+
+def test_a_long_text_loses_its_end_and_every_line_end() -> None:
+    assert cut("one\ntwo", 7) == "one two"
+    assert cut("one\ntwo", 6) == "one t…"
+
+
+def test_a_moment_and_an_interval_are_short_in_json() -> None:
+    assert utc(datetime(2026, 10, 3, 14, tzinfo=UTC)) == "2026-10-03T14:00:00Z"
+    assert rounded((0.12345, 1.0)) == [0.123, 1.0]
+    assert rounded(None) is None

@@ -27,6 +27,7 @@ RUN = [
     "failed",
     "errors",
     "unscored",
+    "cases",
     "pass_rate",
     "ci95",
     "mean_score",
@@ -56,7 +57,7 @@ RUN_BESIDE = [
     "started_at",
     "finished_at",
 ]
-COUNTS = ["total", "passed", "failed", "errors", "unscored", "pass_rate", "ci95"]
+COUNTS = ["total", "passed", "failed", "errors", "unscored", "cases", "pass_rate", "ci95"]
 TRIAL = [
     "run",
     "case_id",
@@ -91,7 +92,9 @@ def test_a_run_has_the_promised_fields(mixed: Reported) -> None:
     assert sorted(row) == sorted(RUN + RUN_BESIDE)
     assert sorted(row["latency_ms"]) == ["mean", "p50", "p95"]
     assert sorted(row["usage"]) == ["input_tokens", "output_tokens"]
-    assert sorted(row["judge"]) == ["cached", "calls", "cost_usd", "input_tokens", "output_tokens"]
+    assert sorted(row["judge"]) == [
+        *("cached", "calibrations", "calls", "cost_usd", "input_tokens", "output_tokens"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -119,13 +122,16 @@ def test_a_runs_numbers_are_those_of_its_trials(mixed: Reported) -> None:
         "failed": 0,
         "errors": 1,
         "unscored": 1,
+        "cases": 2,
         "pass_rate": 0.0,
         "ci95": [0.0, 0.658],
     }
     assert (row["asked"], row["graded"], row["reused"], row["exit_code"]) == (6, 6, 1, 3)
     assert row["judges"] == ["j-1", "j-2"]
     tokens = {"input_tokens": 5, "output_tokens": 1}
+    known = row["judge"].pop("calibrations")
     assert row["judge"] == {"calls": 2, "cached": 0, **tokens, "cost_usd": 0.003}
+    assert [(one["judge"], one["calibration"]) for one in known] == [("j-1", None), ("j-2", None)]
     assert (row["cost_usd"], row["cached"]) == (0.00012, 0)
     assert (row["started_at"], row["finished_at"]) == ("2026-03-01T12:00:00Z", "2026-03-01T12:00:02.500000Z")
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from importlib.resources import files
 from pathlib import Path
+from shlex import quote
+from shutil import which
 
 import click
 
@@ -14,27 +19,32 @@ _FILES = {
     "suites/starter.jsonl": "starter.jsonl",
     "targets.yaml": "targets.yaml",
     ".github/workflows/proctor.yml": "workflow.yml",
+    ".github/workflows/drift.yml": "drift.yml",
+    "drift.cron": "drift.cron",
 }
-"""Where each template goes."""
+"""Where each template goes. `PROJECT` in one stands for the folder, and `PROGRAM` for this program."""
 
 
 @click.command("init")
 @click.argument("folder", default=".", type=click.Path(file_okay=False))
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 def command(folder: str, force: bool) -> None:
-    """Write a starter suite, targets.yaml and a CI file into FOLDER.
+    """Write a starter suite, targets.yaml, two CI files and a line for cron into FOLDER.
 
+    The second CI file and the line for cron ask the suite every night and look for drift.
     When one of them is there already, nothing at all is written, unless you say --force.
     """
     there = [name for name in _FILES if (Path(folder) / name).exists()]
     if there and not force:
         raise UsageError(f"Already there: {', '.join(there)}. Nothing was written; --force replaces them.")
-    templates = files("proctor") / "templates"
+    templates, here = files("proctor") / "templates", {"PROJECT": folder, "PROGRAM": _program()}
     for name, template in _FILES.items():
         path = Path(folder) / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text((templates / template).read_text(encoding="utf-8"), encoding="utf-8")
+            text = (templates / template).read_text(encoding="utf-8")
+            text = re.sub("|".join(here), lambda found: _for_cron(here[found[0]]), text)
+            path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
         show([f"wrote {path.as_posix()}"])
@@ -42,8 +52,20 @@ def command(folder: str, force: bool) -> None:
         [
             "",
             "Next:",
-            *([f"  cd {folder}"] if folder != "." else []),
+            *([f"  cd {quote(folder)}"] if folder != "." else []),
             "  proctor validate suites/starter.jsonl",
             "  proctor run suites/starter.jsonl --target local",
         ]
     )
+
+
+def _program() -> str:
+    """Where this program is: cron looks in `/usr/bin` and `/bin` only."""
+    beside = str(Path(sys.executable).parent)
+    places = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])
+    return which("proctor", path=places) or sys.argv[0]
+
+
+def _for_cron(path: str) -> str:
+    """The whole path as one word of a shell, in a line in which a bare `%` would end the command."""
+    return quote(str(Path(path).absolute())).replace("%", "\\%")

@@ -1,0 +1,280 @@
+"""Pairs to numbers: the difference of two pass rates with its interval and its test, and of other measures.
+
+Pairs of which either side is ERROR or UNSCORED are in none of these numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import fsum, sqrt
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from proctor import stats
+from proctor.comparison.facts import Fact
+from proctor.comparison.pairing import PairedCase
+from proctor.model import Verdict
+from proctor.stats import (
+    mcnemar,
+    mean_interval,
+    newcombe_paired,
+    permutation,
+    quantile,
+    sign_test,
+    t_95,
+    wilson,
+)
+
+Interval = tuple[float, float]
+Shown = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
+"""What a difference shows of the candidate; perhaps: its interval says so, and the test does not."""
+
+_SHOWN = 0.05
+"""The test agrees below this p-value."""
+_FOUND = 0.8
+"""The chance to find the smallest difference."""
+_Z_80 = 0.8416212335729143
+"""The 80 % point of the normal distribution."""
+
+
+class Side(Struct, frozen=True, kw_only=True):
+    """One run over the pairs that were measured."""
+
+    passed: int
+    """Trials."""
+    rate: float
+    """The mean over cases of the share of their trials that passed."""
+    ci95: Interval
+    """Wilson's, over cases."""
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """The candidate's pass rate less the baseline's, as a share of 1."""
+
+    cases: int
+    """Those with a pair that was measured; all else is None when there are none."""
+    pairs: int
+    """Pairs that were measured."""
+    fixed: int = 0
+    """Pairs in which only the candidate passed."""
+    broken: int = 0
+    """Pairs in which only the baseline passed."""
+    baseline: Side | None = None
+    candidate: Side | None = None
+    value: float | None = None
+    ci95: Interval | None = None
+    p_value: float | None = None
+    p_holm: float | None = None
+    """The p-value among those that are shown beside it, adjusted by Holm's method."""
+    by_case: bool = False
+    """Cases have several pairs: the interval is `added_interval` and the test a permutation, both over cases,
+    instead of Newcombe's interval and McNemar's exact test over pairs."""
+
+    @property
+    def p_told(self) -> float | None:
+        """The p-value that counts: the adjusted one where there is one."""
+        return self.p_value if self.p_holm is None else self.p_holm
+
+    @property
+    def shows(self) -> Shown:
+        """What it shows of the candidate; never more than interval and test both do."""
+        p_value = self.p_told
+        if self.ci95 is None or p_value is None:
+            return "unclear"
+        if self.ci95[0] > 0:
+            return "better" if p_value < _SHOWN else "perhaps better"
+        if self.ci95[1] < 0:
+            return "worse" if p_value < _SHOWN else "perhaps worse"
+        return "unclear"
+
+
+class _Tally(NamedTuple):
+    """A case: how many of its pairs were measured, and what they came to."""
+
+    pairs: int
+    before: int
+    after: int
+    fixed: int
+    broken: int
+
+
+def difference_of(cases: Iterable[PairedCase], *, by_case: bool) -> Difference:
+    """The difference over some cases.
+
+    Args:
+        cases: the cases.
+        by_case: some case of the comparison has several pairs, which are not independent.
+    """
+    tallies = [tally for case in cases if (tally := _tally(case)).pairs]
+    if not tallies:
+        return Difference(cases=0, pairs=0, by_case=by_case)
+    count = len(tallies)
+    fixed, broken = sum(tally.fixed for tally in tallies), sum(tally.broken for tally in tallies)
+    before, after = sum(tally.before for tally in tallies), sum(tally.after for tally in tallies)
+    pairs = sum(tally.pairs for tally in tallies)
+    if by_case:
+        each = sorted(((tally.after - tally.before) / tally.pairs for tally in tallies), key=abs)
+        value, ci95, p_value = fsum(each) / count, added_interval(each), permutation(each)
+    else:
+        value = (fixed - broken) / count
+        ci95 = newcombe_paired(after - fixed, fixed, broken, count - after - broken)
+        p_value = mcnemar(fixed, broken)
+    return Difference(
+        cases=count,
+        pairs=pairs,
+        fixed=fixed,
+        broken=broken,
+        baseline=_side(before, fsum(tally.before / tally.pairs for tally in tallies), count),
+        candidate=_side(after, fsum(tally.after / tally.pairs for tally in tallies), count),
+        value=value,
+        ci95=ci95,
+        p_value=p_value,
+        by_case=by_case,
+    )
+
+
+def _tally(case: PairedCase) -> _Tally:
+    pairs = before = after = fixed = broken = 0
+    for one, other in case.pairs:
+        if one.is_measured and other.is_measured:
+            was, is_ = one.verdict is Verdict.PASS, other.verdict is Verdict.PASS
+            pairs += 1
+            before += was
+            after += is_
+            fixed += is_ and not was
+            broken += was and not is_
+    return _Tally(pairs, before, after, fixed, broken)
+
+
+def _side(passed: int, share: float, cases: int) -> Side:
+    share = min(share, float(cases))
+    ci95 = wilson(share, cases)
+    assert ci95 is not None
+    return Side(passed=passed, rate=share / cases, ci95=ci95)
+
+
+def added_interval(differences: Sequence[float]) -> Interval | None:
+    """The 95 % interval of the mean of independent differences within -1..1; None of none.
+
+    It is the t-interval after two more cases are put in, between them as far apart as can be: +1 and -1 count
+    half a case each, and 0 counts one. So it has width also where all differences are the same, and covers
+    the truth where few cases are not 0. It always holds the mean.
+
+    Source: A. Agresti and Y. Min, "Simple improved confidence intervals for comparing matched proportions",
+    Statistics in Medicine 24 (2005), 729-740, who add half a pair to each of the four cells; here for shares
+    of several pairs a case, and with Student's t instead of the normal distribution.
+    """
+    if not differences:
+        return None
+    mean, error, spread = _added(differences)
+    return max(-1.0, mean - spread * error), min(1.0, mean + spread * error)
+
+
+def _added(differences: Sequence[float]) -> tuple[float, float, float]:
+    """The mean with two cases added, its standard error, and the t that belongs to it."""
+    count = len(differences) + 2
+    mean = fsum(differences) / count
+    variance = (fsum(value * value for value in differences) + 1.0) / count - mean * mean
+    return mean, sqrt(max(0.0, variance) / count), t_95(count - 1)
+
+
+def smallest_difference(difference: Difference, cases: Iterable[PairedCase]) -> float | None:
+    """The smallest true difference that would be found four times in five with as much chance as there was.
+
+    Of single pairs as many are taken to differ each way as differed the rarer way here, and those that make
+    the difference besides; it is found when McNemar's exact test is below 5 %. Of cases with several pairs it
+    is how far t and the normal distribution's 80 % point reach, in standard errors of `added_interval`.
+
+    Returns:
+        A share of 1; None when no difference would be found.
+    """
+    if not difference.cases:
+        return None
+    if difference.by_case:
+        tallies = (tally for case in cases if (tally := _tally(case)).pairs)
+        _, error, spread = _added([(tally.after - tally.before) / tally.pairs for tally in tallies])
+        reach = (spread + _Z_80) * error
+        return reach if reach <= 1 else None
+    noise = 2 * min(difference.fixed, difference.broken) / difference.cases
+    return stats.smallest_difference(difference.cases, lambda size: min(1.0, noise + size), _FOUND)
+
+
+# --- other measures ----------------------------------------------------------------------------------------
+
+
+class Measure(Struct, frozen=True, kw_only=True):
+    """A number that trials have, such as latency, in both runs: over cases, each the mean of its pairs."""
+
+    cases: int
+    pairs: int
+    """Those that were measured and have it on both sides."""
+    baseline: float
+    """The mean."""
+    candidate: float
+    difference: float
+    """The mean of the candidate's less the baseline's."""
+    ci95: Interval | None
+    """None below two cases, but for scores."""
+    median: float
+    """The median of the cases' differences."""
+    median_ci95: Interval | None
+    """None below six cases."""
+
+
+def measure_of(
+    cases: Iterable[PairedCase], number: Callable[[Fact], float | None], *, is_share: bool = False
+) -> Measure | None:
+    """How a number differs over some cases; None when no pair has it on both sides.
+
+    Args:
+        cases: the cases.
+        number: reads it.
+        is_share: it is within 0..1, so that its interval is `added_interval` and has width; else it is the
+            t-interval.
+    """
+    before, after, pairs = list[float](), list[float](), 0
+    for case in cases:
+        both = [
+            (was, is_)
+            for one, other in case.pairs
+            if one.is_measured and other.is_measured
+            if (was := number(one)) is not None and (is_ := number(other)) is not None
+        ]
+        if both:
+            pairs += len(both)
+            before.append(fsum(was for was, _ in both) / len(both))
+            after.append(fsum(is_ for _, is_ in both) / len(both))
+    if not before:
+        return None
+    differences = sorted(is_ - was for was, is_ in zip(before, after, strict=True))
+    median = quantile(differences, 0.5)
+    assert median is not None
+    return Measure(
+        cases=len(before),
+        pairs=pairs,
+        baseline=fsum(before) / len(before),
+        candidate=fsum(after) / len(after),
+        difference=fsum(differences) / len(differences),
+        ci95=added_interval(differences) if is_share else mean_interval(differences),
+        median=median,
+        median_ci95=median_interval(differences),
+    )
+
+
+def median_interval(ordered: Sequence[float]) -> Interval | None:
+    """The 95 % interval of a median, from sorted independent values of any distribution; None below six.
+
+    Its ends are the outermost values that the sign test does not refuse at 5 %.
+
+    Source: W. R. Thompson, "On confidence ranges for the median and other expectation distributions for
+    populations of unknown distribution form", Annals of Mathematical Statistics 7 (1936), 122-128.
+    """
+    count, low, high = len(ordered), 0, len(ordered) // 2
+    while low < high:  # how many values may be left out at each end
+        middle = (low + high + 1) // 2
+        if sign_test(middle - 1, count - middle + 1) <= 1 - 0.95:
+            low = middle
+        else:
+            high = middle - 1
+    return (ordered[low - 1], ordered[count - low]) if low else None

@@ -1,0 +1,174 @@
+"""Runs as comparisons hold them: what each trial came to, and nothing of what was asked and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.codec import judged_digest
+from proctor.model import Case, Run, Trial, Verdict
+from proctor.plan import repeats_of
+from proctor.verdicts import Counts, Judging, Repeats, rules_of, score_of
+
+Split = Literal["dev", "holdout", "all"]
+
+
+class Fact(Struct, frozen=True, gc=False):
+    """What one trial came to, or under a rule over repeats all trials of a case."""
+
+    repeat: int
+    verdict: Verdict
+    score: float | None = None
+    """The weighted mean of its scores, from 0 to 1; None when none could be had."""
+    latency_ms: float | None = None
+    cost_usd: float | None = None
+    """None when the price is not known."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it passed or failed: an ERROR, and what is UNSCORED, is neither."""
+        return self.verdict is Verdict.PASS or self.verdict is Verdict.FAIL
+
+
+class CaseFacts(Struct, frozen=True, gc=False):
+    """A case of a run, with what its trials came to."""
+
+    id: str
+    key: str
+    """By what it is found in another run: its id, or what is sent and how it is judged."""
+    category: str | None
+    tags: tuple[str, ...]
+    split: str | None
+    trials: tuple[Fact, ...]
+
+
+class RunFacts(Struct, frozen=True, kw_only=True):
+    """A run, with the cases it asked."""
+
+    run: Run
+    cases: tuple[CaseFacts, ...]
+    trials: int
+    """How many trials of the run have ended, whatever counts in its numbers."""
+    prompts: Mapping[str, set[str]] = {}
+    """The judges that said anything of any trial, by name, and the digests of their prompts."""
+
+    @property
+    def missing(self) -> int:
+        """How many trials that were planned are not there."""
+        return max(0, self.run.planned - self.trials)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run ended and all of its trials are there."""
+        return self.run.status == "finished" and not self.missing
+
+    def within(self, split: Split) -> RunFacts:
+        """The run with the cases of that split alone, and with those that are in none."""
+        if split == "all":
+            return self
+        kept = tuple(case for case in self.cases if case.split in (split, None))
+        return replace(self, cases=kept)
+
+    def counts(self) -> Counts:
+        """How many of its trials came to each verdict; of its cases, under a rule over repeats."""
+        counts = Counts()
+        for case in self.cases:
+            for place, fact in enumerate(case.trials):
+                counts.add(fact.verdict, first=place == 0)
+        return counts
+
+
+class Gatherer:
+    """Gathers the facts of a run from its trials, which come in suite order."""
+
+    def __init__(self, run: Run, *, by_digest: bool = False, names: dict[str, str] | None = None) -> None:
+        """Nothing gathered yet.
+
+        Args:
+            run: the run.
+            by_digest: find cases in other runs by what is sent and how it is judged, instead of by id.
+            names: texts that are the same in several runs and are to be held once; gatherers may share it.
+        """
+        self._run = run
+        self._rules = rules_of(run)
+        self._by_digest = by_digest
+        self._names = {} if names is None else names
+        self._cases: list[CaseFacts] = []
+        self._open: list[tuple[Trial, Verdict]] = []
+        self._case: Case | None = None
+        self._trials = 0
+        self._judging = Judging()
+
+    def add(self, trial: Trial, verdict: Verdict, case: Case) -> None:
+        """The next trial, with what it came to and its case."""
+        if self._open and self._open[0][0].position != trial.position:
+            self._close()
+        self._open.append((trial, verdict))
+        self._case = case
+        self._trials += 1
+        self._judging.add(trial, verdict)
+
+    def gathered(self) -> RunFacts:
+        """The run, when all of its trials are in."""
+        if self._open:
+            self._close()
+        return RunFacts(
+            run=self._run, cases=tuple(self._cases), trials=self._trials, prompts=self._judging.prompts
+        )
+
+    def _close(self) -> None:
+        case, trials = self._case, self._open
+        assert case is not None
+        self._open = []
+        facts = tuple(_fact(trial, verdict) for trial, verdict in trials)
+        if self._run.suite.repeats_rule != "each":
+            if len(trials) < repeats_of(case, self._run.settings.repeats):
+                return  # it has no verdict before all of its trials are in
+            facts = (self._together(case, trials, facts),)
+        id_ = self._name(case.id)
+        self._cases.append(
+            CaseFacts(
+                id=id_,
+                key=f"{trials[0][0].sent} {judged_digest(case)}" if self._by_digest else id_,
+                category=None if case.category is None else self._name(case.category),
+                tags=tuple(map(self._name, dict.fromkeys(case.tags))),
+                split=None if trials[0][0].split is None else self._name(trials[0][0].split),
+                trials=facts,
+            )
+        )
+
+    def _together(self, case: Case, trials: Sequence[tuple[Trial, Verdict]], facts: Sequence[Fact]) -> Fact:
+        """What a case came to by all of its trials."""
+        repeats = Repeats(self._rules(case))
+        for trial, verdict in trials:
+            repeats.add(trial, verdict)
+        costs = [fact.cost_usd for fact in facts]
+        return Fact(
+            repeat=0,
+            verdict=repeats.verdict(self._run.suite.repeats_rule),
+            score=_mean(fact.score for fact in facts),
+            latency_ms=_mean(fact.latency_ms for fact in facts),
+            cost_usd=None if None in costs else _mean(costs),
+        )
+
+    def _name(self, text: str) -> str:
+        return self._names.setdefault(text, text)
+
+
+def _fact(trial: Trial, verdict: Verdict) -> Fact:
+    output = trial.output
+    return Fact(
+        repeat=trial.repeat,
+        verdict=verdict,
+        score=score_of(trial),
+        latency_ms=None if output is None else output.latency_ms,
+        cost_usd=None if output is None else output.cost_usd,
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

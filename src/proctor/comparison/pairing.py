@@ -1,0 +1,135 @@
+"""Two runs to pairs: the trials of both for the same case and repeat, and what has no partner."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from proctor.comparison.facts import CaseFacts, Fact, RunFacts, Split
+
+Pair = tuple[Fact, Fact]
+"""What a trial of the baseline came to, and the candidate's of the same case and repeat."""
+
+
+class PairedCase(Struct, frozen=True, gc=False):
+    """A case with its pairs; category and tags are those that it has in the candidate."""
+
+    id: str
+    category: str | None
+    tags: tuple[str, ...]
+    split: str | None
+    """None also where it is dev in one run and held out in the other."""
+    pairs: tuple[Pair, ...]
+
+
+class Renamed(Struct, frozen=True):
+    """A case that has another id in each run."""
+
+    baseline: str
+    candidate: str
+
+
+class Paired(Struct, frozen=True, kw_only=True):
+    """Two runs, paired; ids are in the order of their suites."""
+
+    cases: tuple[PairedCase, ...] = ()
+    """Those with at least one pair, in the order of the baseline."""
+    renamed: tuple[Renamed, ...] = ()
+    only_baseline: tuple[str, ...] = ()
+    """The ids of the cases that the candidate did not ask."""
+    only_candidate: tuple[str, ...] = ()
+    trials_only_baseline: int = 0
+    """Trials of cases in both runs whose repeat the candidate does not have."""
+    trials_only_candidate: int = 0
+
+    @property
+    def repeats(self) -> bool:
+        """Whether any case has more than one pair."""
+        return any(len(case.pairs) > 1 for case in self.cases)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether either run has a case or a trial that the other has not."""
+        loose = self.trials_only_baseline + self.trials_only_candidate
+        return bool(self.only_baseline or self.only_candidate or loose)
+
+
+def paired(baseline: RunFacts, candidate: RunFacts, split: Split = "all") -> Paired:
+    """The trials of two runs, brought together by case and repeat.
+
+    Args:
+        baseline: the one run.
+        candidate: the other; its cases are found by the same kind of key.
+        split: the cases of this split alone, as far as either run tells which that are.
+    """
+    before, after = baseline.within(split), candidate.within(split)
+    partners = _partners(before.cases, after.cases)
+    cases, renamed, met = list[PairedCase](), list[Renamed](), set[str]()
+    loose = [0, 0]
+    for case in before.cases:
+        other = partners.get(case.id)
+        if other is None:
+            continue
+        met.add(other.id)
+        both = _both(case, other)
+        if split not in ("all", both.split):
+            continue
+        loose[0] += len(case.trials) - len(both.pairs)
+        loose[1] += len(other.trials) - len(both.pairs)
+        if both.pairs:
+            cases.append(both)
+        if case.id != other.id:
+            renamed.append(Renamed(case.id, other.id))
+    return Paired(
+        cases=tuple(cases),
+        renamed=tuple(renamed),
+        only_baseline=tuple(_alone(before.cases, partners, split)),
+        only_candidate=tuple(_alone(after.cases, met, split)),
+        trials_only_baseline=loose[0],
+        trials_only_candidate=loose[1],
+    )
+
+
+def _partners(before: Sequence[CaseFacts], after: Sequence[CaseFacts]) -> dict[str, CaseFacts]:
+    """The candidate's case for each id of the baseline that has one.
+
+    Of cases with the same key those with the same id belong together, and the others in their order.
+    """
+    by_id = {case.id: case for case in after}
+    found = {
+        case.id: other
+        for case in before
+        if (other := by_id.get(case.id)) is not None and other.key == case.key
+    }
+    free: dict[str, list[CaseFacts]] = defaultdict(list)
+    for case in reversed(after):
+        if case.id not in found:
+            free[case.key].append(case)
+    for case in before:
+        if case.id not in found and (others := free.get(case.key)):
+            found[case.id] = others.pop()
+    return found
+
+
+def _both(case: CaseFacts, other: CaseFacts) -> PairedCase:
+    repeats = {fact.repeat: fact for fact in other.trials}
+    return PairedCase(
+        id=other.id,
+        category=other.category,
+        tags=other.tags,
+        split=_agreed(case.split, other.split),
+        pairs=tuple((fact, repeats[fact.repeat]) for fact in case.trials if fact.repeat in repeats),
+    )
+
+
+def _agreed(one: str | None, other: str | None) -> str | None:
+    """The split that both have, or that of the one which has any."""
+    if one is None or other is None:
+        return one or other
+    return one if one == other else None
+
+
+def _alone(cases: Sequence[CaseFacts], met: dict[str, CaseFacts] | set[str], split: Split) -> Iterator[str]:
+    return (case.id for case in cases if case.id not in met and split in ("all", case.split))

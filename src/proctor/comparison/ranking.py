@@ -1,0 +1,73 @@
+"""Several runs, each compared with each other one, and ranks that are shared where they must be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.comparison.comparing import Comparison, compared
+from proctor.comparison.facts import RunFacts, Split
+from proctor.model import Run
+from proctor.stats import holm
+from proctor.verdicts import Counts
+
+
+class Ranked(Struct, frozen=True, kw_only=True):
+    """One of several runs."""
+
+    run: Run
+    counts: Counts
+    """Of all of its trials, or cases, in the split: also of those that another run does not have."""
+    rank: int
+    """1, and one more for each run that is shown to be better."""
+    is_finished: bool = True
+    missing: int = 0
+    """Trials that were planned and are not there."""
+
+
+class Ranking(Struct, frozen=True, kw_only=True):
+    """Several runs, in the order in which they were given."""
+
+    runs: tuple[Ranked, ...]
+    comparisons: tuple[Comparison, ...]
+    """Each run with each later one as the candidate; p-values are adjusted together by Holm's method."""
+
+    @property
+    def in_order(self) -> list[Ranked]:
+        """The runs by rank; those that share one by their pass rates."""
+        return sorted(self.runs, key=lambda one: (one.rank, -(one.counts.pass_rate or 0.0)))
+
+
+def ranked(runs: Sequence[RunFacts], split: Split = "all") -> Ranking:
+    """Two or more runs of one suite, each compared with each other one.
+
+    Whoever is better than another is no rank above it unless that is shown. It follows that sharing is not
+    handed on: A may share its rank with B and B with C while A is above C.
+    """
+    every = [compared(one, other, split=split, by=None) for one, other in combinations(runs, 2)]
+    tested = [place for place, found in enumerate(every) if found.whole.p_value is not None]
+    adjusted = holm([every[place].whole.p_value or 0.0 for place in tested])
+    for place, p_value in zip(tested, adjusted, strict=True):
+        found = every[place]
+        every[place] = replace(found, whole=replace(found.whole, p_holm=p_value))
+    above = [0] * len(runs)
+    for (one, other), found in zip(combinations(range(len(runs)), 2), every, strict=True):
+        shown = found.whole.shows
+        above[one] += shown == "better"
+        above[other] += shown == "worse"
+    return Ranking(
+        runs=tuple(
+            Ranked(
+                run=facts.run,
+                counts=facts.within(split).counts(),
+                rank=1 + better,
+                is_finished=facts.is_finished,
+                missing=facts.missing,
+            )
+            for facts, better in zip(runs, above, strict=True)
+        ),
+        comparisons=tuple(every),
+    )

@@ -1,0 +1,249 @@
+"""What is kept of a run while it is compared with others: nine bytes a trial, and no text."""
+
+from __future__ import annotations
+
+from array import array
+from hashlib import blake2b
+from typing import Literal
+
+from msgspec import Struct
+
+from proctor.codec import encode
+from proctor.errors import ExitCode
+from proctor.model import Output, PassRule, Run, Trial, Verdict
+from proctor.verdicts import Counts, Repeats, exit_code, verdict_of
+
+UNKNOWN, FAILED, PASSED = 0, 1, 2
+"""What stands in `Seen.verdicts`."""
+
+
+class Places:
+    """Numbers the trials of a suite by case and repeat, so that those of all runs share their places."""
+
+    def __init__(self) -> None:
+        """No trial seen yet."""
+        self.cases: list[str] = []
+        """The id of each case, in the order in which they were first seen."""
+        self.case_of = array("I")
+        """The number of the case at each place."""
+        self._numbers: dict[str, int] = {}
+        self._places: dict[tuple[str, int], int] = {}
+
+    def of(self, case_id: str, repeat: int) -> int:
+        """The place of a trial, which is new where the trial is."""
+        place = self._places.get((case_id, repeat))
+        if place is None:
+            place = self._places[case_id, repeat] = len(self.case_of)
+            number = self._numbers.setdefault(case_id, len(self.cases))
+            if number == len(self.cases):
+                self.cases.append(case_id)
+            self.case_of.append(number)
+        return place
+
+    def at(self, repeat: int) -> dict[int, int]:
+        """By the number of the case, the place of this repeat of it."""
+        return {self._numbers[case]: place for (case, of), place in self._places.items() if of == repeat}
+
+    def of_case(self) -> list[list[int]]:
+        """The places of each case."""
+        found: list[list[int]] = [[] for _ in self.cases]
+        for place, case in enumerate(self.case_of):
+            found[case].append(place)
+        return found
+
+
+class Aside(Struct, frozen=True, kw_only=True):
+    """How many trials of a run say nothing of its target as it was then, by the reason."""
+
+    taken_over: int = 0
+    """Their answers come from earlier runs."""
+    cached: int = 0
+    """Their answers come from the cache."""
+    elsewhere: int = 0
+    """Somebody else answered: a fallback, or the target that the case names."""
+    errors: int = 0
+    """Nobody answered."""
+    unscored: int = 0
+    """There is an answer and no verdict; the answer counts."""
+
+    @property
+    def total(self) -> int:
+        """All that are not in the pass rate."""
+        return self.taken_over + self.cached + self.elsewhere + self.errors + self.unscored
+
+
+class Held(Struct, frozen=True):
+    """Answers and verdicts by place; both rows can be too short."""
+
+    places: Places
+    answers: array[int]
+    """64 bits of the digest of each answer; 0 where there is none."""
+    verdicts: bytearray
+    """Where a case counts once by all of its repeats, at the place of its first one."""
+
+
+class Seen(Held, frozen=True, kw_only=True):
+    """A run as it is compared: what was asked anew, of the target itself, and answered."""
+
+    run: Run
+    passed: Counts
+    """What passed and failed."""
+    aside: Aside
+    models: frozenset[str]
+    """As the endpoint reported them."""
+    fingerprints: frozenset[str]
+    holdout: bool
+    """Some of its trials are held out."""
+    measured: bool
+    """No more trials are ERROR or UNSCORED than the run itself allows, and somebody was asked anew."""
+
+
+class Seeing:
+    """Reads the trials of one run."""
+
+    def __init__(self, run: Run, places: Places) -> None:
+        """Nothing read yet.
+
+        Args:
+            run: the run.
+            places: shared by all runs that are compared.
+        """
+        self._run = run
+        self._places = places
+        self._answers = array("Q")
+        self._verdicts = bytearray()
+        self._passed = Counts()
+        self._all = Counts()
+        self._aside = dict.fromkeys(Aside.__struct_fields__, 0)
+        self._models: set[str] = set()
+        self._fingerprints: set[str] = set()
+        self._holdout = False
+        self._case: tuple[str, Repeats, bool] | None = None
+        """The case whose repeats are coming in, and whether all so far were asked anew."""
+
+    def add(self, trial: Trial, rule: PassRule) -> None:
+        """The next finished trial, in suite order, with the pass rule of its case."""
+        verdict = verdict_of(trial, rule)
+        self._holdout = self._holdout or trial.split == "holdout"
+        fresh = self._is_fresh(trial, verdict)
+        if fresh and trial.output is not None:
+            place = self._places.of(trial.case_id, trial.repeat)
+            _grow(self._answers, place)
+            self._answers[place] = answer_digest(trial.output)
+            if trial.output.model is not None:
+                self._models.add(trial.output.model)
+            if trial.output.fingerprint is not None:
+                self._fingerprints.add(trial.output.fingerprint)
+        if self._run.suite.repeats_rule == "each":
+            self._count(trial.case_id, trial.repeat, verdict, fresh=fresh)
+            return
+        if self._case is None or self._case[0] != trial.case_id:
+            self._end_case()
+            self._case = trial.case_id, Repeats(rule), True
+        case_id, repeats, all_fresh = self._case
+        repeats.add(trial, verdict)
+        self._case = case_id, repeats, all_fresh and (fresh or trial.output is None)
+
+    def seen(self) -> Seen:
+        """All that was read."""
+        self._end_case()
+        not_measured = exit_code(self._all, self._run.settings) is ExitCode.NOT_MEASURED
+        return Seen(
+            run=self._run,
+            places=self._places,
+            answers=self._answers,
+            verdicts=self._verdicts,
+            passed=self._passed,
+            aside=Aside(**self._aside),
+            models=frozenset(self._models),
+            fingerprints=frozenset(self._fingerprints),
+            holdout=self._holdout,
+            measured=any(self._answers) and not not_measured,
+        )
+
+    def _is_fresh(self, trial: Trial, verdict: Verdict) -> bool:
+        """Whether the run's own target answered for this run; else the reason is counted."""
+        output = trial.output
+        if trial.source_run is not None:
+            reason = "taken_over"
+        elif output is None:
+            reason = "errors"
+        elif output.cached:
+            reason = "cached"
+        elif output.target is not None or trial.target is not None:
+            reason = "elsewhere"
+        else:
+            self._aside["unscored"] += verdict is Verdict.UNSCORED
+            return True
+        self._aside[reason] += 1
+        return False
+
+    def _count(self, case_id: str, repeat: int, verdict: Verdict, *, fresh: bool) -> None:
+        self._all.add(verdict, first=repeat == 0)
+        if not fresh or verdict not in (Verdict.PASS, Verdict.FAIL):
+            return
+        self._passed.add(verdict, first=repeat == 0)
+        place = self._places.of(case_id, repeat)
+        _grow(self._verdicts, place)
+        self._verdicts[place] = PASSED if verdict is Verdict.PASS else FAILED
+
+    def _end_case(self) -> None:
+        """Count the case whose repeats are in, once."""
+        if self._case is None:
+            return
+        case_id, repeats, fresh = self._case
+        self._count(case_id, 0, repeats.verdict(self._run.suite.repeats_rule), fresh=fresh)
+        self._case = None
+
+
+class Kept:
+    """By case, all that one of several runs had of it: the first that had it, or the last."""
+
+    def __init__(self, places: Places) -> None:
+        """Nothing kept yet.
+
+        Args:
+            places: those of the runs.
+        """
+        self.held = Held(places, array("Q"), bytearray())
+        self._cases: set[int] = set()
+
+    def add(self, seen: Held, *, by: Literal["answers", "verdicts"], again: bool) -> None:
+        """Keep what the next run has of cases that are not kept yet, or `again` of all that it has.
+
+        Args:
+            seen: the run.
+            by: a run has a case when it has such a thing of it.
+            again: what is kept of a case is replaced.
+        """
+        case_of = self.held.places.case_of
+        has = {case_of[place] for place, value in enumerate(getattr(seen, by)) if value}
+        taken = has if again else has - self._cases
+        if not taken:
+            return
+        self._cases |= taken
+        rows = (self.held.answers, seen.answers), (self.held.verdicts, seen.verdicts)
+        for kept, given in rows:
+            _grow(kept, len(case_of) - 1)
+            for place, case in enumerate(case_of):
+                if case in taken:
+                    kept[place] = given[place] if place < len(given) else 0
+
+
+def answer_digest(output: Output) -> int:
+    """64 bits, never 0, of all that is compared of an answer.
+
+    That is its text, the tools that it calls with their arguments, and what it changed in its workspace; not
+    what else tells one call from another, such as ids, times and tokens.
+    """
+    told = output.text.encode("utf-8", "surrogatepass")
+    if output.tool_calls or output.file_changes:
+        calls = [(call.name, call.arguments) for call in output.tool_calls]
+        told = encode((output.text, calls, output.file_changes))
+    return int.from_bytes(blake2b(told, digest_size=8).digest(), "big") or 1
+
+
+def _grow(row: array[int] | bytearray, place: int) -> None:
+    missing = place + 1 - len(row)
+    if missing > 0:
+        row.extend(bytes(missing))

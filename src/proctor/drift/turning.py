@@ -1,0 +1,156 @@
+"""The change point of a series: between which two runs something changed for good."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import exp, lgamma, log, sqrt
+
+from msgspec import Struct
+
+UNKNOWN, NO, YES = 0, 1, 2
+"""What a row says of a case."""
+Row = bytearray
+"""One run, a byte a case: whether it passed, or whether its answer is that of a certain run."""
+Stratum = tuple[int, int, int]
+"""A case beside a place: how many runs know it, how many of these are after it, how many of all say YES."""
+_STEEPEST = 40.0
+"""The largest tilt that is tried for the bound; beyond it nothing is left to win."""
+_NEAR = 1e-6
+"""A step of the tilt that is too small to matter."""
+
+
+class Split(Struct, frozen=True, kw_only=True):
+    """A series divided in two."""
+
+    place: int
+    """The place in the series of the first run after the change."""
+    before: float
+    """The share of YES in the runs before it."""
+    after: float
+    cases: int
+    """How many cases are known on both sides."""
+    holds: bool
+    """The last run is at least as near to those after the place as to those before it."""
+    p_value: float
+    """At most this, two-sided; every place where the series could be divided is paid for."""
+
+
+def split(rows: Sequence[Row]) -> Split | None:
+    """The division of a series that explains most of it; None where nothing varies or there is no place.
+
+    The measure of a place is the difference of the shares before and after it in standard deviations, where
+    each case by itself is as likely to have its values in any order: the Cochran-Mantel-Haenszel statistic
+    with a stratum for each case (W. G. Cochran, Biometrics 10 (1954), 417-451; N. Mantel and W. Haenszel,
+    Journal of the National Cancer Institute 22 (1959), 719-748). Its p-value is not taken from the normal
+    distribution, which is wrong for few cases, but bounded as H. Chernoff does (Annals of Mathematical
+    Statistics 23 (1952), 493-507), twice for two sides and once for each place.
+
+    Args:
+        rows: in time order, all of one length. A case that a run does not know counts in the others.
+    """
+    columns = Counter(bytes(column) for column in zip(*rows, strict=True))
+    varying = {column: count for column, count in columns.items() if NO in column and YES in column}
+    if not varying:
+        return None
+    place = _best(varying, len(rows))
+    both = {column: count for column, count in columns.items() if any(column[:place]) and any(column[place:])}
+    strata: Counter[Stratum] = Counter()
+    found = 0
+    for column, count in varying.items():
+        strata[_known(column), _known(column[place:]), column.count(YES)] += count
+        found += count * column.count(YES, place)
+    return Split(
+        place=place,
+        before=_mean(both, slice(place)),
+        after=_mean(both, slice(place, None)),
+        cases=sum(both.values()),
+        holds=_holds(both, place),
+        p_value=min(1.0, 2 * (len(rows) - 1) * bound(strata, found)),
+    )
+
+
+def _known(column: bytes) -> int:
+    return len(column) - column.count(UNKNOWN)
+
+
+def _mean(columns: Mapping[bytes, int], part: slice) -> float:
+    """The share of YES in some runs, each case by its own."""
+    shares = [(column[part].count(YES) / _known(column[part]), count) for column, count in columns.items()]
+    return sum(share * count for share, count in shares) / sum(columns.values())
+
+
+def _holds(columns: Mapping[bytes, int], place: int) -> bool:
+    last = {column: count for column, count in columns.items() if column[-1]}
+    if not last:
+        return False
+    now, before, after = (_mean(last, part) for part in (slice(-1, None), slice(place), slice(place, None)))
+    return abs(now - after) <= abs(now - before)
+
+
+def _best(columns: Mapping[bytes, int], runs: int) -> int:
+    """The place whose two sides differ most."""
+    excess, spread = [0.0] * runs, [0.0] * runs
+    for column, count in columns.items():
+        known, total = _known(column), column.count(YES)
+        mean, weight = total / known, count * total * (known - total) / (known * known * (known - 1))
+        after = more = 0.0
+        for place in range(runs - 1, 0, -1):
+            if column[place]:
+                after += 1
+                more += count * ((column[place] == YES) - mean)
+            excess[place] += more
+            spread[place] += weight * after * (known - after)
+    far = [abs(more) / sqrt(wide) if wide > 0 else 0.0 for more, wide in zip(excess, spread, strict=True)]
+    return max(range(1, runs), key=lambda place: (round(far[place], 9), -place))
+
+
+def bound(strata: Mapping[Stratum, int], found: int) -> float:
+    """At most the chance that the values after a place are so often YES, or so seldom.
+
+    Args:
+        strata: how many cases are such.
+        found: how many values after the place are YES, over all cases.
+    """
+    expected = sum(count * after * total / known for (known, after, total), count in strata.items())
+    if found < expected:  # seldom YES is often NO
+        found = sum(count * after for (_, after, _), count in strata.items()) - found
+        strata = {(known, after, known - total): count for (known, after, total), count in strata.items()}
+    tables = [(count, _chances(*stratum)) for stratum, count in strata.items()]
+
+    def tilted(tilt: float) -> tuple[float, float, float]:
+        """The logarithm of the bound by this tilt, its slope, which grows with the tilt, and the slope's."""
+        logarithm, slope, curve = -tilt * found, -float(found), 0.0
+        for count, chances in tables:
+            top = max(chance + tilt * hits for hits, chance in chances)
+            weights = [(hits, exp(chance + tilt * hits - top)) for hits, chance in chances]
+            weight = sum(each for _, each in weights)
+            mean = sum(hits * each for hits, each in weights) / weight
+            logarithm += count * (top + log(weight))
+            slope += count * mean
+            curve += count * sum((hits - mean) ** 2 * each for hits, each in weights) / weight
+        return logarithm, slope, curve
+
+    low, high, tilt = 0.0, _STEEPEST, 0.0
+    while True:  # Newton's method, and halving where that leads out; every tilt gives a bound
+        logarithm, slope, curve = tilted(tilt)
+        low, high = (tilt, high) if slope < 0 else (low, tilt)
+        ahead = tilt - slope / curve if curve > 0 else high
+        ahead = ahead if low < ahead < high else (low + high) / 2
+        if abs(ahead - tilt) < _NEAR:
+            return exp(min(0.0, logarithm))
+        tilt = ahead
+
+
+def _chances(known: int, after: int, total: int) -> list[tuple[int, float]]:
+    """How many of a case's YES can be after a place, each with the logarithm of its chance."""
+    possible = range(max(0, total + after - known), min(total, after) + 1)
+    return [
+        (hits, _ways(total, hits) + _ways(known - total, after - hits) - _ways(known, after))
+        for hits in possible
+    ]
+
+
+def _ways(many: int, some: int) -> float:
+    """The logarithm of the number of ways to choose so many."""
+    return lgamma(many + 1) - lgamma(some + 1) - lgamma(many - some + 1)

@@ -1,0 +1,380 @@
+"""`proctor compare` and baselines by name, from the command line to the exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.model import Look
+from proctor.reports.rows import counts_row
+from proctor.stores.sqlite import open_store
+from proctor.verdicts import Counts
+
+Proctor = Callable[..., Any]
+STORE = ".proctor/proctor.db"
+COUNTED = counts_row(Counts())
+
+
+@pytest.fixture
+def desk(suite: Proctor) -> str:
+    """Forty questions in two categories, each of which wants `yes`; eight are held out."""
+    tests = [
+        {
+            "id": f"c{n:02}",
+            "input": f"Is {n} a number?",
+            "expected": "yes",
+            "scorer": "exact",
+            "category": "odd" if n % 2 else "even",
+            "tags": ["low" if n < 20 else "high"],
+        }
+        for n in range(40)
+    ]
+    return str(suite(*tests, name="desk.jsonl"))
+
+
+@pytest.fixture
+def asked(proctor: Proctor, script: Proctor, desk: str) -> Callable[..., str]:
+    """Makes a run of which the first so many cases pass, and gives its id."""
+
+    def run(passing: int, *words: object, error: int = 0, of: str = desk) -> str:
+        rules = {f"c{n:02}": "yes" if n < passing else "no" for n in range(error, 40)}
+        found: str = proctor("run", of, "--target", script(rules=rules), "--json", *words).run["run"]
+        return found
+
+    return run
+
+
+def last(told: Any) -> str:
+    return str(told.out.splitlines()[-1])
+
+
+# --- baselines by name -------------------------------------------------------------------------------------
+
+
+def test_a_run_is_found_by_its_tag_by_every_command(proctor: Proctor, asked: Proctor) -> None:
+    first = asked(30)
+    proctor("runs", "tag", first, "baseline")
+    asked(20)
+    assert f"Run {first}" in proctor("runs", "show", "baseline").out
+    assert proctor("regrade", "baseline", "--json").run["passed"] == 30
+    assert proctor("runs", "tag", "baseline").out == f"{first}: baseline\n"
+    proctor("runs", "tag", "baseline", "baseline", "--remove")
+    assert "There is no run 'baseline'" in proctor("runs", "show", "baseline").err
+
+
+@pytest.mark.parametrize("tag", ["last", "", " ", " x", "a\nb"])
+def test_what_names_no_run_cannot_be_a_tag(proctor: Proctor, asked: Proctor, tag: str) -> None:
+    asked(1)
+    told = proctor("runs", "tag", "last", "good", tag)
+    assert (told.code, "cannot be a tag" in told.err) == (4, True)
+    assert "no tags" in proctor("runs", "tag", "last").out
+
+
+def test_a_tag_that_still_names_a_newer_run_is_told(proctor: Proctor, asked: Proctor) -> None:
+    older, newer = asked(30), asked(20)
+    assert proctor("runs", "tag", newer, "baseline").err == ""
+    told = proctor("runs", "tag", older, "baseline", "old")
+    assert told.code == 0
+    assert f"'baseline' still names another run, {newer}." in told.err
+    proctor("runs", "tag", newer, "baseline", "--remove")
+    assert f"Run {older}" in proctor("runs", "show", "baseline").out
+
+
+# --- two runs ----------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_says_what_flipped_and_what_that_shows(proctor: Proctor, asked: Proctor) -> None:
+    proctor("runs", "tag", asked(20), "baseline")
+    asked(32)
+    told = proctor("compare", "baseline", "last", "--flips", 3)
+    assert told.code == 0
+    assert "The candidate is better by 30.0 pp (14." in told.out
+    assert "), p < 0.001: 12 cases fixed, 0 broken." in told.out
+    assert told.out.count("FIXED  ") == 3
+    assert "…and 9 more fixed: --flips 12" in told.out
+    assert told.err == ""
+
+
+def test_json_has_every_number_and_every_flip(proctor: Proctor, asked: Proctor) -> None:
+    first, second = asked(20), asked(32)
+    whole = proctor("compare", first, second, "--json", "--flips", 0).json
+    (found,) = whole["comparisons"]
+    assert [run["run"] for run in whole["runs"]] == [first, second]
+    assert (found["cases"], found["fixed"], found["difference"]) == (40, 12, 0.3)
+    assert [one["case_id"] for one in found["fixed_cases"]] == [f"c{n}" for n in range(20, 32)]
+    assert [part["name"] for part in found["parts"]] == ["even", "odd"]
+    assert [part["name"] for part in found["splits"]] == ["dev", "holdout"]
+    assert (whole["gate"], whole["warnings"], whole["exit_code"]) == (None, [], 0)
+
+
+def test_the_page_names_every_field_of_the_json(proctor: Proctor, asked: Proctor) -> None:
+    first, second = asked(20), asked(32, error=1)
+    page = (Path(__file__).parents[2] / "docs" / "compare.md").read_text(encoding="utf-8")
+    for words in ((first, second), (first, second, second)):
+        whole = proctor("compare", *words, "--gate", "--json").json
+        rows, gate = whole["comparisons"], whole["gate"]
+        names = [name for row in (whole, *rows, gate, *gate["candidates"]) for name in row]
+        names += [name for run in whole["runs"] for name in run if name not in COUNTED]
+        assert [name for name in names if f"`{name}`" not in page] == []
+
+
+def test_parts_can_be_tags(proctor: Proctor, asked: Proctor) -> None:
+    first, second = asked(20), asked(40)
+    (found,) = proctor("compare", first, second, "--by", "tag", "--json").json["comparisons"]
+    assert {part["name"]: part["difference"] for part in found["parts"]} == {"high": 1.0, "low": 0.0}
+
+
+def test_a_run_beside_itself_shows_no_difference(proctor: Proctor, asked: Proctor) -> None:
+    asked(20)
+    told = proctor("compare", "last", "last")
+    assert told.code == 0
+    assert "No difference that 40 cases could show: +0.0 pp (" in told.out
+    assert "is compared with itself" in told.err
+
+
+def test_repeats_are_paired_one_by_one_and_counted_by_case(proctor: Proctor, asked: Proctor) -> None:
+    first, second = asked(20, "--repeat", 3), asked(32, "--repeat", 2)
+    (found,) = proctor("compare", first, second, "--json").json["comparisons"]
+    assert (found["pairs"], found["cases"], found["fixed"]) == (80, 40, 24)
+    assert found["unmatched"]["trials_only_baseline"] == 40
+    assert found["test"] == "permutation by case"
+    assert 0 < found["ci95"][0] < found["difference"] == 0.3 < found["ci95"][1]
+
+
+def test_a_suite_that_counts_a_case_once_is_compared_by_case(
+    proctor: Proctor, folder: Path, script: Proctor
+) -> None:
+    (folder / "any.eval.yaml").write_text(
+        "execution:\n  trials: {count: 3, strategy: pass_at_k}\ntests:\n"
+        + "".join(
+            f"  - {{id: t{n}, input: say {n}, assertions: [{{type: contains, value: yes}}]}}\n"
+            for n in range(8)
+        ),
+        encoding="utf-8",
+    )
+    ids = []
+    for answer in ("no", "yes"):
+        told = proctor("run", "any.eval.yaml", "--target", script(rules={"*": answer}), "--json")
+        ids.append(told.run["run"])
+    (found,) = proctor("compare", *ids, "--json").json["comparisons"]
+    assert (found["pairs"], found["fixed"], found["test"]) == (8, 8, "McNemar, exact")
+
+
+# --- what cannot be compared -------------------------------------------------------------------------------
+
+
+def test_different_suites_are_4_and_by_digest_they_are_compared(
+    proctor: Proctor, asked: Proctor, folder: Path
+) -> None:
+    first = asked(20)
+    rows = [json.loads(line) for line in (folder / "desk.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows[0]["input"] = "Is zero a number?"
+    rows[1]["id"] = "one"
+    (folder / "new.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    second = asked(20, of="new.jsonl")
+    told = proctor("compare", first, second)
+    assert told.code == 4
+    for words in ("desk v1 and new v1", "c01 → one", "c00: input[0].content", "Add --by-case-digest"):
+        assert words in told.err
+    told = proctor("compare", first, second, "--by-case-digest")
+    assert told.code == 0
+    assert "Only in the baseline: 1 case: c00." in told.out
+    assert "Paired under another id: 1 case: c01 → one." in told.out
+
+
+def test_ids_cannot_move_the_cursor_in_what_differs(proctor: Proctor, suite: Proctor) -> None:
+    for name, word in (("a", "1"), ("b", "2")):
+        proctor(
+            "run", suite(("x\u202e\x07\n", word, "1"), name=f"{name}.jsonl"), "--target", "echo", "--quiet"
+        )
+        proctor("runs", "tag", "last", name)
+    told = proctor("compare", "a", "b")
+    assert (told.code, "1 case changed (x : input" in told.err) == (4, True)
+
+
+def test_runs_that_share_no_case_are_5(proctor: Proctor, asked: Proctor) -> None:
+    first, second = asked(20, "--id", "c0*"), asked(20, "--id", "c1*")
+    for words in ((), ("--gate",), ("--gate", "--json")):
+        told = proctor("compare", first, second, *words)
+        assert told.code == 5
+    assert told.json["exit_code"] == 5
+    out = proctor("compare", first, second).out
+    assert "Nothing matched" in out
+    assert "Only in the baseline: 10 cases, as the other run selected --id c1*: c00, c01" in out
+
+
+def test_what_was_not_measured_is_3_when_nothing_else_is_there(proctor: Proctor, asked: Proctor) -> None:
+    told = proctor("compare", asked(20, error=40), asked(20))
+    assert told.code == 3
+    assert "Nothing was measured: 40 pairs matched" in told.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nothing", "last"),
+        ("last",),
+        ("last", "last", "--split", "other"),
+        ("last", "last", "--max-regression", "2"),
+        ("last", "last", "--max-regression", "nan"),
+        ("last", "last", "-o", "x.xml"),
+        ("last", "last", "-o", "none/x.md"),
+        (),
+    ],
+)
+def test_what_cannot_be_is_4(proctor: Proctor, asked: Proctor, words: tuple[str, ...]) -> None:
+    asked(20)
+    told = proctor("compare", *words, "--json")
+    assert told.code == 4
+    assert told.json["errors"]
+
+
+def test_without_a_store_nothing_is_made(proctor: Proctor, folder: Path) -> None:
+    assert proctor("compare", "a", "b").code == 4
+    assert list(folder.iterdir()) == []
+
+
+def test_runs_that_were_graded_differently_are_a_warning(proctor: Proctor, asked: Proctor) -> None:
+    told = proctor("compare", asked(20), asked(20, "--threshold", 0.5))
+    assert told.code == 0
+    assert "proctor: warning: Runs " in told.err
+    assert "at a score of 0.5 in the second" in told.err
+
+
+# --- gates -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("after", "words", "code", "said"),
+    [
+        (30, ("--gate",), 0, "The gate held: a regression is not shown"),
+        (29, ("--gate",), 0, "The gate held: a regression is not shown"),
+        (15, ("--gate",), 1, "The gate did not hold: a regression is shown"),
+        (15, ("--max-regression", 0.5), 0, "more than 50.0 pp is not shown"),
+        (15, ("--max-regression", 0.02), 1, "more than 2.0 pp is shown"),
+        (30, ("--strict",), 1, "a regression is not ruled out"),
+        (30, ("--strict", "--max-regression", 0.2), 0, "more than 20.0 pp is ruled out"),
+        (40, ("--strict",), 0, "a regression is ruled out"),
+    ],
+)
+def test_a_gate_holds_or_not_and_says_why(
+    proctor: Proctor, asked: Proctor, after: int, words: tuple[object, ...], code: int, said: str
+) -> None:
+    told = proctor("compare", asked(30), asked(after), *words)
+    assert (told.code, said in last(told)) == (code, True), last(told)
+
+
+def test_errors_are_3_unless_so_many_are_allowed(proctor: Proctor, asked: Proctor) -> None:
+    first, second = asked(30), asked(30, error=2)
+    told = proctor("compare", first, second, "--gate")
+    assert (told.code, "2 of 40 pairs are not measured" in last(told)) == (3, True)
+    assert proctor("compare", first, second, "--allow-errors", 1).code == 3
+    assert proctor("compare", first, second, "--allow-errors", 2).code == 0
+    assert proctor("compare", first, second).code == 0
+
+
+def test_a_run_that_is_not_finished_is_3_with_a_gate(proctor: Proctor, asked: Proctor) -> None:
+    first, second = asked(30), asked(30)
+    with closing(open_store(STORE)) as store:
+        store.update(replace(store.run(second), planned=41))
+    assert proctor("compare", first, second).code == 0
+    told = proctor("compare", first, second, "--gate")
+    assert (told.code, "1 of 41 trials are missing" in last(told)) == (3, True)
+
+
+def test_a_candidate_that_asked_less_holds_no_gate_unless_that_is_said(
+    proctor: Proctor, asked: Proctor
+) -> None:
+    whole, few = asked(30), asked(30, "--limit", 5)
+    told = proctor("compare", whole, few, "--gate")
+    assert (told.code, "35 cases are only in the baseline, and --partial" in last(told)) == (3, True)
+    assert proctor("compare", few, whole, "--strict", "--max-regression", 1).code == 3
+    assert proctor("compare", whole, few).code == 0
+    told = proctor("compare", whole, few, "--partial", "--json")
+    assert (told.code, told.json["gate"]["partial"]) == (0, True)
+    dev = asked(30, "--split", "dev")
+    assert [proctor("compare", whole, dev, "--gate", "--split", split).code for split in ("all", "dev")] == [
+        3,
+        0,
+    ]
+
+
+# --- several runs ------------------------------------------------------------------------------------------
+
+
+def test_several_runs_are_ranked_and_those_that_cannot_be_told_apart_share_a_place(
+    proctor: Proctor, asked: Proctor
+) -> None:
+    ids = [asked(passing) for passing in (10, 39, 38)]
+    told = proctor("compare", *ids)
+    assert [line.split()[0] for line in told.out.splitlines()[1:4]] == ["1", "1", "3"]
+    whole = proctor("compare", *ids, "--json", "--gate").json
+    assert [run["rank"] for run in whole["runs"]] == [3, 1, 1]
+    assert len(whole["comparisons"]) == 3
+    assert all(one["p_holm"] >= one["p_value"] for one in whole["comparisons"])
+    assert [one["exit_code"] for one in whole["gate"]["candidates"]] == [0, 0]
+    assert proctor("compare", *reversed(ids), "--gate").code == 1
+
+
+def test_one_word_compares_the_runs_of_one_command(proctor: Proctor, script: Proctor, desk: str) -> None:
+    targets = [script(rules={"*": answer}) for answer in ("yes", "no")]
+    proctor("run", desk, "--target", targets[0], "--target", targets[1], "--quiet")
+    told = proctor("compare", "last", "--json").json
+    assert [run["target"] for run in told["runs"]] == targets
+    assert told["comparisons"][0]["difference"] == -1.0
+
+
+# --- holdouts ----------------------------------------------------------------------------------------------
+
+
+def looks() -> list[Look]:
+    with closing(open_store(STORE)) as store:
+        return store.looks(store.run("last").suite.digest)
+
+
+def test_a_comparison_of_held_out_cases_is_a_look_for_each_run(proctor: Proctor, asked: Proctor) -> None:
+    first, second = asked(30), asked(20)
+    before = len(looks())
+    told = proctor("compare", first, second, "--split", "dev", "--json").json
+    assert (told["comparisons"][0]["pairs"], told["looks"], len(looks())) == (32, None, before)
+    told = proctor("compare", first, second, "--split", "holdout", "--json").json
+    assert (told["comparisons"][0]["pairs"], told["looks"]) == (8, before + 2)
+    assert [(look.run, look.kind) for look in looks()[before:]] == [(first, "rate"), (second, "rate")]
+    proctor("compare", first, second)
+    assert len(looks()) == before + 4
+
+
+def test_no_question_and_no_answer_is_shown(proctor: Proctor, asked: Proctor, folder: Path) -> None:
+    first, second = asked(30), asked(20)
+    told = proctor("compare", first, second, "--flips", 40, "-o", "x.md", "-o", "x.json")
+    files = "".join((folder / name).read_text(encoding="utf-8") for name in ("x.md", "x.json"))
+    assert "a number?" not in told.out + files
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+def test_files_are_written_in_the_form_of_their_ending(
+    proctor: Proctor, asked: Proctor, folder: Path
+) -> None:
+    first, second = asked(30), asked(15)
+    words = [word for ending in ("json", "md", "svg") for word in ("-o", f"x.{ending}")]
+    told = proctor("compare", first, second, "--gate", "--json", *words)
+    assert told.code == 1
+    assert json.loads((folder / "x.json").read_text(encoding="utf-8"))["exit_code"] == told.json["exit_code"]
+    assert (
+        (folder / "x.md").read_text(encoding="utf-8").startswith("❌ **The gate did not hold: a regression")
+    )
+    assert (folder / "x.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_nothing_can_be_drawn_of_nothing(proctor: Proctor, asked: Proctor, folder: Path) -> None:
+    told = proctor("compare", asked(20, "--id", "c0*"), asked(20, "--id", "c1*"), "-o", "x.svg")
+    assert (told.code, "No chart can be drawn" in told.err) == (4, True)
+    assert not (folder / "x.svg").exists()

@@ -1,0 +1,512 @@
+"""`proctor drift`: which runs it finds, what it says of them, and the code it ends with."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import threading
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from msgspec.structs import replace
+
+from proctor.stores.sqlite import open_store
+
+Proctor = Callable[..., Any]
+Days = Callable[..., None]
+CASES = 20
+FIRST_NIGHT = datetime(2024, 10, 1, 3, 15, tzinfo=UTC)
+
+
+def case(number: int) -> dict[str, str]:
+    return {"id": f"c{number}", "input": f"say {number}", "expected": "yes", "scorer": "contains"}
+
+
+@pytest.fixture
+def asked(suite: Proctor, proctor: Proctor, folder: Path) -> Callable[..., Any]:
+    """Runs a suite of twenty cases on a target whose script answers so, and gives what was told."""
+    name = suite(*map(case, range(CASES)), name="nightly.jsonl")
+
+    def run(*words: object, answers: Mapping[str, Any] | None = None) -> Any:
+        rules = {"*": "yes"} if answers is None else {**answers, "*": "yes"}
+        (folder / "a.jsonl").write_text(json.dumps(rules), encoding="utf-8")
+        return proctor("run", name, "--target", "scripted:a.jsonl", "--quiet", *words)
+
+    return run
+
+
+def others(count: int, answer: Any = "yes, surely") -> dict[str, Any]:
+    """Other answers to the first so many cases."""
+    return {f"c{n}": answer for n in range(count)}
+
+
+@pytest.fixture
+def nights(folder: Path) -> Callable[[], None]:
+    """Makes the stored runs begin a night apart from one another, in their order."""
+
+    def spread() -> None:
+        store = open_store(str(folder / ".proctor" / "proctor.db"))
+        for night, run in enumerate(reversed(list(store.runs()))):
+            store.update(replace(run, started_at=FIRST_NIGHT + timedelta(days=night)))
+        store.close()
+
+    return spread
+
+
+# --- what it says ------------------------------------------------------------------------------------------
+
+
+def test_a_target_that_answers_as_it_did_is_unchanged(proctor: Proctor, asked: Proctor, nights: Days) -> None:
+    for _ in range(3):
+        asked()
+    nights()
+    told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl")
+    assert told.code == 0
+    first, *rest = told.out.splitlines()
+    assert first == "Unchanged since 1 Oct 2024: 100.0% identical answers (84–100%) over 3 runs."
+    assert "On your side nothing that a run records has changed." in rest
+    assert "nightly v1 on scripted:a.jsonl" in rest
+
+
+def test_a_change_is_dated_and_ends_with_1(proctor: Proctor, asked: Proctor, nights: Days) -> None:
+    for changed in (0, 0, 0, 14, 14):
+        asked(answers=others(changed))
+    nights()
+    told = proctor("drift", "nightly", "--target", "scripted:a.jsonl")
+    assert told.code == 1
+    lines = told.out.splitlines()
+    assert lines[0].startswith(
+        "Drifting since 4 Oct 2024: 30.0% identical answers (15–52%) with the first run"
+    )
+    assert any(
+        line.startswith("The answers changed between 3 Oct 2024 and 4 Oct 2024: 100.0% identical")
+        for line in lines
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "state", "code"), [(1, "stable", 0), (4, "watch", 0), (5, "drifting", 1)]
+)
+def test_the_code_is_1_from_below_80_percent_on(
+    proctor: Proctor, asked: Proctor, changed: int, state: str, code: int
+) -> None:
+    asked()
+    asked(answers=others(changed))
+    told = proctor("drift", "--json")
+    assert (told.code, told.json["exit_code"], told.json["drift"]["state"]) == (code, code, state)
+
+
+def test_a_drop_of_verdicts_is_told_with_its_cases(proctor: Proctor, asked: Proctor, nights: Days) -> None:
+    asked()
+    asked(answers=others(12, "no"))
+    nights()
+    told = proctor("drift")
+    assert told.code == 1
+    assert (
+        "It got worse: beside the first verdicts, of 20 cases 12 got worse and 0 better (-60.0pp, "
+        in told.out
+    )
+    assert "Worse: c0, c1, c2" in told.out
+
+
+def test_a_noisy_target_is_judged_by_its_verdicts(proctor: Proctor, asked: Proctor) -> None:
+    asked("--repeat", 2, answers=others(20, ["yes 1", "yes 2"]))
+    asked("--repeat", 2, answers=others(20, ["yes 3", "yes 4"]))
+    told = proctor("drift")
+    assert told.code == 0
+    assert told.out.startswith("Noisy: 0.0% identical answers")
+    assert "two to one question in one run are 0.0% identical (0–16%), so identity says little." in told.out
+    asked("--repeat", 2, answers=others(20, ["no 5", "no 6"]))
+    assert proctor("drift").code == 1
+
+
+def test_what_is_yours_is_named(proctor: Proctor, asked: Proctor) -> None:
+    asked()
+    asked("--concurrency", 3, "--repeat", 2)
+    told = proctor("drift").out
+    assert re.search(r"^On your side, with the run of .*: concurrency 32 → 3\.$", told, re.MULTILINE)
+    assert re.search(
+        r"^On your side, with the run of .*: repeats as the suite says → 2\.$", told, re.MULTILINE
+    )
+
+
+# --- what counts -------------------------------------------------------------------------------------------
+
+
+def test_answers_that_were_not_asked_for_are_no_evidence(proctor: Proctor, asked: Proctor) -> None:
+    asked()
+    asked()
+    asked("--reuse", answers=others(20, "no"))
+    told = proctor("drift")
+    assert told.code == 3
+    assert "20 taken over from an earlier run" in told.out
+    assert "The last run was not measured. Run the suite with --no-reuse and without --cache." in told.out
+
+
+def test_a_last_run_that_failed_ends_with_3(proctor: Proctor, asked: Proctor) -> None:
+    asked()
+    asked(answers=others(1, [{"text": "no"}]))
+    Path("a.jsonl").write_text('{"c?": "yes"}', encoding="utf-8")
+    proctor("run", "nightly.jsonl", "--target", "scripted:a.jsonl", "--quiet")
+    told = proctor("drift", "--json")
+    assert told.code == 3
+    assert told.json["drift"]["runs"][-1]["errors"] == 10
+    assert told.json["drift"]["measured"] is False
+
+
+def test_regrades_and_runs_without_answers_are_left_out(proctor: Proctor, asked: Proctor) -> None:
+    asked()
+    asked("--reuse")
+    proctor("regrade", "last", "--quiet")
+    asked()
+    told = proctor("drift")
+    assert told.code == 0
+    assert "over 2 runs" in told.out
+    assert "1 run graded stored answers again and asked nobody: left out." in told.out
+    assert "1 run did not ask the target anew, or got no answer: left out." in told.out
+
+
+@pytest.fixture
+def newest(folder: Path) -> Callable[..., str]:
+    """Changes what is stored of the newest run, and gives its id."""
+
+    def change(**fields: Any) -> str:
+        store = open_store(str(folder / ".proctor" / "proctor.db"))
+        run = next(iter(store.runs()))
+        store.update(replace(run, **fields))
+        store.close()
+        return run.id
+
+    return change
+
+
+def test_what_somebody_else_measured_counts_only_by_its_name(
+    proctor: Proctor, asked: Proctor, newest: Callable[..., str]
+) -> None:
+    asked(answers=others(20, "theirs: yes"))
+    theirs = newest(imported="unsigned", tags=("imported-unsigned",))
+    asked()
+    told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl")
+    assert told.code == 5
+    assert "1 run came from a bundle, and somebody else asked: left out." in told.err
+    asked()
+    told = proctor("drift")
+    assert told.code == 0
+    assert "1 run came from a bundle" in told.out
+    told = proctor("drift", "--baseline", theirs)
+    assert (told.code, "over 3 runs" in told.out, "bundle" in told.out) == (1, True, False)
+
+
+def test_a_clock_that_was_wrong_does_not_stop_the_watch(
+    proctor: Proctor, asked: Proctor, newest: Callable[..., str]
+) -> None:
+    asked(answers=others(20, "yes, once"))
+    newest(started_at=datetime(2999, 1, 1, tzinfo=UTC))
+    asked()
+    asked()
+    told = proctor("drift")
+    assert (told.code, "over 2 runs" in told.out) == (0, True)
+    assert "1 run began in the future, by a clock that was wrong: left out." in told.out
+
+
+def test_of_runs_that_began_at_once_the_one_stored_later_is_later(
+    proctor: Proctor, asked: Proctor, newest: Callable[..., str]
+) -> None:
+    ids = []
+    for changed in (0, 0, 20):
+        asked(answers=others(changed))
+        ids.append(newest(started_at=FIRST_NIGHT))
+    told = proctor("drift", "--json")
+    assert [run["run"] for run in told.json["drift"]["runs"]] == ids
+    assert told.code == 1
+
+
+def test_runs_of_another_version_of_the_suite_are_told(
+    proctor: Proctor, asked: Proctor, suite: Proctor
+) -> None:
+    asked()
+    suite(*map(case, range(CASES - 1)), name="nightly.jsonl")
+    asked()
+    asked()
+    told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl").out
+    assert "1 run asked another version of the suite: left out." in told
+
+
+def test_the_holdout_is_looked_at_once(proctor: Proctor, asked: Proctor) -> None:
+    asked()
+    asked()
+    assert "look 1 at this holdout" in proctor("drift").out
+    assert proctor("drift", "--json").json["drift"]["looks"] == 2
+
+
+def test_no_question_and_no_answer_is_shown(proctor: Proctor, asked: Proctor) -> None:
+    asked()
+    asked(answers=others(20, "no secret-answer"))
+    told = proctor("drift", "--json", "-o", "d.md", "-o", "d.svg")
+    for text in (told.out, *(Path(name).read_text("utf-8") for name in ("d.md", "d.svg"))):
+        assert "secret-answer" not in text
+        assert "say 3" not in text
+
+
+# --- which runs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["nightly.jsonl", "nightly", "nightly@v1", "DIGEST"])
+def test_a_suite_may_be_named_in_any_way(proctor: Proctor, asked: Proctor, word: str) -> None:
+    asked()
+    asked()
+    digest = proctor("drift", "--json").json["drift"]["suite_digest"]
+    assert proctor("drift", word.replace("DIGEST", digest[:20]), "--target", "scripted:a.jsonl").code == 0
+
+
+def test_a_target_is_found_under_a_name_of_today(proctor: Proctor, asked: Proctor) -> None:
+    asked()
+    asked()
+    Path("targets.yaml").write_text("targets:\n- name: mine\n  target: scripted:a.jsonl\n", encoding="utf-8")
+    assert proctor("drift", "nightly", "--target", "mine").code == 0
+
+
+def test_a_name_that_meant_another_target_is_told(proctor: Proctor, asked: Proctor) -> None:
+    asked("--temperature", 0.5)
+    asked()
+    asked()
+    told = proctor("drift", "nightly", "--target", "scripted:a.jsonl").out
+    assert "1 run on the same name asked another target (temperature 0.5 instead of 0.0): left out." in told
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("nightly.jsonl", "--target", "echo"), 5, "Stored are: nightly v1 on scripted:a.jsonl (2 runs)."),
+        (("nightly.jsonl", "--target", "nonsense"), 5, "No such run on 'nonsense' is stored."),
+        (("cheap", "--target", "echo"), 5, "No run of 'cheap' as it is now"),
+        (("nothing.jsonl", "--target", "echo"), 4, "There is no suite 'nothing.jsonl'"),
+        (("sha256:000000",), 5, "No run of a suite of digest sha256:000000 is stored."),
+        (("--since", "soon"), 4, "'soon' is no time."),
+        (("--since", "2024-13-01"), 4, "'2024-13-01' is no time."),
+        (("--until", "999999w"), 4, "is no time"),
+        (("--until", "2024-09-01"), 5, "No finished run of nightly v1 on scripted:a.jsonl fits in that time"),
+        (("--baseline", "zzz"), 4, "There is no run 'zzz'"),
+        (("-o", "drift.csv"), 4, "Nothing can be written to 'drift.csv'"),
+        (("-o", "no/drift.md"), 4, "does not exist"),
+    ],
+)
+def test_what_cannot_be_had_is_said(
+    proctor: Proctor, asked: Proctor, nights: Days, words: Sequence[str], code: int, says: str
+) -> None:
+    asked()
+    asked()
+    nights()
+    told = proctor("drift", *words)
+    assert (told.code, told.out) == (code, "")
+    assert says in told.err
+
+
+def test_one_run_is_too_few(proctor: Proctor, asked: Proctor, process: Proctor) -> None:
+    asked()
+    told = proctor("drift", "nightly", "--target", "scripted:a.jsonl", "--json")
+    assert told.code == told.json["exit_code"] == 5
+    assert "Only 1 run of nightly v1 on scripted:a.jsonl fits, and drift needs two." in told.err
+    assert proctor("drift", "--store", "none.db").code == 4
+
+
+def test_an_empty_store_is_told(proctor: Proctor, asked: Proctor) -> None:
+    asked()
+    proctor("runs", "delete", "last", "--yes")
+    assert proctor("drift").code == 5
+
+
+def test_words_may_be_left_out_while_they_are_not_needed(proctor: Proctor, asked: Proctor) -> None:
+    asked()
+    asked()
+    proctor("run", "nightly.jsonl", "--target", "echo", "--quiet")
+    assert proctor("drift").code == 0
+    proctor("run", "nightly.jsonl", "--target", "echo", "--quiet")
+    told = proctor("drift")
+    assert told.code == 4
+    assert "nightly v1 on echo (2 runs)" in told.err
+    assert proctor("drift", "--target", "echo").code == 0
+    assert proctor("drift", "nightly").code == 4
+
+
+def test_a_file_that_has_changed_is_another_suite(proctor: Proctor, asked: Proctor, suite: Proctor) -> None:
+    asked()
+    asked()
+    suite(("c0", "say something else", "yes"), name="nightly.jsonl")
+    told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl")
+    assert told.code == 5
+    assert "nightly v1 on scripted:a.jsonl (2 runs)" in told.err
+    assert proctor("drift", "nightly@v1", "--target", "scripted:a.jsonl").code == 0
+
+
+def test_the_time_and_the_baseline_choose_the_runs(proctor: Proctor, asked: Proctor, nights: Days) -> None:
+    for changed in (0, 0, 14, 14, 14):
+        asked(answers=others(changed))
+    nights()
+    assert proctor("drift").code == 1
+    assert proctor("drift", "--since", "2024-10-03").code == 0
+    assert "over 2 runs" in proctor("drift", "--until", "2024-10-02").out
+    late = proctor("runs", "list").out.splitlines()[3].split()[0]
+    proctor("runs", "tag", late, "accepted")
+    told = proctor("drift", "--baseline", "accepted")
+    assert told.code == 0
+    assert "Unchanged since 3 Oct 2024" in told.out
+    assert "2 runs began before the baseline: left out." in told.out
+    kept = proctor("drift", "--baseline", "accepted", "--since", "2024-10-05", "--json").json["drift"]["runs"]
+    assert [run["started_at"][:10] for run in kept] == ["2024-10-03", "2024-10-05"]
+    proctor("run", "nightly.jsonl", "--target", "echo", "--quiet")
+    assert proctor("drift", "--target", "scripted:a.jsonl", "--baseline", "last").code == 4
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+def test_the_files_say_the_same(proctor: Proctor, asked: Proctor, nights: Days) -> None:
+    for changed in (0, 0, 0, 14):
+        asked(answers=others(changed))
+    nights()
+    told = proctor("drift", "--json", "-o", "d.json", "-o", "d.md", "-o", "d.svg")
+    again = json.loads(Path("d.json").read_text("utf-8"))
+    assert again == told.json
+    found = again["drift"]
+    assert (found["state"], found["since"], len(found["runs"])) == ("drifting", "2024-10-04T03:15:00Z", 4)
+    assert found["change_point"]["last_before"]["started_at"] == "2024-10-03T03:15:00Z"
+    assert found["identical"]["share"] == pytest.approx(0.3)
+    markdown = Path("d.md").read_text("utf-8")
+    assert f"**{found['sentences'][0]}**" in markdown
+    assert markdown.count("| 4 |") + markdown.count("/20 |") == 4
+    drawing = Path("d.svg").read_text("utf-8")
+    ET.fromstring(drawing)
+    words = ("answered as in the first run", "stable", "watch", "changed by 4 Oct 2024")
+    assert [word for word in words if word not in drawing] == []
+
+
+def test_no_name_breaks_a_file(proctor: Proctor, suite: Proctor) -> None:
+    odd = "<b>|*x*\x1b[31m\b\u202e"
+    named = {"targets": [{"name": odd, "target": "scripted:a.jsonl"}]}
+    Path("targets.yaml").write_text(yaml.safe_dump(named), encoding="utf-8")
+    name = suite(*map(case, range(3)), name="<script>|`.jsonl")
+    for model in ("m-1", odd):
+        Path("a.jsonl").write_text(json.dumps({"*": {"text": "yes", "model": model}}), encoding="utf-8")
+        proctor("run", name, "--target", odd, "--quiet")
+    told = proctor("drift", "-o", "d.md", "-o", "d.svg")
+    assert told.code == 0
+    markdown, drawing = (Path(file).read_text("utf-8") for file in ("d.md", "d.svg"))
+    for text in (told.out, markdown, drawing):
+        assert not {"\x1b", "\b", "\u202e"} & set(text)
+    assert markdown.startswith("# \\<script\\>\\|\\` v1 on \\<b\\>\\|\\*x\\*")
+    ET.fromstring(drawing)
+
+
+def keys_of(thing: Any) -> set[str]:
+    if isinstance(thing, list):
+        return set().union(*map(keys_of, thing))
+    return set(thing).union(*map(keys_of, thing.values())) if isinstance(thing, dict) else set()
+
+
+def test_the_page_names_every_field(proctor: Proctor, asked: Proctor, nights: Days) -> None:
+    for changed in (0, 0, 0, 14):
+        asked("--repeat", 2, "--concurrency", 4 + changed, answers=others(changed, ["no 1", "no 2"]))
+    nights()
+    found = proctor("drift", "--json").json
+    assert found["drift"]["change_point"]
+    page = (Path(__file__).parent.parent.parent / "docs" / "drift.md").read_text("utf-8")
+    assert [key for key in keys_of(found) if f"`{key}`" not in page and f'"{key}"' not in page] == []
+
+
+# --- a service ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def service() -> Iterator[ThreadingHTTPServer]:
+    """A server whose model can be changed behind its name."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            build = server.build  # type: ignore[attr-defined]
+            message = {"role": "assistant", "content": f"yes, says build {build}"}
+            answer = {
+                "model": f"model-{build}",
+                "system_fingerprint": f"fp_{build}",
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            }
+            body = json.dumps(answer).encode("ascii")
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.build = 1  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_service_that_names_another_model_is_told(
+    proctor: Proctor, suite: Proctor, service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    name = suite(*map(case, range(CASES)))
+    target = f"openai:big@http://127.0.0.1:{service.server_port}/v1"
+    for build in (1, 1, 2):
+        service.build = build
+        assert proctor("run", name, "--target", target, "--quiet", "--concurrency", 4).code == 0
+    told = proctor("drift", name, "--target", target)
+    assert told.code == 1
+    assert "reported model model-1 → model-2." in told.out
+    assert "system fingerprint fp_1 → fp_2." in told.out
+
+
+# --- what init writes --------------------------------------------------------------------------------------
+
+
+def test_the_steps_of_the_workflow_are_what_the_commands_take(proctor: Proctor) -> None:
+    assert proctor("init").code == 0
+    steps = yaml.safe_load(Path(".github/workflows/drift.yml").read_text("utf-8"))["jobs"]["drift"]["steps"]
+    script = "\n".join(step.get("run", "") for step in steps)
+    for night in range(3):
+        commands = re.findall(r"proctor ((?:run|drift) [^|\n]*)", script)
+        codes = [proctor(*words.replace("local", "echo").split()).code for words in commands]
+        assert codes == [0, 0 if night else 5]
+
+
+def test_the_line_for_cron_is_silent_until_there_is_something_to_look_at(proctor: Proctor) -> None:
+    """As cron runs it: by `sh`, with hardly any environment, from elsewhere, and each `\\%` a `%`."""
+    assert proctor("init", "100% it's mine").code == 0
+    project = Path.cwd() / "100% it's mine"
+    script = project / "a.jsonl"
+    _, _, _, _, _, line = (project / "drift.cron").read_text("utf-8").splitlines()[-1].split(None, 5)
+    assert "%" not in line.replace("\\%", "")
+    command = line.replace("\\%", "%").replace("--target local", "--target scripted:a.jsonl")
+
+    def night() -> str:
+        environ = {"HOME": str(Path.cwd()), "PATH": "/usr/bin:/bin"}
+        done = subprocess.run(
+            ["sh", "-c", command], check=False, cwd="/", env=environ, capture_output=True, text=True
+        )
+        return done.stdout + done.stderr
+
+    script.write_text('{"*": "yes"}', encoding="utf-8")
+    assert "Only 1 run of starter v1" in night()
+    assert night() == ""
+    assert "over 2 runs" in (project / "drift.log").read_text("utf-8")
+    script.unlink()  # nobody can be asked, and the runs of before are as alike as ever
+    assert "a.jsonl" in night()
+    script.write_text('{"*": "no"}', encoding="utf-8")
+    assert night().startswith("Drifting since")

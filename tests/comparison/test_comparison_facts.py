@@ -1,0 +1,98 @@
+"""What is kept of a run, and why two may not be comparable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from proctor.comparison.comparing import compared
+from proctor.comparison.facts import Gatherer, RunFacts
+from proctor.model import Case, PassRule, Settings, Suite, TargetSpec, Trial, Verdict
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def gathered(of: Make, trial: Make, case: Make, score: Make) -> Callable[..., RunFacts]:
+    """The facts of a run of cases with a score for each of their trials, gathered from its trials."""
+
+    def make(cases: dict[str, list[float | None]], *, by_digest: bool = False, **fields: Any) -> RunFacts:
+        gatherer = Gatherer(of("a", "", **fields).run, by_digest=by_digest)
+        for position, (name, values) in enumerate(cases.items()):
+            asked: Case = case(name, text=f"{name}?", repeats=3)
+            for repeat, value in enumerate(values):
+                made: Trial = trial(
+                    "x", score(value), case_id=name, position=position, repeat=repeat, sent=f"sha256:{name}"
+                )
+                verdict = score(value).outcome
+                gatherer.add(made, verdict, asked)
+        return gatherer.gathered()
+
+    return make
+
+
+def test_each_trial_counts_for_itself_without_a_rule_over_repeats(gathered: Make) -> None:
+    facts = gathered({"x": [1.0, 0.5], "y": [None]})
+    assert [[fact.verdict for fact in case.trials] for case in facts.cases] == [
+        [Verdict.PASS, Verdict.FAIL],
+        [Verdict.UNSCORED],
+    ]
+    assert (facts.trials, facts.cases[0].trials[1].score) == (3, 0.5)
+
+
+def test_under_a_rule_over_repeats_a_case_counts_once_when_its_trials_are_in(gathered: Make) -> None:
+    suite = Suite(name="s", dialect="d", repeats_rule="mean", pass_rule=PassRule(threshold=0.6))
+    facts = gathered({"x": [1.0, 0.5, 0.5], "y": [0.0, 1.0, 0.5], "z": [1.0]}, suite=suite, planned=9)
+    assert [(case.id, [fact.verdict for fact in case.trials]) for case in facts.cases] == [
+        ("x", [Verdict.PASS]),
+        ("y", [Verdict.FAIL]),
+    ]
+    assert facts.cases[0].trials[0].score == pytest.approx(2 / 3)
+    assert (facts.trials, facts.missing, facts.is_finished) == (7, 2, False)
+
+
+def test_by_digest_a_key_is_what_is_sent_and_how_it_is_judged(gathered: Make) -> None:
+    (plain,) = gathered({"x": [1.0]}).cases
+    (keyed,) = gathered({"x": [1.0]}, by_digest=True).cases
+    assert plain.key == "x"
+    assert keyed.key.startswith("sha256:x sha256:")
+
+
+# --- doubts ------------------------------------------------------------------------------------------------
+
+SPOKE = {"prompts": {"j": frozenset({"sha256:p"})}}
+
+
+def doubts(of: Make, one: dict[str, Any], other: dict[str, Any]) -> str:
+    return " ".join(compared(of("a", {"x": "+"}, **one), of("b", {"x": "+"}, **other)).doubts)
+
+
+def test_runs_that_were_made_alike_raise_no_doubts(of: Make) -> None:
+    assert doubts(of, {}, {"target": TargetSpec(name="other", kind="scripted")}) == ""
+
+
+def test_runs_that_were_graded_differently_are_told(of: Make) -> None:
+    told = doubts(of, {}, {"settings": Settings(threshold=0.5)})
+    assert "passed by its checks in the first and at a score of 0.5 in the second" in told
+
+
+def test_other_judges_are_told_where_judges_spoke(of: Make) -> None:
+    judges = {"judges": (TargetSpec(name="j", kind="echo"),)}
+    assert doubts(of, {}, judges) == ""
+    assert "nobody judged the first and j the second" in doubts(of, {}, judges | SPOKE)
+    thrice = judges | {"settings": Settings(judge_repeats=3)}
+    assert "j (3 times)" in doubts(of, judges | SPOKE, thrice)
+
+
+def test_a_run_beside_itself_and_one_name_for_two_targets_are_told(of: Make) -> None:
+    assert "with itself" in doubts(of, {}, {"id": "a"})
+    assert "not asked alike" in doubts(of, {}, {"target": TargetSpec(name="echo", kind="mock")})
+
+
+def test_cases_that_count_once_over_more_answers_are_told(of: Make) -> None:
+    suite = {"suite": Suite(name="s", dialect="d", repeats_rule="any")}
+    thrice = suite | {"settings": Settings(repeats=3)}
+    assert "counts once over as many as it wants answers in the first and 3" in doubts(of, suite, thrice)
+    assert doubts(of, {}, {"settings": Settings(repeats=3)}) == ""

@@ -1,0 +1,239 @@
+"""How many answers are identical, what noise explains of it, and what the state is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from proctor.drift.sameness import sameness, within
+from proctor.drift.seen import Seen, answer_digest
+from proctor.drift.series import drift
+from proctor.errors import ExitCode
+from proctor.model import Output, Params, Settings, TargetSpec, ToolCall, Trial
+
+Series = Callable[..., list[Seen]]
+MINUTE = timedelta(minutes=1)
+BEGAN = datetime(2026, 9, 1, tzinfo=UTC)
+
+
+def some(count: int, total: int = 100, other: str = "yes, too") -> list[str]:
+    """Answers of which the first so many are others."""
+    return [other] * count + ["yes"] * (total - count)
+
+
+# --- what is identical -------------------------------------------------------------------------------------
+
+
+@given(text=st.text(max_size=9), other=st.text(max_size=9))
+def test_answers_are_identical_when_their_texts_are(text: str, other: str) -> None:
+    same = answer_digest(Output(text=text)) == answer_digest(Output(text=other, latency_ms=3, model="m"))
+    assert same == (text == other)
+
+
+CALL = ToolCall(name="find", arguments={"q": "a", "n": 1}, id="1", duration_ms=3)
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (Output(text="", tool_calls=(replace(CALL, id="2", duration_ms=9, output="x"),)), True),
+        (Output(text="", tool_calls=(replace(CALL, arguments={"n": 1, "q": "a"}),)), True),
+        (Output(text="", tool_calls=(replace(CALL, arguments={"q": "b", "n": 1}),)), False),
+        (Output(text="", tool_calls=(CALL, CALL)), False),
+        (Output(text=""), False),
+        (Output(text="", tool_calls=(CALL,), file_changes="+x"), False),
+    ],
+)
+def test_calls_of_tools_and_changed_files_are_a_part_of_an_answer(other: Output, same: bool) -> None:
+    assert (answer_digest(Output(text="", tool_calls=(CALL,))) == answer_digest(other)) is same
+
+
+def test_each_repeat_is_held_against_its_own_and_a_case_counts_once(series: Series) -> None:
+    first, second = series([["a", "b"], ["a"]], [["a", "c"], ["b"]])
+    found = sameness(first, second)
+    assert found is not None
+    assert (found.identical, found.cases) == (0.5, 2)
+
+
+def test_only_cases_of_both_runs_are_compared(series: Series) -> None:
+    first, second = series(["a", "b", None], ["a", None, "c"])
+    found = sameness(first, second)
+    assert found is not None
+    assert (found.identical, found.cases) == (1, 1)
+    assert sameness(*series([None], ["a"])) is None
+
+
+def not_asked(**fields: Any) -> Trial:
+    return Trial(case_id="", position=0, sent="", started_at=BEGAN, **fields)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (not_asked(output=Output(text="yes"), source_run="r0"), "taken_over"),
+        (Output(text="yes", cached=True), "cached"),
+        (Output(text="yes", target="spare"), "elsewhere"),
+        (not_asked(output=Output(text="yes"), target="own"), "elsewhere"),
+        (None, "errors"),
+    ],
+)
+def test_what_the_target_was_not_asked_anew_is_no_evidence(series: Series, answer: Any, reason: str) -> None:
+    found = drift(series(["yes"] * 4, ["yes", "yes", "yes", answer], ["yes", "other", "yes", answer]))
+    assert getattr(found.last.seen.aside, reason) == 1
+    assert found.last.with_first is not None
+    assert (found.last.with_first.identical, found.last.with_first.cases) == (2, 3)
+    assert found.last.seen.passed.total == 3
+
+
+# --- the state ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("others", "state", "code"),
+    [
+        (0, "stable", 0),
+        (5, "stable", 0),
+        (6, "watch", 0),
+        (20, "watch", 0),
+        (21, "drifting", 1),
+        (100, "drifting", 1),
+    ],
+)
+def test_the_state_is_that_of_the_family_of_dialect_pramana(
+    series: Series, others: int, state: str, code: int
+) -> None:
+    found = drift(series(some(0), some(others)))
+    assert (found.state, found.exit_code) == (state, code)
+
+
+def test_the_lower_of_the_two_shares_counts(series: Series) -> None:
+    moved = drift(series(some(0), some(40), some(40)))
+    assert (moved.state, moved.last.lowest) == ("drifting", moved.last.with_first)
+    back = drift(series(some(0), some(40), some(0)))
+    assert (back.state, back.last.lowest) == ("drifting", back.last.with_before)
+    assert drift(series(some(0), some(40), some(0), some(0))).state == "stable"
+
+
+def test_a_short_run_hides_nothing(series: Series) -> None:
+    """Each case is held against the first run, and the last one, that has it."""
+    moved = drift(series(some(0)[:3], some(0), some(40)))
+    assert (moved.state, moved.last.with_first) == ("drifting", moved.last.with_before)
+    between = drift(series(some(0), some(1)[:3], some(1)))
+    assert between.last.with_before is not None
+    assert (between.last.with_before.cases, between.state) == (100, "stable")
+
+
+def test_since_is_when_the_unbroken_row_of_such_runs_began(series: Series) -> None:
+    steady = series(some(0), some(0), some(0))
+    assert drift(steady).since == steady[0].run.started_at
+    found = drift(series(some(0), some(0), some(40), some(40), some(40)))
+    assert found.since == found.steps[2].at
+    back = drift(series(some(0), some(40), some(0), some(0), some(0)))
+    assert back.since == back.steps[3].at
+
+
+def test_a_run_that_could_not_be_measured_outranks_drift(series: Series) -> None:
+    found = drift(series(some(0), [*some(60)[:-1], None]))
+    assert (found.state, found.exit_code) == ("drifting", ExitCode.NOT_MEASURED)
+    allowed = drift(series(some(0), [*some(60)[:-1], None], settings=Settings(allow_errors=1)))
+    assert allowed.exit_code is ExitCode.FAILED
+    nothing = drift(series(some(0), [None] * 100))
+    assert (nothing.state, nothing.exit_code) == ("unknown", ExitCode.NOT_MEASURED)
+
+
+def test_one_run_has_not_drifted(series: Series) -> None:
+    with pytest.raises(ValueError, match="two runs"):
+        drift(series(some(0)))
+
+
+# --- noise -------------------------------------------------------------------------------------------------
+
+
+def flaky(*answers: str) -> list[list[str]]:
+    """Forty cases that were asked as often as there are answers."""
+    return [list(answers)] * 40
+
+
+def test_repeats_within_a_run_show_that_a_target_does_not_repeat_itself(series: Series) -> None:
+    found = drift(series(flaky("a", "b", "c"), flaky("b", "c", "a")))
+    assert found.noise is not None
+    assert found.noise.share == 0
+    assert (found.state, found.exit_code) == ("noisy", 0)
+
+
+def test_repeats_with_seeds_of_their_own_tell_nothing_of_noise(series: Series) -> None:
+    runs = flaky("a", "b"), flaky("c", "d")
+    warm = TargetSpec(name="t", kind="openai", params=Params(temperature=0.7))
+    found = drift(series(*runs, target=warm))
+    assert (found.noise, found.state) == (None, "drifting")
+    unseeded = replace(warm, params=Params(temperature=0.7, seed=None))
+    assert drift(series(*runs, target=unseeded)).state == "noisy"
+
+
+def test_runs_that_differ_from_each_other_are_no_evidence_of_noise(series: Series) -> None:
+    """A target that is exchanged between any two runs looks so too, however soon they follow."""
+    rows = some(0), some(40), some(40), some(45, other="yes, 2")
+    assert drift(series(*rows[:3], every=MINUTE)).state == "drifting"
+    assert drift(series(*rows, every=MINUTE)).state == "drifting"
+
+
+STEADY, UNSTEADY = flaky("a", "a"), flaky("b", "c")
+
+
+@pytest.mark.parametrize(
+    ("rows", "state"),
+    [
+        ([STEADY, UNSTEADY, UNSTEADY, UNSTEADY], "drifting"),  # it has become so, which is a change
+        ([flaky("a", "d"), flaky("b", "b"), flaky("e", "e")], "drifting"),  # seen in one run of three only
+        ([flaky("a", "d"), flaky("b", "b"), UNSTEADY], "noisy"),
+    ],
+)
+def test_noise_is_seen_in_the_first_run_with_repeats_and_in_half_of_them(
+    series: Series, rows: list[Any], state: str
+) -> None:
+    assert drift(series(*rows)).state == state
+
+
+def test_a_noisy_target_may_be_asked_once_on_most_nights(series: Series) -> None:
+    assert drift(series(flaky("a", "b"), *[flaky(str(night)) for night in range(9)])).state == "noisy"
+
+
+def test_more_than_the_noise_is_drift(series: Series) -> None:
+    """Two answers in one run are identical for 30 of 40 cases; then none is what it was."""
+    before = [["a", "a"]] * 30 + [["a", "b"]] * 10
+    found = drift(series(before, [["x", "x"]] * 30 + [["x", "y"]] * 10))
+    assert found.noise is not None
+    assert (found.noise.share, found.state, found.by_answers) == (0.75, "drifting", True)
+    like = drift(series(before, [["a", "a"]] * 30 + [["b", "a"]] * 10))
+    assert like.state == "noisy"
+
+
+def test_a_change_of_a_noisy_target_is_dated_and_a_small_one_is_not_drift(series: Series) -> None:
+    """Sixty of a hundred answers are always the same; then a third of these are others, or a tenth."""
+
+    def night(number: int, other: int) -> list[list[str]]:
+        own = [[f"{number}", f"{number}, too"]] * 40
+        return [["yes, 2"] * 2] * other + [["yes"] * 2] * (60 - other) + own
+
+    for other, state in ((20, "drifting"), (6, "noisy")):
+        found = drift(series(*[night(n, 0) for n in range(5)], *[night(n, other) for n in range(5, 9)]))
+        assert found.turning is not None
+        assert (found.turning.after, found.state) == (5, state)
+        assert found.since == (found.steps[5].at if other == 20 else None)
+
+
+@given(st.lists(st.lists(st.sampled_from("ab"), min_size=2, max_size=4), min_size=1, max_size=5))
+def test_agreement_within_a_run_is_the_share_of_identical_pairs(
+    series: Series, cases: list[list[str]]
+) -> None:
+    found = within(*series(cases))
+    assert found is not None
+    pairs = [[one == other for one, other in combinations(answers, 2)] for answers in cases]
+    assert found.share == pytest.approx(sum(sum(each) / len(each) for each in pairs) / len(cases))

@@ -1,0 +1,195 @@
+"""Which cases are worse, by a test that may be made every day, and what changed on either side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.drift.seen import Seen
+from proctor.drift.series import drift
+from proctor.drift.sides import Changed
+from proctor.model import Output, Score, Selection, Settings, Suite, TargetSpec, Trial, Verdict
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "drift.md"
+Series = Callable[..., list[Seen]]
+
+
+def failing(count: int, total: int = 40) -> list[str]:
+    """Answers of which the first so many fail."""
+    return [f"no {number}" for number in range(count)] + ["yes"] * (total - count)
+
+
+def test_cases_that_got_worse_and_better_are_named(series: Series) -> None:
+    first = ["no", *["yes"] * 39]
+    flips = drift(series(first, ["yes", *["no 2"] * 3, *["yes"] * 36])).last.flips
+    assert flips is not None
+    assert (flips.worse, flips.better) == (("c1", "c2", "c3"), ("c0",))
+    assert flips.difference == pytest.approx(-2 / 40)
+    assert flips.ci95 is not None
+    assert flips.ci95[0] < flips.difference < flips.ci95[1]
+
+
+def test_a_case_is_held_against_the_first_verdict_on_it(series: Series) -> None:
+    rows = [None, "yes"], ["yes", "no 1"], ["no 2", "no 1"]
+    flips = drift(series(*rows)).last.flips
+    assert flips is not None
+    assert (flips.cases, set(flips.worse)) == (2, {"c0", "c1"})
+
+
+@pytest.mark.parametrize("nights", [2, 5, 20])
+def test_comparison_k_is_judged_by_its_share_of_the_error(series: Series, nights: int) -> None:
+    """One night after many: seven cases that each had one place of many to change at, and all chose this."""
+    found = drift(series(*[failing(0)] * nights, failing(7)))
+    assert found.comparison == nights
+    chance = 2 * nights * (1 / (nights + 1)) ** 7
+    assert found.passing is not None
+    assert found.passing.p_value == pytest.approx(3 * chance * nights * (nights + 1), rel=1e-3)
+
+
+def test_the_shares_of_all_comparisons_add_up_to_one() -> None:
+    assert sum(1 / (k * (k + 1)) for k in range(1, 10**5)) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_shown_drop_is_drift_whatever_is_identical(series: Series) -> None:
+    found = drift(series(failing(0, 400), failing(0, 400), failing(14, 400)))
+    assert found.last.lowest is not None
+    assert (found.last.lowest.level, found.state) == ("stable", "drifting")
+    assert (found.by_answers, found.by_verdicts, int(found.exit_code)) == (False, True, 1)
+    assert found.since == found.last.at
+    better = drift(series(failing(14, 400), failing(14, 400), failing(0, 400)))
+    assert better.passing is not None
+    assert (better.state, better.passing.shown, better.by_verdicts) == ("stable", True, False)
+
+
+def test_a_small_drop_late_in_a_long_series_is_shown_and_stays_shown(series: Series) -> None:
+    """A tenth of forty cases, after two hundred nights: far too few to be told from one night alone."""
+    for after in (2, 30):
+        found = drift(series(*[failing(0)] * 200, *[failing(4)] * after))
+        assert (found.last.lowest.level if found.last.lowest else "", found.state) == ("watch", "drifting")
+        assert found.since == found.steps[200].at
+
+
+def test_a_drop_that_is_over_is_no_drift(series: Series) -> None:
+    found = drift(series(*[failing(0)] * 20, *[failing(9)] * 5, *[failing(0)] * 5))
+    assert found.passing is not None
+    assert (found.passing.shown, found.by_verdicts, found.state) == (True, False, "stable")
+
+
+def test_identical_answers_with_other_verdicts_are_the_graders_affair(series: Series) -> None:
+    def graded(value: float) -> Trial:
+        outcome = Verdict.PASS if value else Verdict.FAIL
+        score = Score(grader="judge", name="judge", value=value, outcome=outcome)
+        return Trial(
+            case_id="",
+            position=0,
+            sent="",
+            output=Output(text="same"),
+            scores=(score,),
+            started_at=series(["a"])[0].run.started_at,
+        )
+
+    found = drift(series([graded(1)] * 20, [graded(1)] * 20, [graded(0)] * 20))
+    flips = found.last.flips
+    assert flips is not None
+    assert (flips.worse, len(flips.regraded), flips.difference) == ((), 20, 0)
+    assert (found.state, found.turning) == ("stable", None)
+
+
+def test_a_case_of_several_repeats_counts_once_by_their_mean(series: Series) -> None:
+    found = drift(series([["yes", "yes"], ["no", "yes"]], [["no 1", "yes"], ["yes 1", "no 1"]])).last.flips
+    assert found is not None
+    assert (found.cases, found.worse, found.better) == (2, ("c0",), ())
+    assert found.difference == pytest.approx(-0.25)
+
+
+def test_a_rule_over_repeats_makes_one_verdict_of_a_case(series: Series) -> None:
+    suite = Suite(name="s", dialect="agentv", digest="sha256:5", repeats_rule="any")
+    rows = [["no", "yes"], ["no", "no"]], [["no 1", "no 2"], ["no", "no"]]
+    found = drift(series(*rows, suite=suite))
+    assert [step.seen.passed.passed for step in found.steps] == [1, 0]
+    assert found.last.flips is not None
+    assert found.last.flips.worse == ("c0",)
+
+
+def test_verdicts_are_compared_only_where_judges_are_the_same(series: Series) -> None:
+    other = {"judges": (TargetSpec(name="second", kind="echo"),)}
+    rows = failing(0), failing(0), failing(9), failing(9), failing(12)
+    found = drift(series(*rows, runs={2: other, 3: other, 4: other}))
+    assert [step.flips is None for step in found.steps] == [True, True, True, False, False]
+    assert found.last.flips is not None
+    assert len(found.last.flips.worse) == 3
+    alone = drift(series(failing(0), failing(9), runs={1: other}))
+    assert (alone.last.flips, alone.passing) == (None, None)
+    assert alone.state == "drifting"  # by its answers
+
+
+# --- the promise, by simulation ----------------------------------------------------------------------------
+
+
+def test_an_unchanged_target_seldom_alarms_on_any_night(figures: dict[str, Any]) -> None:
+    assert figures["unchanged"](cases=20, flaky=0.5, series=20, nights=60).adjusted <= 2
+
+
+@pytest.mark.parametrize("night", [5, 150])
+def test_a_drop_of_ten_points_is_shown_within_days_however_long_the_watch(
+    figures: dict[str, Any], night: int
+) -> None:
+    within = figures["shown_after"](cases=100, drop=0.1, night=night, series=10)
+    assert within[1] >= 7
+    assert within[7] == 10
+
+
+def test_the_page_has_the_figures_of_now(figures: dict[str, Any]) -> None:
+    """Those that take no time; tools/drift_figures.py writes all of them."""
+    assert figures["power_row"](40, 0.1, 10, 100) in PAGE.read_text(encoding="utf-8").splitlines()
+
+
+# --- both sides --------------------------------------------------------------------------------------------
+
+
+def changed(series: Series, fields: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    found = drift(series(failing(0), failing(0), failing(0), runs={1: fields, 2: fields})).changed
+    assert all(isinstance(one, Changed) and one.place == 1 for one in found)
+    return [(one.side, one.what, one.was, one.now) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("fields", "what", "was", "now"),
+    [
+        ({"versions": {"proctor": "2", "new": "1"}}, "version of proctor", "1", "2"),
+        ({"judges": (TargetSpec(name="j", kind="echo"),)}, "judges", "none", "j"),
+        ({"settings": Settings(repeats=3)}, "repeats", "as the suite says", "3"),
+        ({"settings": Settings(threshold=0.5)}, "threshold", "as the suite says", "0.5"),
+        ({"settings": Settings(concurrency=1)}, "concurrency", "32", "1"),
+        ({"settings": Settings(judge_rule="all")}, "judge rule", "majority", "all"),
+        ({"settings": Settings(selection=Selection(split="dev"))}, "selection", "all", '{"split":"dev"}'),
+    ],
+)
+def test_what_changed_on_your_side_is_named(
+    series: Series, fields: dict[str, Any], what: str, was: str, now: str
+) -> None:
+    assert changed(lambda *rows, **rest: series(*rows, versions={"proctor": "1"}, **rest), fields) == [
+        ("yours", what, was, now)
+    ]
+
+
+def test_judges_of_one_name_are_told_apart(series: Series) -> None:
+    before = {"judges": (TargetSpec(name="j", kind="echo"),)}
+    after = {"judges": (TargetSpec(name="j", kind="echo", model="other"),)}
+    (one,) = drift(series(failing(0), failing(0), runs={0: before, 1: after})).changed
+    assert one.was.startswith("j (sha256:")
+    assert one.was != one.now
+
+
+def test_what_the_endpoint_says_of_itself_is_on_the_targets_side(series: Series) -> None:
+    def row(model: str | None, fingerprint: str | None) -> list[Output]:
+        return [Output(text="yes", model=model, fingerprint=fingerprint)] * 3
+
+    found = drift(series(row("m-1", "f"), row(None, None), row("m-1", "f"), row("m-2", "g"))).changed
+    assert [(one.place, one.side, one.what, one.was, one.now) for one in found] == [
+        (3, "target", "reported model", "m-1", "m-2"),
+        (3, "target", "system fingerprint", "f", "g"),
+    ]

@@ -1,0 +1,117 @@
+"""Badges: well-formed whatever is on them, as wide as their text, readable, and nothing in them runs."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.reports.badge import Badge, escaped, fill_of, picture, svg, width_of
+
+SVG = "{http://www.w3.org/2000/svg}"
+LINE = Badge(label="facts holdout", message="77.5 % verified · n=40 · 62–88 %", low=0.62, link="bundle.zip")
+
+HOSTILE = st.one_of(
+    st.text(max_size=400),
+    st.sampled_from(
+        [
+            "</text><script>alert(1)</script>",
+            '"><a href="javascript:alert(1)">',
+            "&amp;&lt;![CDATA[ ]]>",
+            "a\x00b\x0bc\x1b[31m\x7f\u2028d\ufffe\uffff",
+            "\u202eevil\u2066\u200f שלום \u061c مرحبا",
+            "n" * 300,
+            "漢" * 300,
+            "🦉" * 300,
+            "",
+        ]
+    ),
+)
+
+
+def texts(drawn: str) -> list[str]:
+    root = ElementTree.fromstring(drawn)
+    return [one.text or "" for one in root.iter(f"{SVG}text")]
+
+
+@given(HOSTILE, HOSTILE, HOSTILE, st.none() | HOSTILE)
+def test_whatever_is_on_it_a_badge_is_xml_with_six_kinds_of_elements(
+    label: str, message: str, title: str, link: str | None
+) -> None:
+    drawn = svg(Badge(label=label, message=message, title=title, link=link))
+    root = ElementTree.fromstring(drawn.encode("utf-8"))
+    kinds = {one.tag.removeprefix(SVG) for one in root.iter()}
+    assert kinds - {"a"} == {"svg", "title", "g", "rect", "path", "text"}
+    allowed = {"width", "height", "viewBox", "role", "aria-label", "href", "rx", "x", "y", "d", "fill"}
+    allowed |= {"font-family", "font-size", "textLength", "lengthAdjust"}
+    assert {name for one in root.iter() for name in one.attrib} <= allowed
+    assert len(texts(drawn)) == 2
+    assert all(len(text) <= 200 for text in texts(drawn))
+
+
+@given(HOSTILE, HOSTILE)
+def test_no_control_character_and_no_mark_that_turns_writing_is_left(label: str, message: str) -> None:
+    drawn = svg(Badge(label=label, message=message, title=label, link=message))
+    assert not set(drawn) & {chr(code) for code in (*range(9), *range(11, 32), 127, 0x202E, 0x2066, 0x200F)}
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_it_is_as_wide_as_its_texts(label: str, message: str) -> None:
+    root = ElementTree.fromstring(svg(Badge(label=label, message=message)))
+    inside = sum(width_of(text) for text in texts(svg(Badge(label=label, message=message))))
+    assert 28 + inside <= float(root.attrib["width"]) < 28 + inside + 2
+    assert [float(one.attrib["textLength"]) for one in root.iter(f"{SVG}text")] == pytest.approx(
+        [width_of(text) for text in texts(svg(Badge(label=label, message=message)))], abs=1
+    )
+
+
+def test_letters_have_widths_of_their_own() -> None:
+    assert width_of("iiii") < width_of("nnnn") < width_of("WWWW") < width_of("漢漢漢漢")
+    assert width_of("e\u0301") == width_of("e")
+
+
+def test_a_long_text_loses_its_end_and_says_so() -> None:
+    assert [len(text) for text in texts(svg(Badge(label="n" * 300, message="m" * 300)))] == [40, 200]
+    assert all(text.endswith("…") for text in texts(svg(Badge(label="n" * 300, message="m" * 300))))
+
+
+def test_it_says_what_it_is_to_who_cannot_see_it_and_leads_to_what_it_is_of() -> None:
+    root = ElementTree.fromstring(svg(LINE))
+    told = "facts holdout: 77.5 % verified · n=40 · 62–88 %"
+    assert root.attrib["role"] == "img"
+    assert root.attrib["aria-label"] == told
+    assert root[0].tag == f"{SVG}title"
+    assert root[0].text == told
+    (link,) = root.iter(f"{SVG}a")
+    assert link.attrib == {"href": "bundle.zip"}
+    assert "<a" not in svg(Badge(label="a", message="b"))
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@given(st.none() | st.floats(0, 1))
+def test_white_is_readable_on_every_colour(low: float | None) -> None:
+    drawn = svg(Badge(label="a", message="b", low=low))
+    fills = {one.attrib["fill"] for one in ElementTree.fromstring(drawn).iter() if "fill" in one.attrib}
+    assert fill_of(low) in fills
+    assert all(1.05 / (luminance(fill) + 0.05) >= 4.5 for fill in fills - {"#ffffff"})
+
+
+def test_the_colour_is_that_of_the_lower_end() -> None:
+    assert [fill_of(low) for low in (0.1, 0.49)] == [fill_of(0.0)] * 2
+    assert len({fill_of(low) for low in (None, 0.2, 0.6, 0.8, 0.95)}) == 5
+
+
+def test_in_markdown_the_picture_links_as_the_badge_does_and_shows_its_text_as_it_is() -> None:
+    assert picture(LINE, "b.svg") == "[![77.5 % verified · n=40 · 62–88 %](b.svg)](bundle.zip)"
+    hostile = Badge(label="a", message="](x) <b> | ![y]", link="my bundle (1).zip")
+    assert picture(hostile, "a b.svg") == (
+        "[![\\](x) \\<b\\> \\| !\\[y\\]](a%20b.svg)](my%20bundle%20%281%29.zip)"
+    )
+    assert escaped("a\n# b") == "a \\# b"

@@ -1,0 +1,160 @@
+"""What is known of a judge, in sentences, as data, on a page and drawn, and beside runs that it judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from xml.etree.ElementTree import fromstring
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.model import Calibration, Judgment, Score, Settings, Suite, Sway
+from proctor.reports.calibrations import chart, judge_lines, judges_of, lines, markdown, row, sentence
+from proctor.reports.rows import Reported
+
+FOUND = Calibration(
+    judge="sha256:" + "1" * 64,
+    name="j-1",
+    at=datetime(2026, 11, 22, tzinfo=UTC),
+    labels="sha256:" + "2" * 64,
+    count=100,
+    agreed=85,
+    passed=50,
+    true_passes=45,
+    kappa=0.7,
+    kappa_ci95=(0.56, 0.84),
+    prompts=("sha256:p",),
+    repeats=3,
+    repeated=100,
+    steady=97,
+    position=Sway(both=50, to_pass=2, to_fail=1, neither=47, moved=3, restless=2),
+    length=Sway(both=52, to_pass=12, to_fail=1, neither=35, moved=13, restless=1),
+)
+MARKUP = "<script>alert(1)</script> & [x](javascript:y) `z` | \x1b[31m"
+
+
+def said(found: Calibration) -> str:
+    return "\n".join(lines(found))
+
+
+def test_the_sentence_has_both_sides_with_their_intervals() -> None:
+    assert sentence(FOUND) == (
+        "agrees with people on 85 of 100 answers (85.0%, 77–91%), kappa 0.70 (0.56 to 0.84); "
+        "it passes 20.0% (11–33%) of what people fail"
+    )
+
+
+def test_the_sentence_of_a_judge_that_saw_one_side_only_says_so() -> None:
+    found = replace(FOUND, count=45, agreed=45, passed=45, true_passes=45, kappa=None, kappa_ci95=None)
+    assert sentence(found).endswith("kappa undefined; it was shown nothing that people fail")
+
+
+def test_biases_are_told_with_counts_interval_and_test() -> None:
+    assert (
+        "Length: when an answer is padded with words that say nothing, 13 of 100 answers (13.0%, 8–21%) "
+        "change, 12 to pass, 1 to fail: net +11.0pp (+4.0pp to +17.8pp), sign test p = 0.003. "
+        "It is biased: more pass so."
+    ) in said(FOUND)
+    assert "3 of 100 answers (3.0%, 1–8%) change" in said(FOUND)
+    assert "That is no more than chance explains." in said(FOUND)
+    assert "Asked 3 times, it changes its mind on 3 of 100 answers" in said(FOUND)
+    alone = replace(FOUND, repeats=1, repeated=0, steady=0, position=Sway(both=9, to_fail=1))
+    assert "How much asking again changes is not known." in said(alone)
+    assert "Order: not measured." in said(replace(FOUND, position=None))
+
+
+def test_what_is_too_little_is_noted() -> None:
+    assert "Note" not in said(FOUND)
+    few = said(replace(FOUND, count=60, agreed=50))
+    assert "Note: only 10 of the answers are such as people fail." in few
+    coin = said(replace(FOUND, agreed=50, true_passes=25))
+    assert "not shown to be better than a coin" in coin
+
+
+def test_data_has_every_share_with_its_count_and_interval() -> None:
+    data = row(FOUND)
+    assert data["sensitivity"] == {"count": 45, "of": 50, "rate": 0.9, "ci95": [0.786, 0.957]}
+    assert data["specificity"]["count"] == 40
+    assert (data["position"]["bias"], data["length"]["bias"]) == (None, "pass")
+    assert data["length"]["net"]["rate"] == pytest.approx(0.11)
+    assert data["people"]["of"] == 0
+
+
+def test_a_name_with_markup_stays_a_name() -> None:
+    found = replace(FOUND, name=MARKUP)
+    page = markdown(found)
+    assert "<script>" not in page.replace("\\<", "")
+    assert "\x1b" not in page + said(found)
+    drawn = chart(found).svg()
+    assert fromstring(drawn).tag.endswith("svg")
+    assert "<script>" not in drawn
+
+
+# --- beside a run ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def judged(reported: Callable[..., Reported], trial: Any, case: Any, score: Any) -> Callable[..., Reported]:
+    """A run of which so many of 40 answers pass, each by a judgment; further scores and fields follow."""
+
+    def make(passed: int, *more: Score, judges: tuple[str, ...] = ("j-1",), **fields: Any) -> Reported:
+        pairs = []
+        for place in range(40):
+            said = tuple(Judgment(judge=name, prompt_digest="sha256:p", passed=True) for name in judges)
+            mark = score(float(place < passed), grader="llm_judge", judgments=said)
+            pairs.append((trial("x", mark, *more, case_id=f"c{place}", position=place), case(f"c{place}")))
+        return reported(*pairs, **fields)
+
+    return make
+
+
+def test_a_judge_that_nobody_measured_is_named_with_the_way_to_measure_it(judged: Any) -> None:
+    (line,) = judge_lines(judges_of(judged(20)))
+    assert line == (
+        "Nobody has measured whether the judge 'j-1' agrees with people: "
+        "proctor certify --judge j-1 --labels FILE"
+    )
+    (line,) = judge_lines(judges_of(judged(20, judges=("a b", "c", "d"))))
+    assert line == (
+        "Nobody has measured whether the judges 'a b', 'c' and 'd' agree with people: "
+        "proctor certify --judge 'a b' --labels FILE"
+    )
+
+
+def test_a_measured_judge_has_its_sentence_and_the_corrected_rate(judged: Any) -> None:
+    (line,) = judge_lines(judges_of(replace(judged(22), calibrations=(FOUND,))))
+    assert line == (
+        f"The judge 'j-1' {sentence(FOUND)} (measured 2026-11-22). "
+        "Corrected for that, people would pass 50.0% (25–73%)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "fields"),
+    [
+        ((Score(grader="exact", name="exact", value=1.0, outcome="pass"),), {}),  # type: ignore[arg-type]
+        ((), {"judges": ("j-1", "j-2")}),
+        ((), {"settings": Settings(judge_repeats=3)}),
+        ((), {"suite": Suite(name="s", dialect="agentv", repeats_rule="any")}),
+    ],
+)
+def test_no_rate_is_corrected_that_one_judgment_did_not_decide(
+    judged: Any, more: tuple[Score, ...], fields: dict[str, Any]
+) -> None:
+    shown = replace(judged(22, *more, **fields), calibrations=(FOUND,))
+    assert [one.people_pass for one in judges_of(shown)] == [None] * len(shown.tally.judging.prompts)
+
+
+def test_a_score_that_does_not_count_changes_nothing(judged: Any, score: Any) -> None:
+    shown = replace(judged(22, score(1.0, weight=0.0)), calibrations=(FOUND,))
+    assert judges_of(shown)[0].people_pass is not None
+
+
+def test_other_prompts_are_told_and_nothing_is_corrected(judged: Any) -> None:
+    found = replace(FOUND, prompts=("sha256:q",))
+    (line,) = judge_lines(judges_of(replace(judged(22), calibrations=(found,))))
+    assert line.endswith(
+        "(measured 2026-11-22). This run asked it by other prompts than it was measured with."
+    )
