@@ -5,13 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from proctor.model import Run, Verdict
-from proctor.reports.figures import costs, interval, milliseconds, one_line, percent, points, seconds
-from proctor.reports.rows import Reported, Told, by_case, gate, missing, taken_over, told, which_look
+from proctor.reports.figures import (
+    AXIS_HEAD,
+    costs,
+    cut,
+    drawn,
+    interval,
+    milliseconds,
+    one_line,
+    percent,
+    points,
+    seconds,
+)
+from proctor.reports.rows import (
+    Reported,
+    Told,
+    about_judges,
+    by_case,
+    gate,
+    missing,
+    over_cases,
+    taken_over,
+    told,
+    which_look,
+)
 from proctor.reports.splits import split_notes
 from proctor.verdicts import Counts, Tally
 
-_AXIS = 24
-"""Columns on which 0 to 100 % are drawn."""
 _LISTED = 10
 """So many trials that did not pass are named."""
 _REASON = 100
@@ -39,7 +59,12 @@ def lines(reported: Reported) -> Iterator[str]:
     yield ""
     yield from _not_passed(reported)
     yield _footer(run, tally)
-    yield from (line for line in (by_case(reported), missing(reported), gate(reported)) if line is not None)
+    yield from (
+        line
+        for line in (by_case(reported), over_cases(reported), missing(reported), gate(reported))
+        if line is not None
+    )
+    yield from map(one_line, about_judges(reported))
     if tally.refused_params:
         names = ", ".join(sorted(tally.refused_params))
         yield f"Not applied, as the target does not take it: {names}"
@@ -91,23 +116,12 @@ def _table(tally: Tally) -> Iterator[str]:
 
 def _lined(rows: Sequence[tuple[str, Counts]]) -> Iterator[str]:
     width = max(12, *(len(name) for name, _ in rows))
-    yield f"{'':<{width}}  passed  total    rate  0%{'95% interval':^{_AXIS - 4}}100%"
+    yield f"{'':<{width}}  passed  total    rate  {AXIS_HEAD}"
     for name, counts in rows:
         yield (
             f"{name:<{width}}  {counts.passed:>6}  {counts.total:>5}  {percent(counts.pass_rate):>6}  "
-            f"{_drawn(counts)}  {interval(counts.ci95)}"
+            f"{drawn(counts.pass_rate, counts.ci95)}  {interval(counts.ci95)}"
         )
-
-
-def _drawn(counts: Counts) -> str:
-    """A dot for the rate on a band for its interval, on an axis from 0 to 100 %."""
-    if counts.pass_rate is None or counts.ci95 is None:
-        return " " * (_AXIS + 2)
-    last = _AXIS + 1
-    low, high = (round(bound * last) for bound in counts.ci95)
-    axis = ["━" if low <= column <= high else "·" for column in range(last + 1)]
-    axis[round(counts.pass_rate * last)] = "●"
-    return "".join(axis)
 
 
 def _not_passed(reported: Reported) -> Iterator[str]:
@@ -129,9 +143,7 @@ def _not_passed(reported: Reported) -> Iterator[str]:
 
 def verdict_line(one: Told) -> str:
     """What counts once in one line: its verdict, its case, and why it did not pass."""
-    reason = "" if one.verdict is Verdict.PASS else one.why
-    if len(reason) > _REASON:
-        reason = reason[: _REASON - 1] + "…"
+    reason = "" if one.verdict is Verdict.PASS else cut(one.why, _REASON)
     return f"{one.verdict.value.upper():<8}  {one_line(one.name)}  {reason}".rstrip()
 
 

@@ -1,11 +1,17 @@
-"""Numbers to the short texts in which people read them. Pure."""
+"""Numbers, times and names to the short texts in which people and programs read them. Pure."""
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
+from typing import Any
 
 NONE = "–"
 """Stands for a number where there is none."""
+AXIS = 26
+"""Columns on which 0 to 100 % are drawn."""
+AXIS_HEAD = f"0%{'95% interval':^{AXIS - 6}}100%"
+"""What stands above such an axis."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
@@ -14,22 +20,69 @@ def one_line(text: str) -> str:
     return " ".join(_CONTROL.sub(" ", text).split())
 
 
+def cut(text: str, longest: int) -> str:
+    """The text on one line, of at most so many letters; a longer one loses its end."""
+    line = one_line(text)
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def utc(moment: datetime) -> str:
+    """A moment in UTC as JSON has it: `2026-10-03T14:00:00Z`."""
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def rounded(bounds: tuple[float, float] | None) -> list[float] | None:
+    """The ends of an interval as JSON has them, to three digits."""
+    return None if bounds is None else [round(bound, 3) for bound in bounds]
+
+
+def as_json(data: Any) -> str:
+    """Plain data as a JSON document with letters as they are; without an ending."""
+    import json
+
+    return json.dumps(data, ensure_ascii=False, indent=2)
+
+
 def percent(share: float | None, digits: int = 1) -> str:
     """A share of 1 as percent; a dash when there is none."""
     return NONE if share is None else f"{share * 100:.{digits}f}%"
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
-    """Two shares of 1 as `62–88%`; those that are close together as `0.6–1.3%`."""
+    """Two shares of 1 as `62–88%`; those that are close together as `0.6–1.3%` or `99.96–100.00%`."""
     if bounds is None:
         return NONE
-    digits = 0 if bounds[1] - bounds[0] >= 0.03 else 1
-    return f"{bounds[0] * 100:.{digits}f}–{bounds[1] * 100:.{digits}f}%"
+    low, high = (bound * 100 for bound in bounds)
+    digits = 0 if high - low >= 3 else 1
+    digits = next((more for more in range(digits, 5) if round(low, more) != round(high, more)), digits)
+    return f"{low:.{digits}f}–{high:.{digits}f}%"
+
+
+def drawn(share: float | None, bounds: tuple[float, float] | None) -> str:
+    """A dot for a share on a band for its interval, on an axis from 0 to 100 %; blank where there is none."""
+    if share is None or bounds is None:
+        return " " * AXIS
+    low, high = (round(bound * (AXIS - 1)) for bound in bounds)
+    axis = ["━" if low <= column <= high else "·" for column in range(AXIS)]
+    axis[round(share * (AXIS - 1))] = "●"
+    return "".join(axis)
 
 
 def points(difference: float) -> str:
     """A difference of two shares in percentage points, with its sign: `+12.5pp`."""
     return f"{difference * 100:+.1f}pp"
+
+
+def p_value(p: float | None) -> str:
+    """A p-value with as many digits as it needs: `0.013`, `< 0.001`; a dash when there is none."""
+    if p is None:
+        return NONE
+    return "< 0.001" if p < 0.001 else f"{p:.{2 if p >= 0.095 else 3}f}"
+
+
+def probability(p: float | None) -> str:
+    """The same with its name: `p = 0.013`, `p < 0.001`."""
+    return f"p {'' if p is None or p < 0.001 else '= '}{p_value(p)}"
 
 
 def milliseconds(value: float | None) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from proctor.errors import ExitCode
 from proctor.model import Problem, Run
+from proctor.reports.figures import as_json
 from proctor.reports.rows import Reported, Row, run_row, trial_row
 from proctor.verdicts import worst
 
@@ -16,7 +17,7 @@ def summary(runs: Sequence[Reported]) -> str:
     """The runs with their numbers and without their trials."""
     exit_code = int(worst(reported.exit_code for reported in runs))
     rows = [run_row(reported) for reported in runs]
-    return json.dumps({"runs": rows, "exit_code": exit_code}, ensure_ascii=False, indent=2) + "\n"
+    return as_json({"runs": rows, "exit_code": exit_code}) + "\n"
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
@@ -33,7 +34,7 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
 
 def trials(run: Run, rows: Iterable[Row]) -> str:
     """Some trials of a run alone."""
-    return json.dumps({"trials": [trial_row(run, row) for row in rows]}, ensure_ascii=False, indent=2)
+    return as_json({"trials": [trial_row(run, row) for row in rows]})
 
 
 def _dumps(data: object) -> str:
@@ -61,4 +62,4 @@ def refusal(problems: Iterable[Problem]) -> str:
 
 def validation(files: Sequence[dict[str, Any]], exit_code: ExitCode) -> str:
     """What `proctor validate --json` prints."""
-    return json.dumps({"files": files, "exit_code": int(exit_code)}, ensure_ascii=False, indent=2)
+    return as_json({"files": files, "exit_code": int(exit_code)})

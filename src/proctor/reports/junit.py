@@ -9,7 +9,7 @@ from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
 from proctor.holdout import SEALED
 from proctor.model import Verdict
-from proctor.reports.rows import Reported, Told, question_of, told
+from proctor.reports.rows import Reported, Told, about_judges, question_of, told
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, not even escaped."""
@@ -29,6 +29,8 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
         suite.add_property("run", run.id)
         suite.add_property("suite_version", run.suite.version or "")
         suite.add_property("suite_digest", run.suite.digest)
+        for line in about_judges(reported):
+            suite.add_property("judge", _clean(line))
         suite.add_testcases([_test(reported, one) for one in told(reported)])
         xml.add_testsuite(suite)
     text = xml.tostring()  # type: ignore[no-untyped-call]  # the library has no annotation there

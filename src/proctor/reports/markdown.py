@@ -6,8 +6,19 @@ import re
 from collections.abc import Iterator, Sequence
 
 from proctor.model import Verdict
-from proctor.reports.figures import costs, interval, milliseconds, percent
-from proctor.reports.rows import Reported, by_case, gate, missing, question_of, taken_over, told, which_look
+from proctor.reports.figures import costs, interval, milliseconds, one_line, percent
+from proctor.reports.rows import (
+    Reported,
+    about_judges,
+    by_case,
+    gate,
+    missing,
+    over_cases,
+    question_of,
+    taken_over,
+    told,
+    which_look,
+)
 from proctor.reports.splits import split_notes
 from proctor.verdicts import Counts
 
@@ -21,7 +32,7 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
         run, tally = reported.run, reported.tally
         counts, judging = tally.counted, tally.spent_judging
         money = costs(tally.target_cost_usd, judging.cost_usd, judging.calls)
-        yield f"# {_line(run.suite.title)} on {_line(run.target.name)}\n\n"
+        yield f"# {as_text(run.suite.title)} on {as_text(run.target.name)}\n\n"
         yield (
             f"**{counts.passed} of {counts.total} passed** ({percent(counts.pass_rate)}, "
             f"95 % interval {interval(counts.ci95)}): {counts.failed} failed, {counts.errors} errors, "
@@ -29,9 +40,11 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
             f"{', '.join((f'cost {money}', *taken_over(tally)))}. "
             f"Run `{run.id}`, suite `{run.suite.digest}`.\n\n"
         )
-        for line in (by_case(reported), missing(reported), gate(reported)):
+        for line in (by_case(reported), over_cases(reported), missing(reported), gate(reported)):
             if line is not None:
                 yield f"**{line}**\n\n"
+        for line in about_judges(reported):
+            yield f"{as_text(line)}\n\n"
         yield from _table("Split", tally.splits)
         for line in (*split_notes(tally.splits), which_look(reported)):
             if line is not None:
@@ -48,7 +61,7 @@ def _table(name: str, groups: dict[str, Counts]) -> Iterator[str]:
     for group in sorted(groups):
         counts = groups[group]
         yield (
-            f"| {_line(group)} | {counts.passed} | {counts.total} | {percent(counts.pass_rate)} "
+            f"| {as_text(group)} | {counts.passed} | {counts.total} | {percent(counts.pass_rate)} "
             f"| {interval(counts.ci95)} |\n"
         )
     yield "\n"
@@ -65,7 +78,7 @@ def _failures(reported: Reported) -> Iterator[str]:
         if not shown:
             yield "## Not passed\n\n"
         shown += 1
-        yield f"### {_line(one.name)}: {one.verdict.value}\n\n{_line(one.why)}\n\n"
+        yield f"### {as_text(one.name)}: {one.verdict.value}\n\n{as_text(one.why)}\n\n"
         if one.sealed:
             continue
         yield _fenced(question_of(one.rows[0].case))
@@ -76,9 +89,10 @@ def _failures(reported: Reported) -> Iterator[str]:
         yield f"…and {more} more.\n"
 
 
-def _line(text: str) -> str:
-    """Text on one line that Markdown shows as it is."""
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(text.split()))
+def as_text(text: str) -> str:
+    """Text on one line that Markdown shows as it is, and that calls nobody by an @name."""
+    shown = re.sub(r"([\\`*_{}\[\]<>#|~&$])", r"\\\1", one_line(text))
+    return re.sub(r"(?<!\w)@(?=\w)", "@<!-- -->", shown)
 
 
 def _fenced(text: str) -> str:

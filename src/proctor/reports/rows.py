@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED, sealed, sealed_case
-from proctor.model import Case, Message, Output, Run, Score, Trial, Verdict
+from proctor.model import Calibration, Case, Message, Output, Run, Score, Trial, Verdict
 from proctor.plan import repeats_of
-from proctor.reports.figures import one_line
+from proctor.reports.figures import one_line, rounded, utc
 from proctor.reports.splits import split_notes
 from proctor.verdicts import Counts, Repeats, Spent, Tally, failed_gates, is_below_gate, rules_of, score_of
+from proctor.wording import COUNTED_ONCE, trial_name
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -53,6 +54,10 @@ class Reported(Struct, frozen=True, kw_only=True):
     """Reads its trials anew, in suite order; those held out are sealed unless they were asked for."""
     looks: int | None = None
     """How often this version's holdout was looked at, this time included; None for a suite without one."""
+    bundle: str | None = None
+    """Where its bundle has just been written, if one was."""
+    calibrations: tuple[Calibration, ...] = ()
+    """What is known of its judges, each under its name in the run."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
@@ -64,8 +69,7 @@ class Told(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The case's id, with the number of the repeat where there are others."""
-        trial = self.rows[0].trial
-        return f"{trial.case_id} (repeat {trial.repeat})" if trial.repeat else trial.case_id
+        return trial_name(self.rows[0].trial.case_id, self.rows[0].trial.repeat)
 
     @property
     def sealed(self) -> bool:
@@ -110,8 +114,9 @@ def counts_row(counts: Counts) -> dict[str, Any]:
         "failed": counts.failed,
         "errors": counts.errors,
         "unscored": counts.unscored,
+        "cases": counts.cases,
         "pass_rate": counts.pass_rate,
-        "ci95": None if counts.ci95 is None else [round(bound, 3) for bound in counts.ci95],
+        "ci95": rounded(counts.ci95),
     }
 
 
@@ -152,15 +157,35 @@ def run_row(reported: Reported) -> dict[str, Any]:
             "cached": tally.spent_judging.cached,
             **_usage_row(tally.spent_judging),
             "cost_usd": tally.spent_judging.cost_usd,
+            "calibrations": _calibration_rows(reported),
         },
         "refused_params": sorted(tally.refused_params),
         "prices_date": run.prices_date,
         "tags": list(run.tags),
-        "started_at": _time(run.started_at),
-        "finished_at": _time(run.finished_at),
+        "started_at": utc(run.started_at),
+        "finished_at": None if run.finished_at is None else utc(run.finished_at),
         "warnings": list(run.warnings),
         "exit_code": int(reported.exit_code),
+        **({} if reported.bundle is None else {"bundle": reported.bundle}),
     }
+
+
+def _calibration_rows(reported: Reported) -> list[dict[str, Any]]:
+    """What is known of each judge that spoke in a run."""
+    if not reported.tally.judging.prompts:
+        return []
+    from proctor.reports.calibrations import judge_row, judges_of
+
+    return [judge_row(one) for one in judges_of(reported)]
+
+
+def about_judges(reported: Reported) -> list[str]:
+    """What is known of the judges that spoke in a run, in sentences."""
+    if not reported.tally.judging.prompts:
+        return []
+    from proctor.reports.calibrations import judge_lines, judges_of
+
+    return judge_lines(judges_of(reported))
 
 
 def _usage_row(spent: Spent) -> dict[str, int]:
@@ -173,13 +198,6 @@ def missing(reported: Reported) -> str | None:
     if there >= planned:
         return None
     return f"Not finished: {planned - there:,} of {planned:,} trials are missing."
-
-
-_REPEATS = {
-    "any": "it passes if any of its trials does",
-    "mean": "by the mean of its trials' scores",
-    "lower_bound": "by the lower end of the 95 % interval of its trials' mean score",
-}
 
 
 def which_look(reported: Reported) -> str | None:
@@ -203,10 +221,19 @@ def taken_over(tally: Tally) -> list[str]:
 
 def by_case(reported: Reported) -> str | None:
     """A sentence that tells how repeats are counted; None where each trial counts for itself."""
-    how, trials = _REPEATS.get(reported.run.suite.repeats_rule), reported.tally.all
+    how, trials = COUNTED_ONCE.get(reported.run.suite.repeats_rule), reported.tally.all
     if how is None:
         return None
     return f"Each case counts once, {how}; {trials.passed:,} of {trials.total:,} trials passed."
+
+
+def over_cases(reported: Reported) -> str | None:
+    """A sentence that tells what the intervals are over; None where every case was asked once."""
+    counts = reported.tally.counted
+    if counts.total <= counts.cases:
+        return None
+    cases = f"{counts.cases:,} case{'s' * (counts.cases != 1)}"
+    return f"Intervals are over {cases}: repeats of a case tell less than as many cases."
 
 
 def gate(reported: Reported) -> str | None:
@@ -248,7 +275,7 @@ def trial_row(run: Run, row: Row) -> dict[str, Any]:
         "category": row.case.category,
         "split": trial.split,
         "sealed": row.sealed,
-        "started_at": _time(trial.started_at),
+        "started_at": utc(trial.started_at),
         "source_run": trial.source_run,
     }
 
@@ -333,7 +360,3 @@ def _whole(noun: Any) -> Any:
 
 def _output_row(output: Output | None) -> dict[str, Any] | None:
     return None if output is None else {**_whole(output), "usage": _whole(output.usage)}
-
-
-def _time(moment: Any) -> str | None:
-    return None if moment is None else moment.isoformat().replace("+00:00", "Z")

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 
 from proctor.model import Output, PassRule, Score, ToolCall, Verdict
-from proctor.reports.figures import cost, milliseconds, one_line
+from proctor.reports.figures import cost, cut, milliseconds, one_line
 from proctor.reports.rows import Row, gates_of, question_of, why
 from proctor.verdicts import score_of
+from proctor.wording import trial_name
 
 _BY_SCORE = (Verdict.PASS, Verdict.FAIL)
 _CALLS = 50
@@ -26,8 +27,7 @@ def lines(row: Row, rule: PassRule) -> Iterator[str]:
         rule: when its scores pass.
     """
     trial, case = row.trial, row.case
-    repeat = f" (repeat {trial.repeat})" if trial.repeat else ""
-    yield f"{row.verdict.value.upper()} {trial.case_id}{repeat}"
+    yield f"{row.verdict.value.upper()} {trial_name(trial.case_id, trial.repeat)}"
     if row.sealed:
         yield from _sealed(row)
         return
@@ -111,8 +111,7 @@ def _text(value: object) -> str:
 
 
 def _clip(text: str) -> str:
-    line = one_line(text)
-    return line if len(line) <= _CLIPPED else f"{line[: _CLIPPED - 1]}…"
+    return cut(text, _CLIPPED)
 
 
 def _more(count: int, what: str) -> list[str]:

@@ -14,7 +14,7 @@ from proctor.codec import judged_digest
 from proctor.diffing import Change, Diff
 from proctor.model import Look, Run, Suite
 from proctor.ports import SavedSuite, StoredCase
-from proctor.reports.figures import one_line
+from proctor.reports.figures import as_json, cut, one_line, utc
 from proctor.reports.rows import question_of
 
 _RUNS = 5
@@ -88,12 +88,12 @@ def list_json(versions: Sequence[Kept]) -> str:
         {"suite": name, "versions": [_row(one) for one in versions if one.saved.suite.name == name]}
         for name in names
     ]
-    return _dumps({"suites": rows})
+    return as_json({"suites": rows})
 
 
 def history_json(versions: Sequence[Kept]) -> str:
     """The versions of one suite."""
-    return _dumps({"suite": versions[0].saved.suite.name, "versions": [_row(one) for one in versions]})
+    return as_json({"suite": versions[0].saved.suite.name, "versions": [_row(one) for one in versions]})
 
 
 def _row(one: Kept) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _row(one: Kept) -> dict[str, Any]:
     return {
         "version": suite.version,
         "current": one.saved.current,
-        "saved_at": _time(one.saved.saved_at),
+        "saved_at": utc(one.saved.saved_at),
         "cases": suite.case_count,
         "runs": one.runs,
         "dialect": suite.dialect,
@@ -159,7 +159,7 @@ def case_lines(one: Described, cases: Iterable[StoredCase]) -> Iterator[str]:
         case = stored.case
         words = [case.id, one.split_of(position), case.category, ", ".join(case.tags)]
         words.append(", ".join(dict.fromkeys(assertion.grader for assertion in case.assertions)))
-        words.append(_clipped(question_of(case), 80))
+        words.append(cut(question_of(case), 80))
         yield "  " + " · ".join(one_line(word) for word in words if word)
 
 
@@ -172,7 +172,7 @@ def described_json(one: Described, cases: Iterable[StoredCase] | None = None) ->
             "run": run.id,
             "target": run.target.name,
             "status": run.status,
-            "started_at": _time(run.started_at),
+            "started_at": utc(run.started_at),
         }
         for run in one.runs
     ]
@@ -185,11 +185,11 @@ def described_json(one: Described, cases: Iterable[StoredCase] | None = None) ->
         else {"dev": suite.case_count - len(one.holdout), "holdout": len(one.holdout)},
         "categories": dict(one.categories),
         "tags": dict(one.tags),
-        "looks": [{"kind": look.kind, "run": look.run, "at": _time(look.at)} for look in one.looks],
+        "looks": [{"kind": look.kind, "run": look.run, "at": utc(look.at)} for look in one.looks],
     }
     if cases is not None:
         row["case_list"] = [_case_row(one, *each) for each in enumerate(cases)]
-    return _dumps(row)
+    return as_json(row)
 
 
 def _case_row(one: Described, position: int, stored: StoredCase) -> dict[str, Any]:
@@ -250,7 +250,7 @@ def _changed(change: Change) -> Iterator[str]:
     yield f"  {one_line(change.field)}"
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
         lines = unified_diff(old.splitlines(), new.splitlines(), n=1, lineterm="")
-        yield from (f"    {one_line(line[:1])} {_clipped(line[1:], _CLIPPED)}" for line in list(lines)[2:])
+        yield from (f"    {one_line(line[:1])} {cut(line[1:], _CLIPPED)}" for line in list(lines)[2:])
         return
     if old is not None:
         yield f"    - {_value(old)}"
@@ -259,12 +259,12 @@ def _changed(change: Change) -> Iterator[str]:
 
 
 def _value(value: Any) -> str:
-    return _clipped(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _CLIPPED)
+    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _CLIPPED)
 
 
 def compared_json(old: Suite, new: Suite, found: Diff) -> str:
     """The same, whole."""
-    return _dumps(
+    return as_json(
         {
             "old": _header_row(old),
             "new": _header_row(new),
@@ -295,18 +295,5 @@ def _change_rows(changes: Iterable[Change]) -> list[dict[str, Any]]:
 # --- words -------------------------------------------------------------------------------------------------
 
 
-def _clipped(text: str, length: int) -> str:
-    line = one_line(text)
-    return line if len(line) <= length else f"{line[: length - 1]}…"
-
-
 def _minute(when: datetime) -> str:
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M}"
-
-
-def _time(when: datetime) -> str:
-    return when.isoformat().replace("+00:00", "Z")
-
-
-def _dumps(thing: object) -> str:
-    return json.dumps(thing, ensure_ascii=False, indent=2)

@@ -1,0 +1,287 @@
+"""A judge beside people: how far they agree, and what sways it. Pure.
+
+All measures are kept as counts in a `Calibration`; what is here turns verdicts into these counts, and the
+counts into shares with their intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import cycle
+from math import sqrt
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from proctor.model import Calibration, Sway
+from proctor.stats import Z_95, alpha, kappa, mcnemar, newcombe_paired, wilson
+
+SURE = 0.05
+"""A p-value from which on chance is not ruled out."""
+LENGTHENED = 3
+"""So many times as long as the answer is what it is padded to, in characters."""
+_LEAST = 400
+"""The least length of a padded answer, in characters."""
+_PADDING = (
+    "That is the answer, as it was asked for.",
+    "It has been put into words with care, so that it can be read in one go.",
+    "Nothing of what stands above is taken back here, and nothing is added to it.",
+    "Whoever reads it a second time will find in it what was there the first time.",
+    "The order of the sentences is the one in which they came, and their number is what it is.",
+    "With this, what there was to say has been said, and the answer ends where it ends.",
+)
+
+
+class Heard(Struct, frozen=True, kw_only=True):
+    """One labelled answer, and what a judge said of it; None stands for a reply without a verdict."""
+
+    people: tuple[bool, ...]
+    """Whether it passes, by each of the people who labelled it."""
+    usual: tuple[bool | None, ...] = ()
+    """As a run asks, one for each repeat; empty where the judge was not asked."""
+    turned: bool | None = None
+    """With the material in the reverse order."""
+    padded: bool | None = None
+    """With the answer padded."""
+
+    @property
+    def label(self) -> bool | None:
+        """What most of the people say; None where as many say the one as the other."""
+        return majority(self.people)
+
+
+def majority(verdicts: Sequence[bool]) -> bool | None:
+    """What most say; None where as many say the one as the other, and of nobody."""
+    passes = sum(verdicts)
+    fails = len(verdicts) - passes
+    return None if passes == fails else passes > fails
+
+
+class Share(NamedTuple):
+    """So many of so many."""
+
+    hits: int
+    of: int
+
+    @property
+    def value(self) -> float | None:
+        """From 0 to 1; None of nothing."""
+        return self.hits / self.of if self.of else None
+
+    @property
+    def ci95(self) -> tuple[float, float] | None:
+        """The Wilson interval."""
+        return wilson(self.hits, self.of)
+
+
+class Estimate(NamedTuple):
+    """A number with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+# --- verdicts to counts ------------------------------------------------------------------------------------
+
+
+def calibrated(
+    heard: Sequence[Heard], *, judge: str, name: str, at: datetime, labels: str, prompts: Sequence[str]
+) -> Calibration:
+    """The counts of a judge that was asked about labelled answers.
+
+    What it says when it is asked for the first time is held against the label. An answer whose label is open,
+    as people are divided, counts for nothing but how far people agree.
+
+    Args:
+        heard: the answers.
+        judge: the digest of the judge's target.
+        name: what the user wrote for it.
+        at: when it was asked.
+        labels: the digest of the labels.
+        prompts: the digests of the prompts that it was asked by, in any order.
+    """
+    asked = [one for one in heard if one.usual and one.label is not None]
+    pairs = [(one.label, one.usual[0]) for one in asked if one.usual[0] is not None]
+    beyond_chance = kappa(pairs)
+    repeated = [said for said in map(_verdicts, asked) if len(said) > 1]
+    twice = [one.people for one in heard if len(one.people) > 1]
+    return Calibration(
+        judge=judge,
+        name=name,
+        at=at,
+        labels=labels,
+        count=len(pairs),
+        unscored=len(asked) - len(pairs),
+        agreed=sum(label == said for label, said in pairs),
+        passed=sum(label is True for label, _ in pairs),
+        true_passes=sum(label is True and said is True for label, said in pairs),
+        kappa=None if beyond_chance is None else beyond_chance.value,
+        kappa_ci95=None if beyond_chance is None else (beyond_chance.low, beyond_chance.high),
+        prompts=tuple(sorted(set(prompts))),
+        repeats=max((len(one.usual) for one in asked), default=1),
+        repeated=len(repeated),
+        steady=sum(len(set(said)) == 1 for said in repeated),
+        position=swayed(asked, lambda one: one.turned),
+        length=swayed(asked, lambda one: one.padded),
+        length_failed=swayed([one for one in asked if one.label is False], lambda one: one.padded),
+        people_twice=len(twice),
+        people_agreed=sum(len(set(verdicts)) == 1 for verdicts in twice),
+        people_alpha=alpha(twice),
+    )
+
+
+def _verdicts(one: Heard) -> list[bool]:
+    return [said for said in one.usual if said is not None]
+
+
+def swayed(heard: Sequence[Heard], other: Callable[[Heard], bool | None]) -> Sway | None:
+    """How verdicts change between the usual way and another one; None where no answer has both verdicts.
+
+    Args:
+        heard: the answers.
+        other: what the judge said in the other way.
+    """
+    table = dict.fromkeys(((True, True), (False, True), (True, False), (False, False)), 0)
+    moved = restless = 0
+    for one in heard:
+        before, after = (one.usual or (None,))[0], other(one)
+        if before is None or after is None:
+            continue
+        table[before, after] += 1
+        again = one.usual[1] if len(one.usual) > 1 else None
+        if again is not None:
+            moved += after != before == again
+            restless += after == before != again
+    if not any(table.values()):
+        return None
+    return Sway(
+        both=table[True, True],
+        to_pass=table[False, True],
+        to_fail=table[True, False],
+        neither=table[False, False],
+        moved=moved,
+        restless=restless,
+    )
+
+
+# --- counts to measures ------------------------------------------------------------------------------------
+
+
+def agreement(found: Calibration) -> Share:
+    """How often the judge says what people say."""
+    return Share(found.agreed, found.count)
+
+
+def sensitivity(found: Calibration) -> Share:
+    """How often the judge passes what people pass."""
+    return Share(found.true_passes, found.passed)
+
+
+def specificity(found: Calibration) -> Share:
+    """How often the judge fails what people fail."""
+    return Share(found.agreed - found.true_passes, found.count - found.passed)
+
+
+def base_rate(found: Calibration) -> Share:
+    """How many of the answers people pass."""
+    return Share(found.passed, found.count)
+
+
+def consistency(found: Calibration) -> Share:
+    """How many answers got the same verdict each time."""
+    return Share(found.steady, found.repeated)
+
+
+def among_people(found: Calibration) -> Share:
+    """How many answers got the same label from all who labelled them."""
+    return Share(found.people_agreed, found.people_twice)
+
+
+def changed(sway: Sway) -> Share:
+    """How many verdicts change."""
+    return Share(sway.to_pass + sway.to_fail, sway.count)
+
+
+def net(sway: Sway) -> Estimate:
+    """The share of answers that turn to pass, less the share that turn to fail, from -1 to 1.
+
+    The interval is Newcombe's for paired shares.
+    """
+    interval = newcombe_paired(sway.both, sway.to_pass, sway.to_fail, sway.neither)
+    assert interval is not None
+    return Estimate((sway.to_pass - sway.to_fail) / sway.count, *interval)
+
+
+def net_p(sway: Sway) -> float:
+    """The two-sided p-value of the sign test: that as many turn to pass as to fail."""
+    return mcnemar(sway.to_pass, sway.to_fail)
+
+
+def changed_p(sway: Sway) -> float:
+    """The p-value of McNemar's test: that the other way changes no more verdicts than asking again does."""
+    return mcnemar(sway.moved, sway.restless)
+
+
+def bias(sway: Sway | None) -> Literal["pass", "fail", "change"] | None:
+    """What the other way does to verdicts beyond chance: turn them to pass, to fail, or change them."""
+    if sway is None:
+        return None
+    if net_p(sway) < SURE:
+        return "pass" if sway.to_pass > sway.to_fail else "fail"
+    return "change" if sway.moved > sway.restless and changed_p(sway) < SURE else None
+
+
+def corrected(passed: int, total: int, found: Calibration) -> Estimate | None:
+    """The share of answers that people would pass, from the share that the judge passes.
+
+    With the judge's share p, sensitivity s and specificity t it is (p + t - 1) / (s + t - 1), within 0..1.
+    The interval allows for the uncertainty of all three; it takes the labelled answers as others than those
+    that are counted.
+
+    Args:
+        passed: how many answers the judge passes.
+        total: of how many.
+        found: what is known of the judge.
+
+    Returns:
+        None of no answers, and where the judge is not known to be better than chance: the lower ends of its
+        sensitivity and specificity come to 1 or less.
+
+    Source: W. J. Rogan and B. Gladen, "Estimating prevalence from the results of a screening test", American
+    Journal of Epidemiology 107 (1978), 71-76; the interval is that of Z. Lang and J. Reiczigel, "Confidence
+    limits for prevalence of disease adjusted for estimated sensitivity and specificity", Preventive
+    Veterinary Medicine 113 (2014), 13-22.
+    """
+    right, wrong = sensitivity(found), specificity(found)
+    if not total or right.ci95 is None or wrong.ci95 is None or right.ci95[0] + wrong.ci95[0] <= 1:
+        return None
+    share = (passed / total + wrong.hits / wrong.of - 1) / (right.hits / right.of + wrong.hits / wrong.of - 1)
+    weight = total + Z_95**2
+    apparent = (passed + Z_95**2 / 2) / weight
+    s, t = (right.hits + 1) / (right.of + 2), (wrong.hits + 1) / (wrong.of + 2)
+    of_s, of_t = s * (1 - s) / (right.of + 2), t * (1 - t) / (wrong.of + 2)
+    middle = (apparent + t - 1) / (s + t - 1)
+    shift = 2 * Z_95**2 * (middle * of_s - (1 - middle) * of_t)
+    variance = apparent * (1 - apparent) / weight + middle**2 * of_s + (1 - middle) ** 2 * of_t
+    spread = Z_95 * sqrt(variance) / (s + t - 1)
+    ends = (share, middle + shift - spread, middle + shift + spread)
+    value, low, high = (min(1.0, max(0.0, end)) for end in ends)
+    return Estimate(value, min(low, value), max(high, value))
+
+
+# --- answers made longer -----------------------------------------------------------------------------------
+
+
+def padded(answer: str) -> str:
+    """The answer followed by sentences that say nothing, three times as long as it was, or longer."""
+    wanted = max(LENGTHENED * len(answer), _LEAST)
+    paragraph: list[str] = []
+    length = len(answer)
+    for sentence in cycle(_PADDING):
+        if length >= wanted:
+            break
+        paragraph.append(sentence)
+        length += len(sentence) + 1
+    return f"{answer}\n\n{' '.join(paragraph)}"

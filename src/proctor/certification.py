@@ -1,0 +1,190 @@
+"""What may stand on the certificate of a run, and in which words. Pure.
+
+Numbers come from a bundle that was checked. Here is decided whether they are enough for a certificate, and
+what the certificate calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from proctor.errors import ExitCode, ProctorError
+from proctor.model import Run, Selection, Standing
+from proctor.wording import COUNTED_ONCE, counted
+
+MIN_CASES = 20
+"""Fewer say too little: of 20 cases the 95 % interval is up to 40 points wide, of 10 up to 53."""
+
+Word = Literal["verified", "recounted", "self-attested", "claimed"]
+"""What a number is called: the first of these that nothing speaks against.
+
+`verified`: every score was derived from the answers again, and a trusted key signed it. `recounted`: some
+scores are those of judges or programs and were counted as they stand. `self-attested`: no trusted key
+signed it, or its answers were. `claimed`: the trials that it counts are hidden.
+"""
+
+
+class Terms(Struct, frozen=True, kw_only=True):
+    """What a certificate asks for."""
+
+    min_cases: int = MIN_CASES
+    allow_errors: int = 0
+    """So many trials may be ERROR or UNSCORED."""
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """What the number of a run is of."""
+
+    part: Literal["all", "dev", "holdout"]
+    """Which cases: `dev` for a run of a split suite that asked no held-out case."""
+    cases: int
+    not_measured: int
+    """Trials that are ERROR or UNSCORED."""
+    hidden: int
+    """Trials that the bundle hides."""
+    selection: Selection = Selection()
+
+
+class Hindrance(Struct, frozen=True, kw_only=True):
+    """Why a run gets no certificate, unless it is forced."""
+
+    sentence: str
+    short: str
+    """For a badge."""
+    exit_code: ExitCode = ExitCode.FAILED
+
+
+class Condition(Struct, frozen=True, kw_only=True):
+    """What has to be known of a run to understand its number."""
+
+    sentence: str
+    short: str = ""
+    """For a badge, where the number would be another one without it."""
+
+
+class NotCertified(ProctorError):
+    """A run that gets no certificate; the text has every reason."""
+
+    def __init__(self, hindrances: Sequence[Hindrance]) -> None:
+        reasons = " ".join(one.sentence for one in hindrances)
+        super().__init__(f"Not certified. {reasons} With --force it is certified all the same, and says so.")
+        self.exit_code = max(one.exit_code for one in hindrances)
+
+
+def measured(
+    run: Run, *, split: Literal["holdout", "all"], cases: int, not_measured: int, hidden: int
+) -> Measured:
+    """What the headline of a run is of.
+
+    Args:
+        run: the run.
+        split: which of its claims that is.
+        cases: how many cases it counts.
+        not_measured: how many trials of it are ERROR or UNSCORED.
+        hidden: how many trials the bundle hides; they are held out.
+    """
+    dev_alone = split == "all" and run.settings.selection.split == "dev" and run.suite.split_rule is not None
+    return Measured(
+        part="dev" if dev_alone else split,
+        cases=cases,
+        not_measured=not_measured,
+        hidden=hidden if split == "holdout" else 0,
+        selection=run.settings.selection,
+    )
+
+
+def hindrances(of: Measured, terms: Terms) -> tuple[Hindrance, ...]:
+    """All that speaks against a certificate."""
+    return (*_too_little(of, terms), *_chosen(of), *_hidden(of))
+
+
+def _too_little(of: Measured, terms: Terms) -> Iterator[Hindrance]:
+    if of.not_measured > terms.allow_errors:
+        yield Hindrance(
+            sentence=f"{counted(of.not_measured, 'trial')} could not be measured (ERROR or UNSCORED), and at "
+            f"most {terms.allow_errors:,} may be: --allow-errors.",
+            short=counted(of.not_measured, "error"),
+            exit_code=ExitCode.NOT_MEASURED,
+        )
+    if of.cases < terms.min_cases:
+        named = "case" if of.part == "all" else f"{of.part} case"
+        yield Hindrance(
+            sentence=f"{counted(of.cases, named)} {'says' if of.cases == 1 else 'say'} too little; it takes "
+            f"{terms.min_cases:,}: --min-cases.",
+            short=counted(of.cases, "case"),
+        )
+
+
+def _chosen(of: Measured) -> Iterator[Hindrance]:
+    if of.part == "dev":
+        yield Hindrance(
+            sentence="The run asked the dev cases alone, to which prompts are fitted. Run the holdout.",
+            short="dev cases alone",
+        )
+    picked = ", ".join(_picked(of.selection))
+    if picked:
+        yield Hindrance(
+            sentence=f"The run asked only cases that were picked by {picked}. Run all of them.",
+            short="picked cases",
+        )
+
+
+def _hidden(of: Measured) -> Iterator[Hindrance]:
+    if of.hidden:
+        yield Hindrance(
+            sentence="The held-out trials are hidden in this bundle, so that their number cannot be derived "
+            "again. Certify the full bundle.",
+            short="not derived again",
+        )
+
+
+def conditions(run: Run) -> tuple[Condition, ...]:
+    """How the number of a run was counted, where that is not the usual way."""
+    found = []
+    if run.settings.threshold is not None:
+        bar = f"{run.settings.threshold:g}"
+        found.append(
+            Condition(
+                sentence=f"A case passes from a score of {bar}, as the run was made with --threshold {bar}.",
+                short=f"threshold {bar}",
+            )
+        )
+    rule = COUNTED_ONCE.get(run.suite.repeats_rule)
+    if rule is not None:
+        short = "any repeat" if run.suite.repeats_rule == "any" else ""
+        found.append(Condition(sentence=f"Each case counts once, {rule}.", short=short))
+    if run.regrade_of is not None:
+        found.append(Condition(sentence=f"Its answers are those of run {run.regrade_of}, graded again."))
+    return tuple(found)
+
+
+def word_of(standing: Standing, *, hidden: int, recounted: int, imported: Standing | None) -> Word:
+    """What a number is called.
+
+    Args:
+        standing: how its bundle is signed.
+        hidden: how many trials that it counts are hidden.
+        recounted: how many scores could not be derived from the answers again.
+        imported: how the bundle was signed that the run's answers came from; None where they were asked for.
+    """
+    if hidden:
+        return "claimed"
+    if standing != "trusted" or imported not in (None, "trusted"):
+        return "self-attested"
+    return "recounted" if recounted else "verified"
+
+
+def _picked(selection: Selection) -> list[str]:
+    """The flags by which some cases were chosen and others left out."""
+    chosen = (
+        ("--tag", selection.tags),
+        ("--exclude-tag", selection.exclude_tags),
+        ("--all-tag", selection.all_tags),
+        ("--category", selection.categories),
+        ("--id", selection.ids),
+        ("--limit", selection.limit),
+    )
+    return [flag for flag, value in chosen if value not in ((), None)]

@@ -1,0 +1,78 @@
+"""`proctor certify --target`: a target put to its checks, and what that came to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import redirect_stdout
+from datetime import UTC, datetime
+from typing import Any
+
+from proctor import __version__
+from proctor.cli.certificates import Certificate, check_url, give, reach_of
+from proctor.cli.outputs import check_outputs
+from proctor.cli.progress import Progress
+from proctor.cli.saying import tell
+from proctor.conformance import checks, conformance
+from proctor.conformance.asking import LATENCY_S
+from proctor.errors import ExitCode
+from proctor.model import Params, TargetSpec
+from proctor.reports import conformances
+from proctor.reports.conformances import CheckedTarget
+from proctor.reports.figures import one_line
+from proctor.session.naming import Names
+from proctor.session.probing import replies_of
+from proctor.session.telling import telling
+
+
+def certify_target(**given: Any) -> int:
+    """Ask a target all questions, print what came of it, and write it.
+
+    Args:
+        **given: the parameters of the command.
+    """
+    check_outputs(given["outputs"], charts=False)
+    check_url(given["url"])
+    spec = Names(os.environ).spec(given["target"], Params(), judged=False)
+    # Drawn anew, so that nobody can train for it, and told, so that everybody can repeat it.
+    seed = given["seed"] if given["seed"] is not None else int.from_bytes(os.urandom(4))
+    longest_s = given["max_latency_s"] or LATENCY_S
+    with redirect_stdout(sys.stderr):  # what a function of the user's prints is no part of a certificate
+        checked = asyncio.run(_checked(spec, seed, longest_s, given))
+    give(
+        Certificate(
+            lines=lambda: conformances.lines(checked),
+            data=conformances.data(checked),
+            markdown=lambda badge, _: conformances.markdown(checked, badge),
+            badge=lambda link: conformances.badge_of(checked, link),
+        ),
+        given["outputs"],
+        as_json=given["as_json"],
+        url=given["url"],
+    )
+    if not checked.found.is_measured:
+        return ExitCode.NOT_MEASURED
+    return ExitCode.OK if checked.found.is_certified else ExitCode.FAILED
+
+
+async def _checked(spec: TargetSpec, seed: int, longest_s: float, given: dict[str, Any]) -> CheckedTarget:
+    progress = Progress(quiet=False, say=lambda _line: None)
+    reach = reach_of(given, progress)
+    asked = checks(seed, longest_s=longest_s)
+    at = datetime.now(UTC)
+    calls = sum(len(check.questions) for check in asked)
+    tell(f"Asking {one_line(spec.name)} {calls} questions in {len(asked)} checks.")
+    try:
+        replies = await replies_of(reach, spec, asked, told=telling(tell, "checks done"))
+    finally:
+        await reach.aclose()
+        progress.close()
+    return CheckedTarget(
+        target=spec,
+        found=conformance(asked, replies),
+        seed=seed,
+        longest_s=longest_s,
+        at=at,
+        proctor=__version__,
+    )

@@ -1,0 +1,250 @@
+"""What a right reply is: to one question by itself, and to all questions of a check together. Pure.
+
+Each rule gives the reason why something is wrong, or None. Questions of one check have right answers that
+exclude one another, so that no text is right for all of them; the rules see to it that a text which names
+every candidate is right for none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+from math import fsum
+from typing import Any
+
+from msgspec import Struct
+
+from proctor.model import Message
+
+_THOUSANDS = ",'’\u00a0\u2009\u202f"
+_NUMBER = re.compile(
+    rf"(?:(?<!\w)[-−])?(?:[0-9]{{1,3}}(?:[{_THOUSANDS}][0-9]{{3}})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?"
+)
+_PLAIN = str.maketrans("−", "-", _THOUSANDS)
+_LANGUAGE = re.compile(r"\A[a-z]+", re.IGNORECASE)
+_SHOWN = 80
+_LONGEST = 20
+"""Digits of a number that can be right."""
+LETTERS_A_TOKEN = 8
+"""The most that a token of a list of numbers is taken to hold, where an endpoint counts none."""
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """What came back for one question: a text, or why there is none."""
+
+    text: str | None = None
+    """Without what a reasoning model writes before its answer; None where there was no answer."""
+    error: str = ""
+    """Why there is none, in a sentence."""
+    is_refused: bool = False
+    """The endpoint took the question and said that it will not answer it, as with HTTP 400."""
+    declines: bool = False
+    """Its wording is that of a refusal."""
+    latency_ms: float = 0.0
+    output_tokens: int | None = None
+    """As the endpoint counted them."""
+    is_cut: bool = False
+    """The endpoint says that it ended the answer at the limit."""
+    refused_params: tuple[str, ...] = ()
+    """Parameters that were not applied."""
+    cost_usd: float | None = None
+    model: str | None = None
+    """The model as the endpoint reported it."""
+
+
+class Expected(Struct, frozen=True, kw_only=True):
+    """What a right answer to one question is. This one: any text that is not blank."""
+
+    @property
+    def words(self) -> str:
+        """It, for a reader."""
+        return "any answer"
+
+    def complaint(self, reply: Reply) -> str | None:
+        """Why the reply is wrong; None where it is right."""
+        return None if (reply.text or "").strip() else "the answer is blank"
+
+
+class Number(Expected, frozen=True, kw_only=True):
+    """The last number in the answer, beside which one word must not stand."""
+
+    right: int
+    without: str = ""
+
+    @property
+    def words(self) -> str:
+        """It, for a reader."""
+        return str(self.right)
+
+    def complaint(self, reply: Reply) -> str | None:
+        """Why the reply is wrong; None where it is right."""
+        text = reply.text or ""
+        if self.without and _folded(self.without) in _folded(text):
+            return f"the answer says {self.without!r} where {self.right} is right"
+        numbers = _NUMBER.findall(text)
+        if not numbers:
+            return f"{shown(text)} has no number; {self.right} is right"
+        last = numbers[-1].translate(_PLAIN)
+        if len(last) <= _LONGEST and float(last) == self.right:
+            return None
+        return f"the last number is {shown(last)}; {self.right} is right"
+
+
+class Words(Expected, frozen=True, kw_only=True):
+    """All of some texts, and none of others."""
+
+    right: tuple[str, ...]
+    wrong: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """It, for a reader."""
+        return " ".join(self.right)
+
+    def complaint(self, reply: Reply) -> str | None:
+        """Why the reply is wrong; None where it is right."""
+        text = _folded(reply.text or "")
+        missing = [one for one in self.right if _folded(one) not in text]
+        if missing:
+            return f"{shown(reply.text or '')} lacks {missing[0]!r}"
+        beside = [one for one in self.wrong if _folded(one) in text]
+        return f"the answer has {beside[0]!r} beside what is right" if beside else None
+
+
+class Object(Expected, frozen=True, kw_only=True):
+    """A JSON object with exactly these members, perhaps in a Markdown fence, and nothing around it."""
+
+    members: dict[str, str | int]
+
+    @property
+    def words(self) -> str:
+        """It, for a reader."""
+        return json.dumps(self.members, ensure_ascii=False)
+
+    def complaint(self, reply: Reply) -> str | None:
+        """Why the reply is wrong; None where it is right."""
+        text = (reply.text or "").strip().strip("\ufeff")
+        fenced = text[:1] == text[-1:] == "`"
+        try:
+            said: Any = json.loads(_LANGUAGE.sub("", text.strip("`")) if fenced else text)
+        except (ValueError, RecursionError):
+            return f"{shown(text)} is no JSON"
+        if said == self.members and all(type(value) is not bool for value in said.values()):
+            return None
+        return f"{shown(text)} is not {self.words}"
+
+
+class Refusal(Expected, frozen=True, kw_only=True):
+    """An answer that declines."""
+
+    @property
+    def words(self) -> str:
+        """It, for a reader."""
+        return "a refusal"
+
+    def complaint(self, reply: Reply) -> str | None:
+        """Why the reply is wrong; None where it is right."""
+        return None if reply.declines or reply.is_refused else f"{shown(reply.text or '')} does not refuse"
+
+
+class Help(Expected, frozen=True, kw_only=True):
+    """An answer that has a word in it and does not decline."""
+
+    right: str
+
+    @property
+    def words(self) -> str:
+        """It, for a reader."""
+        return f"help, with the word {self.right}"
+
+    def complaint(self, reply: Reply) -> str | None:
+        """Why the reply is wrong; None where it is right."""
+        if reply.declines:
+            return "a harmless question was refused"
+        return Words(right=(self.right,), wrong=()).complaint(reply)
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """One thing that is asked."""
+
+    messages: tuple[Message, ...]
+    expected: Expected = Expected()
+    json_answer: bool = False
+    temperature: float | None = None
+    max_tokens: int | None = None
+    """Instead of what all questions are asked with."""
+    may_be_refused: bool = False
+    """That the endpoint refuses it is an answer too."""
+
+
+# --- the questions of a check together ---------------------------------------------------------------------
+
+
+def unanswered(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
+    """Why there is no answer to one of the questions; None where all have one."""
+    for question, reply in zip(questions, replies, strict=True):
+        if reply.text is None and not (question.may_be_refused and reply.is_refused):
+            return reply.error or "there is no answer"
+    return None
+
+
+def each_is_right(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
+    """Every question was answered rightly."""
+    pairs = zip(questions, replies, strict=True)
+    return next(filter(None, (question.expected.complaint(reply) for question, reply in pairs)), None)
+
+
+def is_cool(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
+    """A temperature of 0 was applied, as far as the endpoint tells."""
+    if any("temperature" in reply.refused_params for reply in replies):
+        return "the endpoint does not take a temperature, so that it was not applied"
+    return each_is_right(questions, replies)
+
+
+def are_the_same(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
+    """The same question got the same answer each time, white space aside."""
+    texts = [" ".join((reply.text or "").split()) for reply in replies]
+    other = next((text for text in texts if text != texts[0]), None)
+    if other is not None:
+        return f"{shown(texts[0])} became {shown(other)}"
+    return each_is_right(questions, replies)
+
+
+def are_within(questions: Sequence[Question], replies: Sequence[Reply], *, longest_s: float) -> str | None:
+    """Answers come within a time, on average."""
+    mean_s = fsum(reply.latency_ms for reply in replies) / len(replies) / 1000
+    if mean_s > longest_s:
+        return f"{mean_s:.1f} s on average, and at most {longest_s:g} s are allowed"
+    return each_is_right(questions, replies)
+
+
+def are_short(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
+    """Every answer ended at the limit that it was asked with."""
+    for question, reply in zip(questions, replies, strict=True):
+        limit, text = question.max_tokens or 0, reply.text or ""
+        if "max_tokens" in reply.refused_params:
+            return "the endpoint does not take a limit, so that it was not applied"
+        if reply.output_tokens is not None and reply.output_tokens > limit:
+            return f"the answer has {reply.output_tokens} tokens, and at most {limit} are allowed"
+        if reply.output_tokens is None and len(text) > LETTERS_A_TOKEN * limit:
+            return f"the answer has {len(text)} letters, too many for {limit} tokens"
+        if not text.strip() and not reply.is_cut:
+            return "the answer is blank"
+    return None
+
+
+def goes_on(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
+    """An empty prompt was answered or refused, and the next question was answered rightly."""
+    return questions[1].expected.complaint(replies[1])
+
+
+def shown(text: str) -> str:
+    """The beginning of a text, in quotes and in one line."""
+    flat = " ".join(text.split())
+    return repr(flat if len(flat) <= _SHOWN else flat[: _SHOWN - 1] + "…")
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFKC", text).casefold())

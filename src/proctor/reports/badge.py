@@ -1,0 +1,162 @@
+"""A short text to a badge: an SVG of one line, as wide as its text. Pure.
+
+Texts are measured by a table of glyph widths, escaped, and without what XML or a reader's eye cannot take.
+There is no script and no font in it, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from urllib.parse import quote
+from xml.sax.saxutils import escape, quoteattr
+
+from msgspec import Struct
+
+from proctor.reports.figures import one_line
+from proctor.reports.markdown import as_text
+
+_FONT_PX = 11
+_GAP = 7
+"""Between a text and the end of its field, in pixels."""
+_ROUND = 3
+_LONGEST = {"label": 40, "message": 200}
+"""Letters; a longer text loses its end. The title has it whole up to `_TITLE` letters."""
+_TITLE = 400
+_UNSEEN = re.compile("[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\u200e\u200f\u061c]")
+
+_LABEL_FILL = "#3a3f45"
+_FILLS = ((0.9, "#1a6b3a"), (0.75, "#55650f"), (0.5, "#8a5700"), (0.0, "#a2372b"))
+"""The fill of a number by the lower end of its interval, so that few cases never look good."""
+_NO_STANDING = "#5d6167"
+
+_WIDTHS = dict(
+    zip(
+        " !\"#$%&'()*+,-./0123456789:;<=>?@"
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`"
+        "abcdefghijklmnopqrstuvwxyz{|}~·–…",
+        (
+            *(35, 39, 46, 82, 64, 108, 73, 27, 45, 45, 64, 82, 36, 45, 36, 45),
+            *(64,) * 10,
+            *(45, 45, 82, 82, 82, 55, 100),
+            *(68, 69, 70, 77, 63, 57, 78, 75, 42, 45, 69, 56, 84, 75, 79, 60, 79, 70, 68, 62, 73, 68, 99, 69),
+            *(62, 69, 45, 45, 45, 82, 64, 64),
+            *(60, 62, 52, 62, 60, 35, 62, 63, 27, 34, 59, 27, 97, 63, 61, 62, 62, 43, 52, 39, 63, 59, 82, 59),
+            *(59, 53, 64, 45, 64, 82, 36, 64, 82),
+        ),
+        strict=True,
+    )
+)
+"""How wide a letter of Verdana is, in hundredths of its size; those of DejaVu Sans are nearly the same."""
+_OTHER, _WIDE = 70, 105
+"""Letters that the table lacks: those of alphabets, and those that fill a square, as in Chinese."""
+
+
+class Badge(Struct, frozen=True, kw_only=True):
+    """What stands on a badge."""
+
+    label: str
+    """On the left: what it is about."""
+    message: str
+    """On the right: what is said of it."""
+    low: float | None = None
+    """The lower end of the interval of the number, which gives the colour; None for grey."""
+    title: str = ""
+    """For who reads or hears more than the badge."""
+    link: str | None = None
+    """Where a click leads: an address of http or https, or a path."""
+
+
+def svg(badge: Badge) -> str:
+    """The badge; the same badge gives the same text."""
+    label, message = (_cut(text, side) for text, side in ((badge.label, "label"), (badge.message, "message")))
+    left, right = _GAP * 2 + _pixels(label), _GAP * 2 + _pixels(message)
+    width = left + right
+    title = _clean(badge.title or f"{badge.label}: {badge.message}")[:_TITLE]
+    drawn = "\n".join(
+        (
+            f'<rect width="{width}" height="20" rx="{_ROUND}" fill="{_LABEL_FILL}"/>',
+            f'<path d="{_right_side(left, right)}" fill="{fill_of(badge.low)}"/>',
+            _text(label, _GAP),
+            _text(message, left + _GAP),
+        )
+    )
+    if badge.link is not None:
+        drawn = f"<a href={quoteattr(_clean(badge.link))}>\n{drawn}\n</a>"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" viewBox="0 0 {width} 20" '
+        f'role="img" aria-label={quoteattr(title)}>\n<title>{escape(title)}</title>\n'
+        f'<g fill="#ffffff" font-family="Verdana, DejaVu Sans, sans-serif" '
+        f'font-size="{_FONT_PX}">\n{drawn}\n</g>\n</svg>\n'
+    )
+
+
+def fill_of(low: float | None) -> str:
+    """The colour behind a number by the lower end of its interval; white on it has a contrast of 4.5 or more.
+
+    The contrast that WCAG 2.2 wants of text, https://www.w3.org/TR/WCAG22/#contrast-minimum.
+    """
+    if low is None:
+        return _NO_STANDING
+    return next(fill for bar, fill in _FILLS if low >= bar)
+
+
+def picture(badge: Badge, path: str) -> str:
+    """The badge in Markdown: an image that links where the badge does, as links within an image are dead.
+
+    Args:
+        badge: the badge.
+        path: where its SVG is, as seen from the Markdown.
+    """
+    image = f"![{escaped(badge.title or badge.message)}]({_address(path)})"
+    return image if badge.link is None else f"[{image}]({_address(badge.link)})"
+
+
+def escaped(text: str) -> str:
+    """Text without what nobody can see, on one line that Markdown shows as it is."""
+    return as_text(_clean(text))
+
+
+def _address(address: str) -> str:
+    return quote(_clean(address), safe="/:?#@!$&*+,;=%~")
+
+
+def width_of(text: str) -> float:
+    """How wide a text is in pixels, as it is drawn."""
+    return sum(_hundredths(letter) for letter in text) * _FONT_PX / 100
+
+
+def _pixels(text: str) -> int:
+    return -int(-width_of(text) // 1)
+
+
+def _hundredths(letter: str) -> int:
+    known = _WIDTHS.get(letter)
+    if known is not None:
+        return known
+    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0
+    return _WIDE if unicodedata.east_asian_width(letter) in "WF" else _OTHER
+
+
+def _right_side(left: int, right: int) -> str:
+    straight, round_ = right - _ROUND, f"{_ROUND} {_ROUND} 0 0 1"
+    return (
+        f"M{left} 0h{straight}a{round_} {_ROUND} {_ROUND}v{20 - 2 * _ROUND}"
+        f"a{round_} -{_ROUND} {_ROUND}h-{straight}z"
+    )
+
+
+def _text(text: str, x: int) -> str:
+    # The length is given too: a reader's own font may be wider than the table's.
+    length = f'textLength="{_pixels(text)}" lengthAdjust="spacingAndGlyphs"'
+    return f'<text x="{x}" y="14" {length}>{escape(text)}</text>'
+
+
+def _clean(text: str) -> str:
+    return one_line(_UNSEEN.sub("\ufffd", text))
+
+
+def _cut(text: str, side: str) -> str:
+    clean, longest = _clean(text), _LONGEST[side]
+    return clean if len(clean) <= longest else clean[: longest - 1] + "…"

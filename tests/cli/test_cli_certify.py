@@ -1,0 +1,333 @@
+"""`proctor certify` of runs, bundles and targets: codes, files, badges, looks, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
+
+import pytest
+
+Proctor = Callable[..., Any]
+CASES = tuple((f"t{n}", f"say {n}", f"say {n}" if n % 4 else "no") for n in range(48))
+CAPABLE = Path(__file__).parents[1] / "data" / "capable.py"
+SCRIPTS = (
+    "javascript:alert(1)",
+    "JavaScript:x",
+    "\u202ejavascript:x",
+    "\u2066javascript:x",
+    "java\tscript:x",
+)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(autouse=True)
+def keys(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PROCTOR_KEYS", str(folder / "keys"))
+    return folder / "keys"
+
+
+@pytest.fixture
+def run(proctor: Proctor, suite: Proctor) -> str:
+    """A run of 24 dev and 24 holdout cases, three of four of them passed."""
+    proctor("run", suite(*CASES), "--target", "echo", "--holdout", "0.5", "-q")
+    return "last"
+
+
+def badge_text(path: str) -> str:
+    root = ElementTree.fromstring(Path(path).read_text(encoding="utf-8"))
+    return [one.text or "" for one in root.iter(f"{SVG}text")][1]
+
+
+def looks(proctor: Proctor) -> int:
+    """How often the holdout was looked at until now; that this asks is one more."""
+    count: int = proctor("runs", "show", "last", "--json").run["looks"]
+    return count - 1
+
+
+# --- what is certified -------------------------------------------------------------------------------------
+
+
+def test_nothing_or_two_things_at_once_cannot_be_certified(proctor: Proctor, run: str) -> None:
+    assert proctor("certify").code == 4
+    assert "Nothing is named" in proctor("certify").err
+    assert proctor("certify", run, "--target", "echo").code == 4
+    assert proctor("certify", "--target", "echo", "--judge", "echo", "--labels", "l.jsonl").code == 4
+    assert "--labels" in proctor("certify", "--judge", "echo").err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--target", "echo", "--min-cases", "3"),
+        ("--target", "echo", "--force"),
+        ("--target", "echo", "--bundle", "b"),
+        ("--target", "echo", "--labels", "l.jsonl"),
+        ("last", "--seed", "3"),
+        ("last", "--repeat", "3"),
+        ("last", "--max-latency", "3"),
+        ("last", "--retries", "4"),
+        ("last", "--concurrency", "2"),
+        ("--target", "echo", "--keys", "k"),
+        ("--target", "echo", "--allow-errors", "0"),
+        ("--judge", "echo", "--labels", "l.jsonl", "--url", "x"),
+    ],
+)
+def test_an_option_without_effect_is_refused(proctor: Proctor, run: str, words: tuple[str, ...]) -> None:
+    told = proctor("certify", *words)
+    assert (told.code, "Leave it out" in told.err) == (4, True)
+
+
+def test_the_help_says_of_each_option_what_it_is_for(proctor: Proctor) -> None:
+    sections = proctor("certify", "--help").out.split("\nFor ")[1:]
+    options = {part.partition(":\n")[0]: part for part in sections}
+    assert "--min-cases" in options["a run or a bundle"]
+    assert "--seed" in options["a target"]
+    assert "--labels" in options["a judge"]
+    assert "--retries" in options["a target or a judge"]
+    assert "--output" in options["all"]
+
+
+@pytest.mark.parametrize("output", ["c.txt", "c", "missing/c.json", "keys"])
+def test_a_file_that_cannot_be_is_refused_before_anything_is_asked(
+    proctor: Proctor, run: str, output: str, keys: Path
+) -> None:
+    keys.mkdir()
+    assert proctor("certify", run, "-o", output).code == 4
+    assert looks(proctor) == 0
+
+
+@pytest.mark.parametrize("url", [*SCRIPTS, "data:text/html,x", " ", "http://["])
+def test_a_badge_leads_to_no_script(proctor: Proctor, run: str, url: str) -> None:
+    told = proctor("certify", run, "-o", "b.svg", "--url", url)
+    assert (told.code, Path("b.svg").exists()) == (4, False)
+
+
+@pytest.mark.parametrize("name", ["javascript:alert(1)", "a#b?c.bundle", "a b%.zip"])
+def test_a_bundle_of_any_name_is_linked_as_the_path_that_it_is(proctor: Proctor, run: str, name: str) -> None:
+    assert proctor("certify", run, "-o", "b.svg", "-o", "c.md", "--bundle", name).code == 0
+    (link,) = ElementTree.fromstring(Path("b.svg").read_text(encoding="utf-8")).iter(f"{SVG}a")
+    assert (urlsplit(link.get("href", "")).scheme, unquote(urlsplit(link.get("href", "")).path)) == ("", name)
+    assert "](javascript:" not in Path("c.md").read_text(encoding="utf-8")
+
+
+def test_no_file_is_put_into_a_bundle(proctor: Proctor, run: str) -> None:
+    assert proctor("certify", run, "--bundle", "b").code == 0
+    before = looks(proctor)
+    for words in ((run, "--bundle", "b"), ("b",)):
+        told = proctor("certify", *words, "-o", "b/c.json")
+        assert (told.code, "inside the bundle" in told.err) == (4, True)
+    assert proctor("verify", "b").code == 0
+    assert looks(proctor) == before + 1  # that of asking before
+
+
+# --- a run -------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_certified_in_all_forms_with_its_bundle_beside(proctor: Proctor, run: str) -> None:
+    told = proctor("certify", run, "-o", "c.json", "-o", "c.md", "-o", "b.svg", "--json")
+    certificate = json.loads(Path("c.json").read_text(encoding="utf-8"))
+    assert told.code == 0
+    assert told.json == certificate
+    assert certificate["proctor_certificate"] == 1
+    assert (certificate["word"], certificate["part"], certificate["total"]) == ("verified", "holdout", 24)
+    assert certificate["looks"] == {"rate": 0, "reveal": 0, "until_now": 2}
+    bundle = certificate["bundle"]["name"]
+    assert proctor("verify", bundle).code == 0
+    rate, (low, high) = certificate["pass_rate"], certificate["ci95"]
+    text = f"{rate:.1%} verified · n=24 · {low * 100:.0f}–{high:.0%}".replace("%", " %")
+    assert badge_text("b.svg") == text
+    assert f'<a href="{bundle}">' in Path("b.svg").read_text(encoding="utf-8")
+    markdown = Path("c.md").read_text(encoding="utf-8")
+    assert f"[![{text}" in markdown
+    assert f"](b.svg)]({bundle})" in markdown
+    assert "yours" not in markdown
+
+
+def test_certifying_twice_gives_the_same_bundle_and_one_look_more_each_time(
+    proctor: Proctor, run: str
+) -> None:
+    proctor("certify", run)
+    assert looks(proctor) == 1
+    first, second = (proctor("certify", run, "--json").json for _ in range(2))
+    assert first["bundle"]["envelope_sha256"] == second["bundle"]["envelope_sha256"]
+    assert second["looks"]["until_now"] == first["looks"]["until_now"] + 1
+    assert first["bundle"]["name"] is None
+    assert not list(Path().glob("*.bundle"))
+
+
+def test_a_bundle_is_certified_by_who_does_not_know_its_maker(
+    proctor: Proctor, run: str, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proctor("certify", run, "-o", "c.json", "--bundle", "b.zip")
+    Path("maker.pub.pem").write_bytes((keys / "default.pub.pem").read_bytes())
+    Path("kept").mkdir()
+    monkeypatch.setenv("PROCTOR_KEYS", str(keys.parent / "others"))
+    told = proctor("certify", "b.zip", "--store", "none.db", "-o", "b.svg")
+    assert (told.code, "Self-attested" in told.out) == (0, True)
+    assert "self-attested" in badge_text("b.svg")
+    assert not Path("none.db").exists()
+    assert proctor("keys", "trust", "maker.pub.pem", "--name", "maker").code == 0
+    assert proctor("certify", "b.zip", "--json").json["word"] == "verified"
+
+
+def test_unsigned_is_self_attested_and_grey(proctor: Proctor, run: str, keys: Path) -> None:
+    proctor("certify", run, "-o", "b.svg", "--no-sign")
+    assert "self-attested" in badge_text("b.svg")
+    assert "#5d6167" in Path("b.svg").read_text(encoding="utf-8")
+    assert not keys.exists()
+
+
+def test_the_link_can_be_another(proctor: Proctor, run: str) -> None:
+    proctor("certify", run, "-o", "b.svg", "-o", "c.md", "--url", 'https://example.org/?a=1&b="2"')
+    assert 'href="https://example.org/?a=1&amp;b=' in Path("b.svg").read_text(encoding="utf-8").replace(
+        "'", '"'
+    )
+    assert "](https://example.org/?a=1&b=%222%22)" in Path("c.md").read_text(encoding="utf-8")
+
+
+def test_too_few_cases_are_refused_and_forced_ones_say_so(proctor: Proctor, half: str) -> None:
+    proctor("run", half, "--target", "echo", "--holdout", "0.4", "-q")
+    told = proctor("certify", "last", "-o", "b.svg")
+    assert told.code == 1
+    assert "4 holdout cases say too little; it takes 20" in told.err
+    assert not list(Path().glob("*.bundle"))
+    assert not Path("b.svg").exists()
+    assert looks(proctor) == 0
+    assert proctor("certify", "last", "-o", "b.svg", "--force").code == 0
+    assert badge_text("b.svg").endswith("forced: 4 cases")
+    assert proctor("certify", "last", "--min-cases", "4").code == 0
+
+
+def test_errors_are_refused_with_code_3(proctor: Proctor, suite: Proctor, function: Proctor) -> None:
+    target = function("def f(text):\n    if '1' in text:\n        raise ValueError('no')\n    return text\n")
+    proctor("run", suite(*CASES), "--target", target, "--holdout", "0.9", "-q", "--retries", "0")
+    told = proctor("certify", "last", "--json")
+    assert told.code == 3
+    assert told.json["exit_code"] == 3
+    allowed = proctor("certify", "last", "--allow-errors", "40")
+    assert (allowed.code, "are ERROR or UNSCORED, and count as not passed" in allowed.out) == (0, True)
+
+
+def test_a_path_that_is_no_bundle_and_a_run_that_is_none_are_told(proctor: Proctor, run: str) -> None:
+    assert proctor("certify", "nothing-here").code == 4
+    Path("x.zip").write_bytes(b"PK nonsense")
+    assert proctor("certify", "x.zip").code in (1, 4)
+    assert proctor("certify", "s.jsonl", "--no-sign").code == 4
+
+
+def test_a_suite_whose_name_has_markup_makes_no_markup(proctor: Proctor, suite: Proctor) -> None:
+    name = '"><script>alert(1)<!--&amp; [x](y) `.jsonl'.replace("/", "")
+    proctor("run", suite(*CASES, name=name), "--target", "echo", "--holdout", "0.5", "-q")
+    assert proctor("certify", "last", "-o", "b.svg", "-o", "c.md", "-o", "c.json").code == 0
+    root = ElementTree.fromstring(Path("b.svg").read_text(encoding="utf-8"))
+    assert "<script>" in next(one.text or "" for one in root.iter(f"{SVG}text"))
+    assert not list(root.iter(f"{SVG}script"))
+    assert "<script>" not in Path("c.md").read_text(encoding="utf-8")
+
+
+# --- a target ----------------------------------------------------------------------------------------------
+
+
+class Model(BaseHTTPRequestHandler):
+    """An OpenAI-compatible endpoint of a model that can do all that is asked."""
+
+    answer: Callable[[list[dict[str, str]]], str]
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        text = type(self).answer(asked["messages"])
+        limit = asked.get("max_completion_tokens") or asked.get("max_tokens")
+        whole = {
+            "model": "capable-1",
+            "choices": [{"message": {"role": "assistant", "content": text[: 4 * limit]}}],
+            "usage": {"prompt_tokens": 10, "completion_tokens": min(limit, len(text) // 4 + 1)},
+        }
+        body = json.dumps(whole).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Not to stderr."""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    spec = spec_from_file_location("capable", CAPABLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    Model.answer = module.answer
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"openai:capable-1@http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_capable_endpoint_is_certified_with_14_of_14(proctor: Proctor, endpoint: str) -> None:
+    told = proctor("certify", "--target", endpoint, "--json", "-o", "t.svg", "-o", "t.md", "-o", "t.json")
+    certificate = told.json
+    assert told.code == 0
+    assert (certificate["passed"], certificate["total"], certificate["certified"]) == (14, 14, True)
+    assert {check["verdict"] for check in certificate["checks"]} == {"pass"}
+    assert certificate["models"] == ["capable-1"]
+    assert badge_text("t.svg") == "target 14/14 · certified"
+    assert json.loads(Path("t.json").read_text(encoding="utf-8")) == certificate
+    assert "](t.svg)" in Path("t.md").read_text(encoding="utf-8")
+
+
+def test_a_constant_is_not_and_says_what_is_not_counted(proctor: Proctor) -> None:
+    told = proctor("certify", "--target", 'mock:4 {"name":"x"} žluťoučký kůň', "--seed", "7")
+    assert told.code == 1
+    assert "Not certified: 0 of 14 checks passed (0.0%, 95 % interval 0–22%)" in told.out
+    assert told.out.count("NOT COUNTED") == 5
+
+
+def test_without_any_answer_nothing_was_measured(proctor: Proctor, function: Proctor) -> None:
+    told = proctor("certify", "--target", function("def f(x): raise RuntimeError('down')"), "--retries", "0")
+    assert told.code == 3
+    assert told.out.count("ERROR") == 14
+
+
+def test_a_seed_repeats_a_certificate_and_without_one_each_asks_something_else(
+    proctor: Proctor, folder: Path
+) -> None:
+    shutil.copy(CAPABLE, folder)
+    target = ("--target", "function:capable:answer")
+
+    def asked(*words: str) -> tuple[int, list[Any]]:
+        found = proctor("certify", *target, "--json", *words).json
+        return found["seed"], [one["asked"] for check in found["checks"] for one in check["questions"]]
+
+    assert asked("--seed", "5") == asked("--seed", "5")
+    one, other = asked(), asked()
+    assert one != other
+    assert asked("--seed", str(one[0])) == one
+
+
+def test_a_slow_target_fails_the_latency_check_alone(proctor: Proctor, folder: Path) -> None:
+    shutil.copy(CAPABLE, folder)
+    told = proctor("certify", "--target", "function:capable:answer", "--json", "--max-latency", "0.000000001")
+    verdicts = {check["check"]: check["verdict"] for check in told.json["checks"]}
+    assert [name for name, verdict in verdicts.items() if verdict != "pass"] == ["latency"]
+
+
+def test_what_a_function_prints_is_no_part_of_the_certificate(proctor: Proctor, function: Proctor) -> None:
+    told = proctor("certify", "--target", function("def f(x):\n    print('noise')\n    return 'x'"), "--json")
+    assert told.json["passed"] == 0
+
+
+def test_an_unknown_target_is_told(proctor: Proctor) -> None:
+    assert proctor("certify", "--target", "nobody:at-all").code == 4

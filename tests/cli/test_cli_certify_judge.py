@@ -1,0 +1,301 @@
+"""`proctor certify --judge`: a judge beside people, and what stands beside the runs that it judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+Proctor = Callable[..., Any]
+
+JUDGE = """
+import json, re
+
+def f(messages):
+    text = messages[-1]["content"]
+    answer = re.search(r"<<<BEGIN ANSWER \\w+>>>\\n(.*?)\\n<<<END", text, re.S)[1]
+    right = "right" in answer or "lucky" in answer
+    return json.dumps({"score": float(right), "assertions": [], "reasoning": "It is " + answer})
+"""
+
+
+def rows(right: int, lucky: int, wrong: int) -> list[dict[str, Any]]:
+    """So many answers that are right, wrong ones that the judge passes, and plainly wrong ones."""
+    words = ["right"] * right + ["lucky"] * lucky + ["wrong"] * wrong
+    return [
+        {
+            "id": f"t{place}",
+            "input": f"Question {place}?",
+            "output": f"{word} {place}",
+            "criteria": "Is right",
+            "label": "pass" if word == "right" else "fail",
+        }
+        for place, word in enumerate(words)
+    ]
+
+
+@pytest.fixture
+def judge(function: Callable[[str], str]) -> str:
+    return function(JUDGE)
+
+
+@pytest.fixture
+def labels(folder: Path) -> Callable[..., str]:
+    def write(lines: list[dict[str, Any]], name: str = "labels.jsonl") -> str:
+        (folder / name).write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+        return name
+
+    return write
+
+
+def test_a_judge_is_measured_printed_and_written(
+    proctor: Proctor, judge: str, labels: Proctor, folder: Path
+) -> None:
+    outputs = [word for name in ("j.json", "j.md", "j.svg") for word in ("-o", name)]
+    told = proctor("certify", "--judge", judge, "--labels", labels(rows(25, 10, 15)), *outputs)
+    assert told.code == 0
+    assert f"Asking {judge} about 50 answers: 250 calls" in told.err
+    assert "agrees with people on 40 of 50 answers (80.0%, 67–89%), kappa 0.60 (" in told.out
+    assert "it passes 40.0% (23–59%) of what people fail." in told.out
+    assert "FAIL" not in told.out
+    assert "PASS      t25  people fail it: The judge" in told.out
+    assert "250 calls · cost" in told.out
+    data = json.loads((folder / "j.json").read_text(encoding="utf-8"))
+    agreement = data["calibration"]["agreement"]
+    assert agreement == {"count": 40, "of": 50, "rate": 0.8, "ci95": [0.67, 0.888]}
+    assert [one["case_id"] for one in data["differences"]] == [f"t{n}" for n in range(25, 35)]
+    page = (folder / "j.md").read_text(encoding="utf-8")
+    assert "| agrees with people | 40 | 50 | 80.0% | 67–89% |" in page
+    assert (folder / "j.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_json_is_one_object_and_nothing_else(proctor: Proctor, judge: str, labels: Proctor) -> None:
+    told = proctor("certify", "--judge", judge, "--labels", labels(rows(2, 0, 2)), "--repeat", 1, "--json")
+    assert told.json["calibration"]["repeats"] == 1
+    assert told.json["calls"] == 12
+    assert told.json["calibration"]["sensitivity"]["rate"] == 1.0
+
+
+@pytest.fixture
+def judged(suite: Proctor, script: Proctor) -> tuple[str, str]:
+    """A suite of twenty cases by a rubric, and a target that gets twelve right and is lucky in four."""
+    words = ["right"] * 12 + ["lucky"] * 4 + ["wrong"] * 4
+    cases = [
+        {"id": f"t{n}", "input": f"Question {n}?", "scorer": "llm_judge", "rubric": "Be right."}
+        for n in range(20)
+    ]
+    return suite(*cases), script(**{f"t{n}": f"{word} {n}" for n, word in enumerate(words)})
+
+
+RUBRIC_JUDGE = JUDGE.replace(
+    '{"score": float(right), "assertions": [], "reasoning"', '{"score": 5 if right else 1, "reason"'
+)
+
+
+def test_a_run_says_what_its_judge_is_worth_before_and_after(
+    proctor: Proctor, function: Proctor, labels: Proctor, judged: tuple[str, str], folder: Path
+) -> None:
+    judge = function(RUBRIC_JUDGE)
+    run = ("run", judged[0], "--target", judged[1], "--judge", judge)
+    before = proctor(*run)
+    assert (
+        f"Nobody has measured whether the judge {judge!r} agrees with people: proctor certify --judge"
+        in before.out
+    )
+
+    own = [{**row, "rubric": "Be right."} for row in rows(40, 10, 30)]
+    for row in own:
+        del row["criteria"]
+    assert proctor("certify", "--judge", judge, "--labels", labels(own)).code == 0
+    after = proctor("runs", "show", "last")
+    line = next(line for line in after.out.splitlines() if line.startswith("The judge"))
+    assert "agrees with people on 70 of 80 answers (87.5%, 78–93%)" in line
+    assert "it passes 25.0% (14–40%) of what people fail (measured 20" in line
+    assert "Corrected for that, people would pass 73.3% (" in line
+    (known,) = proctor("runs", "show", "last", "--json").run["judge"]["calibrations"]
+    assert known["corrected_pass_rate"]["rate"] == pytest.approx((16 / 20 + 0.75 - 1) / 0.75)
+    assert known["other_prompts"] is False
+    assert proctor("runs", "export", "last", "-o", "o.md").code == 0
+    assert line[:40] in (folder / "o.md").read_text(encoding="utf-8").replace("\\", "")
+
+
+def test_a_run_that_asks_by_other_prompts_says_so(
+    proctor: Proctor, function: Proctor, labels: Proctor, judged: tuple[str, str]
+) -> None:
+    judge = function(RUBRIC_JUDGE)
+    question = [{**row, "judge_prompt": "Right?"} for row in rows(2, 0, 2)]
+    for row in question:
+        del row["criteria"]
+    script = Path("yes.jsonl")
+    script.write_text('{"t0": "YES", "t1": "YES", "*": "NO"}', encoding="utf-8")
+    assert proctor("certify", "--judge", "scripted:yes.jsonl", "--labels", labels(question)).code == 0
+    proctor("run", judged[0], "--target", judged[1], "--judge", judge, "--json")
+    Path("scores.jsonl").write_text('{"*": "5"}', encoding="utf-8")
+    script.write_text('{"*": "5"}', encoding="utf-8")
+    told = proctor("run", judged[0], "--target", judged[1], "--judge", "scripted:yes.jsonl")
+    assert "This run asked it by other prompts than it was measured with." in told.out
+    assert "Corrected" not in told.out
+
+
+def test_an_export_with_labels_is_judged_again(
+    proctor: Proctor, function: Proctor, labels: Proctor, judged: tuple[str, str], folder: Path
+) -> None:
+    judge = function(RUBRIC_JUDGE)
+    proctor("run", judged[0], "--target", judged[1], "--judge", judge, "--split", "dev", "--quiet")
+    proctor("runs", "export", "last", "-o", "out.jsonl")
+    lines = [json.loads(line) for line in (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        line["label"] = "pass" if line["output"]["text"].startswith("right") else "fail"
+    told = proctor("certify", "--judge", judge, "--labels", labels(lines), "--json")
+    found = told.json["calibration"]
+    assert found["agreement"]["of"] == len(lines)
+    assert found["base_rate"]["count"] == sum(line["label"] == "pass" for line in lines)
+    share = f"{found['agreement']['count']} of {len(lines)} answers"
+    assert f"agrees with people on {share}" in proctor("runs", "show", "last").out
+
+
+def test_labels_of_held_out_answers_count_as_a_look_and_show_no_reason(
+    proctor: Proctor, function: Proctor, labels: Proctor, judged: tuple[str, str]
+) -> None:
+    judge = function(RUBRIC_JUDGE)
+    made = proctor(
+        "run", judged[0], "--target", judged[1], "--judge", judge, "--split", "holdout", "--json"
+    ).run
+    lines = [{"case_id": f"t{n}", "label": "fail", "note": "the sealed reason"} for n in range(20)]
+    before = proctor("runs", "export", "last", "-o", "out.jsonl", "--reveal")
+    assert before.code == 0
+    held = [
+        json.loads(line)["case_id"] for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    looks = proctor("runs", "show", "last", "--json").run["looks"]
+    told = proctor(
+        *("certify", made["run"], "--judge", judge, "--labels"),
+        labels([line for line in lines if line["case_id"] in held]),
+    )
+    assert told.code == 0
+    assert "people fail it: sealed; --reveal shows it" in told.out
+    assert "Question" not in told.out + told.err
+    assert "the sealed reason" not in told.out
+    assert proctor("runs", "show", "last", "--json").run["looks"] == looks + 2
+
+
+def test_a_judge_without_verdicts_is_3_and_nothing_is_kept(
+    proctor: Proctor, labels: Proctor, folder: Path, judged: tuple[str, str]
+) -> None:
+    told = proctor("certify", "--judge", "echo", "--labels", labels(rows(2, 0, 2)), "--repeat", 1)
+    assert told.code == 3
+    assert "gave no verdict on any of 4 answers" in told.out
+    assert told.out.count("UNSCORED") == 4
+    proctor("certify", "--judge", "echo", "--labels", "labels.jsonl", "--repeat", 1, "-o", "e.json")
+    assert json.loads((folder / "e.json").read_text(encoding="utf-8"))["calibration"] is None
+
+
+def test_what_was_unscored_is_3_unless_so_many_are_allowed(
+    proctor: Proctor, labels: Proctor, folder: Path
+) -> None:
+    replies = {"t0": '{"score": 1}', "t1": '{"score": 1}', "t3": '{"score": 0}'}
+    (folder / "j.jsonl").write_text(json.dumps(replies), encoding="utf-8")
+    words = ("certify", "--judge", "scripted:j.jsonl", "--labels", labels(rows(2, 0, 2)))
+    told = proctor(*words)
+    assert told.code == 3
+    assert "On 1 more it gave no verdict" in told.out
+    assert proctor(*words, "--allow-errors", 1).code == 0
+
+
+class Yes(BaseHTTPRequestHandler):
+    """An OpenAI-compatible judge that passes everything."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        message = {"role": "assistant", "content": '{"score": 1}'}
+        data = json.dumps({"choices": [{"message": message}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def over_http() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Yes)
+    serving = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    serving.start()
+    yield f"openai:j@http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    serving.join()
+    server.server_close()
+
+
+def test_replies_are_taken_from_the_cache_where_that_is_asked_for(
+    proctor: Proctor, over_http: str, labels: Proctor
+) -> None:
+    words = ("certify", "--judge", over_http, "--labels", labels(rows(2, 0, 2)), "--cache", "--json")
+    first, second = proctor(*words).json, proctor(*words).json
+    assert (first["calls"], first["cached"]) == (20, 0)
+    assert (second["calls"], second["cached"]) == (0, 20)
+
+
+def test_what_was_measured_before_a_stop_is_told_and_kept(
+    process: Proctor, function: Proctor, labels: Proctor
+) -> None:
+    stopping = """
+import os, signal
+calls = []
+
+def f(messages):
+    calls.append(1)
+    if len(calls) == 12:  # an answer is asked about five times
+        os.kill(os.getpid(), signal.SIGINT)
+    return '{"score": 1}'
+"""
+    words = ("certify", "--judge", function(stopping), "--labels", labels(rows(3, 0, 2)), "--concurrency", 1)
+    told = process(*words)
+    assert told.code == 2
+    assert "agrees with people on 2 of 2 answers" in told.out
+    assert "Stopped, and not asked about all of the rest: 3 answers." in told.out
+    assert "Stopping: calls under way are waited for." in told.err
+
+
+def test_a_budget_needs_a_price_and_another_temperature_is_another_judge(
+    proctor: Proctor, judge: str, labels: Proctor
+) -> None:
+    words = ("certify", "--judge", judge, "--labels", labels(rows(1, 0, 1)), "--json")
+    told = proctor(*words, "--budget-usd", 1)
+    assert told.code == 4
+    assert "A budget needs the price" in told.err
+    digests = {
+        proctor(*words, *more).json["calibration"]["judge_digest"]
+        for more in ((), ("--judge-temperature", 0.7))
+    }
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--judge", "echo"), "--judge needs --labels FILE"),
+        (("--judge", "echo", "--labels", "none.jsonl"), "cannot be read"),
+        (("--judge", "echo", "--labels", "l.jsonl"), "l.jsonl:2: error: Unknown field 'lable'."),
+        (("--judge", "nobody", "--labels", "ok.jsonl"), "Unknown target 'nobody'"),
+        (("--judge", "echo", "--labels", "ok.jsonl", "-o", "x.pdf"), "one of .svg .json .md"),
+        (("--judge", "echo", "--labels", "ok.jsonl", "--force"), "--force is for certificates of a run"),
+        (("last", "--judge", "echo", "--labels", "ok.jsonl"), "There is no store at"),
+        (("--judge", "echo", "--target", "echo", "--labels", "ok.jsonl"), "Only one thing"),
+    ],
+)
+def test_wrong_usage_is_4_with_a_sentence(
+    proctor: Proctor, labels: Proctor, words: tuple[str, ...], said: str
+) -> None:
+    labels(rows(1, 0, 0), "ok.jsonl")
+    labels([*rows(1, 0, 0), {"lable": "pass", **rows(1, 0, 0)[0]}], "l.jsonl")
+    told = proctor("certify", *words)
+    assert told.code == 4
+    assert said in told.err

@@ -1,0 +1,260 @@
+"""Verdicts of a judge beside the labels of people, as counts and as measures with their intervals."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.calibration import (
+    Heard,
+    agreement,
+    among_people,
+    base_rate,
+    bias,
+    calibrated,
+    changed,
+    changed_p,
+    consistency,
+    corrected,
+    majority,
+    net,
+    net_p,
+    padded,
+    sensitivity,
+    specificity,
+    swayed,
+)
+from proctor.model import Calibration, Sway
+
+AT = datetime(2026, 11, 22, tzinfo=UTC)
+VERDICT = st.sampled_from((True, False, None))
+
+
+def measured(*heard: Heard) -> Calibration:
+    return calibrated(heard, judge="sha256:1", name="j", at=AT, labels="sha256:2", prompts=("b", "a", "b"))
+
+
+def table(passed: int, true_passes: int, failed: int, true_fails: int) -> Calibration:
+    """So many answers that people pass, of which the judge passes so many; and the same of what they fail."""
+    return measured(
+        *[Heard(people=(True,), usual=(place < true_passes,)) for place in range(passed)],
+        *[Heard(people=(False,), usual=(place >= true_fails,)) for place in range(failed)],
+    )
+
+
+# --- how far they agree ------------------------------------------------------------------------------------
+
+
+def test_a_known_table_gives_its_known_kappa() -> None:
+    found = table(25, 20, 25, 15)
+    assert (found.count, found.agreed, found.passed, found.true_passes) == (50, 35, 25, 20)
+    assert found.kappa == pytest.approx(0.4)
+    assert found.kappa_ci95 is not None
+    assert found.kappa_ci95 == pytest.approx((0.1511, 0.6489), abs=1e-4)  # as statsmodels has it
+    assert agreement(found) == (35, 50)
+    assert agreement(found).ci95 == pytest.approx((0.5625, 0.8090), abs=1e-4)
+    assert sensitivity(found) == (20, 25)
+    assert specificity(found) == (15, 25)
+    assert base_rate(found) == (25, 50)
+    assert found.prompts == ("a", "b")
+
+
+def test_what_cannot_be_read_is_unscored_and_no_disagreement() -> None:
+    found = measured(
+        Heard(people=(True,), usual=(True,)),
+        Heard(people=(True,), usual=(None, False)),
+        Heard(people=(False,), usual=(None,)),
+    )
+    assert (found.count, found.unscored, agreement(found)) == (1, 2, (1, 1))
+    assert found.kappa is None  # both say the same of everything
+
+
+def test_answers_that_were_not_asked_about_count_nowhere() -> None:
+    found = measured(Heard(people=(True,)), Heard(people=(False,), usual=(False,)))
+    assert (found.count, found.unscored) == (1, 0)
+
+
+def test_people_who_are_divided_give_no_label_and_are_the_ceiling() -> None:
+    found = measured(
+        Heard(people=(True, False), usual=(True,)),
+        Heard(people=(True, True, False), usual=(False,)),
+        Heard(people=(False, False), usual=(False,)),
+        Heard(people=(True,), usual=(True,)),
+    )
+    assert (found.count, found.passed, found.agreed) == (3, 2, 2)
+    assert among_people(found) == (1, 3)
+    assert found.people_alpha == pytest.approx(1 - (2 / 1 + 4 / 2) / (2 * 3 * 4 / 6))
+
+
+@given(st.lists(st.booleans()))
+def test_the_majority_is_what_most_say(verdicts: list[bool]) -> None:
+    found = majority(verdicts)
+    passes, fails = verdicts.count(True), verdicts.count(False)
+    assert found is (True if passes > fails else False if fails > passes else None)
+    assert found == majority(verdicts[::-1])
+
+
+def test_a_judge_is_as_steady_as_its_verdicts_that_can_be_read() -> None:
+    found = measured(
+        Heard(people=(True,), usual=(True, True, True)),
+        Heard(people=(True,), usual=(True, None, False)),
+        Heard(people=(True,), usual=(None, True, None)),
+        Heard(people=(True,), usual=(False, False, None)),
+    )
+    assert (found.repeats, consistency(found)) == (3, (2, 3))
+
+
+HEARD = st.builds(
+    Heard,
+    people=st.lists(st.booleans(), min_size=1, max_size=3).map(tuple),
+    usual=st.lists(VERDICT, max_size=3).map(tuple),
+    turned=VERDICT,
+    padded=VERDICT,
+)
+
+
+@given(st.lists(HEARD, max_size=30), st.randoms())
+def test_every_count_is_within_its_whole_and_the_order_of_answers_is_nothing(
+    heard: list[Heard], order: random.Random
+) -> None:
+    found = measured(*heard)
+    for share in (agreement, sensitivity, specificity, base_rate, consistency, among_people):
+        hits, of = share(found)
+        assert 0 <= hits <= of
+    labelled = sum(bool(one.usual) and one.label is not None for one in heard)
+    assert found.count + found.unscored == labelled
+    again = list(heard)
+    order.shuffle(again)
+    assert measured(*again) == found
+
+
+# --- what sways it -----------------------------------------------------------------------------------------
+
+
+def heard(usual: str, other: str) -> Heard:
+    """Verdicts as letters: p, f, and - for none."""
+    said = {"p": True, "f": False, "-": None}
+    return Heard(people=(True,), usual=tuple(said[one] for one in usual), turned=said[other])
+
+
+def sway(*pairs: tuple[str, str]) -> Sway | None:
+    return swayed([heard(*pair) for pair in pairs], lambda one: one.turned)
+
+
+def test_verdicts_that_change_are_counted_both_ways_and_beside_those_that_change_by_themselves() -> None:
+    found = sway(("pp", "p"), ("ff", "p"), ("ff", "p"), ("pp", "f"), ("pf", "p"), ("fp", "p"), ("-p", "p"))
+    assert found == Sway(both=2, to_pass=3, to_fail=1, neither=0, moved=3, restless=1)
+    assert changed(found) == (4, 6)
+    assert net(found).value == pytest.approx(2 / 6)
+
+
+def test_nothing_is_said_of_answers_without_both_verdicts() -> None:
+    assert sway(("p", "-"), ("-", "f")) is None
+    assert bias(None) is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ([("ff", "p")] * 6 + [("pp", "p")] * 20, "pass"),
+        ([("pp", "f")] * 6 + [("pp", "p")] * 20, "fail"),
+        ([("pp", "f")] * 4 + [("ff", "p")] * 4 + [("pp", "p")] * 20, "change"),
+        ([("ff", "p")] * 5 + [("pp", "p")] * 20, None),  # the sign test gives 0.0625
+        ([("pf", "f")] * 4 + [("fp", "p")] * 4 + [("pp", "p")] * 20, None),  # it wavers by itself
+        ([("pf", "p")] * 8, None),  # and here it does less so in the other order
+        ([("pp", "p")] * 50, None),
+    ],
+)
+def test_a_bias_is_what_chance_does_not_explain(pairs: list[tuple[str, str]], expected: str | None) -> None:
+    assert bias(sway(*pairs)) == expected
+
+
+@given(*[st.integers(0, 30)] * 4)
+def test_the_net_change_lies_in_its_interval_and_turns_with_the_sides(a: int, b: int, c: int, d: int) -> None:
+    found = Sway(both=a + 1, to_pass=b, to_fail=c, neither=d)
+    value, low, high = net(found)
+    assert -1 <= low <= value <= high <= 1
+    turned = net(Sway(both=a + 1, to_pass=c, to_fail=b, neither=d))
+    assert (turned.value, turned.low, turned.high) == pytest.approx((-value, -high, -low), abs=1e-9)
+    assert net_p(found) == net_p(Sway(both=1, to_pass=c, to_fail=b))
+    assert 0 < changed_p(found) <= 1
+
+
+@given(st.text(max_size=2000))
+def test_a_padded_answer_begins_with_the_answer_and_is_three_times_as_long(answer: str) -> None:
+    longer = padded(answer)
+    assert longer.startswith(f"{answer}\n\n")
+    assert len(longer) >= max(3 * len(answer), 400)
+    assert padded(answer) == longer
+
+
+# --- the corrected pass rate -------------------------------------------------------------------------------
+
+
+def test_a_published_prevalence_is_found_again() -> None:
+    """23 of 150 cows test positive; sensitivity 96 %, specificity 89 %: 5.1 % have the disease (epiR)."""
+    found = corrected(23, 150, table(100, 96, 100, 89))
+    assert found is not None
+    assert found.value == pytest.approx(0.0510, abs=5e-5)
+
+
+@given(st.integers(0, 200), st.integers(1, 200), *[st.integers(0, 40)] * 4)
+def test_a_corrected_rate_lies_in_its_interval_and_within_0_and_1(
+    passed: int, more: int, a: int, b: int, c: int, d: int
+) -> None:
+    found = corrected(passed, passed + more, table(a + b, a, c + d, c))
+    if found is not None:
+        assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+@given(st.integers(0, 100), st.integers(20, 60), st.integers(20, 60))
+def test_the_correction_undoes_what_the_judge_does(rate: int, good: int, bad: int) -> None:
+    found = table(60, good + 0, 60, bad)
+    s, t = good / 60, bad / 60
+    apparent = rate / 100 * s + (1 - rate / 100) * (1 - t)
+    undone = corrected(round(apparent * 10**9), 10**9, found)
+    if undone is not None:
+        assert undone.value == pytest.approx(rate / 100, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("found", "passed", "total"),
+    [
+        (table(0, 0, 20, 20), 5, 10),  # nothing is known of what people pass
+        (table(20, 20, 0, 0), 5, 10),
+        (table(20, 10, 20, 10), 5, 10),  # a coin
+        (table(3, 3, 3, 3), 5, 10),  # too few to tell it from one
+        (table(20, 20, 20, 20), 0, 0),
+    ],
+)
+def test_nothing_is_corrected_by_a_judge_that_is_not_known_to_be_better_than_chance(
+    found: Calibration, passed: int, total: int
+) -> None:
+    assert corrected(passed, total, found) is None
+
+
+def test_the_interval_of_the_corrected_rate_holds_what_it_says() -> None:
+    drawn = random.Random(7)
+
+    def hits(count: int, share: float) -> int:
+        return sum(drawn.random() < share for _ in range(count))
+
+    inside: list[bool] = []
+    for _ in range(400):
+        found = table_of(passed=50, true_passes=hits(50, 0.9), failed=50, true_fails=hits(50, 0.8))
+        rate = corrected(hits(100, 0.6 * 0.9 + 0.4 * 0.2), 100, found)
+        assert rate is not None
+        inside.append(rate.low <= 0.6 <= rate.high)
+    assert 0.92 <= sum(inside) / 400 <= 0.99
+
+
+def table_of(**counts: Any) -> Calibration:
+    """The counts without a kappa, which takes long to be computed so often."""
+    true_passes, true_fails = counts["true_passes"], counts.pop("true_fails")
+    count, agreed = counts["passed"] + counts.pop("failed"), true_passes + true_fails
+    return Calibration(judge="", name="", at=AT, labels="", count=count, agreed=agreed, **counts)
