@@ -66,6 +66,11 @@ def test_what_has_no_place_in_a_drawing_is_left_out_of_it() -> None:
     assert [row.get("value") for row in chart.spec["data"]["values"]] == [None, 1.0]
 
 
+def test_what_no_svg_can_hold_does_not_end_the_process() -> None:
+    chart = bars([Bar("bell \a", 1.0)], title="red \x1b[31m\ufffe", unit="u\b")
+    assert {"bell ?", "red ?[31m?", "u?"} <= set(words(chart))
+
+
 def test_a_notebook_is_given_the_specification() -> None:
     chart = bars(THREE, title="t", unit="u")
     assert chart._repr_mimebundle_() == {"application/vnd.vegalite.v5+json": chart.spec}

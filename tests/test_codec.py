@@ -93,6 +93,8 @@ def anything(kind: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(arguments)
     if origin in (Union, UnionType):
         return st.one_of([anything(each) for each in arguments])
+    if origin is tuple and arguments[-1] is not ...:
+        return st.tuples(*(anything(each) for each in arguments))
     if origin is tuple:
         return st.lists(anything(arguments[0]), max_size=2).map(tuple)
     if origin is dict:

@@ -231,7 +231,7 @@ def test_what_a_page_shows_is_what_its_commands_print(
         for written in re.split(r"^(?=\$ )", body, flags=re.MULTILINE):
             if written:
                 command, _, shown = written[2:].partition("\n")
-                printed = run(command, tmp_path)
+                printed = PROGRESS.sub("", run(command, tmp_path))
                 if not re.fullmatch(as_pattern(shown), printed):
                     now = now.replace(written, f"$ {command}\n{steady(printed)}", 1)
     if os.environ.get("PROCTOR_REWRITE_DOCS"):
@@ -239,6 +239,8 @@ def test_what_a_page_shows_is_what_its_commands_print(
     assert now.splitlines() == text.splitlines()
 
 
+PROGRESS = re.compile(r"^[\d,]+/[\d,]+ · .*\n", re.MULTILINE)
+"""What only a slow machine is told: a run's progress, every two seconds."""
 PLAIN = re.compile(r"proctor ([\w./:@=, -]+?)(?:(; echo \$\?)|( 2>/dev/null| 2>&1)? \| (.+))?")
 """A command that asks no more of a shell than the exit code or a pipe: `proctor` runs in this process."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from proctor import errors
 from proctor.errors import (
+    BundleError,
     CannotScore,
     ExitCode,
     NothingSelected,
@@ -30,6 +31,7 @@ TREE: list[tuple[type[ProctorError], type[Exception], ExitCode]] = [
     (UnknownName, UsageError, ExitCode.USAGE),
     (SuiteError, ProctorError, ExitCode.USAGE),
     (StoreError, ProctorError, ExitCode.USAGE),
+    (BundleError, ProctorError, ExitCode.FAILED),
     (NothingSelected, ProctorError, ExitCode.NOTHING_SELECTED),
     (TargetError, ProctorError, ExitCode.NOT_MEASURED),
     (TargetTimeout, TargetError, ExitCode.NOT_MEASURED),

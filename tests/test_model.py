@@ -23,6 +23,7 @@ MINIMAL: dict[str, Any] = {
     "str": "x",
     "int": 1,
     "float": 0.5,
+    "bool": True,
     "float | None": None,
     "bool | None": None,
     "tuple[Message, ...]": (),

@@ -27,6 +27,8 @@ _LETTER = 6.6
 """How wide a letter of a label is, about."""
 _LONGEST = 72
 """Letters of a label in a legend."""
+_UNDRAWABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What is no character of XML 1.0: most control characters, and halves of characters."""
 
 _CONFIG = {
     "font": "Helvetica, Arial, sans-serif",
@@ -162,6 +164,41 @@ def bars(values: Sequence[Bar], *, title: str, unit: str, scale: Scale = "number
     return Chart(_spec(data, title, {"height": height, "encoding": shared, "layer": layers}))
 
 
+def forest(
+    values: Sequence[Bar], *, title: str, unit: str, scale: Scale = "share", origin: float | None = None
+) -> Chart:
+    """A dot for each value on a line for its interval, one below the other, in the order given.
+
+    Args:
+        values: the dots; each label stands once.
+        title: what stands above.
+        unit: what the values are, such as "share of answers".
+        scale: how they are written.
+        origin: a value that is marked by a line from top to bottom, such as no difference.
+
+    Raises:
+        ValueError: there are no values.
+    """
+    labels = [bar.label for bar in values]
+    y: dict[str, Any] = {"field": "label", "type": "nominal", "sort": labels, "title": None}
+    y["axis"] = {"labelExpr": _shortened(labels, 52), "grid": True}
+    data = [_row(label=bar.label, value=bar.value, low=bar.low, high=bar.high) for bar in values]
+    line = {"type": "rule", "strokeWidth": 2.5, "color": COLOURS[0], "opacity": 0.55}
+    layers: list[dict[str, Any]] = [
+        {"mark": line, "encoding": {"x": _axis("low", unit, scale), "x2": {"field": "high"}}},
+        {
+            "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1, "color": COLOURS[0]},
+            "encoding": {"x": _axis("value", unit, scale)},
+        },
+    ]
+    for layer in layers:
+        layer["encoding"]["y"] = y
+    if origin is not None:
+        mark = {"type": "rule", "color": "#222", "strokeDash": [4, 3]}
+        layers.insert(0, {"mark": mark, "encoding": {"x": {"datum": origin}}})
+    return Chart(_spec(data, title, {"height": {"step": 26}, "layer": layers}))
+
+
 def lines(
     points: Sequence[Point],
     *,
@@ -219,6 +256,15 @@ def lines(
         data = [{**row, "dashed": point.dashed} for row, point in zip(data, points, strict=True)]
     layers.append({"mark": line, "encoding": drawn})
     return Chart(_spec(data, title, {"height": 260, "layer": layers}))
+
+
+def layered(rows: Sequence[dict[str, Any]], layers: Sequence[dict[str, Any]], *, title: str) -> Chart:
+    """Any layers of Vega-Lite over shared rows, in the fonts, colours and size of the other charts.
+
+    Raises:
+        ValueError: there are no rows.
+    """
+    return Chart(_spec(rows, title, {"height": 260, "layer": list(layers)}))
 
 
 def _row(**values: Any) -> dict[str, Any]:
@@ -281,6 +327,14 @@ def _spec(data: Sequence[dict[str, Any]], title: str, rest: dict[str, Any]) -> d
         "data": {"values": data},
         **rest,
     }
-    # Half of a character, as a broken file may have it, can neither be drawn nor be sent to a notebook.
-    whole: dict[str, Any] = json.loads(json.dumps(spec, ensure_ascii=False).encode("utf-8", "replace"))
+    whole: dict[str, Any] = _drawable(spec)
     return whole
+
+
+def _drawable(thing: Any) -> Any:
+    """Without what no SVG can hold, over which the drawing would end the process."""
+    if isinstance(thing, str):
+        return _UNDRAWABLE.sub("?", thing)
+    if isinstance(thing, dict):
+        return {name: _drawable(value) for name, value in thing.items()}
+    return [_drawable(value) for value in thing] if isinstance(thing, list | tuple) else thing

@@ -94,7 +94,7 @@ def test_one_suite_of_two_with_nothing_selected_is_no_matter(proctor: Proctor, s
         (("s.jsonl", "--target", "echo", "--resume=zzz"), "'zzz'"),
         (("s.jsonl", "--target", "echo", "--retry-errors", "zzz"), "'zzz'"),
         (("--resume=zzz",), "'zzz'"),
-        (("s.jsonl", "--target", "echo", "--attest"), "--attest"),
+        (("s.jsonl", "--target", "echo", "--attest=b.zip"), "names a folder"),
     ],
 )
 def test_wrong_usage_is_4_with_a_sentence_that_helps_and_the_same_as_json(

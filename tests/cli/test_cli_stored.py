@@ -142,7 +142,18 @@ def test_a_list_counts_cases_where_a_suite_says_how_repeats_count(proctor: Proct
         encoding="utf-8",
     )
     proctor("run", "s.yaml", "--target", "echo")
-    assert " 1/2   50.0%  s v1 on echo\n" in proctor("runs", "list").out
+    assert " 1/2   50.0%         9–91%  s v1 on echo\n" in proctor("runs", "list").out
+
+
+def test_the_interval_in_a_list_is_over_cases_and_not_over_their_repeats(
+    proctor: Proctor, stored: str, half: str
+) -> None:
+    proctor("run", half, "--target", "echo", "--repeat", 4)
+    often, once = proctor("runs", "list").out.splitlines()[1:]
+    assert (once.split()[2:5], often.split()[2:5]) == (
+        ["5/10", "50.0%", "24–76%"],
+        ["20/40", "50.0%", "24–76%"],
+    )
 
 
 def test_a_stored_run_shows_its_questions_when_the_suite_file_is_gone(
@@ -291,7 +302,13 @@ def test_a_model_that_is_not_known_cannot_be_pulled(proctor: Proctor) -> None:
 
 # --- init --------------------------------------------------------------------------------------------------
 
-STARTER = ("suites/starter.jsonl", "targets.yaml", ".github/workflows/proctor.yml")
+STARTER = (
+    "suites/starter.jsonl",
+    "targets.yaml",
+    ".github/workflows/proctor.yml",
+    ".github/workflows/drift.yml",
+    "drift.cron",
+)
 
 
 def test_a_new_project_starts_with_a_suite_that_can_be_run(proctor: Proctor, folder: Path) -> None:

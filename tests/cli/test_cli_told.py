@@ -119,11 +119,11 @@ def test_a_built_in_tier_runs_by_its_name_wherever_one_is(proctor: Proctor) -> N
 
 RUN_FIELDS = {
     *("run", "group", "suite", "suite_version", "suite_digest", "suite_hash", "dialect", "target", "judges"),
-    *("status", "total", "passed", "failed", "errors", "unscored", "pass_rate", "ci95", "mean_score"),
-    *("splits", "by_category", "by_tag", "asked", "graded", "reused", "latency_ms", "usage", "cost_usd"),
-    *("warnings", "exit_code"),
+    *("status", "total", "passed", "failed", "errors", "unscored", "cases", "pass_rate", "ci95"),
+    *("mean_score", "splits", "by_category", "by_tag", "asked", "graded", "reused", "latency_ms", "usage"),
+    *("cost_usd", "warnings", "exit_code"),
 }
-COUNTS = {"total", "passed", "failed", "errors", "unscored", "pass_rate", "ci95"}
+COUNTS = {"total", "passed", "failed", "errors", "unscored", "cases", "pass_rate", "ci95"}
 
 
 def test_the_json_of_a_run_has_every_field_of_the_contract(proctor: Proctor, half: str) -> None:

@@ -98,6 +98,13 @@ def test_a_report_is_the_summary_as_a_table() -> None:
     )
 
 
+def test_a_share_has_its_interval_below_the_table() -> None:
+    told = measured(4.0, 8.0, hits=[0, 1]).report().splitlines()
+    assert told[-2:] == ["", "- hits: 0.500 of n = 2, 95 % interval 0.095 to 0.905"]
+    assert measured(4.0, 8.0, hits=[0, 3]).report().splitlines()[-1] == "| hits | 1.5 | 3 | 0 | 3 |"
+    assert "- hits" not in measured(4.0, 8.0, hits=[0, 1]).report(statistics=True)
+
+
 def test_statistics_stand_below_the_report() -> None:
     bench = measured(4.0, 8.0, hits=[0, 1])
     bench.calls[0].tags["kind|sort"] = "a|b\nc"

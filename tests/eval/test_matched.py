@@ -337,6 +337,16 @@ def test_the_report_has_the_tables_first_and_the_pairs_below() -> None:
     assert "- Only the candidate passes: s-nurse-1\n- Only the baseline passes: none" in report
 
 
+def test_the_report_has_each_share_with_its_interval_over_tasks() -> None:
+    rows = [row(f"s-cook-{place}", counts=(3 * place, 6), kinds=[("a|b", True)] * 4) for place in range(3)]
+    told = compared(rows, [row("s-nurse-1", counts=(0, 0))]).report().splitlines()
+    assert "| task pass | 3/3 | 43.9 – 100.0% | 1/1 | 20.7 – 100.0% |" in told
+    assert "| per-assertion | 9/18 | 12.5 – 87.5% | – | – |" in told
+    assert "| cook, assertions | 9/18 | 12.5 – 87.5% | – | – |" in told
+    assert "| nurse, tasks | – | – | 1/1 | 20.7 – 100.0% |" in told
+    assert "| a\\|b | 12/12 | 43.9 – 100.0% | – | – |" in told
+
+
 def test_without_groups_and_kinds_the_first_table_stands_alone() -> None:
     report = compared([row("a")], [row("a")], group_extractor=None).report()
     assert "Per group" not in report
@@ -402,7 +412,8 @@ def test_a_count_that_is_none_is_told(count: Any) -> None:
     assert "which is no count" in stats.dropped[0].reason
 
 
-def test_differences_beyond_a_float_are_null() -> None:
-    sides = ([{"task_id": name, "wall_seconds": sign * 1e308} for name in "ab"] for sign in (1, -1))
+@pytest.mark.parametrize("size", [1e308, 1e200])
+def test_differences_beyond_a_float_are_null(size: float) -> None:
+    sides = ([{"task_id": name, "wall_seconds": sign * size} for name in "ab"] for sign in (1, -1))
     told = MatchedBaseComparison().compare(*sides).paired().to_dict()
-    assert json.loads(json.dumps(told, allow_nan=False))["wall_seconds"]["mean"] is None
+    assert (json.loads(json.dumps(told, allow_nan=False))["wall_seconds"]["mean"] is None) == (size > 1e307)

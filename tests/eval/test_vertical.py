@@ -313,7 +313,9 @@ def test_each_answer_is_scored_and_tagged() -> None:
     assert run.calls[2].tags == {"qid": "q2", "even": "own", "variant": "small"}
     assert (run.calls[2].input, run.calls[2].output) == ("2", "three")
     assert run.summary()["accuracy"]["n"] == 3
-    assert "| accuracy | 0.33 | 0.0 | 0.0 | 1.0 |" in run.report().splitlines()
+    told = run.report().splitlines()
+    assert "| accuracy | 0.33 | 0.0 | 0.0 | 1.0 |" in told
+    assert "- accuracy: 0.333 of n = 3, 95 % interval 0.061 to 0.792" in told
 
 
 async def echo_later(prompt: str) -> str:

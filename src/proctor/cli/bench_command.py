@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from proctor.cli.outputs import check_outputs, output_option
 from proctor.cli.saying import say
-from proctor.cli.toolbox import (
-    Table,
-    check_outputs,
-    give,
-    labels_of,
-    output_option,
-    reading,
-    tell_dropped,
-)
+from proctor.cli.toolbox import Table, give, labels_of, reading, tell_dropped
 from proctor.errors import ExitCode, NothingSelected, UsageError
 from proctor.reports.figures import NONE, one_line, seconds
 
@@ -29,7 +22,7 @@ if TYPE_CHECKING:
 @click.command("bench")
 @click.argument("file", nargs=-1, required=True)
 @click.option("--by", metavar="TAG", help="Each value of this tag by itself.")
-@click.option("--metric", multiple=True, metavar="NAME", help="Only this metric. Repeatable.")
+@click.option("--metric", multiple=True, metavar="NAME", help="Only this metric. May be repeated.")
 @click.option("--json", "as_data", is_flag=True, help="Print one JSON object, with every percentile.")
 @output_option
 def command(

@@ -21,6 +21,7 @@ from proctor.reports.problems import lines_of
 from proctor.session.converting import MAIN, Converted, converted
 from proctor.session.suites import Suites
 from proctor.session.writing import write
+from proctor.wording import counted
 
 if TYPE_CHECKING:
     from proctor.session.suites import Opened
@@ -69,7 +70,7 @@ def _tell(problems: Iterable[Problem]) -> None:
 
 def _refuse(made: Converted, to: str, lossy: bool) -> None:
     wrong = {problem.case for problem in made.problems if problem.level == "error"}
-    cases = _number(len(wrong - {None}), "case")
+    cases = counted(len(wrong - {None}), "case")
     what = (
         cases
         if None not in wrong
@@ -83,7 +84,7 @@ def _refuse(made: Converted, to: str, lossy: bool) -> None:
 
 def _print(made: Converted, to: str) -> None:
     if made.files.keys() != {MAIN}:
-        files = _number(len(made.files), "file")
+        files = counted(len(made.files), "file")
         raise UsageError(f"As dialect {to} the suite is {files}. Name a folder for them with -o FOLDER/.")
     click.echo(made.files[MAIN], nl=False)
 
@@ -106,9 +107,5 @@ def _moved(opened: Opened, path: str, folder: Path) -> list[Problem]:
 
 
 def _sum_up(written: list[Path], cases: int, to: str) -> None:
-    more = f" and {_number(len(written) - 1, 'file')} beside it" if len(written) > 1 else ""
-    show([f"wrote {written[0].as_posix()}{more}: {_number(cases, 'case')} of dialect {to}"])
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    more = f" and {counted(len(written) - 1, 'file')} beside it" if len(written) > 1 else ""
+    show([f"wrote {written[0].as_posix()}{more}: {counted(cases, 'case')} of dialect {to}"])

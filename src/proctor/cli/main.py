@@ -14,7 +14,7 @@ import click
 
 from proctor import __version__
 from proctor.cli.saying import say, say_json
-from proctor.errors import ExitCode, ProctorError
+from proctor.errors import BundleError, ExitCode, ProctorError, SuiteError
 
 COMMANDS = {
     "run": "Run suites against targets: ask, grade, store, report.",
@@ -23,13 +23,20 @@ COMMANDS = {
     "hash": "Print the hash of suites.",
     "convert": "Write a suite in another dialect.",
     "suites": "Save suites, and list, show, compare, export and delete their versions.",
-    "runs": "List, show, export, tag and delete stored runs.",
+    "runs": "List, show, export, import, tag and delete stored runs.",
+    "compare": "Compare runs case by case, and gate on what is shown.",
+    "drift": "Show how a target's answers to one suite changed over time.",
+    "attest": "Write a run as a signed bundle that others can check.",
+    "verify": "Check a bundle, and derive its number again.",
+    "replay": "Ask the questions of a bundle again.",
+    "certify": "Write a certificate of a run, a target or a judge.",
+    "keys": "Make, list and trust signing keys.",
     "bench": "Show latencies and metrics of recorded calls, with intervals.",
     "passk": "Compute pass@k and pass^k from graded answers, or grade code first.",
     "trajectories": "Show what an agent's search loop tried, repeated and reached.",
     "targets": "Show what can be asked, and try it.",
     "models": "Fetch and list the embedded model's weights.",
-    "init": "Write a starter suite, targets.yaml and a CI file.",
+    "init": "Write a starter suite, targets.yaml, CI files and a line for cron.",
 }
 """Each command with the line that `--help` shows; its module is `proctor.cli.<name>_command`."""
 
@@ -38,8 +45,21 @@ _NO_MORE = frozenset({EPIPE, ENOSPC, EDQUOT})
 """Why a stream takes no more text: its reader has gone, or the disk is full."""
 
 
-_LISTS = {"validate": "files", "bench": "benches", "passk": "passk", "trajectories": "trajectories"}
-"""What the commands that show no runs call their list in JSON."""
+_LISTS: dict[str, tuple[str, ...]] = {
+    "validate": ("files",),
+    "suites": (),
+    "compare": ("runs", "comparisons"),
+    "drift": (),
+    "attest": (),
+    "verify": ("bundles",),
+    "replay": (),
+    "certify": (),
+    "keys": ("keys",),
+    "bench": ("benches",),
+    "passk": ("passk",),
+    "trajectories": ("trajectories",),
+}
+"""The lists that a command has in its JSON, empty where it could do nothing; all others have `runs`."""
 
 
 class LazyGroup(click.Group):
@@ -116,11 +136,11 @@ def _invoke(arguments: list[str]) -> int:
     except click.ClickException as error:
         return _refuse(arguments, error.format_message(), error)
     except (click.Abort, KeyboardInterrupt):
-        _tell_json(arguments, "Interrupted.", ExitCode.INTERRUPTED)
+        _tell_json(arguments, [_problem("Interrupted.")], ExitCode.INTERRUPTED)
         say("Interrupted.", err=True)
         return ExitCode.INTERRUPTED
     except ProctorError as error:
-        _tell_json(arguments, str(error), error.exit_code)
+        _tell_json(arguments, _problems(error), error.exit_code)
         say(_as_error(str(error)), err=True)
         return error.exit_code
     except Exception as error:
@@ -159,18 +179,30 @@ def _as_error(message: str) -> str:
 
 
 def _refuse(arguments: list[str], message: str, error: click.ClickException) -> int:
-    _tell_json(arguments, message, ExitCode.USAGE)
+    _tell_json(arguments, [_problem(message)], ExitCode.USAGE)
     context = getattr(error, "ctx", None)
     hint = f" See `{context.command_path} --help`." if context is not None else ""
     say(_as_error(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}"), err=True)
     return ExitCode.USAGE
 
 
-def _tell_json(arguments: list[str], message: str, code: ExitCode) -> None:
+def _tell_json(arguments: list[str], problems: list[dict[str, Any]], code: ExitCode) -> None:
     """A caller who asked for JSON gets JSON, also when nothing could be done."""
     if "--json" not in arguments:
         return
-    problem: dict[str, Any] = dict.fromkeys(("path", "line", "field", "case"))
-    problem |= {"code": "usage", "message": message}
-    kind = _LISTS.get(arguments[0], "runs")
-    say_json(json.dumps({kind: [], "errors": [problem], "exit_code": int(code)}, ensure_ascii=False))
+    nothing: dict[str, Any] = {name: [] for name in _LISTS.get(arguments[0], ("runs",))}
+    say_json(json.dumps({**nothing, "errors": problems, "exit_code": int(code)}, ensure_ascii=False))
+
+
+def _problems(error: ProctorError) -> list[dict[str, Any]]:
+    if isinstance(error, SuiteError):
+        from proctor.reports.json import problem_row
+
+        wrong = [problem for problem in error.problems if problem.level == "error"]
+        return [{"path": problem.path, **problem_row(problem)} for problem in wrong]
+    return [_problem(str(error), "bundle" if isinstance(error, BundleError) else "usage")]
+
+
+def _problem(message: str, code: str = "usage") -> dict[str, Any]:
+    nowhere: dict[str, Any] = dict.fromkeys(("path", "line", "field", "case"))
+    return nowhere | {"code": code, "message": message}

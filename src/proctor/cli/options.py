@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -66,6 +67,28 @@ def open_store(given: str | None, *, must_exist: bool = False) -> Iterator[Store
         yield store
     finally:
         store.close()
+
+
+def keys_option(function: F) -> F:
+    """`--keys FOLDER`."""
+    return click.option(
+        "--keys",
+        "keys",
+        metavar="FOLDER",
+        help="Where keys and trust are.  [default: $PROCTOR_KEYS or ~/.config/proctor/keys]",
+    )(function)
+
+
+def keys_path(given: str | None) -> Path:
+    """`--keys`, else where this user's keys are."""
+    from proctor.bundles.keys import keys_folder
+
+    return Path(given) if given else keys_folder(os.environ)
+
+
+def keys_flag(folder: Path) -> str:
+    """What a command that is told to the user needs to find the same keys; empty where it does anyway."""
+    return "" if folder == keys_path(None) else f" --keys {shlex.quote(str(folder))}"
 
 
 def show(lines: Iterable[str]) -> None:

@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from proctor.cli.outputs import check_outputs, output_option
 from proctor.cli.saying import say
-from proctor.cli.toolbox import (
-    Table,
-    check_outputs,
-    give,
-    labels_of,
-    output_option,
-    reading,
-    tell_dropped,
-)
+from proctor.cli.toolbox import Table, give, labels_of, reading, tell_dropped
 from proctor.errors import CannotScore, ExitCode, NothingSelected, UsageError
 from proctor.reports.figures import NONE, interval, one_line, percent
 

@@ -45,7 +45,7 @@ _SETTINGS = (
 def command(ctx: click.Context, /, **given: Any) -> int:
     """Grade the stored answers of RUN again, as a new run. No target is asked.
 
-    RUN is a run's id, an unambiguous beginning of one, or `last`. It keeps the grades it has. What is not
+    RUN is named as in `proctor runs`: by its id, `last` or a tag. It keeps the grades it has. What is not
     said here stays as it was in RUN: its suite, its judges and how they were asked.
 
     \b

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -11,11 +11,15 @@ from click.core import ParameterSource
 from proctor.cli.configured import Configured
 from proctor.cli.options import store_option
 from proctor.cli.running import make_and_tell
+from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings
 from proctor.session.configuring import Config
 from proctor.session.request import Request
 
-_OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all"}
+if TYPE_CHECKING:
+    from proctor.cli.attested import Attested
+
+_OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all", "--attest": ""}
 """Flags whose value may be left out, and what that stands for."""
 
 
@@ -196,6 +200,14 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     store_option,
     click.option(
+        "--attest",
+        metavar="[=DIR]",
+        help="Write a signed bundle of each finished run into DIR, or into the working directory: "
+        "`proctor attest --help`.",
+    ),
+    click.option("--public", is_flag=True, help="With --attest: leave out what is held out."),
+    click.option("--sign-key", metavar="NAME", help="With --attest: sign with this key of yours."),
+    click.option(
         "-o",
         "--output",
         "outputs",
@@ -236,7 +248,21 @@ def command(ctx: click.Context, /, **given: Any) -> int:
         as_json=given["as_json"],
         quiet=given["quiet"],
         reveal=given["reveal"],
+        attested=_attested(ctx, given),
     )
+
+
+def _attested(ctx: click.Context, given: dict[str, Any]) -> Attested | None:
+    """What writes the bundles of the runs, if they are to have any."""
+    if given["attest"] is None:
+        for name in ("public", "sign_key"):
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} is about the bundles that --attest writes. Add --attest.")
+        return None
+    from proctor.cli.attested import Attested
+
+    return Attested(given["attest"], public=given["public"], sign_key=given["sign_key"], quiet=given["quiet"])
 
 
 def _request(ctx: click.Context, given: dict[str, Any]) -> Request:

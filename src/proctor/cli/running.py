@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +28,9 @@ from proctor.session.request import Request
 from proctor.session.run import Session
 from proctor.verdicts import worst
 
+if TYPE_CHECKING:
+    from proctor.cli.attested import Attested
+
 
 def make_and_tell(
     request: Request,
@@ -37,6 +40,7 @@ def make_and_tell(
     as_json: bool,
     quiet: bool,
     reveal: bool,
+    attested: Attested | None = None,
 ) -> int:
     """Make the runs of a request, print them and write them; the exit code is given back.
 
@@ -47,6 +51,7 @@ def make_and_tell(
         as_json: print one JSON object and nothing else.
         quiet: print errors and warnings only.
         reveal: show what is held out too.
+        attested: writes a bundle of each finished run.
     """
     check_endings(outputs)
     plain = not as_json and not quiet
@@ -56,12 +61,15 @@ def make_and_tell(
             session = Session(opened, os.environ, progress, folder=store_path(store).parent)
             # What a function of the user's prints is no part of a report.
             with nullcontext() if plain else redirect_stdout(sys.stderr):
-                done = _run(session, request, progress)
+                done = run_session(session, request, progress)
             runs = []
             for one in done:
                 runs.append(reported(opened, one.run, one.tally, reveal=reveal))
-                if plain or as_json or outputs:
-                    runs[-1] = looked_at(opened, runs[-1], reveal=reveal)
+                if attested is not None:
+                    runs[-1] = attested.of(opened, runs[-1])
+                opens = reveal or (attested is not None and attested.reveals(runs[-1]))
+                if plain or as_json or outputs or runs[-1].bundle is not None:
+                    runs[-1] = looked_at(opened, runs[-1], reveal=opens)
                 if plain:
                     show(chain([""] * (len(runs) > 1), console.lines(runs[-1])))
                 _tell_of_rest(runs[-1], store)
@@ -78,7 +86,8 @@ def make_and_tell(
     if session.not_begun:
         say(f"Not begun: {', '.join(session.not_begun)}.", err=True)
         return ExitCode.INTERRUPTED
-    return worst(run.exit_code for run in runs)
+    codes = [run.exit_code for run in runs]
+    return worst([*codes, ExitCode.USAGE] if attested is not None and attested.failed else codes)
 
 
 def _say_apart(line: str) -> None:
@@ -105,8 +114,8 @@ def _refuse(error: SuiteError, *, as_json: bool) -> int:
     return ExitCode.USAGE
 
 
-def _run(session: Session, request: Request, progress: Progress) -> list[events.Done]:
-    """Make the runs of a request.
+def run_session(session: Session, request: Request, progress: Progress) -> list[events.Done]:
+    """Make the runs of a request, on an event loop that a signal stops.
 
     Raises:
         click.Abort: it was stopped before there was a run to tell of.

@@ -6,17 +6,21 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from json import dumps
+from pathlib import Path
+from typing import Any
 
 import click
 from msgspec.structs import replace
 
+from proctor.cli.bundle_options import bundle_options, wants_of
 from proctor.cli.options import open_store, show, store_option
-from proctor.cli.saying import say, say_json
+from proctor.cli.saying import say, say_json, tell
 from proctor.errors import UsageError
 from proctor.model import Run, Verdict
 from proctor.ports import Store
 from proctor.reports import console, json, sheet
-from proctor.reports.figures import one_line, percent
+from proctor.reports.figures import interval, one_line, percent
 from proctor.reports.rows import Row
 from proctor.session.lodging import workspaces_folder
 from proctor.session.reporting import (
@@ -29,14 +33,15 @@ from proctor.session.reporting import (
     rows_of,
     write,
 )
-from proctor.verdicts import rules_of
+from proctor.verdicts import Counts, rules_of
 
 
 @click.group("runs")
 def command() -> None:
-    """List, show, export, tag and delete stored runs.
+    """List, show, export, import, tag and delete stored runs.
 
-    RUN is a run's id or an unambiguous beginning of it; `last` is the newest run.
+    RUN is a run's id, or an unambiguous beginning of it; `last`, the newest run; or a tag, for the newest run
+    that has it.
     """
 
 
@@ -48,7 +53,9 @@ def command() -> None:
 def list_runs(suite: str | None, tag: str | None, limit: int, store: str | None) -> None:
     """One line a run, newest first."""
     with open_store(store, must_exist=True) as opened:
-        lines = [f"{'run':<22}  {'status':<11}  {'passed':>13}  {'rate':>6}  suite on target"]
+        lines = [
+            f"{'run':<22}  {'status':<11}  {'passed':>13}  {'rate':>6}  {'95% interval':>12}  suite on target"
+        ]
         for run in opened.runs():
             if (suite and run.suite.name != suite) or (tag and tag not in run.tags):
                 continue
@@ -62,24 +69,30 @@ def list_runs(suite: str | None, tag: str | None, limit: int, store: str | None)
 
 
 def _line(store: Store, run: Run) -> str:
-    counts = store.counts(run.id)
-    passed = counts.get(Verdict.PASS, 0)
-    total = there = sum(count for verdict, count in counts.items() if verdict is not None)
+    verdicts = store.counts(run.id)
+    there = sum(count for verdict, count in verdicts.items() if verdict is not None)
+    counts = Counts()
+    counts.passed = verdicts.get(Verdict.PASS, 0)
+    counts.failed, counts.cases = there - counts.passed, store.asked_cases(run.id)
     if run.suite.repeats_rule != "each":  # what passed is a matter of all trials of a case
-        counted = reported(store, run).tally.counted
-        passed, total = counted.passed, counted.total
-    rate = percent(passed / total if total else None)
-    share = f"{passed:,}/{total:,}"
+        counts = reported(store, run).tally.counted
+    rate, bounds = percent(counts.pass_rate), interval(counts.ci95)
+    share = f"{counts.passed:,}/{counts.total:,}"
     if run.settings.selection.split == "holdout":  # it would be its accuracy, and a list is no look
-        rate, share = percent(None), f"sealed/{total:,}"
+        rate, bounds, share = percent(None), interval(None), f"sealed/{counts.total:,}"
     missing = f" ({run.planned - there:,} missing)" if there < run.planned else ""
     tags = f"  [{', '.join(run.tags)}]" if run.tags else ""
     return (
-        f"{run.id:<22}  {run.status:<11}  {share:>13}  {rate:>6}  "
+        f"{run.id:<22}  {run.status:<11}  {share:>13}  {rate:>6}  {bounds:>12}  "
         f"{one_line(f'{run.suite.title} on {run.target.name}')}{missing}{tags}"
     )
 
 
+_SIGNED = {
+    "trusted": "signed by a trusted key",
+    "unknown": "signed by unknown keys alone",
+    "unsigned": "not signed: anyone could have made it",
+}
 _REVEAL = click.option("--reveal", is_flag=True, help="Show also what is sealed; counts as a look at it.")
 
 
@@ -138,7 +151,9 @@ def _sheets(run: Run, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _kept(run: Run) -> Iterator[str]:
-    """Where workspaces of the run still are."""
+    """Where the run came from, where that is not here, and where workspaces of it still are."""
+    if run.imported is not None:
+        yield f"Imported from a bundle that is {_SIGNED[run.imported]}."
     folder = workspaces_folder(os.environ) / run.id
     if folder.is_dir():
         yield f"Workspaces that were kept are in {folder}."
@@ -150,7 +165,7 @@ def _kept(run: Run) -> Iterator[str]:
 @_REVEAL
 @store_option
 def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -> None:
-    """Write every trial of each RUN to a file, in the form that its ending says."""
+    """Write every trial of each RUN to a file, as its ending says."""
     check_endings([output])
     with open_store(store, must_exist=True) as opened:
         runs = [reported(opened, opened.run(word), reveal=reveal) for word in run]
@@ -160,19 +175,62 @@ def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -
         say(f"{total:,} trials written to {output}", err=True)
 
 
+@command.command("import")
+@click.argument("bundle")
+@bundle_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def import_run(bundle: str, as_json: bool, store: str | None, **given: Any) -> None:
+    """Verify BUNDLE, and store its run with its suite and trials.
+
+    The run keeps its id and gets a tag that says how it is signed: imported-trusted, imported-unknown or
+    imported-unsigned. Nobody is asked again by what it says. A public bundle cannot be stored.
+    """
+    from proctor.session.importing import import_bundle
+    from proctor.session.taking_in import standing_in_words
+
+    wants = wants_of(given)
+    with open_store(store) as opened:
+        done = import_bundle(opened, Path(bundle), wants, tell)
+    run, standing = done.run, standing_in_words(done.verified)
+    if as_json:
+        row = {"run": run.id, "new": done.new, "standing": done.verified.standing, "tags": list(run.tags)}
+        say_json(dumps({**row, "suite": run.suite.name, "suite_version": run.suite.version, "exit_code": 0}))
+        return
+    what = f"{run.id}: {run.planned:,} trials of {run.suite.title} on {run.target.name}"
+    told = "Imported" if done.new else "This run is stored already, and nothing was changed"
+    show([one_line(f"{told}. {what}"), f"The bundle is {standing}"])
+
+
 @command.command("tag")
 @click.argument("run")
 @click.argument("tag", nargs=-1)
 @click.option("--remove", is_flag=True, help="Take the tags away.")
 @store_option
 def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> None:
-    """Give RUN each TAG; without one, print the tags it has."""
+    """Give RUN each TAG; without one, print the tags it has.
+
+    RUN is found by its tag from then on: `proctor compare baseline last`.
+    """
+    for name in () if remove else tag:
+        _check_tag(name)
     with open_store(store, must_exist=True) as opened:
         found = opened.run(run)
         tags = set(found.tags) - set(tag) if remove else set(found.tags) | set(tag)
         if tag:
             opened.update(replace(found, tags=tuple(sorted(tags))))
         show([f"{found.id}: {', '.join(sorted(tags)) or 'no tags'}"])
+        for name in () if remove else tag:
+            if (meant := opened.run(name).id) != found.id:
+                say(f"proctor: warning: {name!r} still names another run, {meant}.", err=True)
+
+
+def _check_tag(name: str) -> None:
+    if name == "last" or not name.isprintable() or not name.strip() or name != name.strip():
+        raise UsageError(
+            f"{name!r} cannot be a tag, since runs are found by their tags: "
+            + ("it is the newest run." if name == "last" else "give it a text without spaces around it.")
+        )
 
 
 @command.command("delete")

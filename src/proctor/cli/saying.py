@@ -23,6 +23,11 @@ def say(text: str = "", *, err: bool = False) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+def tell(line: str) -> None:
+    """Print a line to stderr."""
+    say(line, err=True)
+
+
 def say_json(text: str) -> None:
     r"""Print JSON; where stdout is not UTF-8, with everything beyond ASCII as `\u` escapes."""
     if (sys.stdout.encoding or "").lower().replace("_", "-") not in ("utf-8", "utf8"):

@@ -23,6 +23,7 @@ from proctor.reports.versions import Kept
 from proctor.session.describing import described, kept
 from proctor.session.finding import versioned
 from proctor.session.suites import Opened, Saved, Suites, stored_suite
+from proctor.wording import counted
 
 _STATES = {
     "new": "",
@@ -49,7 +50,7 @@ def command() -> None:
 @click.option("--dialect", metavar="D", help="The suites' dialect, instead of finding it from the content.")
 @store_option
 def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: str | None) -> None:
-    """Save each SUITE in the store, as `proctor run` does before it asks.
+    """Save each SUITE in the store, as `proctor run` does too.
 
     A name that is new gets v1. Other cases under the same name are its next version; the same cases are the
     same version, and those of an earlier version are that one again.
@@ -72,7 +73,7 @@ def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: s
 
 def _saved(saved: Saved) -> str:
     suite = saved.suite
-    cases = _number(suite.case_count, "case")
+    cases = counted(suite.case_count, "case")
     return f"{one_line(suite.name)} {suite.version}{_STATES[saved.state]}: {cases} from {saved.path}"
 
 
@@ -116,7 +117,10 @@ def list_versions(name: str, as_json: bool, store: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None:
-    """What a version is: its cases by category and tag, its split, its runs, and looks at its holdout."""
+    """What a version is: its cases, split and runs.
+
+    Cases are counted by category and tag; the looks at its holdout are told too.
+    """
     with open_store(store, must_exist=True) as opened:
         found = described(opened, _version(opened, name))
         of_it = opened.cases(found.saved.suite.content) if cases else None
@@ -131,7 +135,7 @@ def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every value whole.")
 @store_option
 def compare(suites: tuple[str, ...], as_json: bool, store: str | None) -> None:
-    """What changed from suite OLD to suite NEW: files, or suites in the store.
+    """What changed from suite OLD to suite NEW, files or stored ones.
 
     With NAME alone, from the version that was current before to the one that is now; with `NAME v1`, from v1
     to the current one; with `NAME v1 v2`, from v1 to v2. Cases are added, removed, renamed, or changed field
@@ -219,7 +223,7 @@ def export(ctx: click.Context, /, name: str, store: str | None, **options: objec
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @store_option
 def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
-    """Forget a version, or with NAME alone every version of it, for good.
+    """Forget a version, or every version of NAME, for good.
 
     A version that has runs stays until they are deleted. Its number is given to no other.
     """
@@ -247,7 +251,7 @@ def _doomed(store: Store, word: str) -> list[Kept]:
 
 
 def _check_free(versions: list[Kept]) -> None:
-    held = [f"{one.saved.suite.version} has {_number(one.runs, 'run')}" for one in versions if one.runs]
+    held = [f"{one.saved.suite.version} has {counted(one.runs, 'run')}" for one in versions if one.runs]
     if held:
         name = versions[0].saved.suite.name
         raise UsageError(
@@ -273,7 +277,3 @@ def _version(store: Store, word: str) -> Suite:
 def _no_such(store: Store, name: str) -> UsageError:
     names = sorted({one.suite.name for one in store.versions()})
     return UsageError(f"There is no suite {name!r} in the store. {suggestion(name, names)}")
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"

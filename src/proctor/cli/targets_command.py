@@ -54,7 +54,10 @@ def command() -> None:
 
 @command.command("list")
 def list_targets() -> None:
-    """Every kind of target, how it is written, and which key it wants; then those of the targets file."""
+    """Every kind of target, how it is written, and which key it wants.
+
+    Then come the targets of the targets file.
+    """
     lines = []
     for form, variable, what in _KINDS:
         key = (
@@ -83,9 +86,9 @@ def _listed(one: Listed) -> str:
     "--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True
 )
 def check(target: tuple[str, ...], timeout_s: float) -> int:
-    """Ask each TARGET one short question; exit code 3 when one does not answer.
+    """Ask each TARGET one short question.
 
-    Without TARGET every target of the targets file is asked.
+    Exit code 3 when one does not answer. Without TARGET every target of the targets file is asked.
     """
     names = Names(os.environ)
     params = Params(max_tokens=16)

@@ -1,31 +1,28 @@
-"""What the commands over files of JSON Lines share: files to write, lines that were dropped, and tables."""
+"""What the commands over files of JSON Lines share: files to read, lines that were dropped, and tables."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import copyfileobj, get_terminal_size
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from proctor.cli.options import show
+from proctor.cli.outputs import drawn, ending_of, write_output
 from proctor.cli.saying import say, say_json
 from proctor.errors import UsageError
-from proctor.eval.dumping import cell, write_whole
+from proctor.eval.dumping import cell
 from proctor.reports.figures import one_line
 
 if TYPE_CHECKING:
     from proctor.charts import Chart
     from proctor.eval.rows import DroppedRow
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-ENDINGS = (".svg", ".json", ".md")
 MOST_TOLD = 5
 """Lines that were dropped are told one by one up to so many for each file."""
 _WIDEST_CELL = 40
@@ -37,17 +34,6 @@ class Table(NamedTuple):
 
     title: str
     rows: Sequence[Sequence[str]]
-
-
-def output_option(function: F) -> F:
-    """`-o FILE`, as often as wanted."""
-    return click.option(
-        "-o",
-        "--output",
-        multiple=True,
-        metavar="FILE",
-        help="Also write FILE; ends in .svg (a chart), .json or .md. Repeatable.",
-    )(function)
 
 
 @contextmanager
@@ -84,40 +70,6 @@ def labels_of(paths: Collection[str]) -> list[str]:
     return names if len(set(names)) == len(names) else [one_line(path) for path in paths]
 
 
-def check_outputs(paths: Sequence[str], *, inputs: Sequence[str]) -> None:
-    """Refuse files that cannot be written to, before anything is computed.
-
-    Args:
-        paths: the files.
-        inputs: files that are read, and must stay.
-
-    Raises:
-        UsageError: an ending that is none of ours, a folder in the file's place, no folder for it, a file
-            that is read, or charts are not installed.
-    """
-    for path in paths:
-        if Path(path).suffix.lower() not in ENDINGS:
-            known = " ".join(ENDINGS)
-            raise UsageError(f"Nothing can be written to {path!r}: the ending says how, one of {known}.")
-        if Path(path).is_dir():
-            raise UsageError(f"{path!r} is a folder. Name a file, or remove the folder.")
-        folder = Path(path).absolute().parent
-        if not folder.is_dir():
-            raise UsageError(f"The folder of {path!r} does not exist. Make it first.")
-        if not os.access(folder, os.W_OK):
-            raise UsageError(f"Nothing can be written to the folder of {path!r}. Name another one.")
-        if any(_same(path, read) for read in inputs):
-            raise UsageError(f"{path!r} is read, and would be lost. Name another file to write to.")
-        if Path(path).suffix.lower() == ".svg":
-            from proctor.charts import drawer
-
-            drawer()
-
-
-def _same(path: str, other: str) -> bool:
-    return Path(path).exists() and Path(other).exists() and Path(path).samefile(other)
-
-
 def give(
     paths: Sequence[str],
     *,
@@ -141,27 +93,17 @@ def give(
         UsageError: a file cannot be written, or no chart can be drawn; then nothing is printed.
     """
     forms: dict[str, Callable[[], str]] = {
-        ".svg": lambda: _svg(chart),
+        ".svg": lambda: drawn(chart),
         ".json": lambda: _as_json(data) + "\n",
         ".md": lambda: "\n".join(as_markdown(tables)),
     }
-    texts = [(path, _whole(forms[Path(path).suffix.lower()]())) for path in paths]
+    texts = [(path, _whole(forms[ending_of(path)]())) for path in paths]
     if not as_data:
         show(as_text(tables, get_terminal_size().columns if sys.stdout.isatty() else None))
     for path, text in texts:
-        try:
-            write_whole(path, text)
-        except OSError as error:
-            raise UsageError(f"{path!r} cannot be written: {error.strerror}.") from None
+        write_output(path, text)
     if as_data:
         say_json(_as_json(data))
-
-
-def _svg(chart: Callable[[], Chart]) -> str:
-    try:
-        return chart().svg() + "\n"
-    except ValueError as error:
-        raise UsageError(f"No chart can be drawn: {error}") from None
 
 
 def _as_json(data: Mapping[str, Any]) -> str:

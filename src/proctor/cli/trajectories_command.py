@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.toolbox import (
-    Table,
-    check_outputs,
-    give,
-    labels_of,
-    output_option,
-    reading,
-    tell_dropped,
-)
+from proctor.cli.outputs import check_outputs, output_option
+from proctor.cli.toolbox import Table, give, labels_of, reading, tell_dropped
 from proctor.errors import ExitCode, NothingSelected
 from proctor.reports.figures import NONE, one_line, percent
 

@@ -17,6 +17,7 @@ from proctor.reports import json
 from proctor.reports.problems import lines_of
 from proctor.session.checking import Checked, check, files_of
 from proctor.session.finding import find
+from proctor.wording import counted
 
 
 class _TakingFiles(Configured):
@@ -45,7 +46,7 @@ def _spread(args: list[str], flag: str) -> list[str]:
 @click.command("validate", cls=_TakingFiles)
 @click.argument("suite", nargs=-1, required=True)
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
-@click.option("--ignore", "ignored", multiple=True, metavar="CODE", help="Silence a rule. Repeatable.")
+@click.option("--ignore", "ignored", multiple=True, metavar="CODE", help="Silence a rule. May be repeated.")
 @click.option(
     "--against",
     multiple=True,
@@ -108,12 +109,8 @@ def _row(one: Checked) -> dict[str, Any]:
 
 def _line(one: Checked) -> str:
     errors, warnings = len(one.of_level("error")), len(one.of_level("warning"))
-    counts = f"{_number(errors, 'error')}, {_number(warnings, 'warning')}"
+    counts = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
     if one.loaded is None:
         return f"{one.path}: {counts}"
     suite = one.loaded.suite
-    return f"{one.path}: {_number(suite.case_count, 'case')} of dialect {suite.dialect}, {counts}"
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    return f"{one.path}: {counted(suite.case_count, 'case')} of dialect {suite.dialect}, {counts}"

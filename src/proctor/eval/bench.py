@@ -252,7 +252,7 @@ class Bench:
         return [("", self.statistics())] if by is None else list(self.statistics(by=by).items())
 
     def report(self, *, statistics: bool = False, by: str | None = None) -> str:
-        """The summary as a Markdown table.
+        """The summary as a Markdown table; below it the interval of each metric that is only ever 0 or 1.
 
         Args:
             statistics: a second table stands below, with percentiles and intervals.
@@ -272,6 +272,9 @@ class Bench:
         for name in ("latency_ms", *self.metrics):
             cells = told.get(name, {})
             lines.append(f"| {name} | {' | '.join(str(cells.get(column, '—')) for column in _COLUMNS)} |")
+        if by is not None or not statistics:  # else the table below has it
+            shares = [each for each in self.statistics().values() if each.unit == "share" and each.n]
+            lines += [""] * bool(shares) + [f"- {each.sure()}" for each in shares]
         if statistics or by is not None:
             from proctor.eval.bench_tables import markdown
 

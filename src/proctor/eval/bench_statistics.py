@@ -96,6 +96,13 @@ class Statistic:
     interval_failed_as_0: tuple[float, float] | None
     """Its 95 % interval."""
 
+    def sure(self) -> str:
+        """The mean of how many values, with its interval, as a line below a table that has neither."""
+        low, high = self.interval or (None, None)
+        between = "" if low is None or high is None else f", 95 % interval {low:.3f} to {high:.3f}"
+        mean = "none" if self.mean is None else f"{self.mean:.3f}"
+        return f"{self.name}: {mean} of n = {self.n}{between}"
+
     def to_dict(self) -> dict[str, Any]:
         """As data for JSON: the fields, with `ci95` and `ci95_failed_as_0` for the intervals."""
         return {name.replace("interval", "ci95"): plain(getattr(self, name)) for name in self.__slots__}

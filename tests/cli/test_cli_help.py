@@ -1,0 +1,134 @@
+"""What every command has in common: its help, and what it says in JSON when it can do nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from proctor.cli.main import COMMANDS, cli
+
+Proctor = Callable[..., Any]
+
+
+def _leaves(group: click.Group, *words: str) -> Iterator[tuple[str, ...]]:
+    """The words of every command that does something."""
+    with click.Context(group) as context:
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            if isinstance(command, click.Group):
+                yield from _leaves(command, *words, name)
+            else:
+                yield (*words, name)
+
+
+LEAVES = list(_leaves(cli))
+GROUPS = sorted({words[0] for words in LEAVES if len(words) > 1})
+
+
+def test_every_command_is_among_them() -> None:
+    assert {words[0] for words in LEAVES} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("words", [(), *LEAVES], ids=" ".join)
+def test_help_fits_a_terminal_of_80_columns(proctor: Proctor, words: tuple[str, ...]) -> None:
+    told = proctor(*words, "--help")
+    assert told.code == 0
+    examples = [line for line in told.out.splitlines() if line.startswith("  proctor ")]
+    assert [line for line in told.out.splitlines() if len(line) > 80 and line not in examples] == []
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_line_of_a_command_in_its_group_is_whole(proctor: Proctor, group: str) -> None:
+    lines = proctor(group, "--help").out.partition("\nCommands:\n")[2].splitlines()
+    assert lines
+    assert [line for line in lines if not line.endswith(".") or line.endswith("...")] == []
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_the_same_flag_is_described_in_the_same_words(words: tuple[str, ...]) -> None:
+    command: click.Command = cli
+    for word in words:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), word)
+        assert found is not None
+        command = found
+    said = {
+        "--json": "Print one JSON object",
+        "--store": "The file that",
+        "--keys": "Where keys and trust are.",
+    }
+    for option in command.params:
+        for flag in said.keys() & set(option.opts):
+            assert isinstance(option, click.Option)
+            assert (option.help or "").startswith(said[flag])
+        assert "Repeatable" not in (getattr(option, "help", None) or "")
+
+
+@pytest.mark.parametrize("command", ["attest", "certify", "compare", "regrade"])
+def test_a_run_is_named_by_its_id_last_or_a_tag(proctor: Proctor, command: str) -> None:
+    assert "named as in `proctor runs`: by its id, `last` or a tag" in " ".join(
+        proctor(command, "--help").out.split()
+    )
+
+
+# --- JSON when nothing could be done -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "lists"),
+    [
+        (("run", "none", "--target", "echo"), {"runs"}),
+        (("runs", "show", "none"), {"runs"}),
+        (("validate", "none"), {"files"}),
+        (("suites", "show", "none"), set()),
+        (("compare", "one", "two"), {"runs", "comparisons"}),
+        (("drift", "none"), set()),
+        (("attest", "none"), set()),
+        (("verify", "none"), {"bundles"}),
+        (("replay", "none", "--target", "echo"), set()),
+        (("certify", "none"), set()),
+        (("keys", "list", "--keys", "s.jsonl"), {"keys"}),
+        (("bench", "none"), {"benches"}),
+        (("passk", "none"), {"passk"}),
+        (("trajectories", "none"), {"trajectories"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_json_has_the_lists_of_its_command_when_nothing_could_be_done(
+    proctor: Proctor, suite: Callable[..., str], words: tuple[str, ...], lists: set[str]
+) -> None:
+    suite(("a", "x", "x"))
+    told = proctor(*words, "--json")
+    assert set(told.json) == {"errors", "exit_code", *lists}
+    assert all(told.json[name] == [] for name in lists)
+    assert told.code == told.json["exit_code"] != 0
+    assert told.json["errors"][0]["message"] in told.err
+
+
+@pytest.mark.parametrize("words", [("certify", "--target", "a"), ("drift", "--target", "a")], ids=" ".join)
+def test_json_has_each_problem_of_a_targets_file_with_its_line(
+    proctor: Proctor, suite: Callable[..., str], words: tuple[str, ...]
+) -> None:
+    proctor("run", suite(("a", "x", "x")), "--target", "echo")
+    Path("targets.yaml").write_text("targets:\n  - name: a\n  - provider: openai\n", encoding="utf-8")
+    told = proctor(*words, "--json")
+    assert told.code == 4
+    assert [(one["path"], one["line"]) for one in told.json["errors"]] == [
+        ("targets.yaml", 2),
+        ("targets.yaml", 3),
+    ]
+
+
+def test_json_tells_a_defect_of_a_bundle_from_wrong_usage(proctor: Proctor) -> None:
+    Path("b.zip").write_bytes(b"PK\x03\x04 and no more")
+    codes = {
+        words: (told.code, [one["code"] for one in told.json["errors"]])
+        for words in (("verify", "b.zip"), ("certify", "b.zip"), ("replay", "b.zip", "--target", "echo"))
+        for told in [proctor(*words, "--json")]
+    }
+    assert set(map(json.dumps, codes.values())) == {'[1, ["bundle"]]'}

@@ -1,0 +1,185 @@
+"""`proctor replay` and `proctor runs import`: what they print, write and exit with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Proctor = Callable[..., Any]
+TESTS = [{"id": name, "input": f"say {name}", "expected": f"say {name}"} for name in "abcde"]
+
+
+@pytest.fixture(autouse=True)
+def keys(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of this user's keys."""
+    monkeypatch.setenv("PROCTOR_KEYS", str(folder / "keys"))
+    return folder / "keys"
+
+
+@pytest.fixture
+def bundle(proctor: Proctor, suite: Callable[..., str]) -> str:
+    """The signed bundle of a run in which `e` failed."""
+    path = suite(*TESTS[:4], {**TESTS[4], "expected": "nothing"})
+    proctor("run", path, "--target", "echo", "--holdout", "0.2", "--quiet")
+    assert proctor("attest", "last", "-o", "b.zip").code == 0
+    return "b.zip"
+
+
+@pytest.fixture
+def target(folder: Path) -> Callable[..., str]:
+    """A target that answers cases by their ids."""
+
+    def write(**answers: str) -> str:
+        rows = [json.dumps({key: text}) for key, text in answers.items()]
+        (folder / "now.jsonl").write_text("\n".join(rows), encoding="utf-8")
+        return "scripted:now.jsonl"
+
+    return write
+
+
+def numbers(told: Any) -> list[int]:
+    return [told.json[name]["count"] for name in ("identical", "same_verdict", "changed")]
+
+
+def test_the_same_again_is_exit_0(proctor: Proctor, bundle: str) -> None:
+    told = proctor("replay", bundle, "--target", "echo")
+    assert told.code == 0
+    assert "identical           5  100.0%" in told.out
+    assert "Passed then  4 of 5: 80.0%, 95% interval 38–96%\n" in told.out
+    assert "Passed now   4 of 5: 80.0%" in told.out
+    assert "signed by a trusted key, yours: default (" in told.out
+
+
+def test_a_change_is_exit_1_and_named_both_ways(
+    proctor: Proctor, bundle: str, target: Callable[..., str]
+) -> None:
+    answers = {"a": "no", "b": "say b", "c": "say c", "d": "say d", "e": "nothing"}
+    told = proctor("replay", bundle, "--target", target(**answers), "--json")
+    assert told.code == told.json["exit_code"] == 1
+    assert numbers(told) == [3, 0, 2]
+    assert [one["case_id"] for one in told.json["now_failing"]] == ["a"]
+    assert [one["case_id"] for one in told.json["now_passing"]] == ["e"]
+    assert told.json["identical"]["ci95"] == [0.231, 0.882]
+    assert (told.json["then"]["passed"], told.json["now"]["passed"]) == (4, 4)
+    assert proctor("runs", "show", told.json["replay"]).code == 0
+
+
+def test_what_is_not_measured_is_exit_3(proctor: Proctor, bundle: str, target: Callable[..., str]) -> None:
+    told = proctor("replay", bundle, "--target", target(a="no", b="say b"))
+    assert told.code == 3
+    assert "Not measured: c, d, e\n" in told.out
+
+
+@pytest.mark.parametrize("ending", ["json", "md"])
+def test_files_say_the_same(proctor: Proctor, bundle: str, folder: Path, ending: str) -> None:
+    told = proctor("replay", bundle, "--target", "echo", "-o", f"r.{ending}", "--quiet")
+    assert (told.code, told.out) == (0, "")
+    text = (folder / f"r.{ending}").read_text(encoding="utf-8")
+    assert (
+        json.loads(text)["identical"]["count"] == 5
+        if ending == "json"
+        else "| identical | 5 | 100.0% |" in text
+    )
+
+
+def test_markdown_shows_names_as_they_are(
+    proctor: Proctor, suite: Callable[..., str], target: Callable[..., str], folder: Path
+) -> None:
+    name = "<b>|`x`\n# y"
+    proctor("run", suite({"id": name, "input": "?", "expected": "?"}), "-t", "echo", "--quiet")
+    proctor("attest", "last", "-o", "m.zip")
+    proctor("replay", "m.zip", "-t", target(**{"*": "other"}), "-o", "m.md", "--quiet")
+    text = (folder / "m.md").read_text(encoding="utf-8")
+    assert "* \\<b\\>\\|\\`x\\` \\# y\n" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        (["b.zip"], 4, "--target"),
+        (["nope.zip", "-t", "echo"], 4, "There is no bundle"),
+        (["s.jsonl", "-t", "echo"], 4, "is no bundle"),
+        (["b.zip", "-t", "ehco"], 4, "'echo'"),
+        (["b.zip", "-t", "echo", "-o", "x.txt"], 4, "ending"),
+        (["b.zip", "-t", "echo", "-o", "no/x.md"], 4, "does not exist"),
+        (["b.zip", "-t", "echo", "--keys", "elsewhere", "--require-signature"], 1, "do not trust"),
+    ],
+)
+def test_what_cannot_be_asks_nobody(
+    proctor: Proctor, bundle: str, words: list[str], code: int, why: str
+) -> None:
+    before = proctor("runs", "list").out
+    told = proctor("replay", *words)
+    assert (told.code, told.out) == (code, "")
+    assert why in told.err
+    assert proctor("runs", "list").out == before
+
+
+def test_nothing_of_what_is_held_out_is_shown(
+    proctor: Proctor, bundle: str, target: Callable[..., str]
+) -> None:
+    looks = proctor("runs", "show", "last", "--json").run["looks"]
+    told = proctor("replay", bundle, "-t", target(**{"*": "other"}))
+    assert "say " not in told.out + told.err
+    assert "nothing" not in told.out
+    assert proctor("runs", "show", "last", "--json").run["looks"] == looks + 2  # the replay, and this
+
+
+def test_a_broken_targets_file_is_told_with_its_line(proctor: Proctor, bundle: str, folder: Path) -> None:
+    (folder / "targets.yaml").write_text("targets:\n  - nonsense\n", encoding="utf-8")
+    for words in (["replay", bundle, "-t", "echo"], ["runs", "import", bundle, "--store", "other.db"]):
+        told = proctor(*words)
+        assert told.code == 4
+        assert "targets.yaml:2: error: " in told.err
+
+
+# --- runs import -------------------------------------------------------------------------------------------
+
+
+def test_an_imported_run_is_shown_compared_and_graded(proctor: Proctor, bundle: str) -> None:
+    other = ("--store", "other.db")
+    told = proctor("runs", "import", bundle, *other)
+    assert told.code == 0
+    assert told.out.startswith("Imported. 20")
+    assert "signed by a trusted key, yours: default (" in told.out
+    run_id = proctor("runs", "import", bundle, *other, "--json").json["run"]
+    assert "[imported-trusted]" in proctor("runs", "list", *other).out
+    assert (
+        "Imported from a bundle that is signed by a trusted key.\n"
+        in proctor("runs", "show", run_id, *other).out
+    )
+    proctor("replay", bundle, "-t", "echo", *other)
+    assert proctor("compare", "imported-trusted", "last", *other).code == 0
+    assert proctor("regrade", run_id, *other).code == 1  # as its run did, one case fails
+    refused = proctor("attest", run_id, *other)
+    assert (refused.code, refused.out) == (4, "")
+    assert "were imported" in refused.err
+
+
+def test_importing_again_is_told_and_exit_0(proctor: Proctor, bundle: str) -> None:
+    assert not proctor("runs", "import", bundle, "--json").json["new"]  # its maker's own store
+    assert proctor("runs", "import", bundle, "--store", "o.db", "--json").json["new"]
+    told = proctor("runs", "import", bundle, "--store", "o.db")
+    assert (told.code, told.err) == (0, "")
+    assert told.out.startswith("This run is stored already, and nothing was changed. ")
+
+
+def test_an_unsigned_bundle_can_be_refused(proctor: Proctor, bundle: str, folder: Path) -> None:
+    assert proctor("attest", "last", "-o", "u.zip", "--no-sign").code == 0
+    told = proctor("runs", "import", "u.zip", "--require-signature", "--store", "o.db")
+    assert (told.code, told.out) == (1, "")
+    assert "is not signed" in told.err
+    told = proctor("runs", "import", "u.zip", "--store", "o.db")
+    assert "anyone could have made it" in told.out
+    assert "[imported-unsigned]" in proctor("runs", "list", "--store", "o.db").out
+
+
+def test_a_public_bundle_is_refused(proctor: Proctor, bundle: str) -> None:
+    proctor("attest", "last", "--public", "-o", "p.zip")
+    told = proctor("runs", "import", "p.zip", "--store", "o.db")
+    assert told.code == 4
+    assert "public bundle" in told.err

@@ -1,0 +1,153 @@
+"""`proctor verify` as a command: what it prints, its exit codes, and what never reaches the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Proctor = Callable[..., Any]
+
+
+@pytest.fixture
+def bundle(proctor: Proctor, half: str, folder: Path) -> str:
+    """A full bundle of a run that passed five of ten, signed by the key `default`."""
+    assert proctor("run", half, "--target", "echo", "--quiet").code == 1
+    assert proctor("attest", "last", "-o", "b", "--keys", "mine").code == 0
+    return "b"
+
+
+def test_a_bundle_that_holds_is_told_with_its_number_and_exits_0(proctor: Proctor, bundle: str) -> None:
+    told = proctor("verify", bundle, "--keys", "mine")
+    assert (told.code, told.err) == (0, "")
+    lines = told.out.splitlines()
+    assert lines[0] == "b holds: every score, verdict and number follows from the answers."
+    assert any(line.split()[:4] == ["all", "5", "10", "50.0%"] for line in lines)
+    assert "derived    10 scores, by grading the answers again" in lines
+    assert lines[-1].startswith("signature  signed by a trusted key (yours: default, ")
+
+
+def test_who_signed_decides_only_where_that_is_asked_for(proctor: Proctor, bundle: str) -> None:
+    assert proctor("verify", bundle, "--keys", "others").code == 0
+    told = proctor("verify", bundle, "--keys", "others", "--require-signature")
+    assert told.code == 1
+    assert "consistent, but anybody could have made this key" in told.out
+    assert "b is signed by an unknown key, and --require-signature wants a key that you trust." in told.err
+    assert proctor("verify", bundle, "--keys", "mine", "--require-signature").code == 0
+    proctor("attest", "last", "-o", "plain", "--no-sign")
+    told = proctor("verify", "plain", "--keys", "mine", "--require-signature")
+    assert told.code == 1
+    assert "unsigned: consistent, but anyone could have made it" in told.out
+
+
+def test_what_is_wrong_is_one_sentence_and_exit_code_1(proctor: Proctor, bundle: str, folder: Path) -> None:
+    (folder / "b" / "responses.json").write_text("{}", encoding="utf-8")
+    told = proctor("verify", bundle)
+    assert (told.code, told.out) == (1, "")
+    assert told.err == "proctor: error: b has 'responses.json', which is no file of a bundle.\n"
+
+
+def test_no_bundle_is_exit_code_4(proctor: Proctor, half: str) -> None:
+    for word in ("nowhere", half):
+        told = proctor("verify", word)
+        assert (told.code, told.out) == (4, "")
+        assert told.err.startswith("proctor: error: ")
+    assert proctor("verify").code == 4
+
+
+def test_each_of_several_is_told_and_the_worst_is_the_exit_code(
+    proctor: Proctor, bundle: str, folder: Path
+) -> None:
+    proctor("attest", "last", "-o", "public.zip", "--public", "--keys", "mine")
+    proctor("attest", "last", "-o", "broken", "--keys", "mine")
+    (folder / "broken" / "trials.jsonl").write_bytes(b"")
+    told = proctor("verify", bundle, "broken", "public.zip", "--json", "--keys", "mine")
+    assert told.code == told.json["exit_code"] == 1
+    full, public = told.json["bundles"]
+    assert (full["kind"], full["hidden"], full["graded_again"], full["standing"]) == (
+        "full",
+        0,
+        10,
+        "trusted",
+    )
+    assert (public["kind"], public["hidden"], public["graded_again"]) == ("public", 2, 8)
+    assert full["claims"] == public["claims"]
+    assert len(public["unverified"]) == 2
+    assert [error["path"] for error in told.json["errors"]] == ["broken"]
+    assert full["started_at"].endswith("Z")  # as in every other JSON
+    assert proctor("verify", bundle, "broken", "nowhere").code == 4
+
+
+def test_a_proof_of_one_trial_is_checked_too(proctor: Proctor, bundle: str, folder: Path) -> None:
+    proctor("attest", "last", "--trial", "t3", "-o", "t3.json", "--keys", "mine")
+    told = proctor("verify", "t3.json", "--keys", "mine")
+    assert told.code == 0
+    assert "trial      case t3: pass" in told.out
+    assert "signed by a trusted key" in told.out
+    row = proctor("verify", "t3.json", "--json").json["bundles"][0]
+    assert row["proof_of"] == {"case_id": "t3", "repeat": 0, "verdict": "pass"}
+    text = (folder / "t3.json").read_text(encoding="utf-8")
+    (folder / "t3.json").write_text(text.replace("say 3", "say 4"), encoding="utf-8")
+    told = proctor("verify", "t3.json")
+    assert told.code == 1
+    assert "does not lead to the root" in told.err
+    (folder / "t3.json").write_text(text[:300], encoding="utf-8")
+    assert proctor("verify", "t3.json").code == 1
+
+
+def test_nothing_of_a_bundle_moves_the_terminal(
+    proctor: Proctor, folder: Path, suite: Callable[..., str], script: Callable[..., str]
+) -> None:
+    name = "\x1b[2J\u202eevil\r\n\u2028name"
+    header = {"suite_name": name, "description": name}
+    (folder / "evil.jsonl").write_text(
+        json.dumps(header)
+        + "\n"
+        + json.dumps({"id": name, "prompt": "a", "expected": {"type": "exact", "value": "a"}}),
+        encoding="utf-8",
+    )
+    assert proctor("run", "evil.jsonl", "--target", "echo", "--quiet").code in (0, 1)
+    assert proctor("attest", "last", "-o", "evil", "--no-sign").code == 0
+    for words in (("verify", "evil"), ("verify", "evil", "--json")):
+        told = proctor(*words)
+        assert told.code == 0
+        assert "[2J evil" in told.out.replace("\\u001b", "").replace("\\u202e", " ")
+        assert all(letter.isprintable() or letter == "\n" for letter in told.out + told.err)
+
+
+def test_what_selected_the_cases_and_what_makes_them_pass_is_told(proctor: Proctor, half: str) -> None:
+    proctor(
+        "run", half, "--target", "echo", "--quiet", "--id", "t[13]", "--threshold", "0.5", "--repeat", "2"
+    )
+    proctor("attest", "last", "-o", "two", "--no-sign")
+    lines = proctor("verify", "two").out.splitlines()
+    told = "cases      2 of 10 were asked; held out 0.2 by rank, seed 42; threshold 0.5; repeats 2; ids t[13]"
+    assert told in lines
+    row = proctor("verify", "two", "--json").json["bundles"][0]
+    assert (row["suite_cases"], row["claims"]["all"]["cases"], row["settings"]["threshold"]) == (10, 2, 0.5)
+
+
+def test_who_judged_and_whose_answers_these_are_is_told(
+    proctor: Proctor, folder: Path, script: Callable[..., str]
+) -> None:
+    (folder / "s.eval.yaml").write_text(
+        "execution: {trials: {count: 2, strategy: pass_at_k}}\n"
+        "tests:\n  - {id: q, criteria: Is it kind?, input: Why?}\n",
+        encoding="utf-8",
+    )
+    judge = script(rules={"*": '{"score": 1}'})
+    run = ("run", "s.eval.yaml", "--target", "echo", "--quiet", "--judge", judge)
+    assert proctor(*run).code == 0
+    assert proctor(*run, "--reuse", "--judge-repeat", "3", "--judge-rule", "any").code == 0
+    proctor("attest", "last", "-o", "b", "--no-sign")
+    lines = proctor("verify", "b").out.splitlines()
+    assert [line for line in lines if line.startswith("cases ")] == [
+        "cases      1 of 1 were asked; repeats rule any; threshold 0.8; judge repeats 3; judge rule any"
+    ]
+    assert "answers    2 are those of earlier runs" in lines
+    assert f"judges     {judge}" in lines
+    row = proctor("verify", "b", "--json").json["bundles"][0]
+    assert (row["judges"], row["taken_over"], row["repeats_rule"]) == ([judge], 2, "any")
