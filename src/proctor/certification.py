@@ -42,7 +42,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     """Which cases: `dev` for a run of a split suite that asked no held-out case."""
     cases: int
     not_measured: int
-    """Trials that are ERROR or UNSCORED."""
+    """Trials that are ERROR or UNSCORED, in whatever part of the run."""
     hidden: int
     """Trials that the bundle hides."""
     selection: Selection = Selection()
@@ -83,7 +83,7 @@ def measured(
         run: the run.
         split: which of its claims that is.
         cases: how many cases it counts.
-        not_measured: how many trials of it are ERROR or UNSCORED.
+        not_measured: how many trials of the run are ERROR or UNSCORED, in whatever part of it.
         hidden: how many trials the bundle hides; they are held out.
     """
     dev_alone = split == "all" and run.settings.selection.split == "dev" and run.suite.split_rule is not None

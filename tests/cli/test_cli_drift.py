@@ -70,7 +70,7 @@ def test_a_target_that_answers_as_it_did_is_unchanged(proctor: Proctor, asked: P
     told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl")
     assert told.code == 0
     first, *rest = told.out.splitlines()
-    assert first == "Unchanged since 1 Oct 2024: 100.0% identical answers (84–100%) over 3 runs."
+    assert first == "Unchanged since 1 Oct 2024: 100.0% identical answers (84–100%, 20 cases) over 3 runs."
     assert "On your side nothing that a run records has changed." in rest
     assert "nightly v1 on scripted:a.jsonl" in rest
 
@@ -83,7 +83,7 @@ def test_a_change_is_dated_and_ends_with_1(proctor: Proctor, asked: Proctor, nig
     assert told.code == 1
     lines = told.out.splitlines()
     assert lines[0].startswith(
-        "Drifting since 4 Oct 2024: 30.0% identical answers (15–52%) with the first run"
+        "Drifting since 4 Oct 2024: 30.0% identical answers (15–52%, 20 cases) with the first run"
     )
     assert any(
         line.startswith("The answers changed between 3 Oct 2024 and 4 Oct 2024: 100.0% identical")

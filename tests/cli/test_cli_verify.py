@@ -43,6 +43,16 @@ def test_who_signed_decides_only_where_that_is_asked_for(proctor: Proctor, bundl
     assert "unsigned: consistent, but anyone could have made it" in told.out
 
 
+def test_of_several_signatures_the_trusted_one_stands_last(proctor: Proctor, bundle: str) -> None:
+    for stranger in ("a", "b", "c", "d"):  # whose key ids come before and after the trusted one
+        proctor("attest", bundle, "--keys", f"others-{stranger}")
+    lines = proctor("verify", bundle, "--keys", "mine").out.splitlines()
+    assert [line.split()[:4] for line in lines[-5:]] == [
+        *[["signature", "signed", "by", "an"]] * 4,
+        ["signature", "signed", "by", "a"],
+    ]
+
+
 def test_what_is_wrong_is_one_sentence_and_exit_code_1(proctor: Proctor, bundle: str, folder: Path) -> None:
     (folder / "b" / "responses.json").write_text("{}", encoding="utf-8")
     told = proctor("verify", bundle)

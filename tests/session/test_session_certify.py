@@ -171,6 +171,17 @@ async def test_errors_are_refused_unless_so_many_are_allowed(
     assert message_of(forced).endswith("forced: 5 errors")
 
 
+async def test_errors_of_dev_cases_count_too(make: Make, suite: Any, store: SqliteStore, module: Any) -> None:
+    name = module(
+        "def f(text):\n    if text.endswith('1'):\n        raise ValueError('no')\n    return text\n"
+    )
+    (done,) = await make(suite(*TESTS), f"function:{name}:f", holdout=0.5, settings=Settings(retries=0))
+    tally = done.tally
+    assert 0 < tally.splits["holdout"].errors < tally.all.errors
+    with pytest.raises(NotCertified, match=f"{tally.all.errors} trials could not be measured"):
+        certify(store, done.run, terms=Terms(allow_errors=tally.splits["holdout"].errors))
+
+
 @pytest.mark.parametrize(
     ("selection", "said"),
     [(Selection(split="dev"), "dev cases alone"), (Selection(ids=("t1*",)), "picked cases")],

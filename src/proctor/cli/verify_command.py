@@ -189,7 +189,7 @@ def _looks(statement: Statement) -> str:
 
 
 def _signed(standing: Standing, signatures: tuple[CheckedSignature, ...]) -> Iterator[str]:
-    for one in signatures:
+    for one in sorted(signatures, key=lambda one: one.name is not None):  # what decides stands last
         if one.name is not None:
             yield f"signature  signed by a trusted key ({one_line(one.name)}, {one.id})"
         else:

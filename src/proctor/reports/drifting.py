@@ -15,7 +15,7 @@ from proctor.drift.series import Drift, Turning
 from proctor.drift.sides import Changed
 from proctor.model import Run
 from proctor.reports.figures import NONE, interval, one_line, percent, points, probability
-from proctor.wording import listed
+from proctor.wording import counted, listed
 
 _LISTED = 12
 """So many ids, changes and runs are shown; JSON has all."""
@@ -71,7 +71,8 @@ def answer(drift: Drift) -> str:
     if lowest is None:
         return f"Not known: the last run has no answer that another run has too, {over}."
     since = "" if drift.since is None else f" since {moments(drift)[drift.since]}"
-    alike = f"{percent(lowest.share)} identical answers ({interval(lowest.ci95)})"
+    sure = f"{interval(lowest.ci95)}, {counted(lowest.cases, 'case')}"
+    alike = f"{percent(lowest.share)} identical answers ({sure})"
     beside = "" if lowest is last.with_first else " with the run before it"
     beside = (
         " with the first run" if not beside and len(drift.steps) > 2 and drift.state != "stable" else beside

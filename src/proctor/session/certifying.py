@@ -53,12 +53,12 @@ def certify_bundle(
     """
     envelope = _envelope(path)
     found = verify(path, trusted, told)
-    claim = found.statement.claim
+    claim, whole = found.statement.claim, found.statement.claims["all"]
     of = measured(
         found.run,
         split=found.statement.split,
         cases=claim.cases,
-        not_measured=claim.errors + claim.unscored,
+        not_measured=whole.errors + whole.unscored,
         hidden=found.hidden,
     )
     against = hindrances(of, terms)
