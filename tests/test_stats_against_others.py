@@ -73,7 +73,14 @@ def test_the_clustered_error(values: list[float], data: st.DataObject) -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
-def test_adjusted_p_values(p_values: list[float]) -> None:
+def test_benjamini_hochberg(p_values: list[float]) -> None:
+    assert stats.benjamini_hochberg(p_values) == near(scipy.stats.false_discovery_control(p_values))
+
+
+@pytest.mark.parametrize("count", [1, 7, 40])  # each call of statsmodels collects all garbage there is
+def test_adjusted_p_values(count: int) -> None:
+    random = Random(count)
+    p_values = [random.random() ** 4 for _ in range(count)] + [0.0, 0.01, 0.01, 1.0]
     assert stats.holm(p_values) == near(multipletests(p_values, method="holm")[1])
     assert stats.benjamini_hochberg(p_values) == near(multipletests(p_values, method="fdr_bh")[1])
 
