@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from proctor import __version__
 from proctor.bundles.reading import opened
 from proctor.bundles.trusting import Trusted
-from proctor.certification import NotCertified, Terms, conditions, hindrances, measured, word_of
+from proctor.certification import Measured, NotCertified, Terms, conditions, hindrances, measured, word_of
 from proctor.errors import BundleError
 from proctor.model import Run
 from proctor.ports import Store
@@ -21,7 +21,7 @@ from proctor.reports.certificates import Certified
 from proctor.session.attesting import bundled, shows_held_out
 from proctor.session.reporting import calibrations_of, keep_look
 from proctor.session.telling import Tell
-from proctor.session.verifying import verify
+from proctor.session.verifying import Verified, verify
 
 if TYPE_CHECKING:
     from proctor.bundles.keys import SigningKey
@@ -53,14 +53,7 @@ def certify_bundle(
     """
     envelope = _envelope(path)
     found = verify(path, trusted, told)
-    claim, whole = found.statement.claim, found.statement.claims["all"]
-    of = measured(
-        found.run,
-        split=found.statement.split,
-        cases=claim.cases,
-        not_measured=whole.errors + whole.unscored,
-        hidden=found.hidden,
-    )
+    of = _measured(found)
     against = hindrances(of, terms)
     if against and not force:
         raise NotCertified(against)
@@ -85,6 +78,18 @@ def certify_bundle(
         bundle=path.name,
         envelope=envelope,
         proctor=__version__,
+    )
+
+
+def _measured(found: Verified) -> Measured:
+    """What the number of a bundle is of; what was not measured counts in every part of its run."""
+    whole = found.statement.claims["all"]
+    return measured(
+        found.run,
+        split=found.statement.split,
+        cases=found.statement.claim.cases,
+        not_measured=whole.errors + whole.unscored,
+        hidden=found.hidden,
     )
 
 
