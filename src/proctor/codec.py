@@ -164,17 +164,30 @@ def hash_suite(path: str | Path) -> str:
         SuiteError: a line is not a JSON object with an `id`.
         OSError: the file cannot be read.
     """
-    return hash_rows(_raw_rows(Path(path)))
+    return hash_text(Path(path).read_bytes(), str(path))
 
 
-def _raw_rows(path: Path) -> Iterator[dict[str, Any]]:
+def hash_text(data: bytes, path: str) -> str:
+    """The same of the bytes of such a file.
+
+    Args:
+        data: all of it.
+        path: its name, for messages.
+
+    Raises:
+        SuiteError: a line is not a JSON object with an `id`.
+    """
+    return hash_rows(_raw_rows(data, path))
+
+
+def _raw_rows(data: bytes, path: str) -> Iterator[dict[str, Any]]:
     from proctor.errors import SuiteError
     from proctor.model import Problem
 
     def wrong(number: int, message: str) -> SuiteError:
-        return SuiteError([Problem(code="bad-json", message=message, path=str(path), line=number)])
+        return SuiteError([Problem(code="bad-json", message=message, path=path, line=number)])
 
-    for number, line in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if not line.strip():
             continue
         try:

@@ -5,13 +5,13 @@ Part of `proctor.ports`, which is where everything else imports it from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Protocol
 
 from msgspec import Struct
 
-from proctor.model import Calibration, Case, Look, Run, Suite, Trial, Verdict
+from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Verdict
 
 
 class StoredTrial(Struct, frozen=True, gc=False):
@@ -26,6 +26,17 @@ class StoredCase(Struct, frozen=True, gc=False):
 
     case: Case
     sent: str
+
+
+class Followed(Struct, frozen=True, gc=False):
+    """A trial as stored, with its case, read by somebody who follows the run."""
+
+    turn: int
+    """Grows in the order in which a run's trials were first stored; a trial keeps it when it is graded."""
+    trial: Trial
+    verdict: Verdict | None
+    """None while it waits for its judges."""
+    case: Case
 
 
 class SavedSuite(Struct, frozen=True, kw_only=True):
@@ -46,6 +57,18 @@ class Answered(Struct, frozen=True, kw_only=True):
     trial: Trial
     verdict: Verdict | None
     case: Case
+
+
+class KeptLabel(Struct, frozen=True, kw_only=True):
+    """A label of a stored answer."""
+
+    number: int
+    """Its own for ever; a later label has a greater one."""
+    label: Label
+    """It names its run."""
+    held_out: bool
+    """It is of a held-out answer."""
+    at: datetime
 
 
 class SuiteWriter(Protocol):
@@ -72,12 +95,14 @@ class Store(Protocol):
     method raises StoreError when the store cannot be read or written.
     """
 
-    def saving(self, *, aside: bool = False) -> SuiteWriter:
+    def saving(self, *, aside: bool = False, again: bool = False) -> SuiteWriter:
         """Begin to save a suite; nothing of it is there before `keep`.
 
         Args:
             aside: a version that is there keeps its content, and the one last saved under the name is still
                 that one; the content is kept for a run that is begun next.
+            again: the version was forgotten and becomes what it was, with its number and its place among the
+                others; one that is there already stays as it is.
         """
 
     def begin(self, run: Run) -> None:
@@ -123,6 +148,28 @@ class Store(Protocol):
     def trials(self, run_id: str) -> Iterator[StoredTrial]:
         """A run's trials in suite order; nothing holds them all."""
 
+    def reach(self, run_id: str) -> tuple[int, int]:
+        """How many trials of a run are stored, and the turn of the last; 0 for none. Quick for any run."""
+
+    def changed(self, run_id: str, after: int = 0, waiting: Collection[int] = ()) -> Iterator[Followed]:
+        """A run's trials in the order in which they were first stored; nothing holds them all.
+
+        Args:
+            run_id: the run, which another process may be making.
+            after: only those with a later turn than this.
+            waiting: the turns of known trials that had no verdict; those that have one now come again.
+        """
+
+    def claimed(self, run_id: str) -> bool:
+        """Whether any process makes this run right now; True where the system cannot tell."""
+
+    def maker(self, run_id: str) -> int | None:
+        """The id of the process that makes this run right now; this process's own where it does itself.
+
+        None where no process does, and where the system does not tell which: on Windows, and of a process
+        in another container.
+        """
+
     def suite(self, name: str, version: str | None = None) -> Suite | None:
         """The suite of that name, or None.
 
@@ -141,8 +188,8 @@ class Store(Protocol):
             StoreError: there is none, or runs of it are stored.
         """
 
-    def cases(self, content: str) -> Iterator[StoredCase]:
-        """The cases of the suite of that content, in order; nothing holds them all."""
+    def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
+        """The cases of the suite of that content from a position on, in order; nothing holds them all."""
 
     def answered(self, sent: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
         """The trials with an output that asked the target of that digest the same, newest run first.
@@ -151,7 +198,7 @@ class Store(Protocol):
         """
 
     def delete(self, run_id: str) -> None:
-        """Forget a run and its trials; the version of the suite stays."""
+        """Forget a run and its trials; the version of the suite stays, and so do labels of its answers."""
 
     def secret(self, run_id: str) -> bytes:
         """32 random bytes of the run's own, which are made at first use and stay the same."""
@@ -167,6 +214,22 @@ class Store(Protocol):
 
     def looks(self, suite_digest: str) -> list[Look]:
         """The looks at the holdout of the suite of that digest, oldest first; deleted runs' included."""
+
+    def label(self, label: Label, *, held_out: bool = False) -> KeptLabel:
+        """Keep a label of a run's answer, in the place of what the same person said of it before.
+
+        That stays behind it and counts again when this one is taken back. Labels outlive their run, and
+        count again when it is imported from its bundle.
+        """
+
+    def unlabel(self, number: int) -> bool:
+        """Take a label back, so that the one before it counts again; False when it is gone already."""
+
+    def labels(self, run_id: str | None = None) -> list[KeptLabel]:
+        """The labels that count, oldest first; only those of one run where it is given."""
+
+    def labelled(self) -> dict[str, int]:
+        """How many answers of each run have a label, by the run's id; deleted runs' included."""
 
     def close(self) -> None:
         """Flush and release everything. Safe to call twice."""

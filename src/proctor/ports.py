@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Protocol
 from msgspec import Struct
 
 from proctor.keeping import Answered as Answered
+from proctor.keeping import Followed as Followed
+from proctor.keeping import KeptLabel as KeptLabel
 from proctor.keeping import SavedSuite as SavedSuite
 from proctor.keeping import Store as Store
 from proctor.keeping import StoredCase as StoredCase

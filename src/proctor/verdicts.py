@@ -259,7 +259,8 @@ class Tally:
         self.judging = Judging()
         self.refused_params: set[str] = set()
         self.models: set[str] = set()
-        self._latencies = array("d")
+        self.latencies_ms = array("d")
+        """Of every answer, in the order in which they were counted."""
         self._split_latencies: dict[str, tuple[float, int]] = {}
         self._score_sum = 0.0
         self._score_count = 0
@@ -280,8 +281,7 @@ class Tally:
             self._count_parts(trial, case, verdict, first=trial.repeat == 0)
         else:
             self._count_case(trial, case, verdict, rule)
-        score = score_of(trial)
-        if score is not None:
+        if (score := score_of(trial)) is not None:
             self._score_sum += score
             self._score_count += 1
         if trial.scores and not kept:
@@ -324,7 +324,7 @@ class Tally:
             for score in trial.scores:
                 for judgment in score.judgments:
                     self.spent_judging.add(judgment)
-        self._latencies.append(output.latency_ms)
+        self.latencies_ms.append(output.latency_ms)
         if trial.split is not None:
             spent, count = self._split_latencies.get(trial.split, (0.0, 0))
             self._split_latencies[trial.split] = (spent + output.latency_ms, count + 1)
@@ -341,7 +341,7 @@ class Tally:
     @property
     def target_cost_usd(self) -> float | None:
         """What the target cost; None as soon as one price is unknown, and before any answer."""
-        return self.spent.cost_usd if self._latencies else None
+        return self.spent.cost_usd if self.latencies_ms else None
 
     @property
     def known_cost_usd(self) -> float | None:
@@ -361,7 +361,7 @@ class Tally:
 
     def latency_ms(self) -> dict[str, float | None]:
         """The median, the 95 % point and the mean of the answers' latencies."""
-        ordered = sorted(self._latencies)
+        ordered = sorted(self.latencies_ms)
         mean = sum(ordered) / len(ordered) if ordered else None
         return {"p50": quantile(ordered, 0.5), "p95": quantile(ordered, 0.95), "mean": mean}
 

@@ -13,8 +13,8 @@ from proctor.errors import StoreError, UsageError
 from proctor.model import Run, Settings, Verdict
 from proctor.session.comparing import (
     about_judges,
+    against_one_another,
     check_comparable,
-    check_split,
     gathered,
     looked_at,
     runs_of,
@@ -183,10 +183,11 @@ async def test_a_split_that_no_run_has_is_refused(make: Make, store: SqliteStore
         '"metadata": {"difficulty": "easy", "tokens_est": 1}}\n',
         encoding="utf-8",
     )
-    facts = gathered(store, [await made(make, "flat.jsonl")])
-    check_split(facts, "all")
+    facts = gathered(store, [await made(make, "flat.jsonl")]) * 2
+    (whole,) = against_one_another(facts, split="all", by="category").comparisons
+    assert whole.whole.value == 0
     with pytest.raises(UsageError, match="None of these runs has holdout cases"):
-        check_split(facts, "holdout")
+        against_one_another(facts, split="holdout", by="category")
 
 
 async def test_what_is_known_of_a_judge_is_told_once(make: Make, store: SqliteStore, folder: Any) -> None:

@@ -82,7 +82,7 @@ def test_what_cannot_be_written_is_known_beforehand(folder: Path, path: str) -> 
     assert repr(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("path", ["x.json", "X.JSONL", "a b.csv", "deep/x.md", "x.xml"])
+@pytest.mark.parametrize("path", ["x.json", "X.JSONL", "a b.csv", "deep/x.md", "x.xml", "x.html"])
 def test_what_can_be_written_passes(folder: Path, path: str) -> None:
     Path("deep").mkdir()
     check_endings([path])
@@ -101,7 +101,7 @@ class _Breaking:
         raise OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "md", "xml"])
+@pytest.mark.parametrize("ending", ["html", "json", "jsonl", "csv", "md", "xml"])
 def test_a_file_stays_as_it_was_when_the_new_one_cannot_be_finished(
     folder: Path, ending: str, reported: Callable[..., Any], trial: Any, case: Any, score: Any
 ) -> None:

@@ -43,6 +43,8 @@ class CaseFacts(Struct, frozen=True, gc=False):
     tags: tuple[str, ...]
     split: str | None
     trials: tuple[Fact, ...]
+    position: int = 0
+    """Its place in the suite of its run, from 0."""
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -137,6 +139,7 @@ class Gatherer:
                 tags=tuple(map(self._name, dict.fromkeys(case.tags))),
                 split=None if trials[0][0].split is None else self._name(trials[0][0].split),
                 trials=facts,
+                position=trials[0][0].position,
             )
         )
 

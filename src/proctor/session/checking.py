@@ -13,10 +13,10 @@ from proctor.errors import SuiteError, UsageError
 from proctor.graders import GRADERS
 from proctor.linting import Contamination, Linter, in_file_order
 from proctor.model import Problem
-from proctor.ports import Placed
+from proctor.ports import Placed, Source
 from proctor.session import events
 from proctor.session.finding import is_builtin
-from proctor.session.loading import Loaded, survey
+from proctor.session.loading import Loaded, survey, survey_source
 
 _PIECE = 1 << 18
 """So many bytes of another file are looked through at once."""
@@ -77,10 +77,45 @@ def check(
         for file in against:
             if file.resolve() not in own:
                 found += contamination.search(str(file), _told(str(file), pieces_of(file), listen))
+    return _checked(str(path), loaded, found, linter, is_folder=path.is_dir())
+
+
+def check_source(
+    source: Source,
+    inspect: Callable[[Placed], Iterable[Problem]] = lambda _placed: (),
+    *,
+    dialect: str | None = None,
+) -> Checked:
+    """Everything that is wrong or doubtful in a suite, wherever its bytes are.
+
+    Args:
+        source: the suite.
+        inspect: what else is wrong or doubtful in a case; asked about each that has no error, in file order.
+        dialect: its dialect's name, instead of finding it from the content.
+
+    Raises:
+        UsageError: there is no such dialect.
+    """
+    linter = Linter(source.path, GRADERS.get)
+    more: list[Problem] = []
+
+    def look(placed: Placed) -> None:
+        linter.add(placed)
+        more.extend(inspect(placed))
+
+    try:
+        loaded = survey_source(source, look, dialect=dialect)
+    except SuiteError as error:
+        return Checked(source.path, None, error.problems)
+    found = more + linter.done(loaded.suite, whole=not loaded.errors)
+    return _checked(source.path, loaded, found, linter, is_folder=source.is_folder)
+
+
+def _checked(path: str, loaded: Loaded, found: list[Problem], linter: Linter, *, is_folder: bool) -> Checked:
     problems = in_file_order([*loaded.problems, *found], linter.files)
-    if path.is_dir():  # which has no lines
-        problems = [replace(one, line=None) if one.path == str(path) else one for one in problems]
-    return Checked(str(path), loaded, tuple(problems))
+    if is_folder:  # which has no lines
+        problems = [replace(one, line=None) if one.path == path else one for one in problems]
+    return Checked(path, loaded, tuple(problems))
 
 
 def _told(path: str, pieces: Iterator[str], listen: events.Listener) -> Iterator[str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from proctor.comparison.comparing import By, compared
 from proctor.comparison.doubts import why_not
 from proctor.comparison.facts import Gatherer, RunFacts, Split
+from proctor.comparison.ranking import ranked
 from proctor.diffing import diff
 from proctor.errors import UsageError
 from proctor.model import Case, Run, Suite
 from proctor.ports import Store
+from proctor.reports.comparing import Compared
 from proctor.reports.figures import one_line
 from proctor.session.reporting import calibrations_of, keep_look, rows_of
 
@@ -45,6 +48,17 @@ def runs_of(store: Store, words: Sequence[str]) -> list[Run]:
     return together[::-1]
 
 
+class DifferentSuites(UsageError):
+    """Runs whose trials cannot be brought together, unless cases are found by their digests."""
+
+    def __init__(self, why: str) -> None:
+        """`why` says in a sentence what differs."""
+        super().__init__(
+            f"{why} Add --by-case-digest to compare the cases that are sent and judged alike in both."
+        )
+        self.why = why
+
+
 def _origin(run: Run) -> tuple[str, str, bool]:
     return run.group, run.suite.digest, run.imported is None
 
@@ -58,8 +72,8 @@ def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> N
         by_digest: cases are found by what is sent and how it is judged, so that suites may differ.
 
     Raises:
-        UsageError: they are of different suites, or of suites that count repeats by different rules; it says
-            what differs.
+        DifferentSuites: they are of different suites; it says what differs.
+        UsageError: their suites count repeats by different rules.
     """
     first = runs[0].suite
     for run in runs[1:]:
@@ -68,10 +82,7 @@ def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> N
             continue
         if not by_digest:
             found = diff(first, _cases(store, first), other, _cases(store, other))
-            raise UsageError(
-                f"{one_line(why_not(first, other, found))} Add --by-case-digest to compare the cases that "
-                "are sent and judged alike in both."
-            )
+            raise DifferentSuites(one_line(why_not(first, other, found)))
         if first.repeats_rule != other.repeats_rule:
             raise UsageError(
                 f"{first.title} and {other.title} count repeats by different rules, {first.repeats_rule!r} "
@@ -119,7 +130,27 @@ def gathered(
     return [found[run.id] for run in runs]
 
 
-def check_split(runs: Sequence[RunFacts], split: Split) -> None:
+def against_one_another(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compared:
+    """Two runs, or the ranks of several and each of them with each other one.
+
+    Without a rule, looks, and what is known of judges.
+
+    Args:
+        runs: at least two, the earlier one first.
+        split: one part of the suite, or all of it.
+        by: what the parts of a comparison of two are by.
+
+    Raises:
+        UsageError: there is nothing in the split.
+    """
+    _check_split(runs, split)
+    if len(runs) == 2:
+        return Compared(comparisons=(compared(runs[0], runs[1], split=split, by=by),))
+    ranking = ranked(runs, split)
+    return Compared(comparisons=ranking.comparisons, ranking=ranking)
+
+
+def _check_split(runs: Sequence[RunFacts], split: Split) -> None:
     """Refuse a split that none of the runs has.
 
     Raises:
@@ -158,11 +189,17 @@ def looked_at(store: Store, runs: Sequence[RunFacts], split: Split) -> int | Non
     Raises:
         StoreError: the look cannot be kept.
     """
-    looked = {
+    looked = held_out(runs, split)
+    for run in looked:
+        keep_look(store, run, "rate")
+    return len(store.looks(looked[-1].suite.digest)) if looked else None
+
+
+def held_out(runs: Sequence[RunFacts], split: Split) -> list[Run]:
+    """The runs whose held-out cases are in what is shown, each once."""
+    found = {
         facts.run.id: facts.run
         for facts in runs
         if any(case.split == "holdout" for case in facts.within(split).cases)
     }
-    for run in looked.values():
-        keep_look(store, run, "rate")
-    return len(store.looks(run.suite.digest)) if looked else None
+    return list(found.values())

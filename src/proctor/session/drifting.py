@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.codec import target_digest
 from proctor.drift.seen import Places, Seeing, Seen
@@ -130,6 +131,20 @@ class Drifting:
             NothingSelected: in fewer than two of them anybody was asked.
             StoreError: the store cannot be read, or the look not be kept.
         """
+        drifted = self.gathered(found, told)
+        shown = held_out(drifted)
+        if shown is None:
+            return drifted
+        keep_look(self._store, shown, "rate")
+        return replace(drifted, looks=len(self._store.looks(shown.suite.digest)))
+
+    def gathered(self, found: Found, told: Callable[[int, int], None] = lambda _done, _all: None) -> Drifted:
+        """The same without a look: whoever shows it counts one for the run of `held_out`.
+
+        Raises:
+            NothingSelected: in fewer than two of them anybody was asked.
+            StoreError: the store cannot be read.
+        """
         places, special = Places(), self._with_rules(found.runs[-1])
         series: list[Seen] = []
         notes = list(found.notes)
@@ -143,12 +158,7 @@ class Drifting:
                 f"The target was asked anew in none of the runs of {_titled(found.runs[-1])} but the last. "
                 "Run the suite with --no-reuse and without --cache."
             )
-        last, looks = series[-1], None
-        shown = [seen.run for seen in (*kept, last) if seen.holdout]
-        if shown:
-            keep_look(self._store, shown[-1], "rate")
-            looks = len(self._store.looks(last.run.suite.digest))
-        return Drifted(drift=drift([*kept, last]), notes=tuple(notes), looks=looks)
+        return Drifted(drift=drift([*kept, series[-1]]), notes=tuple(notes))
 
     def _seen(self, run: Run, places: Places, special: Mapping[str, Case]) -> Seen:
         rule_of, plain, seeing = rules_of(run), Case(id="", input=()), Seeing(run, places)
@@ -225,6 +235,12 @@ class Drifting:
         raise UsageError(
             f"Run {named.id} cannot be the baseline: it is no finished run of this suite on this target."
         )
+
+
+def held_out(drifted: Drifted) -> Run | None:
+    """The last run whose holdout's pass rate is in what is shown; None where none is."""
+    shown = [step.seen.run for step in drifted.drift.steps if step.seen.holdout]
+    return shown[-1] if shown else None
 
 
 def _pair(run: Run) -> tuple[str, str]:

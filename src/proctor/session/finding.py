@@ -64,7 +64,7 @@ def find(word: str) -> list[Path]:
             f"`proctor suites export {word} -o FILE` writes one to a file."
         )
     if word in TIERS:
-        return [_BUILTIN / f"{word}.jsonl"]
+        return [builtin(word)]
     suites = [file for file in Path("suites").glob("*") if file.is_file() and not _is_other_yaml(file)]
     named = sorted(file for file in suites if word in (file.stem, _name(file)))
     if len(named) > 1:
@@ -76,6 +76,11 @@ def find(word: str) -> list[Path]:
     raise NoSuchSuite(
         f"There is no suite {word!r}: no file, no folder and no name. {suggestion(word, known)}"
     )
+
+
+def builtin(tier: str) -> Path:
+    """The file of a built-in suite, one of `TIERS`."""
+    return _BUILTIN / f"{tier}.jsonl"
 
 
 def is_builtin(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""What a suite from a bundle would do here besides asking the target: nothing of it happens unasked.
+"""What a suite from a bundle or a page would do here besides asking the target: nothing of it unasked.
 
 A suite of one's own may run programs, name targets and read environment variables. One that a stranger wrote
 would do so on this machine, with this user's keys.
@@ -39,7 +39,7 @@ class Foreign:
 
     def add(self, position: int, case: Case) -> None:
         """The next case, and its place in the suite."""
-        for what, detail in self._acts(case):
+        for what, detail in acts(case, self._own, judged=self._judged):
             self._found.append((position, case.id, what, detail))
 
     def check(self, index: Index) -> None:
@@ -63,20 +63,28 @@ class Foreign:
             f"Nothing was done. Read its suite.jsonl, and if you want that, add {FLAG}."
         )
 
-    def _acts(self, case: Case) -> Iterator[tuple[str, str]]:
-        for assertion in case.assertions:
-            for command in _programs(assertion):
-                yield "is graded by a program", " ".join(command)
-            if not self._judged:
-                for judge in _judges(assertion):
-                    if judge not in self._own:
-                        yield "names a judge of its own", judge
-        if case.workspace is not None:
-            yield "works in a workspace", ", ".join(_of_workspace(case.workspace))
-        if case.target is not None and case.target not in self._own:
-            yield "names a target of its own", case.target
-        for name in case.variables:
-            yield "reads an environment variable", name
+
+def acts(case: Case, own_targets: Collection[str], *, judged: bool = False) -> Iterator[tuple[str, str]]:
+    """What a case would do: in words after its name, and the details.
+
+    Args:
+        case: the case.
+        own_targets: the names of the user's own targets file.
+        judged: the user names the judges, so that no grader's are asked.
+    """
+    for assertion in case.assertions:
+        for command in _programs(assertion):
+            yield "is graded by a program", " ".join(command)
+        if not judged:
+            for judge in _judges(assertion):
+                if judge not in own_targets:
+                    yield "names a judge of its own", judge
+    if case.workspace is not None:
+        yield "works in a workspace", ", ".join(_of_workspace(case.workspace))
+    if case.target is not None and case.target not in own_targets:
+        yield "names a target of its own", case.target
+    for name in case.variables:
+        yield "reads an environment variable", name
 
 
 def _programs(assertion: Assertion) -> Iterator[list[str]]:

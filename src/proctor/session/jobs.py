@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from proctor.errors import NothingSelected, StoreError, SuiteError, UsageError
+from proctor.errors import NothingSelected, StoreError, SuiteError, UsageError, suggestion
 from proctor.model import Defaults, Params, Problem, Run, Seat, Settings, Suite, TargetSpec
 from proctor.ports import Store
 from proctor.reports.problems import lines_of
@@ -19,7 +19,7 @@ from proctor.session.continuing import StoredRuns
 from proctor.session.finding import NoSuchSuite, find
 from proctor.session.loading import Loaded, load
 from proctor.session.naming import Names
-from proctor.session.request import Job, Request, new_id
+from proctor.session.request import Job, Request, check_group, new_id
 from proctor.session.splitting import as_asked
 from proctor.session.suites import Saving, stored_suite
 
@@ -56,23 +56,24 @@ class Jobs:
         """
         if request.resume is not None and request.retry_errors:
             raise UsageError("Give either --resume or --retry-errors, not both.")
+        group = self._group_of(request)
         _refuse_twice(request.targets, "--target", "--repeat")
         _refuse_twice(request.judges, "--judge", "--judge-repeat")
         if request.regrade:
             return [self._regraded(self.store.run(request.regrade), request)]
-        if (request.resume or request.retry_errors) and not request.suites and request.fixed:
+        named = request.names_suites
+        if (request.resume or request.retry_errors) and not named and request.fixed:
             flags = ", ".join(request.fixed)
             raise UsageError(
                 f"A stored run has decided this already: {flags}. Leave it out, or begin a new run."
             )
-        if request.resume and not request.suites:
+        if request.resume and not named:
             return [self._runs.continued(self.store.run(request.resume), request)]
-        if request.retry_errors and not request.suites:
+        if request.retry_errors and not named:
             return [self._runs.retried(self.store.run(request.retry_errors), request)]
-        if not request.suites and not request.saved:
+        if not named and not request.saved:
             raise UsageError("Name a suite, such as `proctor run cheap --target local`.")
         suites = [as_asked(loaded, request) for loaded in self._load_all(request)]
-        group = new_id()
         jobs = [job for loaded in suites for job in self._of_suite(request, loaded, group)]
         chosen = [job for job in jobs if job.index.planned]
         if not chosen:
@@ -82,6 +83,24 @@ class Jobs:
             if not job.index.planned:
                 self._warn(f"The selection leaves no case of {job.run.suite.name}, which is left out.")
         return list(self._runs.resumed(chosen, request)) if request.resume == "" else chosen
+
+    def _group_of(self, request: Request) -> str:
+        """The id of the group of the new runs.
+
+        Raises:
+            UsageError: it is none that can be named beforehand, or there is such a group.
+        """
+        if request.group is None:
+            return new_id()
+        check_group(request.group)
+        if request.resume is not None or request.retry_errors:
+            raise UsageError("A run that is taken up again keeps its group. Leave --group out.")
+        if any(request.group in (run.group, run.id) for run in self.store.runs()):
+            raise UsageError(
+                f"There is a group or a run {request.group!r} in the store already. Name another one with "
+                "--group, or leave it out."
+            )
+        return request.group
 
     def _regraded(self, earlier: Run, request: Request) -> Job:
         """The answers of a run graded again, by its own suite or by the one that is named."""
@@ -152,13 +171,16 @@ class Jobs:
 
     def _load_all(self, request: Request) -> list[Loaded]:
         errors = list[Problem]()
-        suites = [self._saved(suite.title, suite, request) for suite in request.saved]
+        saved = (*request.saved, *(self._kept(word) for word in request.stored))
+        suites = [self._saved(suite.title, suite, request) for suite in saved]
         for word in request.suites:
             try:
                 paths = find(word)
             except NoSuchSuite as missing:
                 suites.append(self._stored(word, request, missing))
                 continue
+            except UsageError as error:
+                raise UsageError(f"{error}{self._flag_meant(word, request)}") from None
             for path in paths:
                 try:
                     loaded = self._load(path, request)
@@ -198,6 +220,14 @@ class Jobs:
             raise UsageError(f"{missing}{self._flag_meant(word, request)}")
         return self._saved(word, suite, request)
 
+    def _kept(self, word: str) -> Suite:
+        """The suite of the store that a word names, whatever files there are."""
+        suite = stored_suite(self.store, word)
+        if suite is None:
+            known = sorted({one.suite.name for one in self.store.versions()})
+            raise UsageError(f"There is no suite {word!r} in the store. {suggestion(word, known)}")
+        return suite
+
     def _saved(self, word: str, suite: Suite, request: Request) -> Loaded:
         indexer, wanted = self._runs.indexer_of(suite, request.settings)
         return Loaded(path=word, suite=suite, indexer=indexer, wanted=wanted, problems=())
@@ -206,6 +236,8 @@ class Jobs:
         """What to write where a word is no suite but the value of a flag that takes one only with `=`."""
         if "keep_workspaces" in request.explicit and word in ("none", "failed", "all"):
             return f" If you mean the flag: write --keep-workspaces={word}."
+        if request.behind.get(word) == "--attest":
+            return f" If you mean the folder of the bundles: write --attest={word}."
         try:
             self.store.run(word)
         except StoreError:
@@ -247,7 +279,7 @@ class Jobs:
             judges_given=who.judges_given,
             named_targets=who.named_targets,
             named_judges=who.named_judges,
-            settings=_with_defaults(loaded.suite.defaults, request),
+            settings=with_defaults(loaded.suite.defaults, request),
             prices_date=self.prices_date,
             started_at=datetime.now(UTC),
             planned=index.planned,
@@ -291,7 +323,7 @@ def _in_suite(loaded: Loaded, spec_of: Naming, word: str, params: Params) -> Tar
         raise SuiteError([problem]) from None
 
 
-def _with_defaults(defaults: Defaults, request: Request) -> Settings:
+def with_defaults(defaults: Defaults, request: Request) -> Settings:
     """The settings that the user gave, and where none was given those that the suite wants."""
     wanted = {name: getattr(defaults, name) for name in ("concurrency", "budget_usd", "cache", "reuse")}
     of_suite = {

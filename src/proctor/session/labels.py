@@ -68,6 +68,8 @@ class Labels(Struct, frozen=True):
     labelled: tuple[Labelled, ...]
     open: int
     """How many lines have no label yet."""
+    gone: int = 0
+    """How many labels are of runs that were deleted."""
 
 
 def read_labels(path: str) -> Labels:

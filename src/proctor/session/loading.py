@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import hash_suite, judged_digest, sent_digest, suite_digest
+from proctor.codec import hash_text, judged_digest, sent_digest, suite_digest
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import detect, head
 from proctor.errors import SuiteError, UnknownName
@@ -80,8 +80,33 @@ def load(
         UsageError: the file cannot be read, or there is no such dialect.
     """
     source = source_of(path, os.environ if environ is None else environ, options)
+    indexer = Indexer(selection or Selection(), repeats)
+    return load_source(source, dialect=dialect, writer=writer, indexer=indexer, tell=tell)
+
+
+def load_source(
+    source: Source,
+    *,
+    dialect: str | None = None,
+    writer: SuiteWriter | None = None,
+    indexer: Indexer | None = None,
+    tell: Callable[[int], None] = lambda _cases: None,
+) -> Loaded:
+    """Read a suite to its end and check all of it, wherever its bytes are.
+
+    Args:
+        source: the suite.
+        dialect: as for `load`, and so are `writer` and `tell`.
+        writer: where the cases are kept, if nothing is wrong with any of them.
+        indexer: told of every case; None selects all.
+        tell: called with the number of cases read, now and then.
+
+    Raises:
+        SuiteError: no dialect, or more than one, recognises it.
+        UsageError: there is no such dialect.
+    """
     name = dialect or _dialect_of(source)
-    reading = _Reading(source.path, Indexer(selection or Selection(), repeats), writer, tell)
+    reading = _Reading(source.path, indexer or Indexer(Selection(), None), writer, tell)
     loaded = reading.of(name, source)
     if writer is None:
         return loaded
@@ -90,7 +115,7 @@ def load(
         return loaded
     suite = loaded.suite
     if name == "pramana":
-        suite = replace(suite, suite_hash=hash_suite(path))
+        suite = replace(suite, suite_hash=hash_text(b"".join(source.lines()), source.path))
     return replace(loaded, suite=writer.keep(suite))
 
 
@@ -118,6 +143,22 @@ def survey(
         UsageError: the file cannot be read, or there is no such dialect.
     """
     source = source_of(path, os.environ if environ is None else environ, options)
+    return survey_source(source, inspect, dialect=dialect, tell=tell)
+
+
+def survey_source(
+    source: Source,
+    inspect: Callable[[Placed], None],
+    *,
+    dialect: str | None = None,
+    tell: Callable[[int], None] = lambda _cases: None,
+) -> Loaded:
+    """Do the same wherever the bytes of the suite are.
+
+    Raises:
+        SuiteError: no dialect, or more than one, recognises it.
+        UsageError: there is no such dialect.
+    """
     reading = _Reading(source.path, Indexer(Selection(), None), None, tell)
     reading.inspect = inspect
     return reading.of(dialect or _dialect_of(source), source)

@@ -202,9 +202,7 @@ class Reach:
         endpoint = (spec.kind, spec.endpoint or spec.model or spec.name, spec.workers)
         limit = self._limits.get(endpoint)
         if limit is None:
-            places = _PLACES.get(spec.kind, self._concurrency)
-            limit = Limit(places if spec.workers is None else min(places, spec.workers))
-            self._limits[endpoint] = limit
+            limit = self._limits[endpoint] = Limit(places_of(spec, self._concurrency))
         return limit
 
     def _patience_with(self, spec: TargetSpec) -> Patience:
@@ -223,12 +221,10 @@ class Reach:
 
     def price(self, spec: TargetSpec) -> Price | None:
         """What asking it costs, where that is known."""
-        # A user's own price holds wherever the model is served, a list price only at its maker's.
-        own = self._prices.own
-        return price_of(spec.name, own) or price_of(spec.model, own) or price_for(spec, self._prices.shipped)
+        return self._prices.of(spec)
 
     def _price_in_budget(self, spec: TargetSpec) -> Price | None:
-        return Price(input=0.0, output=0.0) if spec.kind == "replay" else self.price(spec)
+        return self._prices.in_budget(spec)
 
     def _is_secret(self, output: Output) -> bool:
         if not self._secrets:
@@ -284,6 +280,12 @@ class Reach:
                 self._cache = self._lookups = None
 
 
+def places_of(spec: TargetSpec, concurrency: int) -> int:
+    """How many calls of a target are under way at once at most."""
+    places = _PLACES.get(spec.kind, concurrency)
+    return places if spec.workers is None else min(places, spec.workers)
+
+
 def _everyone(spec: TargetSpec) -> Iterator[TargetSpec]:
     yield spec
     for one in spec.fallbacks:
@@ -314,6 +316,16 @@ class Prices(Struct, frozen=True, kw_only=True):
     def date(self) -> str | None:
         """The newest date of any of them."""
         return max((price.date for price in (*self.shipped.values(), *self.own.values())), default=None)
+
+    def of(self, spec: TargetSpec) -> Price | None:
+        """What asking a target costs, where that is known."""
+        # A user's own price holds wherever the model is served, a list price only at its maker's.
+        own = self.own
+        return price_of(spec.name, own) or price_of(spec.model, own) or price_for(spec, self.shipped)
+
+    def in_budget(self, spec: TargetSpec) -> Price | None:
+        """The same where a budget is kept: what was recorded is paid for already."""
+        return Price(input=0.0, output=0.0) if spec.kind == "replay" else self.of(spec)
 
 
 def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import UTC, datetime
 from typing import Literal
 
 from msgspec import Struct
 
+from proctor.errors import UsageError
 from proctor.model import Params, Run, Settings, Suite
 from proctor.plan import Index
 from proctor.session.casting import Wanted
@@ -20,6 +22,8 @@ class Request(Struct, frozen=True, kw_only=True):
     suites: tuple[str, ...] = ()
     saved: tuple[Suite, ...] = ()
     """Suites that are in the store, besides those; no file of such a name is looked for."""
+    stored: tuple[str, ...] = ()
+    """The same as words: `NAME` for the version last saved, or `NAME@v2`."""
     targets: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
     params: Params = Params()
@@ -27,6 +31,8 @@ class Request(Struct, frozen=True, kw_only=True):
     settings: Settings = Settings()
     explicit: frozenset[str] = frozenset()
     """The fields of `settings` that were given and not left at their defaults."""
+    behind: dict[str, str] = {}
+    """Words that stand right behind a flag that takes a value only with `=`, each with that flag."""
     fixed: tuple[str, ...] = ()
     """The flags that were given and that a stored run has decided already."""
     dialect: str | None = None
@@ -41,6 +47,13 @@ class Request(Struct, frozen=True, kw_only=True):
     """A run's id: ask again what came to ERROR, grade again what is UNSCORED, take over the rest."""
     regrade: str | None = None
     """A run's id: grade its answers again, and ask no target."""
+    group: str | None = None
+    """The id of the group that the new runs make; None for one of its own."""
+
+    @property
+    def names_suites(self) -> bool:
+        """It says by words which suites are run."""
+        return bool(self.suites or self.stored)
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -56,3 +69,16 @@ class Job(Struct, frozen=True, kw_only=True):
 def new_id() -> str:
     """A run's id: sorts by time, and is unique without asking anybody."""
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
+
+
+def check_group(group: str) -> None:
+    """Refuse what a group cannot be called; `last` is the newest run.
+
+    Raises:
+        UsageError: it is such a name.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", group) or group == "last":
+        raise UsageError(
+            f"{group[:80]!r} cannot be the id of a group. Take 1 to 64 letters from A-Z, a-z, 0-9, `.`, `_` "
+            "and `-`, and not `last`."
+        )

@@ -120,7 +120,7 @@ class Suites:
             raise ValueError("a suite is saved in a store")
         paths = self._files(word)
         if name is not None:
-            _check_name(name)
+            check_name(name)
             if len(paths) > 1:
                 raise UsageError(
                     f"{word!r} is {len(paths)} suites, and only one can be {name!r}. Name one file."
@@ -136,7 +136,7 @@ class Suites:
             yield Saved(
                 path=loaded.path,
                 suite=loaded.suite,
-                state=_state(loaded.suite, before),
+                state=state_of(loaded.suite, before),
                 problems=loaded.problems,
             )
         if wrong:
@@ -240,7 +240,8 @@ def stored_suite(store: Store, word: str) -> Suite | None:
     return found or whole
 
 
-def _state(suite: Suite, before: list[SavedSuite]) -> State:
+def state_of(suite: Suite, before: list[SavedSuite]) -> State:
+    """What saving a suite came to, by the versions that were there before."""
     version = suite.name, suite.version
     was = next((one for one in before if (one.suite.name, one.suite.version) == version), None)
     if was is None:
@@ -259,7 +260,12 @@ def _listed(versions: list[SavedSuite]) -> str:
     return ", ".join(shown if len(shown) == len(versions) else ["…", *shown])
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Check that a suite can be saved and found again under a name.
+
+    Raises:
+        UsageError: it cannot.
+    """
     if name != name.strip() or not name.isprintable() or not name:
         raise UsageError(f"{name!r} is no name for a suite. Give it one line without spaces around it.")
     if versioned(name) is not None:

@@ -2,12 +2,12 @@
 
 In this order, and the first thing that is wrong ends it: the list of files, the envelope's shape, all hashes,
 the signatures, whether statement and files tell of one run, the cases with their tree, then trial by trial
-the scores, verdicts and the tree over them, and the claims at the end.
+the scores, verdicts and the tree over them, and the claims at the end. `CHECKS` has a sentence for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -42,6 +42,19 @@ if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
 
+CHECKS = {
+    "files": "It has exactly the five files of a bundle, none of them too large.",
+    "envelope": "Its envelope holds one statement in the form that it must have.",
+    "digests": "Every file has the SHA-256 that the statement says.",
+    "signatures": "Every signature in it holds.",
+    "run": "Statement and files tell of one run.",
+    "cases": "No case is missing or changed: their tree and the suite's digest come out again.",
+    "trials": "No trial is missing or changed: scores, verdicts and their tree come out again.",
+    "claims": "The numbers that it claims are those of its trials.",
+}
+"""What is checked, in order."""
+
+
 class CheckedSignature(Struct, frozen=True):
     """A signature that holds."""
 
@@ -74,39 +87,44 @@ class Verified(Struct, frozen=True, kw_only=True):
     """What could not be checked, in sentences."""
 
 
-def verify(path: str | Path, trusted: Mapping[str, Trusted], told: Tell | None = None) -> Verified:
+def verify(
+    path: str | Path,
+    trusted: Mapping[str, Trusted],
+    told: Tell | None = None,
+    held: Callable[[str], None] = lambda _check: None,
+) -> Verified:
     """Check all of a bundle.
 
     Args:
         path: a folder or an archive.
         trusted: the keys that the user trusts, by their ids.
         told: told how far it is when it takes long.
+        held: told each of `CHECKS` in which nothing was wrong.
 
     Raises:
         BundleError: something is wrong; the text has the first thing that is.
         UsageError: there is no bundle, it cannot be read, or `cryptography` is missing and it is signed.
     """
     with opened(path) as bundle:
+        held("files")
         try:
-            return _verified(bundle, trusted, told)
+            return _verified(bundle, trusted, told, held)
         except Defect as defect:
             raise BundleError(f"{path}: {defect}") from None
 
 
-def _verified(bundle: Bundle, trusted: Mapping[str, Trusted], told: Tell | None) -> Verified:
-    """All checks in their order."""
-    envelope = envelope_of(bundle.read(ENVELOPE))
-    statement = statement_of(envelope)
-    files = _Files(bundle, statement)
-    files.check()
-    signatures = check_signatures(envelope, trusted)
-    run = files.run()
-    check_statement(statement, run)
+def _verified(
+    bundle: Bundle, trusted: Mapping[str, Trusted], told: Tell | None, held: Callable[[str], None]
+) -> Verified:
+    """All checks but the first in their order."""
+    files, signatures, run = _whole(bundle, trusted, held)
+    statement = files.statement
     salts: set[bytes] = set()
     cases, trials = Cases(run, statement, salts), Trials(statement, salts)
     for line in files.cases(run):
         cases.add(line)
     expected = cases.end()
+    held("cases")
     counting, tell, taken_over = Counting(run), telling(told, "trials checked"), 0
     with limits() as limiting:
         deriving = Deriving(run, limiting)
@@ -119,7 +137,9 @@ def _verified(bundle: Bundle, trusted: Mapping[str, Trusted], told: Tell | None)
             same(place, "the verdict", found.verdict.value, verdict.value)
             taken_over += trial.source_run is not None
             tell(counting.count, statement.trials.size)
+    held("trials")
     check_claims(statement, run, counting, trials.hidden, cases.hidden)
+    held("claims")
     return Verified(
         path=bundle.path,
         statement=statement,
@@ -136,6 +156,23 @@ def _verified(bundle: Bundle, trusted: Mapping[str, Trusted], told: Tell | None)
             *_not_told(run, expected, deriving),
         ),
     )
+
+
+def _whole(
+    bundle: Bundle, trusted: Mapping[str, Trusted], held: Callable[[str], None]
+) -> tuple[_Files, tuple[CheckedSignature, ...], Run]:
+    """The checks before the first line is read."""
+    envelope = envelope_of(bundle.read(ENVELOPE))
+    files = _Files(bundle, statement_of(envelope))
+    held("envelope")
+    files.check()
+    held("digests")
+    signatures = check_signatures(envelope, trusted)
+    held("signatures")
+    run = files.run()
+    check_statement(files.statement, run)
+    held("run")
+    return files, signatures, run
 
 
 def check_signatures(envelope: Envelope, trusted: Mapping[str, Trusted]) -> tuple[CheckedSignature, ...]:
@@ -174,12 +211,12 @@ class _Files:
 
     def __init__(self, bundle: Bundle, statement: Statement) -> None:
         self._bundle = bundle
-        self._statement = statement
+        self.statement = statement
 
     def check(self) -> None:
         """Hold each against its digest, before anything in it is believed."""
         for name in FILES:
-            same(name, "the SHA-256", self._bundle.sha256(name), self._statement.files[name])
+            same(name, "the SHA-256", self._bundle.sha256(name), self.statement.files[name])
 
     def run(self) -> Run:
         """The run, as the header of the suite and two files tell of it."""
@@ -205,7 +242,7 @@ class _Files:
         return data
 
     def _check_same(self, name: str, hasher: Hash) -> None:
-        if hasher.hexdigest() != self._statement.files[name]:
+        if hasher.hexdigest() != self.statement.files[name]:
             raise Defect(f"{name} was changed while it was read.")
 
 

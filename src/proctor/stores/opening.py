@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 from time import sleep
+from weakref import WeakSet
 
 from proctor.errors import StoreError
 from proctor.stores.schema import APPLICATION_ID, MIGRATIONS, migrate
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that is known for as long as it is open."""
+
+    name: str
+
+    def close(self) -> None:
+        super().close()
+        with _OPENING:
+            _OPEN.discard(self)
+
+
+_OPEN: WeakSet[_Connection] = WeakSet()
+_OPENING = RLock()
 
 
 def opened(path: str) -> sqlite3.Connection:
@@ -48,8 +66,19 @@ def _use_log(db: sqlite3.Connection) -> None:
 def _look_before_touching(path: Path) -> None:
     """Read the file's header as plain bytes, for even a read-only connection may write beside the file.
 
-    Source: "Database File Format", section 1.3, sqlite.org.
+    Not while this process has a connection to it: closing any other descriptor of a file lets go of all locks
+    that the process has on it, and another process would take away the log that the connection writes to.
+
+    Sources: "Database File Format", section 1.3; "How To Corrupt An SQLite Database File", section 2.2,
+    sqlite.org.
     """
+    name = os.path.realpath(path)
+    with _OPENING:
+        if not any(one.name == name for one in _OPEN):
+            _look(path)
+
+
+def _look(path: Path) -> None:
     try:
         if path.exists() and not path.is_file():
             raise StoreError(f"The store {path} is not a file. Name another one with --store.")
@@ -102,7 +131,12 @@ def connect(path: str) -> sqlite3.Connection:
     """
     # Absolute, as SQLite gives names such as `:memory:` a meaning of their own.
     name = str(Path(path).absolute())
-    db = sqlite3.connect(name, isolation_level=None, cached_statements=64, check_same_thread=False)
+    with _OPENING:
+        db = sqlite3.connect(
+            name, isolation_level=None, cached_statements=64, check_same_thread=False, factory=_Connection
+        )
+        db.name = os.path.realpath(name)
+        _OPEN.add(db)
     try:
         db.execute("PRAGMA busy_timeout = 30000")
         db.execute("PRAGMA synchronous = NORMAL")  # with WAL a killed process loses nothing

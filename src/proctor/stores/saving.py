@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from proctor.codec import as_written
 from proctor.model import Case, Suite
 from proctor.stores.opening import as_store_errors
-from proctor.stores.versions import Versions
+from proctor.stores.versions import Versions, sweep
 
 _BATCH = 1000
 """So many cases gather before any is written."""
@@ -19,7 +19,15 @@ _BATCH = 1000
 class SavingSuite:
     """The `SuiteWriter` port: one transaction, which ends when the whole suite is known to be good."""
 
-    def __init__(self, path: str, db: sqlite3.Connection, versions: Versions, *, aside: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        db: sqlite3.Connection,
+        versions: Versions,
+        *,
+        aside: bool = False,
+        again: bool = False,
+    ) -> None:
         """Use `SqliteStore.saving`.
 
         Args:
@@ -27,8 +35,10 @@ class SavingSuite:
             db: a connection to it.
             versions: its versions, over the same connection.
             aside: no version that is there is changed, and none made the current one.
+            again: the version was forgotten, and becomes what it was.
         """
         self._aside = aside
+        self._again = again
         self._path = path
         self._db = db
         self._versions = versions
@@ -81,12 +91,19 @@ class SavingSuite:
                     self._db.execute("INSERT INTO contents VALUES (?, ?)", (self._key, content))
                 elif self._key is not None:
                     self._db.execute("ROLLBACK TO added")
-                suite = self._versions.save(replace(suite, content=content), aside=self._aside)
+                suite = self._versioned(replace(suite, content=content))
                 self._db.execute("COMMIT")
         except BaseException:
             self.drop()
             raise
         return suite
+
+    def _versioned(self, suite: Suite) -> Suite:
+        restored = self._versions.restore(suite) if self._again else None
+        if restored is None:
+            return self._versions.save(suite, aside=self._aside or self._again)
+        sweep(self._db)  # what has just been written, where the version is there already with other content
+        return restored
 
     def drop(self) -> None:
         """Forget what was added. Safe to call at any time, also after `keep`."""

@@ -2,7 +2,9 @@
 
 A row is a few columns to find it by, and the noun's canonical JSON. `trials.verdict` is a cache of
 `proctor.verdicts`; it is NULL while a trial waits for its judges. `versions.content` is NULL for a version
-that was forgotten, and `versions.turn` grows with everything that is saved under a name.
+that was forgotten, and `versions.turn` grows with everything that is saved under a name. Of `labels` the
+newest row of one person and answer counts; earlier ones stay and count again when it is taken back, and none
+is deleted with its run.
 """
 
 from __future__ import annotations
@@ -81,6 +83,18 @@ def _third(db: Connection) -> None:
     db.execute("CREATE TABLE secrets (run INTEGER PRIMARY KEY, secret BLOB NOT NULL)")
     db.execute("CREATE TABLE calibrations (key INTEGER PRIMARY KEY, judge TEXT NOT NULL, body BLOB NOT NULL)")
     db.execute("CREATE INDEX calibrations_by_judge ON calibrations (judge)")
+
+
+@MIGRATIONS.append
+def _fourth(db: Connection) -> None:
+    """Labels of people. They name a run by its id, as they stay when it is deleted."""
+    db.execute(
+        """CREATE TABLE labels (
+            number INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, case_id TEXT NOT NULL,
+            repeat INTEGER NOT NULL, by TEXT NOT NULL, held_out INTEGER NOT NULL, at TEXT NOT NULL,
+            body BLOB NOT NULL)"""
+    )
+    db.execute("CREATE INDEX labels_by_answer ON labels (run, case_id, repeat, by)")
 
 
 class _Versions:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from proctor.codec import decode, encode, settings_digest, target_digest
 from proctor.errors import StoreError
-from proctor.model import Calibration, Case, Look, Run, Suite, Trial, Verdict
-from proctor.ports import Answered, SavedSuite, StoredCase, StoredTrial
+from proctor.model import Case, Run, Suite, Trial, Verdict
+from proctor.ports import Answered, Followed, SavedSuite, StoredCase, StoredTrial
+from proctor.stores.beside import BesideRuns
 from proctor.stores.claims import Claims
 from proctor.stores.earlier import answered
+from proctor.stores.following import changed, reach
 from proctor.stores.opening import as_store_errors, connect, opened
 from proctor.stores.rows import made, transaction
 from proctor.stores.saving import SavingSuite
@@ -41,7 +43,7 @@ def open_store(path: str) -> SqliteStore:
     return SqliteStore(path, opened(path))
 
 
-class SqliteStore:
+class SqliteStore(BesideRuns):
     """The `Store` port over one file; see `proctor.stores.schema` for its tables."""
 
     def __init__(self, path: str, db: sqlite3.Connection) -> None:
@@ -51,8 +53,7 @@ class SqliteStore:
             path: the file.
             db: a connection to it, migrated.
         """
-        self.path = path
-        self._db = db
+        super().__init__(path, db)
         self._writer = Writer(lambda: connect(path))
         self._claims = Claims(path)
         self._versions = Versions(path, db)
@@ -61,14 +62,16 @@ class SqliteStore:
 
     # --- suites ---
 
-    def saving(self, *, aside: bool = False) -> SavingSuite:
+    def saving(self, *, aside: bool = False, again: bool = False) -> SavingSuite:
         """Begin to save a suite; nothing of it is there before `keep`.
 
         Args:
             aside: a version that is there keeps its content, and the one last saved under the name is still
                 that one; the content is kept for a run that is begun next.
+            again: the version was forgotten and becomes what it was, with its number and its place among the
+                others; one that is there already stays as it is.
         """
-        return SavingSuite(self.path, self._db, self._versions, aside=aside)
+        return SavingSuite(self.path, self._db, self._versions, aside=aside, again=again)
 
     def suite(self, name: str, version: str | None = None) -> Suite | None:
         """The suite of that name, or None.
@@ -95,9 +98,8 @@ class SqliteStore:
         """
         self._versions.forget(name, version)
 
-    def cases(self, content: str) -> Iterator[StoredCase]:
-        """The cases of the suite of that content, in order; nothing holds them all."""
-        start = 0
+    def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
+        """The cases of the suite of that content from a position on, in order; nothing holds them all."""
         while True:
             with as_store_errors(self.path):
                 rows = self._db.execute(
@@ -220,7 +222,7 @@ class SqliteStore:
         return answered(self.path, self._db, sent, target_digest, run_id)
 
     def delete(self, run_id: str) -> None:
-        """Forget a run and its trials; the version of the suite stays."""
+        """Forget a run and its trials; the version of the suite stays, and so do labels of its answers."""
         self.claim(run_id)
         key = self._key(run_id)
         self._writer.flush()
@@ -239,39 +241,6 @@ class SqliteStore:
         row = self._one("SELECT secret FROM secrets WHERE run = ?", key)
         assert row is not None
         return row[0]
-
-    # --- judges ---
-
-    def calibrate(self, calibration: Calibration) -> None:
-        """Keep how well a judge judged."""
-        with as_store_errors(self.path):
-            self._db.execute(
-                "INSERT INTO calibrations (judge, body) VALUES (?, ?)",
-                (calibration.judge, encode(calibration)),
-            )
-
-    def calibrations(self, judge: str) -> list[Calibration]:
-        """How well the judge of that target digest judged, oldest first."""
-        with as_store_errors(self.path):
-            rows = self._db.execute(
-                "SELECT body FROM calibrations WHERE judge = ? ORDER BY key", (judge,)
-            ).fetchall()
-        return [self._read(partial(decode, body, Calibration)) for (body,) in rows]
-
-    # --- looks ---
-
-    def look(self, look: Look) -> None:
-        """Keep a look at a holdout."""
-        with as_store_errors(self.path):
-            self._db.execute("INSERT INTO looks (suite, body) VALUES (?, ?)", (look.suite, encode(look)))
-
-    def looks(self, suite_digest: str) -> list[Look]:
-        """The looks at the holdout of the suite of that digest, oldest first; deleted runs' included."""
-        with as_store_errors(self.path):
-            rows = self._db.execute(
-                "SELECT body FROM looks WHERE suite = ? ORDER BY key", (suite_digest,)
-            ).fetchall()
-        return [self._read(partial(decode, body, Look)) for (body,) in rows]
 
     # --- trials ---
 
@@ -317,6 +286,34 @@ class SqliteStore:
             for _, _, verdict, body in rows:
                 yield self._read(partial(_stored_trial, body, verdict))
             position, repeat = rows[-1][:2]
+
+    # --- following a run ---
+
+    def reach(self, run_id: str) -> tuple[int, int]:
+        """How many trials of a run are stored, and the turn of the last; 0 for none. Quick for any run."""
+        self._writer.flush()
+        return reach(self.path, self._db, self._key(run_id))
+
+    def changed(self, run_id: str, after: int = 0, waiting: Collection[int] = ()) -> Iterator[Followed]:
+        """A run's trials in the order in which they were first stored; nothing holds them all.
+
+        Args:
+            run_id: the run, which another process may be making.
+            after: only those with a later turn than this.
+            waiting: the turns of known trials that had no verdict; those that have one now come again.
+        """
+        self._writer.flush()
+        return changed(self.path, self._db, self._key(run_id), after, waiting)
+
+    def claimed(self, run_id: str) -> bool:
+        """Whether any process makes this run right now; True where the system cannot tell."""
+        with as_store_errors(self.path):
+            return self._claims.claimed(self._key(run_id))
+
+    def maker(self, run_id: str) -> int | None:
+        """The id of the process that makes this run right now; None where none does or it is not told."""
+        with as_store_errors(self.path):
+            return self._claims.maker(self._key(run_id))
 
     # --- the file ---
 

@@ -67,6 +67,25 @@ class Versions:
         )
         return suite
 
+    def restore(self, suite: Suite) -> Suite | None:
+        """A version that was forgotten as it was, with its number, its time and its turn; None if it was not.
+
+        Only inside a transaction. One that has been saved again since stays as it is.
+        """
+        row = self._db.execute(
+            "SELECT number, content FROM versions WHERE name = ? AND digest = ?", (suite.name, suite.digest)
+        ).fetchone()
+        if row is None:
+            return None
+        number, content = row
+        suite = replace(suite, version=f"v{number}")
+        if content is None:
+            self._db.execute(
+                "UPDATE versions SET content = ?, body = ? WHERE name = ? AND digest = ?",
+                (suite.content, encode(suite), suite.name, suite.digest),
+            )
+        return suite
+
     def find(self, name: str, version: str | None) -> Suite | None:
         """See `Store.suite`.
 
