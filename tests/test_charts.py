@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proctor.charts import COLOURS, Bar, Chart, Point, bars, lines
+from proctor.charts import COLOURS, DARK_COLOURS, Bar, Chart, Point, bars, lines
 from proctor.errors import UsageError
 
 WORDS: Any = {"title": "t", "x": "x", "y": "y"}
@@ -134,3 +134,17 @@ def test_the_second_line_of_a_series_is_dashed_in_its_colour() -> None:
     strokes = set(re.findall(r'stroke="(#\w+)" stroke-width="2" stroke-dasharray="([\d,]+)"', drawn))
     assert strokes >= {(colour, dash) for colour in COLOURS[:2] for dash in ("1,0", "5,4")}
     assert {colour for colour, _ in strokes} == set(COLOURS[:2])
+
+
+def test_on_a_dark_page_the_same_is_drawn_in_lighter_colours_without_a_ground() -> None:
+    values = [Bar("white", 0.9, 0.8, 0.95, series="#222"), Bar(COLOURS[0], 0.4, 0.2, 0.6, series="b")]
+    chart = bars(values, title="#222", unit="u", scale="share")
+    before = str(chart.spec)
+    light, dark = chart.svg(), chart.svg(dark=True)
+    assert str(chart.spec) == before
+    assert COLOURS[0] in re.findall('fill="([^"]*)"', light)
+    drawn = set(re.findall('(?:fill|stroke)="([^"]*)"', dark))
+    assert DARK_COLOURS[0] in drawn
+    assert not drawn & {"white", "#222", "black", "#000", *COLOURS}
+    texts = [re.findall(r">([^<>]+)</text>", drawing) for drawing in (light, dark)]
+    assert texts[0] == texts[1]

@@ -21,6 +21,11 @@ COLOURS = (
     *("#6fb8e0", "#e3c13c", "#1c2f52", "#e08fb4", "#8fcfae", "#5b3f99"),
 )
 """Of up to twelve series. The first six are told apart also by those who see no red or green."""
+DARK_COLOURS = (
+    *("#7fa8dc", "#e8993f", "#5fb58c", "#cf7fa8", "#a3a3a3", "#c4a15f"),
+    *("#b3dcf5", "#f0d566", "#5c7fbd", "#f0b6cf", "#c3e8d5", "#a58be0"),
+)
+"""The same series on a dark page."""
 WIDTH = 520
 """Of what is within the axes, in pixels."""
 _LETTER = 6.6
@@ -30,17 +35,37 @@ _LONGEST = 72
 _UNDRAWABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What is no character of XML 1.0: most control characters, and halves of characters."""
 
+_INK, _GRID, _DOTS = "#222", "#e8e8e8", "#b5b5b5"
+_DARK = dict(zip(COLOURS, DARK_COLOURS, strict=True)) | {
+    _INK: "#e6e6e2",
+    _GRID: "#34383e",
+    _DOTS: "#6a7078",
+    "white": "transparent",
+}
+"""What each colour of a drawing is on a dark page, which shows through."""
+_DARK_TEXT = {
+    "axis": {"labelColor": "#a3a8af", "titleColor": "#a3a8af", "domainColor": "#7b828b"},
+    "legend": {"labelColor": _DARK[_INK]},
+    "title": {"color": _DARK[_INK]},
+    "text": {"color": _DARK[_INK]},
+    "rule": {"color": _DARK[_INK]},
+}
+"""What is written on it, and lines that have no colour of their own."""
+
 _CONFIG = {
     "font": "Helvetica, Arial, sans-serif",
     "background": "white",
     "view": {"stroke": None},
-    "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "gridColor": "#e8e8e8"},
+    "axis": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "gridColor": _GRID},
     "axisX": {"titleLimit": WIDTH},
     "axisY": {"domain": False, "ticks": False, "labelLimit": 0, "labelPadding": 6, "titleLimit": 260},
     "legend": {"labelFontSize": 12, "labelLimit": 0, "title": None, "orient": "top"},
     "title": {"fontSize": 14, "anchor": "start", "fontWeight": "bold", "offset": 12, "limit": 760},
     "range": {"category": list(COLOURS)},
 }
+
+_WORDS = frozenset({"data", "domain", "sort", "title", "text", "labelExpr"})
+"""Parts of a specification that hold texts of the data."""
 
 Scale = Literal["number", "share"]
 """How values are written: as they are, or as per cents of a share from 0 to 1."""
@@ -80,8 +105,11 @@ class Chart:
     def __repr__(self) -> str:
         return f"<Chart {self.spec.get('title', '')!r}>"
 
-    def svg(self) -> str:
+    def svg(self, *, dark: bool = False) -> str:
         """The drawing as SVG; the same chart gives the same text.
+
+        Args:
+            dark: for a dark page, in lighter colours and without a ground of its own.
 
         Raises:
             UsageError: the extra `charts` is not installed.
@@ -90,7 +118,7 @@ class Chart:
         return re.sub(
             r'(?<=url\(#)clip\d+(?=\))|(?<= id=")clip\d+(?=")',
             lambda clip: names.setdefault(clip[0], f"clip{len(names) + 1}"),
-            drawer().vegalite_to_svg(json.dumps(self.spec)),
+            drawer().vegalite_to_svg(json.dumps(_darkened(self.spec) if dark else self.spec)),
         )
 
     def save(self, path: str | Path) -> Path:
@@ -106,6 +134,24 @@ class Chart:
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, Any]:
         return {"application/vnd.vegalite.v5+json": self.spec}
+
+
+def _darkened(spec: dict[str, Any]) -> dict[str, Any]:
+    """The same drawing for a dark page."""
+    dark: dict[str, Any] = _recoloured(spec)
+    config = dark.get("config", {})
+    for part, colours in _DARK_TEXT.items():
+        config[part] = {**config.get(part, {}), **colours}
+    return {**dark, "config": config}
+
+
+def _recoloured(thing: Any) -> Any:
+    """Without a look at the data, whose words are no colours."""
+    if isinstance(thing, dict):
+        return {name: part if name in _WORDS else _recoloured(part) for name, part in thing.items()}
+    if isinstance(thing, list | tuple):
+        return [_recoloured(part) for part in thing]
+    return _DARK.get(thing, thing) if isinstance(thing, str) else thing
 
 
 def drawer() -> Any:
@@ -159,7 +205,7 @@ def bars(values: Sequence[Bar], *, title: str, unit: str, scale: Scale = "number
     ]
     if any(bar.low is not None for bar in values):
         ends = {"x": _axis("low", unit, scale), "x2": {"field": "high"}}
-        layers.append({"mark": {"type": "rule", "strokeWidth": 1.5, "color": "#222"}, "encoding": ends})
+        layers.append({"mark": {"type": "rule", "strokeWidth": 1.5, "color": _INK}, "encoding": ends})
     height = {"step": 26 if len(series) == 1 else 18}
     return Chart(_spec(data, title, {"height": height, "encoding": shared, "layer": layers}))
 
@@ -194,7 +240,7 @@ def forest(
     for layer in layers:
         layer["encoding"]["y"] = y
     if origin is not None:
-        mark = {"type": "rule", "color": "#222", "strokeDash": [4, 3]}
+        mark = {"type": "rule", "color": _INK, "strokeDash": [4, 3]}
         layers.insert(0, {"mark": mark, "encoding": {"x": {"datum": origin}}})
     return Chart(_spec(data, title, {"height": {"step": 26}, "layer": layers}))
 
@@ -236,7 +282,7 @@ def lines(
         layers.append(
             {
                 "data": {"values": at},
-                "mark": {"type": "point", "filled": True, "color": "#b5b5b5", "size": 28},
+                "mark": {"type": "point", "filled": True, "color": _DOTS, "size": 28},
                 "encoding": encoding,
             }
         )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.model import Case, Trial
 from proctor.reports.markdown import render
@@ -70,8 +72,10 @@ def test_a_name_cannot_break_a_heading_or_a_table(mixed: Reported) -> None:
     lines = rendered(mixed).splitlines()
     assert r"# kitchen \| \<sums\> v2 on openai:m-1" in lines
     assert r"| \| pipe \| | 0 | 1 | 0.0% | 0–79% |" in lines
-    assert "### two lines: error" in lines
-    assert r"### fence \`x\`: fail" in lines
+    assert any("<b>error</b> <code>two lines</code> timeout:" in line for line in lines)
+    assert any(
+        "<b>fail</b> <code>fence `x`</code> exact: wanted `````` and &lt;b&gt;" in line for line in lines
+    )
     assert {line.replace(r"\|", "").count("|") for line in lines if line.startswith("| ")} == {6}
 
 
@@ -82,9 +86,9 @@ def test_at_most_fifty_are_shown_and_the_others_counted(
     text = rendered(
         reported(*[(trial(None, case_id=str(number)), case(str(number))) for number in range(count)])
     )
-    assert text.count("\n### ") == 50
+    assert text.count("<details>") == text.count("</details>") == 50
     assert ("…and" in text) == (count > 50)
-    assert count == 50 or f"…and {count - 50} more." in text
+    assert count == 50 or f"…and {count - 50} more that did not pass" in text
 
 
 def test_where_all_passed_nothing_is_listed(
@@ -100,3 +104,64 @@ def test_where_all_passed_nothing_is_listed(
 
 def test_a_run_of_nothing_has_dashes_for_its_rates(reported: Callable[..., Reported]) -> None:
     assert "**0 of 0 passed** (–, 95 % interval –)" in rendered(reported())
+
+
+def _loud(count: int, letters: int, **fields: Any) -> Callable[..., Reported]:
+    """A run of so many trials that failed with answers of so many letters."""
+
+    def make(
+        trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
+    ) -> Reported:
+        pairs = [(trial("😀" * letters, case_id=f"c{number}"), case(f"c{number}")) for number in range(count)]
+        return reported(*pairs, **fields)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("runs", "count", "letters"), [(1, 60, 5_000), (3, 30, 2_000), (40, 2, 9), (900, 1, 9)]
+)
+def test_a_report_fits_a_comment_with_the_numbers_of_all_runs_first(
+    trial: Callable[..., Trial],
+    case: Callable[..., Case],
+    reported: Callable[..., Reported],
+    runs: int,
+    count: int,
+    letters: int,
+) -> None:
+    loud = _loud(count, letters)(trial, case, reported)
+    made = [replace(loud, run=replace(loud.run, id=f"run-{number:03}")) for number in range(runs)]
+    text = rendered(*made)
+    assert len(text.encode("utf-16-le")) // 2 <= 65_536
+    assert text.count("<details>") == text.count("</details>")
+    assert text.count("```text") * 2 == text.count("```")
+    for number in range(min(runs, 100)):
+        assert f"`run-{number:03}`" in text
+    if runs * count * letters > 60_000:
+        assert "more that did not pass: `proctor runs export run-000 -o report.html` shows them." in text
+    if runs == 900:
+        assert "…and 800 more runs." in text
+        assert text.endswith("`-o report.html` has every run with its trials.\n")
+
+
+def test_a_long_answer_is_cut_with_a_word_on_the_rest(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
+) -> None:
+    text = rendered(reported((trial("x" * 10_000), case())))
+    assert "x… (7,000 more characters)" in text
+
+
+@given(st.text(alphabet="<>&\"'`*_@#1[]\\ab \n", max_size=40))
+def test_no_name_or_reason_breaks_out_of_its_line(
+    trial: Callable[..., Trial],
+    case: Callable[..., Case],
+    reported: Callable[..., Reported],
+    score: Callable[..., Any],
+    text: str,
+) -> None:
+    made = trial("4", score(0.0, name=text, reason=text), case_id=text)
+    found = rendered(reported((made, case(text))))
+    (line,) = [line for line in found.splitlines() if line.startswith("<details>")]
+    tags = re.findall(r"<[^>]*>?", line.replace("<!-- -->", ""))
+    assert tags == ["<details>", "<summary>", "<b>", "</b>", "<code>", "</code>", "</summary>"]
+    assert not re.search(r"(?<!\w)@\w", line)

@@ -12,6 +12,7 @@ REPORTS: Registry[Report] = Registry(
     "reports",
     {
         ".csv": "proctor.reports.csv:render",
+        ".html": "proctor.reports.html:render",
         ".json": "proctor.reports.json:render",
         ".jsonl": "proctor.reports.jsonl:render",
         ".md": "proctor.reports.markdown:render",

@@ -8,9 +8,10 @@ from proctor.comparison.comparing import Comparison, Flip, NotMeasured
 from proctor.comparison.differences import Difference, Interval
 from proctor.comparison.gating import Rule, exit_code
 from proctor.comparison.pairing import Paired
+from proctor.comparison.ranking import Ranking
 from proctor.errors import ExitCode
 from proctor.model import Run, Selection
-from proctor.reports.figures import NONE, one_line, points, probability
+from proctor.reports.figures import NONE, interval, one_line, percent, points, probability
 from proctor.wording import counted, listed, trial_name
 
 _NAMED = 5
@@ -29,7 +30,7 @@ def verdict(found: Comparison) -> str:
         between = f"{_pp(whole.value, '+')} ({_between(low, high)})"
         return (
             f"No difference that {counted(whole.cases, 'case')} could show: {between}, {test}: {counts}. "
-            f"{_smallest(found)}"
+            f"{smallest(found)}"
         )
     better = "better" if whole.value > 0 else "worse"
     ends = (low, high) if whole.value > 0 else (-high, -low)
@@ -37,9 +38,30 @@ def verdict(found: Comparison) -> str:
     if whole.shows.startswith("perhaps"):
         return (
             f"The candidate is perhaps {better}, by {by}, but the test is not sure: {test}: {counts}. "
-            f"{_smallest(found)}"
+            f"{smallest(found)}"
         )
     return f"The candidate is {better} by {by}, {test}: {counts}."
+
+
+def ranking(found: Ranking) -> str:
+    """What several runs come to, in one sentence."""
+    count = len(found.runs)
+    best = [one for one in found.runs if one.rank == 1]
+    if len(best) == count:
+        return f"None of the {count:,} runs is shown to be better than another."
+    if len(best) > 1:
+        return f"{len(best):,} of {count:,} runs share rank 1: none is shown to be better than they are."
+    (first,) = best
+    worse = sum(
+        found_.whole.shows == ("worse" if found_.baseline.id == first.run.id else "better")
+        for found_ in found.comparisons
+        if first.run.id in (found_.baseline.id, found_.candidate.id)
+    )
+    told = f"{percent(first.counts.pass_rate)}, {interval(first.counts.ci95)}"
+    return (
+        f"{one_line(first.run.target.name)} is first ({told}), and shown to be better than {worse:,} of the "
+        f"{count - 1:,} other runs."
+    )
 
 
 def _nothing(found: Comparison) -> str:
@@ -50,7 +72,8 @@ def _nothing(found: Comparison) -> str:
     return "Nothing matched: the runs have no case and repeat in common."
 
 
-def _smallest(found: Comparison) -> str:
+def smallest(found: Comparison) -> str:
+    """Which difference so many cases would have shown."""
     cases = counted(found.whole.cases, "case")
     if found.smallest is None:
         return f"With {cases} no difference, however large, would be found 80 % of the time."

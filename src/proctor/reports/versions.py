@@ -188,11 +188,12 @@ def described_json(one: Described, cases: Iterable[StoredCase] | None = None) ->
         "looks": [{"kind": look.kind, "run": look.run, "at": utc(look.at)} for look in one.looks],
     }
     if cases is not None:
-        row["case_list"] = [_case_row(one, *each) for each in enumerate(cases)]
+        row["case_list"] = [case_row(one, *each) for each in enumerate(cases)]
     return as_json(row)
 
 
-def _case_row(one: Described, position: int, stored: StoredCase) -> dict[str, Any]:
+def case_row(one: Described, position: int, stored: StoredCase) -> dict[str, Any]:
+    """One case of a version: where it belongs, how it is graded, and its digests."""
     case = stored.case
     return {
         "id": case.id,
@@ -262,8 +263,8 @@ def _value(value: Any) -> str:
     return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _CLIPPED)
 
 
-def compared_json(old: Suite, new: Suite, found: Diff) -> str:
-    """The same, whole."""
+def compared_json(old: Suite, new: Suite, found: Diff, exit_code: int = 0) -> str:
+    """The same, whole, with what the command ends with."""
     return as_json(
         {
             "old": _header_row(old),
@@ -275,6 +276,7 @@ def compared_json(old: Suite, new: Suite, found: Diff) -> str:
             "header": _change_rows(found.header),
             "moved": found.moved,
             "same": found.same,
+            "exit_code": exit_code,
         }
     )
 

@@ -1,0 +1,107 @@
+"""How many answers took how long or cost how much: classes of round numbers, and a drawing of them. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from math import floor, log10
+
+from msgspec import Struct
+
+from proctor.charts import COLOURS, Chart, layered
+
+WIDTH, HEIGHT = 560, 260
+"""Of a drawing, with all that is around its axes, so that a page can keep its place."""
+_CLASSES = 16
+"""So many classes, about."""
+
+
+class Class(Struct, frozen=True, kw_only=True):
+    """The values from one bound to another."""
+
+    low: float
+    high: float | None
+    """None for the last class, of all that is far above the rest."""
+    count: int
+
+    def words(self, write: Callable[[float], str]) -> str:
+        """The bounds, as a table has them."""
+        if self.high is None:
+            return f"{write(self.low)} or more"
+        return f"{write(self.low)} to {write(self.high)}"
+
+
+def classes(values: Sequence[float]) -> list[Class]:
+    """The values in classes of equal width, from the first that has any to the last; none of no values."""
+    if not values:
+        return []
+    ordered = sorted(values)
+    usual = min(ordered[-1], 2 * ordered[int(0.95 * (len(ordered) - 1))])
+    width = _rounded_up(usual / _CLASSES)
+    last = floor(usual / width + 1e-9)
+    over = ordered[-1] > (last + 1) * width
+    counts = Counter(min(floor(value / width + 1e-9), last + over) for value in ordered)
+    found = [
+        Class(low=place * width, high=(place + 1) * width, count=counts[place])
+        for place in range(min(counts), last + 1)
+    ]
+    if over:
+        found.append(Class(low=(last + 1) * width, high=None, count=counts[last + 1]))
+    return found
+
+
+def chart(found: Sequence[Class], *, title: str, unit: str, write: Callable[[float], str]) -> Chart:
+    """A bar for each class.
+
+    Args:
+        found: the classes.
+        title: what stands above.
+        unit: what the values are.
+        write: how a bound is written.
+
+    Raises:
+        ValueError: there are no classes.
+    """
+    names = [write(one.low) + ("+" if one.high is None else "") for one in found]
+    rows = [
+        {"place": place, "from": name, "count": one.count}
+        for place, (name, one) in enumerate(zip(names, found, strict=True))
+    ]
+    across = {
+        "field": "from",
+        "type": "ordinal",
+        "sort": names,
+        "title": f"{unit}, from",
+        "axis": {"labelAngle": 0, "labelOverlap": True, "ticks": False, "domain": True},
+        "scale": {"paddingInner": 0.06},
+    }
+    up = {
+        "field": "count",
+        "type": "quantitative",
+        "title": "answers",
+        "axis": {"tickCount": 4, "format": ",d"},
+    }
+    bar = {"type": "bar", "color": COLOURS[0], "opacity": 0.85, "cornerRadiusEnd": 2}
+    drawn = layered(rows, [{"mark": bar, "encoding": {"x": across, "y": up}}], title=title)
+    fixed = {"width": WIDTH, "height": HEIGHT, "autosize": {"type": "fit", "contains": "padding"}}
+    return Chart(drawn.spec | fixed)
+
+
+def dollars(value: float) -> str:
+    """A cost on an axis: four digits tell any two classes apart."""
+    return f"${value:.4g}"
+
+
+def times(value: float) -> str:
+    """A time on an axis."""
+    if value == 0:
+        return "0"
+    return f"{value:.4g} ms" if value < 10_000 else f"{value / 1000:.4g} s"
+
+
+def _rounded_up(width: float) -> float:
+    """The next of 1, 2 and 5 times a power of ten."""
+    if width <= 0:
+        return 1.0
+    unit = 10.0 ** floor(log10(width))
+    return unit * next(step for step in (1, 2, 5, 10) if width <= step * unit * (1 + 1e-9))

@@ -1,0 +1,142 @@
+"""Two answers word by word: what both have, and what only one of them has. Pure, and never slow.
+
+Source: E. W. Myers, "An O(ND) difference algorithm and its variations", Algorithmica 1 (1986), 251-266, whose
+time grows with how much differs. Beyond a fixed number of steps lines are compared instead of words, and
+beyond that many again nothing is. `difflib` has no such bound: its time grows with the cube of what differs.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+By = Literal["word", "line", "whole"]
+"""What was compared: words, lines where too much differs for that, or only the answers as wholes."""
+Block = tuple[int, int, int]
+"""So many parts from one place of the first are those from one place of the second."""
+
+_STEPS = 1_000_000
+"""Less than a second's."""
+_WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+"""Writing without spaces between words: each character is one."""
+_WORD = re.compile(rf"[{_WIDE}]|(?:(?![{_WIDE}])\w)+|[^\w\s]|\s+")
+
+
+class Piece(Struct, frozen=True):
+    """A part of an answer."""
+
+    text: str
+    changed: bool
+    """The other answer does not have it here."""
+
+
+class Wordwise(Struct, frozen=True, kw_only=True):
+    """Two answers, each in pieces that make it up in order."""
+
+    before: tuple[Piece, ...]
+    after: tuple[Piece, ...]
+    by: By = "word"
+
+    @property
+    def same(self) -> bool:
+        """Whether they are the same letter by letter."""
+        return not any(piece.changed for piece in (*self.before, *self.after))
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many places only the first has, and how many only the second."""
+        one, other = (sum(piece.changed for piece in pieces) for pieces in (self.before, self.after))
+        return one, other
+
+
+def wordwise(before: str, after: str, steps: int = _STEPS) -> Wordwise:
+    """What lies between two answers.
+
+    Args:
+        before: the one answer.
+        after: the other.
+        steps: how far is gone before the comparison becomes coarser.
+    """
+    if before == after:
+        return Wordwise(before=_whole(before, changed=False), after=_whole(after, changed=False))
+    by: By
+    for by, one, other in (
+        ("word", _WORD.findall(before), _WORD.findall(after)),
+        ("line", before.splitlines(keepends=True), after.splitlines(keepends=True)),
+    ):
+        blocks = common(one, other, steps)
+        if blocks is not None:
+            blocks = list(_telling(blocks, one, other)) if by == "word" else blocks
+            return Wordwise(
+                before=tuple(_pieces(one, [(start, length) for start, _, length in blocks])),
+                after=tuple(_pieces(other, [(start, length) for _, start, length in blocks])),
+                by=by,
+            )
+    return Wordwise(before=_whole(before, changed=True), after=_whole(after, changed=True), by="whole")
+
+
+def common(one: Sequence[str], other: Sequence[str], steps: int) -> list[Block] | None:
+    """The longest row of parts that both have, in blocks; None when that takes more than so many steps."""
+    count, wanted = len(one), len(other)
+    middle = count + wanted + 1
+    furthest = array("l", [0]) * (2 * middle + 1)
+    trace: list[array[int]] = []
+    for distance in range(count + wanted + 1):
+        steps -= distance + 1
+        if steps < 0:
+            return None
+        trace.append(furthest[middle - distance - 1 : middle + distance + 2])
+        for diagonal in range(-distance, distance + 1, 2):
+            place = middle + diagonal
+            down = diagonal == -distance or (
+                diagonal != distance and furthest[place - 1] < furthest[place + 1]
+            )
+            at = furthest[place + 1] if down else furthest[place - 1] + 1
+            begun = at
+            while at < count and at - diagonal < wanted and one[at] == other[at - diagonal]:
+                at += 1
+            steps -= at - begun
+            furthest[place] = at
+            if at >= count and at - diagonal >= wanted:
+                return _walked(trace, count, wanted)
+    raise AssertionError("two rows differ in no more parts than they have")
+
+
+def _walked(trace: Sequence[array[int]], at: int, beside: int) -> list[Block]:
+    """The blocks on the way that was found, from its end back to its beginning."""
+    blocks: list[Block] = []
+    for distance in range(len(trace) - 1, 0, -1):
+        reached, diagonal = trace[distance], at - beside
+        place = diagonal + distance + 1
+        down = diagonal == -distance or (diagonal != distance and reached[place - 1] < reached[place + 1])
+        begun = reached[place + 1] if down else reached[place - 1] + 1
+        if at > begun:
+            blocks.append((begun, begun - diagonal, at - begun))
+        at, beside = (begun, begun - diagonal - 1) if down else (begun - 1, begun - diagonal)
+    return [(0, 0, at)] * bool(at) + blocks[::-1]
+
+
+def _telling(blocks: Sequence[Block], one: Sequence[str], other: Sequence[str]) -> Iterator[Block]:
+    """Without what two changes have between them and is no word: a lone comma is no likeness."""
+    for start, beside, length in blocks:
+        at_edge = not (start or beside) or (start + length == len(one) and beside + length == len(other))
+        if at_edge or any(part[0].isalnum() for part in one[start : start + length]):
+            yield start, beside, length
+
+
+def _pieces(parts: Sequence[str], kept: Sequence[tuple[int, int]]) -> Iterator[Piece]:
+    at = 0
+    for start, length in (*kept, (len(parts), 0)):
+        if start > at:
+            yield Piece("".join(parts[at:start]), True)
+        if length:
+            yield Piece("".join(parts[start : start + length]), False)
+        at = start + length
+
+
+def _whole(text: str, *, changed: bool) -> tuple[Piece, ...]:
+    return (Piece(text, changed),) if text else ()

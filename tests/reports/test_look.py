@@ -1,0 +1,135 @@
+"""The stylesheet: colours can be read and told apart in both themes, and nothing in it needs the network."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from math import dist
+
+import pytest
+
+from proctor.reports.templating import environment, stylesheet
+
+VERDICTS = ("pass", "fail", "error", "unscored")
+TEXT = ("ink", "quiet", "accent", *VERDICTS)
+GROUNDS = ("paper", "sunk")
+RED_GREEN_BLIND = (
+    ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+)
+"""What people without red cones, and without green ones, see of linear red, green and blue."""
+
+
+def colours(theme: str) -> dict[str, str]:
+    """The custom properties that hold a colour; the dark theme's over the light one's."""
+    css = stylesheet()
+    light, dark = (block[1] for block in list(re.finditer(r":root \{(.*?)\}", css, re.DOTALL))[:2])
+    both = light if theme == "light" else light + dark
+    return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", both))
+
+
+def linear(colour: str) -> tuple[float, float, float]:
+    red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    lit = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)
+    ]
+    return lit[0], lit[1], lit[2]
+
+
+def luminance(colour: str) -> float:
+    red, green, blue = linear(colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.2's contrast ratio, from 1 to 21."""
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def seen(colour: tuple[float, float, float]) -> tuple[float, float, float]:
+    """A linear colour as OKLab, in which distances are about those that are seen."""
+    red, green, blue = (min(1.0, max(0.0, part)) for part in colour)
+    long = (0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue) ** (1 / 3)
+    middle = (0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue) ** (1 / 3)
+    short = (0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue) ** (1 / 3)
+    return (
+        0.2104542553 * long + 0.7936177850 * middle - 0.0040720468 * short,
+        1.9779984951 * long - 2.4285922050 * middle + 0.4505937099 * short,
+        0.0259040371 * long + 0.7827717662 * middle - 0.8086757660 * short,
+    )
+
+
+def distance(one: tuple[float, float, float], other: tuple[float, float, float]) -> float:
+    return dist(seen(one), seen(other))
+
+
+both_themes = pytest.mark.parametrize("theme", ["light", "dark"])
+
+
+def test_the_ratio_is_that_of_the_standard() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@both_themes
+@pytest.mark.parametrize("ground", GROUNDS)
+def test_text_has_a_contrast_of_at_least_four_and_a_half(theme: str, ground: str) -> None:
+    named = colours(theme)
+    low = {name: contrast(named[name], named[ground]) for name in TEXT}
+    assert min(low.values()) >= 4.5, low
+    assert contrast(named["on-accent"], named["accent"]) >= 4.5
+    assert contrast(named["ink"], named["mark"]) >= 4.5
+
+
+@both_themes
+def test_what_is_no_text_has_a_contrast_of_at_least_three(theme: str) -> None:
+    named = colours(theme)
+    for ground in GROUNDS:
+        assert contrast(named["edge"], named[ground]) >= 3  # borders of fields and buttons, axes
+        assert contrast(named["accent"], named[ground]) >= 3  # the outline of what has the focus
+
+
+@both_themes
+def test_verdicts_differ_in_lightness_and_for_those_who_see_no_red_or_green(theme: str) -> None:
+    named = {name: linear(colour) for name, colour in colours(theme).items() if name in VERDICTS}
+    for one, other in combinations(VERDICTS, 2):
+        assert abs(seen(named[one])[0] - seen(named[other])[0]) >= 0.03, (one, other)
+        assert distance(named[one], named[other]) >= 0.08, (one, other)
+        for matrix in RED_GREEN_BLIND:
+            left, right = (
+                tuple(
+                    sum(factor * part for factor, part in zip(row, named[name], strict=True))
+                    for row in matrix
+                )
+                for name in (one, other)
+            )
+            assert distance(left, right) >= 0.06, (one, other)  # type: ignore[arg-type]
+
+
+def test_every_verdict_has_a_shape_of_its_own_and_its_word() -> None:
+    parts = environment().from_string('{% import "parts.html" as parts %}{{ parts.verdict(name) }}')
+    drawn = {name: parts.render(name=name) for name in VERDICTS}
+    assert all(f"<span>{name}</span>" in text for name, text in drawn.items())
+    shapes = {
+        re.sub(r'<svg class="[^"]*"', "", text.split("<span>")[0].split(">", 1)[1]) for text in drawn.values()
+    }
+    assert len(shapes) == len(VERDICTS)
+
+
+def test_the_stylesheet_fetches_nothing_and_thinks_of_paper_motion_and_the_dark() -> None:
+    css = stylesheet()
+    assert "url(" not in css
+    assert "@import" not in css
+    for wanted in ("@media print", "prefers-reduced-motion", "prefers-color-scheme: dark", ":focus-visible"):
+        assert wanted in css
+    assert environment().get_template("proctor.css").render() == css
+
+
+@pytest.mark.parametrize("template", ["parts.html", "sheet.html", "report.html"])
+def test_no_template_has_an_inline_style_a_script_or_a_way_around_escaping(template: str) -> None:
+    loader = environment().loader
+    assert loader is not None
+    source = loader.get_source(environment(), template)[0]
+    assert not re.search(r"\sstyle=|<script|\son[a-z]+=|\|\s*safe|autoescape", source)
+    assert "safe" not in environment().filters
