@@ -135,7 +135,7 @@ def test_a_run_is_certified_in_all_forms_with_its_bundle_beside(proctor: Proctor
     told = proctor("certify", run, "-o", "c.json", "-o", "c.md", "-o", "b.svg", "--json")
     certificate = json.loads(Path("c.json").read_text(encoding="utf-8"))
     assert told.code == 0
-    assert told.json == certificate
+    assert told.json == {**certificate, "exit_code": 0}
     assert certificate["proctor_certificate"] == 1
     assert (certificate["word"], certificate["part"], certificate["total"]) == ("verified", "holdout", 24)
     assert certificate["looks"] == {"rate": 0, "reveal": 0, "until_now": 2}
@@ -284,7 +284,7 @@ def test_a_capable_endpoint_is_certified_with_14_of_14(proctor: Proctor, endpoin
     assert {check["verdict"] for check in certificate["checks"]} == {"pass"}
     assert certificate["models"] == ["capable-1"]
     assert badge_text("t.svg") == "target 14/14 · certified"
-    assert json.loads(Path("t.json").read_text(encoding="utf-8")) == certificate
+    assert {**json.loads(Path("t.json").read_text(encoding="utf-8")), "exit_code": 0} == certificate
     assert "](t.svg)" in Path("t.md").read_text(encoding="utf-8")
 
 
@@ -322,6 +322,7 @@ def test_a_slow_target_fails_the_latency_check_alone(proctor: Proctor, folder: P
     told = proctor("certify", "--target", "function:capable:answer", "--json", "--max-latency", "0.000000001")
     verdicts = {check["check"]: check["verdict"] for check in told.json["checks"]}
     assert [name for name, verdict in verdicts.items() if verdict != "pass"] == ["latency"]
+    assert told.json["exit_code"] == told.code == 0
 
 
 def test_what_a_function_prints_is_no_part_of_the_certificate(proctor: Proctor, function: Proctor) -> None:

@@ -78,6 +78,7 @@ def test_json_is_one_object_and_nothing_else(proctor: Proctor, judge: str, label
     told = proctor("certify", "--judge", judge, "--labels", labels(rows(2, 0, 2)), "--repeat", 1, "--json")
     assert told.json["calibration"]["repeats"] == 1
     assert told.json["calls"] == 12
+    assert told.json["exit_code"] == told.code == 0
     assert told.json["calibration"]["sensitivity"]["rate"] == 1.0
 
 
@@ -281,7 +282,7 @@ def test_a_budget_needs_a_price_and_another_temperature_is_another_judge(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--judge", "echo"), "--judge needs --labels FILE"),
+        (("--judge", "echo"), "No answer of any run has a label yet. Label some on the page Review"),
         (("--judge", "echo", "--labels", "none.jsonl"), "cannot be read"),
         (("--judge", "echo", "--labels", "l.jsonl"), "l.jsonl:2: error: Unknown field 'lable'."),
         (("--judge", "nobody", "--labels", "ok.jsonl"), "Unknown target 'nobody'"),

@@ -342,6 +342,9 @@ def test_a_list_of_runs_counts_no_look_and_has_no_rate_of_holdout_cases_alone(
     rows = [line.split()[1:4] for line in proctor("runs", "list").out.splitlines()[1:]]
     assert [row[1] for row in rows] == ["5/8", "sealed/2", "5/10"]
     assert rows[1] == ["finished", "sealed/2", "–"]
+    told = proctor("runs", "list", "--json").json["runs"]
+    rates = [(one["sealed"], one["total"], one["passed"], one["failed"], one["pass_rate"]) for one in told]
+    assert rates == [(False, 8, 5, 3, 0.625), (True, 2, None, None, None), (False, 10, 5, 5, 0.5)]
     assert looks() == []
 
 

@@ -128,7 +128,7 @@ def test_a_suite_with_errors_is_4_and_all_of_them_are_told(
     assert "No run is stored" in proctor("runs", "list").out
 
 
-@pytest.mark.parametrize("command", ["", "rum", "compare", "serve", "suites", "convert", "certify"])
+@pytest.mark.parametrize("command", ["", "rum", "compare", "suites", "convert", "certify"])
 def test_what_is_no_command_is_4(proctor: Proctor, command: str) -> None:
     assert proctor(*([command] if command else [])).code == 4
 

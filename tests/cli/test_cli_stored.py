@@ -74,6 +74,30 @@ def test_a_list_can_be_of_one_suite_or_tag(proctor: Proctor, suite: Proctor, sto
     assert "No run" in proctor("runs", "list", "--tag", "none").out
 
 
+def test_a_list_as_json_has_the_facts_of_the_lines_and_takes_the_same_filters(
+    proctor: Proctor, suite: Proctor, stored: str
+) -> None:
+    other = proctor("run", suite(("a", "x", "x")), "--target", "echo", "--json").run["run"]
+    proctor("runs", "tag", other, "nightly")
+    found = proctor("runs", "list", "--json").json
+    first, second = found["runs"]
+    assert ([first["run"], second["run"]], found["more"]) == ([other, stored], False)
+    assert (first["tags"], first["suite"], first["suite_version"], first["target"]) == (
+        *(["nightly"], "s", "v1"),
+        "echo",
+    )
+    shown = proctor("runs", "show", stored, "--json").run
+    assert {name: shown[name] for name in second if name in shown} == {
+        name: value for name, value in second.items() if name in shown
+    }
+    assert (second["total"], second["passed"], second["missing"], second["sealed"]) == (10, 5, 0, False)
+    wanted = {"--suite=half": [stored], "--tag=nightly": [other], "--tag=x": []}
+    for word, runs in wanted.items():
+        assert [one["run"] for one in proctor("runs", "list", "--json", word).json["runs"]] == runs
+    short = proctor("runs", "list", "--json", "--limit", "1").json
+    assert ([one["run"] for one in short["runs"]], short["more"]) == ([other], True)
+
+
 def test_a_stored_run_is_shown_as_it_was_told(proctor: Proctor, half: str) -> None:
     told = proctor("run", half, "--target", "echo", "--split", "dev")
     run_id = told.out.splitlines()[-1].removeprefix("Run ")

@@ -252,6 +252,14 @@ def test_a_comparison_has_old_and_new_of_every_field(proctor: Proctor, saved: st
     )
 
 
+def test_the_exit_code_tells_of_differences_only_when_it_is_asked_to(proctor: Proctor, saved: str) -> None:
+    for words, code in ((("s", "v1"), 1), (("s", "v2"), 0), (("s@v1", "s.jsonl"), 1)):
+        told = proctor("suites", "diff", *words, "--exit-code", "--json")
+        assert (told.code, told.json["exit_code"]) == (code, code)
+        told = proctor("suites", "diff", *words, "--json")
+        assert (told.code, told.json["exit_code"]) == (0, 0)
+
+
 def test_longer_texts_are_compared_line_by_line(proctor: Proctor, suite: Callable[..., str]) -> None:
     for middle in ("two", "zwei"):
         suite(("a", f"one\n{middle}\nthree\nfour", "x"))

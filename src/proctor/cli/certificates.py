@@ -13,7 +13,7 @@ from msgspec import Struct
 from proctor.cli.options import show, store_path
 from proctor.cli.outputs import ending_of, write_output
 from proctor.cli.saying import say_json
-from proctor.errors import UsageError
+from proctor.errors import ExitCode, UsageError
 from proctor.reports import figures
 from proctor.reports.badge import Badge, picture, svg
 
@@ -96,6 +96,7 @@ def give(
     as_json: bool,
     url: str | None,
     bundle: Path | None = None,
+    code: ExitCode = ExitCode.OK,
 ) -> None:
     """Print a certificate, and write each file in the form that its ending says; older files are replaced.
 
@@ -105,12 +106,13 @@ def give(
         as_json: whether the data are printed, and not the lines.
         url: where badges lead; else to the bundle.
         bundle: where the bundle is, if there is one.
+        code: what the command ends with.
 
     Raises:
         UsageError: a file cannot be written.
     """
     if as_json:
-        say_json(figures.as_json(certificate.data))
+        say_json(figures.as_json({**certificate.data, "exit_code": int(code)}))
     else:
         show(certificate.lines())
     badge = next((path for path in outputs if ending_of(path) == ".svg"), None)

@@ -58,8 +58,8 @@ class _InSections(click.Command):
 @click.command("certify", cls=_InSections)
 @click.argument("run", required=False, metavar="[RUN|BUNDLE]")
 @click.option("--target", metavar="T", help="Put this target to 14 checks.")
-@click.option("--judge", metavar="T", help="Compare this judge with people; needs --labels.")
-@click.option("--labels", metavar="FILE", help="Answers that people have judged.")
+@click.option("--judge", metavar="T", help="Compare this judge with people.")
+@click.option("--labels", metavar="FILE", help="Answers that people have judged.  [default: those stored]")
 @click.option(
     "-o",
     "--output",
@@ -137,14 +137,12 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     proctor certify last -o certificate.json -o certificate.md -o badge.svg
     proctor certify --target local -o target.svg
     proctor certify --judge openai:gpt-5.2 --labels labels.jsonl
-    proctor certify last --judge openai:gpt-5.2 --labels labels-of-the-run.jsonl
+    proctor certify last --judge openai:gpt-5.2
 
     Exit codes: 0 certified, 1 not, 3 too much was not measured, 4 wrong usage or an unfinished run.
     """  # noqa: D301  # click wants the character \b itself
     kind = _kind(given)
     _check_options(kind, ctx)
-    if kind == "judge" and given["labels"] is None:
-        raise UsageError("--judge needs --labels FILE: answers that people have judged.")
     module, name = _CERTIFIERS[kind].split(":")
     code: int = getattr(import_module(module), name)(**given)
     return code
@@ -163,7 +161,7 @@ def _kind(given: dict[str, Any]) -> str:
         wrong = "Nothing is named" if not named else "Only one thing can be certified at a time"
         raise UsageError(
             f"{wrong}. Name a run or a bundle, as in `proctor certify last`, or a target with --target, "
-            "or a judge with --judge and --labels."
+            "or a judge with --judge."
         )
     return named[0]
 

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from proctor.cli.certificates import reach_of
-from proctor.cli.options import open_store, show
+from proctor.cli.options import open_store, show, store_path
 from proctor.cli.outputs import check_outputs, drawn, ending_of, write_output
 from proctor.cli.progress import Progress
 from proctor.cli.saying import say_json, tell
@@ -28,6 +28,7 @@ from proctor.session.labels import read_labels
 from proctor.session.naming import Names
 from proctor.session.reaching import Reach
 from proctor.session.reporting import keep_look
+from proctor.session.stored_labels import no_labels, stored_labels
 from proctor.session.telling import Pace
 from proctor.verdicts import Spent
 from proctor.wording import counted
@@ -45,6 +46,8 @@ class LeftOut(NamedTuple):
     """Lines without a label yet."""
     unjudged: int
     """Labelled answers of cases that no judge is asked about."""
+    gone: int
+    """Labels of runs that were deleted."""
 
 
 def certify_judge(**given: Any) -> int:
@@ -55,21 +58,25 @@ def certify_judge(**given: Any) -> int:
     """
     outputs: Sequence[str] = given["outputs"]
     check_outputs(outputs)
-    labels = read_labels(given["labels"])
+    in_file = None if given["labels"] is None else read_labels(given["labels"])
+    if in_file is None and given["run"] is None and not store_path(given["store"]).exists():
+        raise no_labels(None)
     with open_store(given["store"], must_exist=given["run"] is not None) as store:
+        labels = in_file or stored_labels(store, None if given["run"] is None else store.run(given["run"]))
         found = find_answers(labels, store, given["run"], os.environ)
         spec = _judge(given, found)
         with redirect_stdout(sys.stderr):  # what a function of the user's prints is no part of this
             done = asyncio.run(_calibrated(spec, found, given))
         _keep(store, found, done)
-    told = LeftOut(labels.open, found.unjudged)
+    told = LeftOut(labels.open, found.unjudged, labels.gone)
+    code = ExitCode.INTERRUPTED if done.left else _exit_code(done.calibration, given["allow_errors"])
     if given["as_json"]:
-        say_json(as_json(_data(done, told)))
+        say_json(as_json({**_data(done, told), "exit_code": int(code)}))
     else:
         show(_lines(done, told))
     for path in outputs:
         _write(path, done, told)
-    return ExitCode.INTERRUPTED if done.left else _exit_code(done.calibration, given["allow_errors"])
+    return code
 
 
 def _judge(given: Mapping[str, Any], found: Found) -> TargetSpec:
@@ -190,6 +197,8 @@ def _besides(done: Calibrated, told: LeftOut) -> Iterator[str]:
         yield f"Not asked, as no assertion asks a judge: {counted(told.unjudged, 'answer')}."
     if told.open:
         yield f"Without a label yet: {counted(told.open, 'line')}."
+    if told.gone:
+        yield f"Of runs that were deleted, and left out: {counted(told.gone, 'label')}."
     if done.repeated_cases:
         yield (
             f"Note: further repeats of a case: {counted(done.repeated_cases, 'answer')}. The intervals take "
@@ -216,6 +225,7 @@ def _data(done: Calibrated, told: LeftOut) -> dict[str, Any]:
         "unasked": done.unasked,
         "unjudged": told.unjudged,
         "open": told.open,
+        "gone": told.gone,
         "repeated_cases": done.repeated_cases,
         "differences": [
             {

@@ -14,7 +14,7 @@ from proctor.cli.certificates import Certificate, check_url, give, reach_of
 from proctor.cli.outputs import check_outputs
 from proctor.cli.progress import Progress
 from proctor.cli.saying import tell
-from proctor.conformance import checks, conformance
+from proctor.conformance import Conformance, checks, conformance
 from proctor.conformance.asking import LATENCY_S
 from proctor.errors import ExitCode
 from proctor.model import Params, TargetSpec
@@ -50,10 +50,15 @@ def certify_target(**given: Any) -> int:
         given["outputs"],
         as_json=given["as_json"],
         url=given["url"],
+        code=_exit_code(checked.found),
     )
-    if not checked.found.is_measured:
+    return _exit_code(checked.found)
+
+
+def _exit_code(found: Conformance) -> ExitCode:
+    if not found.is_measured:
         return ExitCode.NOT_MEASURED
-    return ExitCode.OK if checked.found.is_certified else ExitCode.FAILED
+    return ExitCode.OK if found.is_certified else ExitCode.FAILED
 
 
 async def _checked(spec: TargetSpec, seed: int, longest_s: float, given: dict[str, Any]) -> CheckedTarget:

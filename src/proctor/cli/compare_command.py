@@ -99,9 +99,6 @@ def _rule(given: dict[str, Any]) -> Rule | None:
 
 
 def _compared(words: Sequence[str], store: str | None, rule: Rule | None, given: dict[str, Any]) -> Compared:
-    from proctor.comparison.comparing import compared
-    from proctor.comparison.ranking import ranked
-    from proctor.reports.comparing import Compared
     from proctor.session import comparing
     from proctor.session.telling import telling
 
@@ -112,17 +109,9 @@ def _compared(words: Sequence[str], store: str | None, rule: Rule | None, given:
         facts: list[RunFacts] = comparing.gathered(
             opened, runs, by_digest=by_digest, told=telling(tell, "trials read")
         )
-        comparing.check_split(facts, split)
-        ranking = ranked(facts, split) if len(facts) > 2 else None
-        found = Compared(
-            comparisons=(compared(facts[0], facts[1], split=split, by=given["by"]),)
-            if ranking is None
-            else ranking.comparisons,
-            ranking=ranking,
-            rule=rule,
-            judges=comparing.about_judges(opened, facts),
-        )
-        return replace(found, looks=comparing.looked_at(opened, facts, split)) if found.shows_rates else found
+        found = comparing.against_one_another(facts, split=split, by=given["by"])
+        looks = comparing.looked_at(opened, facts, split) if found.shows_rates else None
+        return replace(found, rule=rule, looks=looks, judges=comparing.about_judges(opened, facts))
 
 
 def _give(compared: Compared, outputs: Sequence[str], given: dict[str, Any]) -> None:

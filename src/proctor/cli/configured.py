@@ -10,7 +10,12 @@ import click
 from proctor.errors import UsageError
 from proctor.session.configuring import Config, load_config
 
-_NEVER = frozenset({"help", "json", "quiet", "output", "resume", "retry-errors", "reveal", "suite"})
+_NEVER = frozenset(
+    {
+        *("help", "json", "quiet", "output", "resume", "retry-errors", "reveal", "suite"),
+        *("group", "saved"),
+    }
+)
 """Flags that belong to one command and to no project."""
 
 

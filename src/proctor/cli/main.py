@@ -36,6 +36,7 @@ COMMANDS = {
     "trajectories": "Show what an agent's search loop tried, repeated and reached.",
     "targets": "Show what can be asked, and try it.",
     "models": "Fetch and list the embedded model's weights.",
+    "serve": "Open the web application over this folder and its store.",
     "init": "Write a starter suite, targets.yaml, CI files and a line for cron.",
 }
 """Each command with the line that `--help` shows; its module is `proctor.cli.<name>_command`."""

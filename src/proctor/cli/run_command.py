@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all", "--attest": ""}
 """Flags whose value may be left out, and what that stands for."""
+_BEHIND = "proctor.behind"
+"""Under this name the context has the words that stand right behind such flags, each with its flag."""
 
 
 class _RunCommand(Configured):
@@ -28,6 +31,7 @@ class _RunCommand(Configured):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         plain = [f"{word}={_OPTIONAL_VALUES[word]}" if word in _OPTIONAL_VALUES else word for word in args]
+        ctx.meta[_BEHIND] = {word: flag for flag, word in pairwise(args) if flag in _OPTIONAL_VALUES}
         return super().parse_args(ctx, plain)
 
 
@@ -61,6 +65,12 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.argument("suite", nargs=-1),
     click.option(
         "--suite", "--tier", "more_suites", multiple=True, metavar="SUITE", help="The same as SUITE."
+    ),
+    click.option(
+        "--saved",
+        multiple=True,
+        metavar="SUITE",
+        help="A suite in the store, NAME or NAME@v2, whatever files there are. May be repeated.",
     ),
     click.option(
         "-t",
@@ -198,6 +208,12 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--dialect", metavar="D", help="The suite's dialect, instead of finding it from the content."
     ),
+    click.option(
+        "--group",
+        metavar="ID",
+        help="What the runs of this command are called together, for `proctor compare ID`.  "
+        "[default: a new id]",
+    ),
     store_option,
     click.option(
         "--attest",
@@ -213,7 +229,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "outputs",
         multiple=True,
         metavar="FILE",
-        help="Write the results to FILE: .json .jsonl .csv .md, or .xml for JUnit. May be repeated.",
+        help="Write the results to FILE: .html .md .json .jsonl .csv, or .xml for JUnit. May be repeated.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout."),
     click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only."),
@@ -277,10 +293,12 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
     )
     given_by_user = ParameterSource.COMMANDLINE
     suites = (*given["suite"], *given["more_suites"])
-    if (given["resume"] or given["retry_errors"]) and ctx.get_parameter_source("suite") is not given_by_user:
-        suites = given["more_suites"]  # the project's own suites are not meant where a run is named
+    others = given["resume"] or given["retry_errors"] or given["saved"]
+    if others and ctx.get_parameter_source("suite") is not given_by_user:
+        suites = given["more_suites"]  # the project's own suites are not meant where something else is named
     return Request(
         suites=suites,
+        stored=given["saved"],
         targets=given["targets"],
         judges=given["judges"],
         params=Params(temperature=given["temperature"], seed=given["seed"], max_tokens=given["max_tokens"]),
@@ -289,11 +307,13 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
         explicit=frozenset(
             name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         ),
+        behind=ctx.meta[_BEHIND],
         dialect=given["dialect"],
         config=ctx.obj or Config(),
         holdout=given["holdout"],
         split_method=given["split_method"],
         resume=given["resume"],
         retry_errors=given["retry_errors"],
+        group=given["group"],
         fixed=tuple(flag for name, flag in _FIXED.items() if ctx.get_parameter_source(name) is given_by_user),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,15 @@ from msgspec.structs import replace
 
 from proctor.cli.bundle_options import bundle_options, wants_of
 from proctor.cli.options import open_store, show, store_option
+from proctor.cli.outputs import check_outputs, write_output
 from proctor.cli.saying import say, say_json, tell
-from proctor.errors import UsageError
+from proctor.errors import StoreError, UsageError
 from proctor.model import Run, Verdict
 from proctor.ports import Store
-from proctor.reports import console, json, sheet
-from proctor.reports.figures import interval, one_line, percent
+from proctor.reports import console, json, listing, sheet
+from proctor.reports.figures import one_line
 from proctor.reports.rows import Row
+from proctor.session.listing import Filter, fitting, listed
 from proctor.session.lodging import workspaces_folder
 from proctor.session.reporting import (
     check_endings,
@@ -33,7 +35,9 @@ from proctor.session.reporting import (
     rows_of,
     write,
 )
-from proctor.verdicts import Counts, rules_of
+from proctor.session.stored_labels import exported_labels, no_labels
+from proctor.verdicts import rules_of
+from proctor.wording import counted
 
 
 @click.group("runs")
@@ -49,43 +53,19 @@ def command() -> None:
 @click.option("--suite", metavar="NAME", help="Only runs of this suite.")
 @click.option("--tag", metavar="TAG", help="Only runs with this tag.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
-def list_runs(suite: str | None, tag: str | None, limit: int, store: str | None) -> None:
+def list_runs(suite: str | None, tag: str | None, limit: int, as_json: bool, store: str | None) -> None:
     """One line a run, newest first."""
     with open_store(store, must_exist=True) as opened:
-        lines = [
-            f"{'run':<22}  {'status':<11}  {'passed':>13}  {'rate':>6}  {'95% interval':>12}  suite on target"
-        ]
-        for run in opened.runs():
-            if (suite and run.suite.name != suite) or (tag and tag not in run.tags):
-                continue
-            if len(lines) > limit:
-                lines.append(f"…more: --limit {limit * 5}")
-                break
-            lines.append(_line(opened, run))
-        if len(lines) == 1:
-            lines = ["No run is stored here that fits."]
-        show(lines)
-
-
-def _line(store: Store, run: Run) -> str:
-    verdicts = store.counts(run.id)
-    there = sum(count for verdict, count in verdicts.items() if verdict is not None)
-    counts = Counts()
-    counts.passed = verdicts.get(Verdict.PASS, 0)
-    counts.failed, counts.cases = there - counts.passed, store.asked_cases(run.id)
-    if run.suite.repeats_rule != "each":  # what passed is a matter of all trials of a case
-        counts = reported(store, run).tally.counted
-    rate, bounds = percent(counts.pass_rate), interval(counts.ci95)
-    share = f"{counts.passed:,}/{counts.total:,}"
-    if run.settings.selection.split == "holdout":  # it would be its accuracy, and a list is no look
-        rate, bounds, share = percent(None), interval(None), f"sealed/{counts.total:,}"
-    missing = f" ({run.planned - there:,} missing)" if there < run.planned else ""
-    tags = f"  [{', '.join(run.tags)}]" if run.tags else ""
-    return (
-        f"{run.id:<22}  {run.status:<11}  {share:>13}  {rate:>6}  {bounds:>12}  "
-        f"{one_line(f'{run.suite.title} on {run.target.name}')}{missing}{tags}"
-    )
+        runs = list(islice(fitting(opened, Filter(suite=suite, tag=tag)), limit + 1))
+        more = len(runs) > limit
+        rows = [listed(opened, run) for run in runs[:limit]]
+    if as_json:
+        say_json(listing.render(rows, more=more))
+        return
+    lines = [listing.HEAD, *map(listing.line, rows), *[f"…more: --limit {limit * 5}"] * more]
+    show(lines if rows else ["No run is stored here that fits."])
 
 
 _SIGNED = {
@@ -161,7 +141,9 @@ def _kept(run: Run) -> Iterator[str]:
 
 @command.command("export")
 @click.argument("run", nargs=-1, required=True)
-@click.option("-o", "--output", required=True, metavar="FILE", help="Ends in .json .jsonl .csv .md or .xml.")
+@click.option(
+    "-o", "--output", required=True, metavar="FILE", help="Ends in .html .md .json .jsonl .csv .xml."
+)
 @_REVEAL
 @store_option
 def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -> None:
@@ -173,6 +155,44 @@ def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -
         write(output, runs)
         total = sum(one.tally.all.total for one in runs)
         say(f"{total:,} trials written to {output}", err=True)
+
+
+@command.command("labels")
+@click.argument("run")
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE, which ends in .jsonl, instead.")
+@_REVEAL
+@store_option
+def export_labels(run: str, output: str | None, reveal: bool, store: str | None) -> None:
+    """Write what people said of RUN's answers.
+
+    Each line is as `proctor certify --judge T --labels FILE` reads it. Labels stay when their run is deleted;
+    RUN is then its whole id. Those of held-out answers count as a look at the holdout, and their notes are
+    sealed.
+    """
+    if output is not None:
+        check_outputs([output], endings=(".jsonl",))
+    with open_store(store, must_exist=True) as opened:
+        found = _run_with_labels(opened, run)
+        labels = opened.labels(run if found is None else found.id)
+        if not labels:
+            raise no_labels(found)
+        lines = exported_labels(opened, found, labels, reveal=reveal)
+        if output is None:
+            for line in lines:
+                say(line)
+            return
+        write_output(output, "".join(f"{line}\n" for line in lines))
+    say(f"{counted(len(labels), 'label')} written to {output}", err=True)
+
+
+def _run_with_labels(store: Store, word: str) -> Run | None:
+    """The run of that word; None for one that was deleted and has labels."""
+    try:
+        return store.run(word)
+    except StoreError:
+        if word not in store.labelled():
+            raise
+        return None
 
 
 @command.command("import")
@@ -245,6 +265,13 @@ def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
             if not yes:
                 if not sys.stdin.isatty():
                     raise UsageError("Deleting asks first, and nobody can answer here. Add --yes.")
-                click.confirm(f"Delete {_line(opened, found)}?", abort=True, err=True)
+                click.confirm(f"Delete {listing.line(listed(opened, found))}?", abort=True, err=True)
+            labelled = opened.labelled().get(found.id, 0)
             opened.delete(found.id)
             say(f"Deleted {found.id}.", err=True)
+            if labelled:
+                say(
+                    f"The labels of {counted(labelled, 'answer')} of it stay: `proctor runs labels "
+                    f"{found.id}` writes them, and they count again when the run is imported from a bundle.",
+                    err=True,
+                )

@@ -13,7 +13,7 @@ from proctor.cli.configured import config_of
 from proctor.cli.options import open_store, show, store_option, store_path
 from proctor.cli.saying import say, say_json
 from proctor.diffing import diff
-from proctor.errors import SuiteError, UsageError, suggestion
+from proctor.errors import ExitCode, SuiteError, UsageError, suggestion
 from proctor.model import Case, Problem, Suite
 from proctor.ports import Store
 from proctor.reports import versions as told
@@ -132,9 +132,10 @@ def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None
 
 @command.command("diff")
 @click.argument("suites", nargs=-1, required=True, metavar="OLD NEW | NAME [v1 [v2]]")
+@click.option("--exit-code", is_flag=True, help="Exit 1 when anything differs, and 0 when nothing does.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every value whole.")
 @store_option
-def compare(suites: tuple[str, ...], as_json: bool, store: str | None) -> None:
+def compare(suites: tuple[str, ...], exit_code: bool, as_json: bool, store: str | None) -> int:
     """What changed from suite OLD to suite NEW, files or stored ones.
 
     With NAME alone, from the version that was current before to the one that is now; with `NAME v1`, from v1
@@ -147,10 +148,11 @@ def compare(suites: tuple[str, ...], as_json: bool, store: str | None) -> None:
     if not is_there and len(suites) != 2:
         raise UsageError(f"There is no store at {store_path(store)}, so there are no versions to compare.")
     if not is_there:
-        _compare(Suites(None, os.environ, config_of()), suites, as_json=as_json)
-        return
+        found = Suites(None, os.environ, config_of())
+        return _compare(found, suites, as_json=as_json, told_apart=exit_code)
     with open_store(store) as opened:
-        _compare(Suites(opened, os.environ, config_of()), _two(opened, suites), as_json=as_json)
+        found = Suites(opened, os.environ, config_of())
+        return _compare(found, _two(opened, suites), as_json=as_json, told_apart=exit_code)
 
 
 def _two(store: Store, words: tuple[str, ...]) -> tuple[str, str]:
@@ -177,14 +179,17 @@ def _is_version(word: str) -> bool:
     return versioned(f"suite@{word}") == ("suite", word)
 
 
-def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool) -> None:
+def _compare(suites: Suites, words: tuple[str, ...], *, as_json: bool, told_apart: bool) -> ExitCode:
+    """Tell what lies between two suites; the exit code says whether anything does, if it is to."""
     with suites.opened(words[0]) as old, suites.opened(words[1]) as new:
         _tell((*old.problems, *new.problems))
         found = diff(old.suite, _cases(old), new.suite, _cases(new))
+        code = ExitCode.OK if found.is_empty or not told_apart else ExitCode.FAILED
         if as_json:
-            say_json(told.compared_json(old.suite, new.suite, found))
+            say_json(told.compared_json(old.suite, new.suite, found, int(code)))
         else:
             show(told.compared(_called(old, words[0]), _called(new, words[1]), found))
+    return code
 
 
 def _called(opened: Opened, word: str) -> str:

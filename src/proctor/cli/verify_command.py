@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -45,9 +45,10 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
     errors: list[dict[str, Any]] = []
     codes = [ExitCode.OK]
     for place, path in enumerate(bundles):
+        held: list[str] = []
         try:
-            found = _verified(path, keys)
-            rows.append(_row(found))
+            found = _verified(path, keys, held.append)
+            rows.append({**_row(found), "checks": held})
             if not as_json:
                 show([*([""] if place else []), *_lines(found)])
             if require_signature and found.standing != "trusted":
@@ -55,7 +56,7 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
                 raise BundleError(f"{path} is {said}, and --require-signature wants a key that you trust.")
         except ProctorError as error:
             codes.append(error.exit_code)
-            errors.append({"path": path, "code": _code(error), "message": str(error)})
+            errors.append({"path": path, "code": _code(error), "message": str(error), "checks": held})
             tell(f"proctor: error: {one_line(str(error))}")
     code = worst(codes)
     if as_json:
@@ -80,11 +81,11 @@ _STANDINGS = {
 }
 
 
-def _verified(path: str, keys: str | None) -> Verified | VerifiedProof:
+def _verified(path: str, keys: str | None, held: Callable[[str], None]) -> Verified | VerifiedProof:
     known = trusted(keys_path(keys))
     if may_be_proof(path):
         return verify_proof(path, known)
-    return verify(path, known, tell)
+    return verify(path, known, tell, held)
 
 
 def _code(error: ProctorError) -> str:

@@ -1,0 +1,93 @@
+"""`proctor run --group` and `--saved`: names beforehand, and suites of the store whatever files there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.stores import STORES
+
+Proctor = Callable[..., Any]
+
+
+def test_the_runs_of_a_command_are_called_what_it_says(proctor: Proctor, half: str, script: Any) -> None:
+    told = proctor(
+        "run", half, "--target", "echo", "--target", script(**{"t*": "no"}), "--group", "a.b-1", "--json"
+    )
+    assert {run["group"] for run in told.json["runs"]} == {"a.b-1"}
+    compared = proctor("compare", "a.b-1", "--json")
+    assert [run["group"] for run in compared.json["runs"]] == ["a.b-1"] * 2
+
+
+def test_a_group_is_named_once(proctor: Proctor, half: str) -> None:
+    first = proctor("run", half, "--target", "echo", "--group", "mine", "--json").run
+    for taken in ("mine", first["run"]):
+        told = proctor("run", half, "--target", "echo", "--group", taken)
+        assert told.code == 4
+        assert f"There is a group or a run {taken!r} in the store already." in told.err
+    assert len(proctor("runs", "list").out.splitlines()) == 2
+
+
+@pytest.mark.parametrize("group", ["", "last", "a b", "a/b", "ä", "x" * 65, "a\n"])
+def test_what_no_group_is_called_is_refused(proctor: Proctor, half: str, group: str) -> None:
+    told = proctor("run", half, "--target", "echo", f"--group={group}")
+    assert told.code == 4
+    assert "cannot be the id of a group" in told.err
+
+
+def test_a_run_that_is_taken_up_keeps_its_group(proctor: Proctor, half: str) -> None:
+    run = proctor("run", half, "--target", "echo", "--json").run["run"]
+    for words in ([f"--resume={run}"], [f"--retry-errors={run}"], [half, "--target", "echo", "--resume"]):
+        told = proctor("run", *words, "--group", "new")
+        assert told.code == 4
+        assert "Leave --group out" in told.err
+
+
+@pytest.mark.parametrize("name", ["half.jsonl", "-x", "../a", "a@v1", "--json", "cases v2"])
+def test_a_saved_suite_is_run_whatever_its_name(
+    proctor: Proctor, half: str, suite: Callable[..., str], folder: Path, name: str
+) -> None:
+    proctor("suites", "save", half, "--name", "kept")
+    # Names that no command gives: a suite may have been saved by another way.
+    store = STORES.get("sqlite")(str(folder / ".proctor" / "proctor.db"))
+    header = store.suite("kept")
+    assert header is not None
+    writer = store.saving()
+    for stored in store.cases(header.content):
+        writer.add(stored.case, stored.sent)
+    writer.keep(replace(header, name=name, version=None))
+    store.close()
+    suite(("only", "one", "one"), name="half.jsonl")
+    (folder / "suites").mkdir()
+    (folder / f"{name}@v1").parent.mkdir(exist_ok=True, parents=True)
+    run = proctor("run", f"--saved={name}@v1", "--target", "echo", "--json").run
+    assert (run["suite"], run["suite_version"], run["total"]) == (name, "v1", 10)
+
+
+def test_a_file_of_that_very_name_is_not_read(proctor: Proctor, half: str, suite: Any) -> None:
+    proctor("suites", "save", half)
+    suite(("only", "one", "one"), name="half@v1")
+    assert proctor("run", "half@v1", "--dialect", "meridian", "--target", "echo", "--json").run["total"] == 1
+    assert proctor("run", "--saved", "half@v1", "--target", "echo", "--json").run["total"] == 10
+
+
+def test_a_suite_that_is_not_in_the_store_is_told(proctor: Proctor, half: str) -> None:
+    proctor("suites", "save", half)
+    told = proctor("run", "--saved", "hal", "--target", "echo")
+    assert (told.code, told.err.count("Did you mean 'half'?")) == (4, 1)
+    told = proctor("run", "--saved", "half@v7", "--target", "echo")
+    assert told.code == 4
+    assert "no version 'v7'" in told.err
+
+
+def test_the_projects_own_suites_are_not_meant_beside_a_saved_one(
+    proctor: Proctor, half: str, folder: Path
+) -> None:
+    proctor("suites", "save", half)
+    (folder / "proctor.toml").write_text('suite = ["cheap"]\n', encoding="utf-8")
+    told = proctor("run", "--saved", "half", "--target", "echo", "--json")
+    assert [run["suite"] for run in told.json["runs"]] == ["half"]

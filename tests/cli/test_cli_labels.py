@@ -1,0 +1,153 @@
+"""Labels in the store on the command line: `runs labels`, `certify --judge`, `runs delete`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.errors import SuiteError
+from proctor.model import Label
+from proctor.session.labels import read_labels
+from proctor.stores.sqlite import open_store
+
+Proctor = Callable[..., Any]
+STORE = ".proctor/proctor.db"
+JUDGE = """
+import json, re
+
+def f(messages):
+    text = messages[-1]["content"]
+    answer = re.search(r"<<<BEGIN ANSWER \\w+>>>\\n(.*?)\\n<<<END", text, re.S)[1]
+    good = "right" in answer or "lucky" in answer
+    return json.dumps({"score": 5 if good else 1, "reason": "It is " + answer})
+"""
+
+
+@pytest.fixture
+def judge(function: Callable[[str], str]) -> str:
+    return function(JUDGE)
+
+
+@pytest.fixture
+def run_id(proctor: Proctor, suite: Proctor, script: Proctor, judge: str) -> str:
+    """A run of eight answers: four are right, two lucky, two wrong."""
+    words = ["right"] * 4 + ["lucky"] * 2 + ["wrong"] * 2
+    cases = [
+        {"id": f"t{n}", "input": f"Question {n}?", "scorer": "llm_judge", "rubric": "Be right."}
+        for n in range(8)
+    ]
+    target = script(**{f"t{n}": f"{word} {n}" for n, word in enumerate(words)})
+    told = proctor("run", suite(*cases), "--target", target, "--judge", judge, "--json")
+    return str(told.run["run"])
+
+
+def label(run_id: str, *, by: str = "ana", held_out: bool = False, count: int = 8) -> None:
+    """Ana and Bo pass what is right."""
+    store = open_store(STORE)
+    for n in range(count):
+        store.label(
+            Label(run=run_id, case_id=f"t{n}", passed=n < 4, by=by, note=f"nóte {n}"), held_out=held_out
+        )
+    store.close()
+
+
+def test_a_judge_is_measured_by_the_labels_in_the_store(proctor: Proctor, judge: str, run_id: str) -> None:
+    label(run_id)
+    told = proctor("certify", "--judge", judge)
+    assert "agrees with people on 6 of 8 answers" in told.out
+    assert "PASS      t4  people fail it [nóte 4]" in told.out
+    assert (
+        proctor("certify", run_id, "--judge", judge, "--json").json["calibration"]["agreement"]["count"] == 6
+    )
+
+
+def test_only_the_labels_of_the_named_run_are_taken(proctor: Proctor, judge: str, run_id: str) -> None:
+    label("20200101-000000-gone00", count=3)
+    told = proctor("certify", run_id, "--judge", judge)
+    assert told.code == 4
+    assert f"No answer of run {run_id} has a label yet." in told.err
+    label(run_id, count=2)
+    told = proctor("certify", "--judge", judge)
+    assert "agrees with people on 2 of 2 answers" in told.out
+    assert "Of runs that were deleted, and left out: 3 labels." in told.out
+
+
+def test_labels_are_written_as_they_are_read_again(
+    proctor: Proctor, judge: str, run_id: str, folder: Path
+) -> None:
+    label(run_id)
+    label(run_id, by="Bo", count=1)
+    printed = proctor("runs", "labels", "last").out
+    told = proctor("runs", "labels", run_id, "-o", "mine.jsonl")
+    assert told.out == ""
+    assert "9 labels written to mine.jsonl" in told.err
+    assert (folder / "mine.jsonl").read_text(encoding="utf-8") == printed
+    assert json.loads(printed.splitlines()[0]) == {
+        "run": run_id,
+        "case_id": "t0",
+        "repeat": 0,
+        "label": "pass",
+        "by": "ana",
+        "note": "nóte 0",
+    }
+    assert [one.label.by for one in read_labels("mine.jsonl").labelled] == ["ana"] * 8 + ["Bo"]
+    from_file = proctor("certify", "--judge", judge, "--labels", "mine.jsonl", "--json").json["calibration"]
+    stored = proctor("certify", "--judge", judge, "--json").json["calibration"]
+    assert from_file["labels_digest"] == stored["labels_digest"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("runs", "labels", "last"), "has a label yet"),
+        (("runs", "labels", "nobody"), "There is no run 'nobody'"),
+        (("runs", "labels", "last", "-o", "x.csv"), "one of .jsonl"),
+    ],
+)
+def test_wrong_usage_is_4_with_a_sentence(
+    proctor: Proctor, run_id: str, words: tuple[str, ...], said: str
+) -> None:
+    told = proctor(*words)
+    assert told.code == 4
+    assert said in told.err
+
+
+def test_labels_of_held_out_answers_are_a_look_and_their_notes_are_sealed(
+    proctor: Proctor, half: str
+) -> None:
+    proctor("run", half, "--target", "echo", "--holdout", "0.4", "--quiet")
+    run = proctor("runs", "show", "last", "--json").run
+    looks = run["looks"]
+    label(run["run"], held_out=True, count=2)
+    told = proctor("runs", "labels", "last")
+    assert [json.loads(line)["note"] for line in told.out.splitlines()] == ["", ""]
+    revealed = proctor("runs", "labels", "last", "--reveal")
+    assert "nóte 1" in revealed.out
+    assert proctor("runs", "show", "last", "--json").run["looks"] == looks + 1 + 2 + 1
+
+
+def test_labels_of_a_deleted_run_stay_and_that_is_said(proctor: Proctor, run_id: str) -> None:
+    label(run_id)
+    told = proctor("runs", "delete", run_id, "--yes")
+    assert f"The labels of 8 answers of it stay: `proctor runs labels {run_id}` writes them" in told.err
+    assert len(proctor("runs", "labels", run_id).out.splitlines()) == 8
+
+
+def test_labels_count_again_when_their_run_is_imported(proctor: Proctor, run_id: str, judge: str) -> None:
+    label(run_id)
+    proctor("attest", run_id, "--no-sign", "-o", "b.zip")
+    proctor("runs", "delete", run_id, "--yes")
+    assert "No answer of any run has a label yet." in proctor("certify", "--judge", judge).err
+    assert proctor("runs", "import", "b.zip").code == 0
+    assert "agrees with people on 6 of 8 answers" in proctor("certify", "--judge", judge).out
+
+
+def test_a_file_that_is_wrong_is_still_told_by_its_lines(proctor: Proctor, judge: str, folder: Path) -> None:
+    (folder / "l.jsonl").write_text('{"case_id": "a", "lable": "pass"}\n', encoding="utf-8")
+    with pytest.raises(SuiteError):
+        read_labels("l.jsonl")
+    assert "l.jsonl:1" in proctor("certify", "--judge", judge, "--labels", "l.jsonl").err

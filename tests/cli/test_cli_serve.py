@@ -1,0 +1,95 @@
+"""`proctor serve` as a process: what it prints, whom it answers, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Told
+
+    Proctor = Callable[..., Told]
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in that folder, and the address that it printed."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "proctor", "serve", "--port", "0", *arguments],
+        cwd=folder,
+        env={**os.environ, "PROCTOR_KEYS": str(folder / "keys"), **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("Proctor is at http://127.0.0.1:"), (
+                process.stderr and process.stderr.read()
+            )
+            yield process, line.split()[-1]
+        finally:
+            process.kill()
+
+
+def status_of(address: str, path: str) -> int:
+    connection = HTTPConnection(urlsplit(address).netloc, timeout=20)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_it_prints_its_address_answers_there_and_ends_at_ctrl_c(tmp_path: Path) -> None:
+    with serving(tmp_path) as (process, address):
+        assert status_of(address, "/suites") == 200
+        assert (tmp_path / ".proctor" / "proctor.db").is_file()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err
+    assert err.splitlines()[-1] == "Stopped."
+    assert out == ""
+
+
+def test_with_a_token_the_address_holds_it_and_nothing_else_opens(tmp_path: Path) -> None:
+    with serving(tmp_path, "--token", "random") as (_, address):
+        assert "/login?token=" in address
+        assert status_of(address, "/suites") == 303
+        path = urlsplit(address)
+        assert status_of(address, f"{path.path}?{path.query}") == 303
+        assert status_of(address, "/login?token=wrong") == 403
+
+
+def test_the_token_may_come_from_the_environment(tmp_path: Path) -> None:
+    with serving(tmp_path, PROCTOR_TOKEN="a-token-of-somebody") as (_, address):
+        assert address.endswith("/login?token=a-token-of-somebody")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--host", "0.0.0.0"], "Add --token random"),
+        (["--allow-host", "proxy.example"], "Add --token random"),
+        (["--token", "short"], "at least 16"),
+        (["--host", "no-such-host.invalid", "--token", "random"], "no address of this machine"),
+        (["--port", "70000"], "0<=x<=65535"),
+        (["--store", "."], "is not a file"),
+    ],
+)
+def test_what_cannot_be_served_is_a_sentence(proctor: Proctor, arguments: list[str], said: str) -> None:
+    told = proctor("serve", *arguments)
+    assert told.code == 4
+    assert said in told.err
+    assert len(told.err.splitlines()) == 1
