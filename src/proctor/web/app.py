@@ -1,0 +1,134 @@
+"""The application: every page and the API, behind one guard."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from proctor.errors import ProctorError, StoreError, SuiteError
+from proctor.model import Problem
+from proctor.reports.figures import one_line
+from proctor.web.pages import NotThere, page
+from proctor.web.safety import Guard, Refused, checked
+from proctor.web.site import Site
+
+PAGES = {
+    "door": "proctor.web.door_page:router",
+    "suites": "proctor.web.suites_page:router",
+    "suite": "proctor.web.suite_page:router",
+    "create": "proctor.web.create_page:router",
+    "start": "proctor.web.start_page:router",
+    "started": "proctor.web.started_page:router",
+    "live": "proctor.web.live:router",
+    "runs": "proctor.web.runs_page:router",
+    "run": "proctor.web.run_page:router",
+    "case": "proctor.web.case_page:router",
+    "compare": "proctor.web.compare_page:router",
+    "trends": "proctor.web.trends_page:router",
+    "certificates": "proctor.web.certificates_page:router",
+    "review": "proctor.web.review_page:router",
+    "api": "proctor.web.api_page:router",
+}
+"""Each page's router; a further page is a file and a line here."""
+API = "proctor.web.api:mount"
+"""What adds the API for programs."""
+
+
+def make_app(site: Site) -> Guard:
+    """The application of a site, behind its guard.
+
+    Args:
+        site: what is served; its `hosts` are set before the first request.
+    """
+    return Guard(routed(site), site, _refuse)
+
+
+def routed(site: Site) -> FastAPI:
+    """All pages of a site and its API, unguarded."""
+    app = FastAPI(title="Proctor", docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.site = site
+    for place in PAGES.values():
+        app.include_router(_load(place), dependencies=[Depends(checked)], include_in_schema=False)
+    _load(API)(app)
+    app.add_exception_handler(ProctorError, _refuse)
+    app.add_exception_handler(HTTPException, _no_such_page)
+    app.add_exception_handler(RequestValidationError, _wrong_address)
+    app.add_exception_handler(Exception, _broke)
+    return app
+
+
+def _load(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _refuse(request: Request, error: Exception) -> Response:
+    """What Proctor refuses on purpose, as a page that says so."""
+    status, headers = 400, {}
+    if isinstance(error, Refused):
+        status, headers = error.status, error.headers
+        if "location" in headers:  # to the door
+            return RedirectResponse(headers["location"], status)
+    elif isinstance(error, NotThere):
+        status = 404
+    elif isinstance(error, StoreError):
+        status = 503
+    problems = error.problems if isinstance(error, SuiteError) else ()
+    return _said(request, status, str(error), problems, headers)
+
+
+def _no_such_page(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    sentence = "There is no such page." if error.status_code == 404 else str(error.detail)
+    if error.status_code == 405:
+        sentence = "This address takes no such request. Open it by a link or a button of the pages."
+    return _said(request, error.status_code, sentence, headers=error.headers)
+
+
+def _wrong_address(request: Request, error: Exception) -> Response:
+    """A value of the address or the form that cannot be, such as a text where a number belongs."""
+    assert isinstance(error, RequestValidationError)
+    wrong = error.errors()[0]
+    field = ".".join(str(part) for part in wrong["loc"][1:])
+    sentence = f"The address gives {field!r} a value that it cannot have: {wrong['msg']}."
+    return _said(request, 400, sentence)
+
+
+def _broke(request: Request, error: Exception) -> Response:
+    """A fault of Proctor's own: told to whoever runs the server, and not shown to the network."""
+    detail = traceback.format_exc() if os.environ.get("PROCTOR_DEBUG") == "1" else ""
+    said = one_line(f"Proctor broke at {request.url.path}: {type(error).__name__}: {error}")
+    print(f"{said}\n{detail}", file=sys.stderr)
+    sentence = (
+        "Proctor broke. This is a fault of Proctor; nothing that was stored is lost. The terminal of the "
+        "server says more, with PROCTOR_DEBUG=1 all of it."
+    )
+    return _said(request, 500, sentence)
+
+
+def _said(
+    request: Request,
+    status: int,
+    sentence: str,
+    problems: Sequence[Problem] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Why there is no other answer: a page for people, a problem for programs."""
+    if request.url.path.startswith("/api/"):
+        from proctor.web.api_problems import problem
+
+        return problem(status, sentence, problems, headers)
+    # A request that was refused may have come from anywhere, and the page has links only.
+    answer = page(request, "refused.html", status, sentence=sentence, problems=problems)
+    answer.headers.update(headers or {})
+    return answer

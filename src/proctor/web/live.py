@@ -1,0 +1,149 @@
+"""Server-sent events: what is going on with runs, told to every page that watches, whoever makes them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from proctor.errors import ProctorError
+from proctor.reports.figures import one_line
+from proctor.web.event_stream import event, streamed
+from proctor.web.following import Followed, FollowedGroup, FollowedRun, Seen
+from proctor.web.pages import run_of
+from proctor.web.site import Site, site_of
+from proctor.web.visitors import visitor_of
+
+router = APIRouter()
+
+EVERY_S = 0.5
+"""How often what is watched is looked at."""
+HEARTBEAT_S = 15.0
+"""After so long without a change a comment is sent, so that nobody in between takes the line for dead."""
+_PATIENCE = 20
+"""After so many looks in a row that failed, the page is told to load itself again, and says why."""
+
+
+class Watch:
+    """One thing that is looked at for all who watch it, as long as anybody does."""
+
+    def __init__(self, look: Callable[[], Seen]) -> None:
+        """Looks at nothing yet.
+
+        Args:
+            look: looks once; called in a thread.
+        """
+        self._look = look
+        self._changed = asyncio.Condition()
+        self._seen: Seen | None = None
+        self._number = 0
+        self._task: asyncio.Task[None] | None = None
+        self.watchers = 0
+        self.looks = 0
+        """How often it was looked at."""
+
+    async def changes(self) -> AsyncIterator[Seen | None]:
+        """What there is to see now, and each time it changes; None where nothing did for a while."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._watching())
+        known = 0
+        while True:
+            try:
+                async with asyncio.timeout(HEARTBEAT_S), self._changed:
+                    await self._changed.wait_for(partial(self._is_after, known))
+            except TimeoutError:
+                yield None
+                continue
+            known, seen = self._number, self._seen
+            assert seen is not None
+            yield seen
+            if seen.done:
+                return
+
+    def _is_after(self, known: int) -> bool:
+        return self._number > known
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _watching(self) -> None:
+        failed = 0
+        while True:
+            try:
+                seen: Seen | None = await asyncio.to_thread(self._look)
+                failed = 0
+            except Exception as error:  # noqa: BLE001  # the page, loaded again, says what it is
+                failed += 1
+                if failed == 1 and not isinstance(error, ProctorError):
+                    print(one_line(f"Proctor broke while it watched: {error!r}"), file=sys.stderr)
+                seen = self._seen if failed < _PATIENCE else Seen("", done=True)
+            self.looks += 1
+            if seen is not None and seen != self._seen:
+                async with self._changed:
+                    self._seen, self._number = seen, self._number + 1
+                    self._changed.notify_all()
+                if seen.done:
+                    return
+            await asyncio.sleep(EVERY_S)
+
+
+class Watches:
+    """What is watched at one site; used from its event loop alone."""
+
+    def __init__(self) -> None:
+        """Nothing is watched."""
+        self.open: dict[str, Watch] = {}
+
+    async def events(self, key: str, followed: Followed) -> AsyncIterator[str]:
+        """The events of one page.
+
+        Args:
+            key: what it watches.
+            followed: looks at that, where nobody watches it yet.
+        """
+        watch = self.open.get(key)
+        if watch is None:
+            watch = self.open[key] = Watch(followed.look)
+        watch.watchers += 1
+        try:
+            async for seen in watch.changes():
+                yield ": still here\n\n" if seen is None else event(seen.html)
+            yield event("done", "done")
+        finally:
+            watch.watchers -= 1
+            if not watch.watchers:
+                watch.close()
+                if self.open.get(key) is watch:
+                    del self.open[key]
+
+
+def watches_of(site: Site) -> Watches:
+    """What is watched at a site."""
+    return site.shared("watches", Watches)
+
+
+@router.get("/starts/{group}/events")
+def follow_start(request: Request, group: str) -> StreamingResponse:
+    """What was started under an id, as it goes on."""
+    site = site_of(request)
+    followed = FollowedGroup(site, group)
+    followed.look()  # there is such a thing
+    return streamed(watches_of(site).events(f"start {group}", followed))
+
+
+@router.get("/runs/{run_id}/events")
+def follow_run(request: Request, run_id: str) -> StreamingResponse:
+    """A run, as it goes on; what is held out is in its numbers."""
+    site = site_of(request)
+    with site.store() as store:
+        run = run_of(store, run_id)
+        if run.suite.split_rule is not None and run.settings.selection.split != "dev":
+            visitor_of(request).looks_at(store, run)  # its page has counted that already
+    return streamed(watches_of(site).events(f"run {run.id}", FollowedRun(site, run.id)))

@@ -1,0 +1,107 @@
+"""What one server serves: a project's folder and its store, and what all of its requests share."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from starlette.requests import HTTPConnection
+
+from proctor.ports import Store
+from proctor.session.configuring import Config
+from proctor.stores import STORES
+from proctor.web.visitors import Visitors
+
+if TYPE_CHECKING:
+    from proctor.session.cataloguing import Cataloguer
+    from proctor.stores.catalogue import Catalogue
+
+T = TypeVar("T")
+_NOTHING = Config()
+
+
+class Site:
+    """One server's project; safe to use from many threads at once."""
+
+    def __init__(
+        self,
+        store_path: Path,
+        *,
+        folder: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        config: Config = _NOTHING,
+        token: str | None = None,
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            store_path: the store's file; it is made when something is first kept.
+            folder: the project; None is the working directory. Only what is there is offered by name.
+            environ: where keys come from; None is this process's.
+            config: what the project's `proctor.toml` says of reading suites.
+            token: what visitors must show; None lets everybody in who reaches the server.
+        """
+        self.folder = (folder or Path.cwd()).absolute()
+        self.store_path = store_path.absolute()
+        self.environ = os.environ if environ is None else environ
+        self.config = config
+        self.token = token
+        self.hosts: frozenset[str] = frozenset()
+        """The values of the header Host that are answered, in small letters; set when the port is known."""
+        self.visitors = Visitors()
+        self.secret = secrets.token_bytes(32)
+        """Of this server alone, for whatever must be fixed but not guessed."""
+        self._shared: dict[str, Any] = {}
+        self._making = RLock()
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie; browsers share cookies between the ports of a host, so each has its own."""
+        ports = {host.rpartition(":")[2] for host in self.hosts if not host.endswith("]")}
+        return f"proctor_{min((port for port in ports if port.isdigit()), default='80')}"
+
+    @contextmanager
+    def store(self) -> Iterator[Store]:
+        """The store, for as long as the block lasts.
+
+        Raises:
+            StoreError: it cannot be used.
+        """
+        store = STORES.get("sqlite")(str(self.store_path))
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def shared(self, name: str, make: Callable[[], T]) -> T:
+        """What all requests share under a name; made by the first of them."""
+        with self._making:
+            if name not in self._shared:
+                self._shared[name] = make()
+            found: T = self._shared[name]
+        return found
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """What is looked through quickly."""
+        from proctor.stores.catalogue import Catalogue
+
+        return self.shared("catalogue", lambda: Catalogue(f"{self.store_path}-catalogue"))
+
+    @property
+    def cataloguer(self) -> Cataloguer:
+        """What brings the catalogue up to date."""
+        from proctor.session.cataloguing import Cataloguer
+
+        return self.shared("cataloguer", lambda: Cataloguer(self.store, self.catalogue))
+
+
+def site_of(connection: HTTPConnection) -> Site:
+    """The site that a request is for."""
+    site: Site = connection.app.state.site
+    return site

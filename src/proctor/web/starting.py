@@ -1,0 +1,96 @@
+"""Choices to a run that is made: what it would come to, the command that does the same, and its child."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+
+from proctor.errors import ProctorError, SuiteError
+from proctor.model import Run
+from proctor.ports import Store
+from proctor.session.estimates import Estimate
+from proctor.session.estimating import estimated
+from proctor.session.naming import Names
+from proctor.web.children import Start, children_of
+from proctor.web.choices import Choices, Given, WrongChoices
+from proctor.web.offers import Project
+from proctor.web.site import Site
+
+
+def project_of(site: Site) -> Project:
+    """The project of a site, as its files are now."""
+    return Project(
+        folder=site.folder,
+        environ=site.environ,
+        config=site.config,
+        names=Names(site.environ, site.folder),
+    )
+
+
+def estimate_of(site: Site, store: Store, choices: Choices) -> Estimate:
+    """What choices would come to.
+
+    Raises:
+        WrongChoices: they cannot be run: somebody cannot be asked, nothing is selected, or a budget lacks
+            a price.
+    """
+    project = project_of(site)
+    request = choices.request(project)
+    try:
+        found = estimated(store, request, site.environ, folder=site.store_path.parent, start=site.folder)
+    except SuiteError as error:
+        raise WrongChoices({"target": " ".join(str(one.message) for one in error.problems)}) from None
+    except ProctorError as error:
+        raise WrongChoices({"target": str(error)}) from None
+    if not found.cases:
+        raise WrongChoices({"split": "This leaves no case of the suite. Choose another split or other tags."})
+    if found.budget_usd is not None and found.unpriced:
+        names = ", ".join(found.unpriced)
+        raise WrongChoices(
+            {
+                "budget_usd": f"A budget needs the price of everybody who is asked, and that of {names} is "
+                "not known. Leave the budget out, or put the price into a prices.toml beside the store."
+            }
+        )
+    return found
+
+
+def command_of(site: Site, words: Sequence[str]) -> str:
+    """`proctor run` with these words, as a shell in the site's folder has it."""
+    return shlex.join(("proctor", "run", *words, *store_words(site)))
+
+
+def store_words(site: Site) -> tuple[str, ...]:
+    """The flag that names the store; none for the one that is used anyway."""
+    if site.store_path == site.folder / ".proctor" / "proctor.db" and not site.environ.get("PROCTOR_STORE"):
+        return ()
+    inside = site.store_path.is_relative_to(site.folder)
+    return (f"--store={os.path.relpath(site.store_path, site.folder) if inside else site.store_path}",)
+
+
+def start(site: Site, choices: Choices, *, given: Given, group: str | None = None) -> Start:
+    """Start a child that makes the runs of choices.
+
+    Args:
+        site: where.
+        choices: what is run.
+        given: the fields as they were given, to choose them again.
+        group: what the runs are called together; a new id where there is none.
+
+    Raises:
+        UsageError: the child cannot be made, or something else was started as that group.
+    """
+    return children_of(site).begin(choices.words, group=group, fields=given)
+
+
+def why_not_resumed(store: Store, run: Run) -> str:
+    """Why nothing can be made of what a run lacks; empty where something can.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    if run.imported is not None:
+        return "This run was imported, and nobody is asked again by what a bundle says."
+    there = sum(count for verdict, count in store.counts(run.id).items() if verdict is not None)
+    return "Nothing is missing of this run." if run.status == "finished" and there >= run.planned else ""

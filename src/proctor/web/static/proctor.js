@@ -1,0 +1,277 @@
+// What pages do besides showing what the server made: keys, live sections, copying and dropped files.
+// Each is asked for by a data attribute. Without this script every page works by its links and forms.
+"use strict";
+(() => {
+  const one = (selector, within = document) => within.querySelector(selector);
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+  /** Say something once, where it is seen and where screen readers hear it. */
+  let silence = 0;
+  function say(sentence) {
+    for (const place of all("[data-said]")) place.textContent = sentence;
+    clearTimeout(silence);
+    if (sentence) silence = setTimeout(() => say(""), 4000);
+  }
+
+  // --- keys ------------------------------------------------------------------------------------------------
+  const SWITCH = "proctor.keys";
+  const TYPED = "textarea, select, [contenteditable], input:not([type=checkbox], [type=radio], [type=file])";
+
+  let keysAreOff = false;
+  try { keysAreOff = localStorage.getItem(SWITCH) === "off"; } catch { /* a browser that keeps nothing */ }
+
+  function switchKeys(on) {
+    keysAreOff = !on;
+    try {
+      localStorage.setItem(SWITCH, on ? "on" : "off");
+    } catch { say("This browser keeps no settings: the keys are so on this page alone."); }
+  }
+
+  function openKeys() {
+    const dialog = one("dialog[data-keys-dialog]");
+    if (!dialog || dialog.open) return;
+    for (const box of all("[data-keys-switch]", dialog)) box.checked = !keysAreOff;
+    dialog.showModal();
+  }
+
+  const rows = () => all("table[data-keys] tbody tr")
+    .filter((row) => one("a[href]", row) && row.getClientRects().length);
+
+  function choose(row) {
+    for (const other of all("tr.selected")) other.classList.remove("selected");
+    row.classList.add("selected");
+    if (row.id) history.replaceState(history.state, "", `#${row.id}`);
+    one("a[href]", row).focus({ preventScroll: true });
+    row.scrollIntoView({ block: "nearest" });
+  }
+
+  function move(by) {
+    const list = rows();
+    const focused = list.findIndex((row) => row.contains(document.activeElement));
+    const at = focused >= 0 ? focused : list.findIndex((row) => row.classList.contains("selected"));
+    choose(list[Math.max(0, Math.min(at + by, list.length - 1))]);
+  }
+
+  /** What a key does here; nothing where the page has no use for it, so that it stays the browser's. */
+  function actionOf(key) {
+    const pressed = all("[data-press]").find((it) => it.dataset.press === key && !it.disabled);
+    if (pressed) return () => pressed.click();
+    const follow = (selector) => {
+      const link = one(selector);
+      return link && (() => link.click());
+    };
+    switch (key) {
+      case "j": return rows().length ? () => move(1) : null;
+      case "k": return rows().length ? () => move(-1) : null;
+      case "f": return follow("a[data-failures]");
+      case "[": case "p": return follow("a[rel~=prev]");
+      case "]": case "n": return follow("a[rel~=next]");
+      case "?": return openKeys;
+      case "Enter": // the row that was chosen, when nothing else has the focus
+        return document.activeElement === document.body ? follow("tr.selected a[href]") : null;
+      case "/": {
+        const field = one("[data-search]");
+        return field && (() => { field.focus(); field.select?.(); });
+      }
+      default: return null;
+    }
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const chord = event.metaKey || ((event.ctrlKey || event.altKey) && !event.getModifierState("AltGraph"));
+    if (event.defaultPrevented || event.isComposing || chord) return;
+    const target = event.target instanceof Element ? event.target : document.body;
+    if (event.key === "Escape" && target.matches("[data-search]")) target.blur();
+    if (keysAreOff || target.closest(TYPED) || one("dialog[open]")) return;
+    if (event.repeat && event.key !== "j" && event.key !== "k") return;
+    const action = actionOf(event.key);
+    if (!action) return;
+    event.preventDefault();
+    action();
+  });
+
+  document.addEventListener("change", ({ target }) => {
+    if (target.matches("[data-keys-switch]")) switchKeys(target.checked);
+  });
+
+  // --- copying ---------------------------------------------------------------------------------------------
+  /** The text that a button copies: its own, that of the element it names, or that of the code beside it. */
+  function textOf(button) {
+    if (button.dataset.copy) return button.dataset.copy;
+    const source = document.getElementById(button.dataset.copyOf) ?? one("textarea, pre, code", button.parentElement);
+    return source?.value ?? source?.textContent ?? "";
+  }
+
+  /** Where a page has no right to the clipboard, as over plain HTTP from another machine. */
+  function copyBySelection(text) {
+    const field = document.createElement("textarea");
+    field.value = text;
+    field.readOnly = true;
+    field.className = "unseen";
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    return done;
+  }
+
+  async function copy(button) {
+    const text = textOf(button);
+    const done = await navigator.clipboard?.writeText(text).then(() => true, () => false) || copyBySelection(text);
+    button.focus({ preventScroll: true });
+    say(done ? "Copied." : "Not copied: this browser does not let the page. Select the text, and copy it by hand.");
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy], [data-copy-of]");
+    if (button) copy(button);
+    else if (event.target.closest("[data-keys-open]")) openKeys();
+  });
+
+  // --- dropped files ---------------------------------------------------------------------------------------
+  function zoneOf(event) {
+    if (!event.dataTransfer?.types.includes("Files")) return null;
+    const zones = all("[data-drop]");
+    return event.target.closest?.("[data-drop]") ?? (zones.length === 1 ? zones[0] : null);
+  }
+
+  function mark(zone) {
+    for (const other of all("[data-drop]")) other.classList.toggle("drop", other === zone);
+  }
+
+  function dropped(zone, files) {
+    const field = one("input[type=file]", zone);
+    if (!field || !files.length) return;
+    const taken = new DataTransfer();
+    for (const file of field.multiple ? files : [files[0]]) taken.items.add(file);
+    field.files = taken.files;
+    field.dispatchEvent(new Event("change", { bubbles: true }));
+    say(`Chosen: ${[...taken.files].map((file) => file.name).join(", ")}.`);
+  }
+
+  document.addEventListener("dragover", (event) => {
+    const zone = zoneOf(event);
+    mark(zone);
+    if (zone) event.preventDefault();
+  });
+  document.addEventListener("dragleave", (event) => {
+    if (!event.relatedTarget) mark(null); // it left the window
+  });
+  document.addEventListener("drop", (event) => {
+    const zone = zoneOf(event);
+    mark(null);
+    if (!zone) return;
+    event.preventDefault(); // else the browser leaves the page and opens the file
+    dropped(zone, [...event.dataTransfer.files]);
+  });
+
+  // --- forms -----------------------------------------------------------------------------------------------
+  /** What a form's page says of other choices: the address keeps them, and the parts that it names are new. */
+  let asked = 0;
+  document.addEventListener("change", async ({ target }) => {
+    const form = target.form?.matches("[data-again]") ? target.form : null;
+    if (!form) return;
+    const turn = asked += 1, given = new URLSearchParams(new FormData(form));
+    for (const [name, value] of [...given]) if (!value || name === "csrf" || name === "group") given.delete(name);
+    const address = `${new URL(form.action).pathname}?${given}`;
+    const answer = await fetch(address).catch(() => null);
+    const made = answer?.ok && new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (!made || turn !== asked) return;
+    history.replaceState(history.state, "", address);
+    for (const part of all(form.dataset.again)) {
+      const now = one(part.id ? `#${part.id}` : part.localName, made);
+      if (now && !part.contains(document.activeElement)) part.replaceWith(now);
+    }
+    say(one("h1").textContent.trim());
+  });
+
+  /** How long a large file has been read for; a page that comes back from the browser's memory waits for nothing. */
+  let waiting = 0;
+  document.addEventListener("submit", ({ target }) => {
+    if (!target.matches("[data-waits]")) return;
+    const began = performance.now();
+    waiting = setInterval(() => say(`${target.dataset.waits}: ${Math.round((performance.now() - began) / 1_000)} s so far.`), 2_000);
+  });
+  addEventListener("pageshow", () => clearInterval(waiting));
+
+  // --- live sections ---------------------------------------------------------------------------------------
+  const FOCUSED = "a[href], button, input, select, textarea, summary, [tabindex]";
+  const SAID_EVERY_MS = 10_000;
+  const AGAIN_MS = 3_000;
+
+  /** The element of the new content that is what had the focus in the old one. */
+  function finder(section) {
+    const focused = document.activeElement;
+    if (!section.contains(focused) || focused === section) return () => null;
+    const place = all(FOCUSED, section).indexOf(focused), { id } = focused, href = focused.getAttribute("href");
+    return () => {
+      const now = all(FOCUSED, section);
+      return now.find((it) => (id ? it.id === id : href && it.getAttribute("href") === href)) ?? now[place];
+    };
+  }
+
+  function show(section, html) {
+    const found = finder(section);
+    const kept = all("details, .scroll", section).map((it) => [it.open, it.scrollLeft, it.scrollTop]);
+    const at = [scrollX, scrollY];
+    section.innerHTML = html;
+    all("details, .scroll", section).forEach((it, place) => {
+      const [open, left, top] = kept[place] ?? [it.open, 0, 0];
+      if (it.localName === "details") it.open = open;
+      it.scrollTo(left, top);
+    });
+    found()?.focus({ preventScroll: true });
+    scrollTo(...at);
+  }
+
+  /** A line before a section, which screen readers say whenever it changes. */
+  function lineBefore(section, name) {
+    const line = document.createElement("p");
+    line.className = name;
+    line.setAttribute("role", "status");
+    section.before(line);
+    return line;
+  }
+
+  function live(section) {
+    const heard = lineBefore(section, "unseen"), state = lineBefore(section, "quiet live-state");
+    let source = null, again = 0, shown = null, said = "", saidAt = -SAID_EVERY_MS;
+
+    const tell = (sentence) => { if (state.textContent !== sentence) state.textContent = sentence; };
+    function took(html) {
+      tell("Live.");
+      const chosen = getSelection();
+      const selecting = chosen && !chosen.isCollapsed && section.contains(chosen.anchorNode);
+      if (html === shown || selecting) return; // what is being copied stays until the next message
+      show(section, shown = html);
+      const summary = one("[data-summary]", section)?.textContent.trim() ?? "";
+      if (summary === said || performance.now() - saidAt < SAID_EVERY_MS) return;
+      heard.textContent = said = summary;
+      saidAt = performance.now();
+    }
+    function connect() {
+      clearTimeout(again);
+      source = new EventSource(section.dataset.live);
+      source.onmessage = (message) => took(message.data);
+      source.addEventListener("done", () => {
+        source.close();
+        setTimeout(() => location.reload(), Math.max(0, 1_000 - performance.now()));
+      });
+      source.onerror = () => {
+        tell("Not live: connection lost, trying again.");
+        if (source.readyState === EventSource.CLOSED) again = setTimeout(connect, AGAIN_MS);
+      };
+    }
+    // A browser has six connections to a server: pages that nobody sees leave them to the others.
+    document.addEventListener("visibilitychange", () => {
+      clearTimeout(again);
+      source.close();
+      if (!document.hidden) connect();
+    });
+    connect();
+  }
+
+  for (const section of all("[data-live]")) live(section);
+  const place = document.getElementById(location.hash.slice(1));
+  if (place?.matches("table[data-keys] tbody tr")) place.classList.add("selected");
+})();

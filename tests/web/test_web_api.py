@@ -1,0 +1,507 @@
+"""The API for programs over HTTP: the whole workflow, and what is refused.
+
+Each answer is held against the OpenAPI document, in which nothing may be missing that was answered.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from proctor.cli.main import _invoke
+from proctor.web.api_answers import body_of
+from proctor.web.site import Site
+
+Ask = Callable[..., Any]
+SECRET = "kestrel"
+
+
+def cases(count: int, **changed: str) -> str:
+    """Cases of which `echo` passes every second one; those in `changed` have another question."""
+    rows = (
+        {
+            "id": f"t{n}",
+            "input": changed.get(f"t{n}", f"{SECRET} {n}"),
+            "expected": f"{SECRET} {n}" if n % 2 else "no",
+            "scorer": "exact",
+            "tags": "odd" if n % 2 else "even",
+        }
+        for n in range(count)
+    )
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def closed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document, in which an object has no field that is not described."""
+    for schema in document["components"]["schemas"].values():
+        schema.setdefault("additionalProperties", False)
+    return document
+
+
+@pytest.fixture
+def document(server: Any) -> dict[str, Any]:
+    found: dict[str, Any] = closed(json.loads(server.get("/api/v1/openapi.json").data))
+    return found
+
+
+@pytest.fixture
+def ask(server: Any, document: dict[str, Any]) -> Ask:
+    """Asks the API; what it answers must have the status and the shape that the document says."""
+
+    def asking(method: str, path: str, body: Any = None, *, status: int = 200, **query: Any) -> Any:
+        address = f"/api/v1{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        kind = "application/zip" if isinstance(body, bytes) else "application/json"
+        told = server.send(method, address, data, {} if data is None else {"Content-Type": kind})
+        assert told.status == status, told.text
+        check(document, method, path, told)
+        if not told.headers["content-type"].endswith("json"):
+            return told.data
+        return json.loads(told.data, parse_constant=pytest.fail)
+
+    return asking
+
+
+def check(document: dict[str, Any], method: str, path: str, told: Any) -> None:
+    (operation,) = (
+        methods[method.lower()]
+        for template, methods in document["paths"].items()
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path) and method.lower() in methods
+    )
+    response = operation["responses"][str(told.status)]
+    response = document["components"]["responses"].get(response.get("$ref", "").rpartition("/")[2], response)
+    content = response["content"][told.headers["content-type"].partition(";")[0]]
+    for name, header in response.get("headers", {}).items():
+        assert name.lower() in told.headers or not header.get("required")
+    if told.headers["content-type"].endswith("json"):
+        schema = {**content["schema"], "components": document["components"]}
+        Draft202012Validator(schema).validate(json.loads(told.data))
+
+
+def until(ready: Callable[[], Any]) -> Any:
+    """What is there as soon as it is."""
+    for _ in range(600):
+        found = ready()
+        if found:
+            return found
+        time.sleep(0.02)
+    pytest.fail("It did not come to be.")
+
+
+def run_of(ask: Ask, **wanted: Any) -> str:
+    """The id of a run that was started and has ended."""
+    begun = ask("POST", "/runs", {"targets": ["echo"], **wanted}, status=202)
+
+    def ended() -> list[str]:
+        told = ask("GET", f"/starts/{begun['group']}")
+        assert told["said"] == []
+        return [] if told["alive"] else told["runs"]
+
+    (run,) = until(ended)
+    return str(run)
+
+
+# --- the workflow ------------------------------------------------------------------------------------------
+
+
+def test_the_whole_workflow_from_a_text_to_a_verified_certificate(ask: Ask) -> None:
+    text, better = cases(120), cases(120, t0="no", t2="no")
+    wrong = '{"id": "a", "input": "x"}\n{"id": "a", "input": "x", "expected": "y"}\n'
+    (found,) = ask("POST", "/suites/validate", {"text": wrong, "filename": "mine.jsonl"})["files"]
+    assert ([one["line"] for one in found["errors"]], found["path"]) == ([1, 2], "mine.jsonl")
+    assert ask("POST", "/suites/validate", {"text": text, "name": "birds"})["exit_code"] == 0
+    assert ask("GET", "/suites") == {"suites": []}
+
+    saved = ask("POST", "/suites", {"text": text, "name": "birds"}, status=201)
+    assert (saved["suite"], saved["version"], saved["state"], saved["cases"]) == ("birds", "v1", "new", 120)
+    assert ask("POST", "/suites", {"text": text, "name": "birds"})["state"] == "same"
+    assert ask("POST", "/suites", {"text": better, "name": "birds"}, status=201)["version"] == "v2"
+    diff = ask("GET", "/suite/diff", name="birds", old="v1")
+    assert [one["case"] for one in diff["changed"]] == ["t0", "t2"]
+    assert (diff["old"]["version"], diff["new"]["version"], diff["same"]) == ("v1", "v2", 118)
+
+    estimate = ask("POST", "/estimates", {"suite": "birds", "targets": ["echo"]})
+    assert (estimate["dev"], estimate["holdout"], estimate["calls"]) == (96, 24, 120)
+    assert estimate["command"] == "proctor run --saved=birds@v2 --target=echo"
+    old, new = run_of(ask, suite="birds", version="v1"), run_of(ask, suite="birds")
+    progress = ask("GET", f"/runs/{new}/progress")
+    assert (progress["done"], progress["planned"], progress["status"]) == (120, 120, "finished")
+    assert (progress["alive"], progress["seconds_left"], progress["cost_usd"]) == (False, None, 0.0)
+    assert [one["run"] for one in ask("GET", "/runs")["runs"]] == [new, old]
+    run = ask("GET", f"/runs/{new}")
+    assert (run["suite"], run["suite_version"], run["passed"], run["looks"]) == ("birds", "v2", 62, 1)
+
+    failed = ask("GET", f"/runs/{new}/trials", verdict=["fail", "error"], tag="even", split="dev", limit=5)
+    assert {(one["verdict"], *one["tags"], one["split"]) for one in failed["trials"]} == {
+        ("fail", "even", "dev")
+    }
+    assert failed["total"] == run["splits"]["dev"]["failed"]
+    one = failed["trials"][0]
+    assert ask("GET", f"/runs/{new}/trials/{one['position']}/0") == one
+    assert one["output"]["text"] == f"{SECRET} {one['position']}"
+
+    compared = ask("GET", "/comparisons", run=[old, new], by_case_digest="true")
+    assert compared["comparisons"][0]["unmatched"]["only_candidate"] == 2
+    assert "by_case_digest" in ask("GET", "/comparisons", run=[old, new], status=400)["detail"]
+
+    made = ask("POST", "/certificates", {"run": new}, status=201)
+    assert (made["certificate"]["part"], made["certificate"]["total"]) == ("holdout", 24)
+    assert [each["run"] for each in ask("GET", "/certificates")["certificates"]] == [new]
+    assert ask("GET", f"/certificates/{new}") == made
+    assert ask("GET", f"/certificates/{new}/files/badge").startswith(b"<svg")
+    bundle = ask("GET", f"/certificates/{new}/files/bundle")
+    verified = ask("POST", "/bundles/verify", bundle)
+    assert (verified["holds"], verified["wrong"], verified["bundle"]["run"]) == (True, None, new)
+    assert {check["held"] for check in verified["checks"]} == {True}
+
+
+@pytest.fixture
+def stored(site: Site, project: Path) -> str:
+    """The id of a run of twelve cases on `echo`, of which it passes six; three are held out."""
+    (project / "birds.jsonl").write_text(cases(12), encoding="utf-8")
+    site.store_path.parent.mkdir()
+    _invoke(["run", "birds.jsonl", "--target", "echo", "--quiet", "--store", str(site.store_path)])
+    with site.store() as store:
+        return next(store.runs()).id
+
+
+def test_a_run_is_told_as_the_command_line_tells_it(
+    ask: Ask, stored: str, site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ["--store", str(site.store_path), "--json"]
+
+    def printed(*words: str) -> Any:
+        capsys.readouterr()
+        assert _invoke([*words, *place]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    run = ask("GET", f"/runs/{stored}")
+    assert printed("runs", "show", stored)["runs"] == [{**run, "looks": 2}]
+    assert printed("runs", "list")["runs"] == ask("GET", "/runs")["runs"]
+    (trial,) = printed("runs", "show", stored, "--case", "t3")["trials"]
+    assert ask("GET", f"/runs/{stored}/trials/3/0") == {"position": 3, **trial}
+    assert printed("suites", "list") == ask("GET", "/suites")
+    shown = printed("suites", "show", "birds", "--cases")
+    listed = ask("GET", "/suite/cases", name="birds")["cases"]
+    assert shown.pop("case_list") == [{k: v for k, v in one.items() if k != "position"} for one in listed]
+    assert shown == ask("GET", "/suite", name="birds")
+    assert printed("compare", stored, stored)["comparisons"][0]["pairs"] == 12
+
+
+def test_what_is_held_out_is_sealed_until_it_is_revealed_and_that_is_recorded(ask: Ask, stored: str) -> None:
+    def texts() -> str:
+        pages = [ask("GET", f"/runs/{stored}/trials", split="holdout", text=word) for word in ("", SECRET)]
+        return json.dumps(pages)
+
+    before = ask("GET", f"/runs/{stored}/trials", split="holdout")
+    assert before["total"] == 3
+    assert {(one["sealed"], one["output"]) for one in before["trials"]} == {(True, None)}
+    assert SECRET not in texts()
+    assert ask("GET", f"/runs/{stored}")["looks"] == 1
+    assert ask("POST", f"/runs/{stored}/reveal", {}) == {"run": stored, "looks": 2}
+    assert ask("POST", f"/runs/{stored}/reveal", {})["looks"] == 2
+    assert texts().count(SECRET) > 3
+    kinds = [look["kind"] for look in ask("GET", "/suite", name="birds")["looks"]]
+    assert kinds == ["rate", "reveal"]
+
+
+def test_a_list_of_runs_tells_no_rate_of_a_holdout_alone(ask: Ask, stored: str, site: Site) -> None:
+    words = ["run", "birds.jsonl", "--target", "echo", "--quiet", "--split", "holdout"]
+    _invoke([*words, "--store", str(site.store_path)])
+    alone, whole = ask("GET", "/runs")["runs"]
+    assert (alone["sealed"], alone["passed"], alone["pass_rate"], alone["total"]) == (True, None, None, 3)
+    assert (whole["sealed"], whole["passed"]) == (False, 6)
+    told = ask("GET", f"/runs/{alone['run']}/progress")
+    assert (told["sealed"], told["passed"], told["failed"], told["done"]) == (True, None, None, 3)
+    assert ask("GET", "/suite", name="birds")["looks"][1:] == []
+
+
+def test_lists_come_in_pages(ask: Ask, stored: str, site: Site) -> None:
+    _invoke(["run", "birds.jsonl", "--target", "mock:x", "--quiet", "--store", str(site.store_path)])
+    first = ask("GET", "/runs", limit=1)
+    second = ask("GET", "/runs", limit=1, after=first["next"])
+    assert [one["run"] for one in second["runs"]] == [stored]
+    assert second["next"] is None
+    assert [one["target"] for one in ask("GET", "/runs", target="mock:x")["runs"]] == ["mock:x"]
+    positions = list[int]()
+    after: Any = ""
+    while after is not None:
+        found = ask("GET", f"/runs/{stored}/trials", limit=5, after=after)
+        positions += [one["position"] for one in found["trials"]]
+        after = found["next"]
+    assert positions == list(range(12))
+    ids = list[str]()
+    place: dict[str, Any] = {}
+    while place != {"after": None}:
+        told = ask("GET", "/suite/cases", name="birds", limit=5, **place)
+        ids += [one["id"] for one in told["cases"]]
+        place = {"after": told["next"]}
+    assert ids == [f"t{n}" for n in range(12)]
+
+
+def test_a_suite_is_exported_in_any_dialect_and_comes_back_the_same(ask: Ask, stored: str) -> None:
+    (file,) = ask("GET", "/suite/export", name="birds")["files"]
+    assert ask("POST", "/suites", {"text": file["text"], "name": "birds"})["state"] == "same"
+    (file,) = ask("GET", "/suite/export", name="birds", to="agentv")["files"]
+    assert file["path"] == "birds.eval.yaml"
+    refused = ask("GET", "/suite/export", name="birds", to="agent", status=400)
+    assert "Did you mean 'agentv'?" in refused["detail"]
+
+
+def test_targets_are_told_by_name_and_kind_alone(ask: Ask, project: Path) -> None:
+    (project / "targets.yaml").write_text(
+        "targets:\n"
+        "  - name: mine\n    provider: openai\n    model: gpt-x\n    base_url: http://127.0.0.1:9/v1\n"
+        "    api_key: ${{ MY_KEY }}\n"
+        "  - name: tool\n    provider: cli\n    command: cat /etc/hostname\n",
+        encoding="utf-8",
+    )
+    found = ask("GET", "/targets")
+    kinds = {one["name"]: one["kind"] for one in found["targets"]}
+    assert kinds == {"mine": "openai", "tool": "cli", "echo": "echo", "local": "local"}
+    assert not any(word in json.dumps(found) for word in ("gpt-x", "MY_KEY", "hostname", "127.0.0.1"))
+
+
+# --- starting and stopping ---------------------------------------------------------------------------------
+
+
+def test_the_same_start_is_made_once_and_another_one_of_its_name_refused(ask: Ask, stored: str) -> None:
+    wanted = {"suite": "birds", "targets": ["echo"], "group": "nightly"}
+    first = ask("POST", "/runs", wanted, status=202)
+    again = ask("POST", "/runs", wanted, status=202)
+    assert first["started_at"] == again["started_at"]
+    until(lambda: not ask("GET", "/starts/nightly")["alive"])
+    assert len(ask("GET", "/starts/nightly")["runs"]) == 1
+    other = ask("POST", "/runs", {**wanted, "seed": 7}, status=409)
+    assert "Choose another group" in other["detail"]
+
+
+def test_a_run_is_stopped_and_taken_up_again(ask: Ask, project: Path) -> None:
+    (project / "slow.py").write_text(
+        "import os, sys, time\n"
+        "for _ in range(0 if sys.argv[1].endswith((' 0', ' 1')) else 2000):\n"
+        "    time.sleep(0 if os.path.exists('go') else 0.01)\n",
+        encoding="utf-8",
+    )
+    (project / "targets.yaml").write_text(
+        f"targets:\n  - name: slow\n    provider: cli\n    command: {sys.executable} slow.py {{PROMPT}}\n",
+        encoding="utf-8",
+    )
+    ask("POST", "/suites", {"text": cases(6), "name": "birds"}, status=201)
+    wanted = {"suite": "birds", "targets": ["slow"], "concurrency": 2}
+    start = "/starts/" + ask("POST", "/runs", wanted, status=202)["group"]
+    run = until(lambda: ask("GET", start)["runs"])[0]
+    until(lambda: ask("GET", f"/runs/{run}/progress")["done"] == 2)
+    assert ask("GET", f"/runs/{run}/progress")["alive"]
+    assert "being made already" in ask("POST", f"/runs/{run}/resume", {}, status=409)["detail"]
+    assert ask("POST", f"/runs/{run}/stop", {}, status=202)["stopping"]
+    until(lambda: "Stopping" in str(ask("GET", start)["said"]))
+    (project / "go").touch()
+    until(lambda: not ask("GET", start)["alive"])
+    stopped = ask("GET", f"/runs/{run}/progress")
+    assert (stopped["status"], stopped["alive"], stopped["done"]) == ("interrupted", False, 4)
+    again = ask("POST", f"/runs/{run}/resume", {}, status=202)
+    assert until(lambda: ask("GET", f"/starts/{again['group']}"))["runs"] == [run]
+    until(lambda: not ask("GET", f"/starts/{again['group']}")["alive"])
+    assert ask("GET", f"/runs/{run}/progress")["status"] == "finished"
+    for path in (f"/runs/{run}/stop", f"/runs/{run}/resume", f"{start}/stop"):
+        assert ask("POST", path, {}, status=409)["status"] == 409
+
+
+UNWANTED: list[tuple[dict[str, Any], str]] = [
+    ({"suite": "nobody", "targets": ["echo"]}, "suite"),
+    ({"suite": "birds", "version": "v9", "targets": ["echo"]}, "version"),
+    ({"suite": "birds", "targets": ["nobody"]}, "targets"),
+    ({"suite": "birds", "targets": ["command:rm -rf x"]}, "targets"),
+    ({"suite": "birds", "targets": ["function:os:getcwd"]}, "targets"),
+    ({"suite": "birds", "targets": ["openai:x@http://127.0.0.1:1/v1"]}, "targets"),
+    ({"suite": "birds", "targets": ["echo"], "judges": ["cli:cat"]}, "judges"),
+    ({"suite": "birds", "targets": ["echo"], "tags": ["none such"]}, "split"),
+    ({"suite": "birds"}, "targets"),
+    ({"suite": "birds", "targets": ["echo"], "repeats": 0}, "repeats"),
+    ({"suite": "birds", "targets": ["echo"], "repeats": "2"}, "repeats"),
+    ({"suite": "birds", "targets": ["echo"], "min_pass_rate": 1.5}, "min_pass_rate"),
+]
+
+
+def test_a_run_that_cannot_be_is_refused_with_the_field_and_nothing_is_started(
+    ask: Ask, stored: str, site: Site
+) -> None:
+    for wanted, field in UNWANTED:
+        for path in ("/runs", "/estimates"):
+            refused = ask("POST", path, wanted, status=422)
+            assert [one["field"] for one in refused["errors"]] == [field], wanted
+            assert refused["errors"][0]["message"]
+    assert not (site.store_path.parent / "starts").exists()
+
+
+# --- what is refused ---------------------------------------------------------------------------------------
+
+
+def problem_of(told: Any, status: int) -> dict[str, Any]:
+    """What was answered, which is a problem."""
+    assert (told.status, told.headers["content-type"]) == (status, "application/problem+json")
+    found: dict[str, Any] = json.loads(told.data)
+    assert found["status"] == status
+    assert found["detail"].endswith((".", "?"))
+    assert found["type"].startswith("/api/v1/problems/")
+    return found
+
+
+def test_an_address_that_is_not_there_is_a_problem_whose_type_is_explained(server: Any) -> None:
+    for path in ("/api/v1/nothing", "/api/v1/", "/api/v1/suites/", "/api/v2/suites", "/api/v1/problems/x"):
+        found = problem_of(server.get(path), 404)
+        about = json.loads(server.get(found["type"]).data)
+        assert (about["title"], about["status"]) == (found["title"], 404)
+
+
+METHODS: list[tuple[str, str, str]] = [
+    ("DELETE", "/suites", "GET, POST"),
+    ("PUT", "/runs/x", "GET"),
+    ("GET", "/runs/x/stop", "POST"),
+    ("POST", "/openapi.json", "GET"),
+]
+
+
+def test_a_method_that_is_not_taken_is_a_problem_that_tells_which_are(server: Any) -> None:
+    for method, path, allowed in METHODS:
+        told = server.send(method, f"/api/v1{path}", b"{}", {"Content-Type": "application/json"})
+        assert problem_of(told, 405)["detail"]
+        assert told.headers["allow"] == allowed
+
+
+CANNOT_BE: list[tuple[str, str, bytes | None, int, str]] = [
+    ("POST", "/suites", b"{", 400, "no JSON"),
+    ("POST", "/suites", b"\xff\xfe{", 400, "cannot be read"),
+    ("POST", "/suites", b"[" * 100_000, 400, "cannot be read"),
+    ("POST", "/suites", b"[]", 422, "The body"),
+    ("POST", "/suites", b'{"text": "x", "nmae": "y"}', 422, "Did you mean 'name'?"),
+    ("POST", "/suites", b'{"text": "\\ud800"}', 422, "text"),
+    ("POST", "/suites", b'{"text": 5}', 422, "text"),
+    ("POST", "/suites", b'{"name": "x"}', 422, "`text` is missing"),
+    ("POST", "/suites", b'{"text": " "}', 400, "nothing to read"),
+    ("POST", "/suites", b'{"text": "id,input\\na,b"}', 422, "expected"),
+    ("POST", "/runs", b'{"suite": "x", "budget_usd": NaN}', 422, "budget_usd"),
+    ("POST", "/runs/x/stop", b'{"now": true}', 422, "no field `now`"),
+    ("GET", "/runs?suit=x", None, 422, "Did you mean 'suite'?"),
+    ("GET", "/runs?limit=x", None, 422, "limit"),
+    ("GET", "/runs?after=x", None, 404, "no run 'x'"),
+    ("GET", "/runs/last", None, 404, "last"),
+    ("GET", "/suite", None, 422, "`name` is missing"),
+    ("GET", "/suite?name=x", None, 404, "no suite 'x'"),
+    ("GET", "/starts/x", None, 404, "Nothing was started here as 'x'"),
+    ("GET", "/comparisons?run=x", None, 422, "at least 2"),
+    ("GET", "/comparisons?run=x&run=x", None, 400, "given twice"),
+    ("GET", "/certificates/x", None, 404, "no certificate"),
+    ("GET", "/certificates/..%2f..%2fx", None, 404, "There is no"),
+    ("POST", "/certificates", b'{"run": "x"}', 404, "no run 'x'"),
+]
+
+
+def test_what_cannot_be_is_a_problem_that_says_what_to_do(server: Any) -> None:
+    for method, path, body, status, said in CANNOT_BE:
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        told = server.send(method, f"/api/v1{path}", body, headers)
+        assert said in json.dumps(problem_of(told, status)), (path, body, told.text)
+
+
+def test_errors_of_a_suite_have_what_the_command_line_tells(
+    ask: Ask, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = '{"id": "a", "input": "x"}\n{"id": "b", "input": "x", "expected": "y", "scorer": "nope"}\n'
+    (project / "bad.jsonl").write_text(text, encoding="utf-8")
+    capsys.readouterr()
+    assert _invoke(["run", "bad.jsonl", "--target", "echo", "--json"]) == 4
+    errors = json.loads(capsys.readouterr().out)["errors"]
+    refused = ask("POST", "/suites", {"text": text, "filename": "bad.jsonl"}, status=422)
+    assert refused["type"] == "/api/v1/problems/wrong-suite"
+    assert refused["errors"] == errors
+    assert len(errors) == 2
+    assert ask("GET", "/suites") == {"suites": []}
+
+
+def test_a_suite_that_would_act_on_this_machine_is_refused_with_its_line(ask: Ask) -> None:
+    text = (
+        "tests:\n"
+        "  - id: a\n    input: x\n    criteria: y\n"
+        "    assertions: [{type: code-grader, command: [touch, gone]}]\n"
+    )
+    refused = ask("POST", "/suites", {"text": text, "name": "s", "filename": "s.yaml"}, status=422)
+    assert {(one["code"], one["case"], one["line"]) for one in refused["errors"]} == {
+        ("not-from-a-page", "a", 2)
+    }
+
+
+ELSEWHERE: list[tuple[dict[str, str], int]] = [
+    ({"Content-Type": "application/json", "Origin": "http://elsewhere.example"}, 403),
+    ({"Content-Type": "application/json", "Origin": "null"}, 403),
+    ({"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site"}, 403),
+    ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+    ({"Content-Type": "text/plain"}, 415),
+    ({"Content-Type": "multipart/form-data; boundary=x"}, 415),
+    ({}, 415),
+    ({"Content-Type": "application/json", "Host": "elsewhere.example"}, 421),
+    ({"Content-Type": "application/json", "Content-Length": str(2**40)}, 413),
+]
+
+
+def test_what_another_site_could_send_changes_nothing(server: Any) -> None:
+    body = json.dumps({"text": cases(3), "name": "birds"}).encode()
+    for headers, status in ELSEWHERE:
+        told = server.send("POST", "/api/v1/suites", body, headers)
+        problem_of(told, status)
+        assert told.headers.get("accept") == ("application/json" if status == 415 else None)
+    assert json.loads(server.get("/api/v1/suites").data) == {"suites": []}
+
+
+def test_without_the_token_nothing_is_told(site: Site, server: Any) -> None:
+    site.token = "a token of tests"
+    for shown in ("", "Bearer", "Bearer a token", "Basic a token of tests"):
+        told = server.get("/api/v1/openapi.json", **({"Authorization": shown} if shown else {}))
+        assert problem_of(told, 401)["title"]
+        assert told.headers["www-authenticate"] == "Bearer"
+    assert server.get("/api/v1/suites", Authorization="Bearer a token of tests").status == 200
+
+
+def test_what_json_cannot_say_is_null_or_escaped() -> None:
+    nan, inf = float("nan"), float("inf")
+    assert (
+        body_of({"a": nan, "b": [inf, -inf, 1.5], "c": "ü"})
+        == '{"a": null, "b": [null, null, 1.5], "c": "ü"}'.encode()
+    )
+    assert body_of('{"a": NaN, "b": -Infinity}') == b'{"a": null, "b": null}'
+    assert json.loads(body_of({"a": "\ud800", "b": nan})) == {"a": "\ud800", "b": None}
+
+
+# --- the document and its page -----------------------------------------------------------------------------
+
+
+def test_every_operation_is_described_with_an_id_of_its_own(document: dict[str, Any]) -> None:
+    operations = [one for methods in document["paths"].values() for one in methods.values()]
+    assert len({one["operationId"] for one in operations}) == len(operations) > 20
+    for one in operations:
+        assert one["description"].endswith(".")
+        assert set(one["responses"]) > {"421", "422", "503"}
+        for parameter in one.get("parameters", ()):
+            assert parameter.get("description"), (one["operationId"], parameter["name"])
+    for name, schema in document["components"]["schemas"].items():
+        assert schema.get("description"), name
+
+
+def test_the_page_lists_every_operation_with_a_command(server: Any, document: dict[str, Any]) -> None:
+    page = server.get("/api").text
+    for path, methods in document["paths"].items():
+        for method, one in methods.items():
+            assert f"{method.upper()} /api/v1{path}</code>" in page
+            assert f'id="{one["operationId"]}"' in page
+    assert page.count("<code>curl ") == sum(map(len, document["paths"].values()))
+    assert f"curl {server.url}/api/v1/suites" in page

@@ -1,0 +1,241 @@
+"""The page of a case: conversation and exam sheet, repeats, neighbours, history, and what is sealed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from html import unescape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+from proctor.model import Run, Selection, Settings
+from proctor.reports.rows import trial_row
+from proctor.session.reporting import rows_of
+from proctor.web.site import Site
+
+if TYPE_CHECKING:
+    from tests.web.conftest import Served
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+MAP = {"kind": "file", "path": "notes/map.txt", "text": f"A map. {HOSTILE}"}
+DOT = {"kind": "image", "path": 'a"b\r\nSet-Cookie: x.png', "media_type": "image/png", "data": "iVBORw0KGgo="}
+SVG = {"kind": "image", "path": "x.svg", "media_type": "image/svg+xml", "data": "PHN2Zz48L3N2Zz4="}
+THOUGHT = "<think>The river is the Seine.</think>\n"
+
+
+def suite() -> str:
+    """Six dev and two held-out cases about capitals, the fourth of which has attachments."""
+    lines: list[dict[str, Any]] = [{"proctor": 1, "name": "caps", "split_rule": {"ratio": 0.2}}]
+    for n in range(8):
+        message: dict[str, Any] = {"role": "user", "content": f"Question {n}: the capital of France?"}
+        if n == 3:
+            message["parts"] = [message["content"], MAP, DOT, SVG]
+        asked = [{"role": "system", "content": "Be brief."}, message]
+        lines.append(
+            {
+                "id": f"case {n}/<b>",
+                "input": asked,
+                "expected": "Paris",
+                "assertions": [
+                    {"grader": "contains", "params": {"value": "Paris"}, "required": 1.0},
+                    {"grader": "length", "params": {"max_words": 20}, "weight": 0.5},
+                ],
+                "category": "even" if n % 2 == 0 else "odd",
+            }
+        )
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+class World:
+    """A server with three runs of one suite."""
+
+    def __init__(self, server: Served, runs: list[Run]) -> None:
+        self.server = server
+        self.run, self.thrice, self.first = runs
+        with server.site.store() as store:
+            self.rows = list(rows_of(store, self.run, reveal=True))
+        self.held_out = [row.trial.position for row in self.rows if row.trial.split == "holdout"]
+        self.dev = [row.trial.position for row in self.rows if row.trial.split == "dev"]
+
+    def page(self, position: int, query: str = "", run: Run | None = None) -> str:
+        return self.server.page(f"/runs/{(run or self.run).id}/cases/{position}{query}")
+
+
+@pytest.fixture(scope="module")
+def world(
+    tmp_path_factory: pytest.TempPathFactory,
+    serving: Callable[[Site], AbstractContextManager[Served]],
+    save_suite: Callable[..., str],
+    make_runs: Callable[..., list[Run]],
+) -> Iterator[World]:
+    folder: Path = tmp_path_factory.mktemp("case")
+    right = {"text": f"{THOUGHT}It is Paris. {HOSTILE}", "model": "m-1", "finish_reason": "stop"}
+    answers = {f"case {n}/<b>": right if n % 2 else "I do not know it." for n in range(8)}
+    (folder / "a.jsonl").write_text(json.dumps(answers), encoding="utf-8")
+    both = {name: ["It is Paris.", "It is Rome.", "It is Paris."] for name in answers}
+    (folder / "b.jsonl").write_text(json.dumps(both), encoding="utf-8")
+    site = Site(folder / ".proctor" / "proctor.db", folder=folder)
+    save_suite(site, "caps", suite())
+    few = Settings(selection=Selection(limit=1))
+    (one,) = make_runs(site, "caps", f"scripted:{folder}/a.jsonl")
+    (two,) = make_runs(site, "caps", f"scripted:{folder}/b.jsonl", settings=Settings(repeats=3))
+    (three,) = make_runs(site, "caps", f"scripted:{folder}/b.jsonl", settings=few)
+    with serving(site) as server:
+        yield World(server, [one, two, three])
+
+
+def heading(text: str) -> str:
+    found = re.search(r"<h1[^>]*>(.*?)</h1>", text, re.DOTALL)
+    assert found is not None
+    return " ".join(unescape(found[1]).split())
+
+
+def link(text: str, rel: str) -> str | None:
+    found = re.search(rf'rel="{rel}" href="([^"]*)"', text)
+    return None if found is None else unescape(found[1])
+
+
+def test_the_first_line_says_what_decided(world: World) -> None:
+    failed, passed = (next(n for n in world.dev if n % 2 == odd) for odd in (0, 1))
+    said = heading(world.page(failed))
+    assert said.startswith("failed: contains: The answer does not contain 'Paris'")
+    assert said.endswith("(required)")
+    assert heading(world.page(passed)) == "passed: all 2 checks, score 1.00"
+
+
+def test_the_conversation_and_the_sheet_are_there_and_all_of_it_is_text(world: World) -> None:
+    text = world.page(next(n for n in world.dev if n % 2))
+    assert "Be brief." in text
+    assert "the capital of France?" in text
+    assert "m-1" in text
+    (place,) = re.findall(r'<mark class="pass" id="([^"]+)"[^>]*>Paris</mark>', text)
+    assert text.count(f'href="#{place}"') == 1  # from the line of `contains`; `length` has no place
+    assert re.search(r"Thinking, \d+ words</summary>", text)
+    assert "&lt;think&gt;" not in text
+    assert HOSTILE not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert f"proctor runs show {world.run.id} --case" in text
+
+
+def test_of_a_very_long_answer_the_beginning_is_shown_and_the_raw_trial_has_all(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = next(n for n in world.dev if n % 2)
+    monkeypatch.setattr("proctor.web.case_page.LONGEST", 5)
+    text = world.page(place)
+    assert re.search(r"It is(</mark>)?… \([0-9,]+ more characters\)", text)
+    assert "Paris." in world.server.get(f"/runs/{world.run.id}/cases/{place}/0.json").text
+
+
+def test_repeats_stand_side_by_side_with_their_verdicts(world: World) -> None:
+    text = world.page(world.dev[0], run=world.thrice)
+    assert "3 of 3 repeats are in" in text
+    assert re.findall(r'class="verdict (\w+)"', text)[:3] == ["pass", "fail", "pass"]
+    assert heading(world.page(world.dev[0], "?repeat=1", world.thrice)).startswith(
+        "repeat 1 failed: contains"
+    )
+    assert world.server.get(f"/runs/{world.thrice.id}/cases/{world.dev[0]}?repeat=3").status == 404
+
+
+def test_the_steps_stay_within_the_filter_one_came_from(world: World) -> None:
+    odd = [n for n in range(8) if n % 2]
+    seen, address = [], f"/runs/{world.run.id}/cases/{odd[0]}?category=odd"
+    while address:
+        seen.append(int(address.partition("?")[0].rpartition("/")[2]))
+        text = world.server.get(address).text
+        assert f'href="/runs/{world.run.id}?category=odd"' in text
+        assert "category=odd" in (link(text, "next") or "category=odd")
+        address = link(text, "next") or ""
+    assert seen == odd
+    back = link(text, "prev")
+    assert back is not None
+    assert f"/cases/{odd[-2]}?" in back
+
+
+def test_the_raw_trial_is_what_the_command_line_has(world: World) -> None:
+    row = next(row for row in world.rows if row.trial.split == "dev")
+    answer = world.server.get(f"/runs/{world.run.id}/cases/{row.trial.position}/0.json")
+    assert answer.headers["content-type"] == "application/json"
+    data = json.loads(answer.data)
+    expected = json.loads(json.dumps(trial_row(world.run, row)))
+    assert {name: data[name] for name in expected} == expected
+    assert data["case"]["expected"] == "Paris"
+
+
+def test_an_attachment_is_never_something_that_a_browser_runs(world: World) -> None:
+    address = f"/runs/{world.run.id}/cases/3"
+    if 3 in world.held_out:
+        world.server.post(f"/runs/{world.run.id}/reveal")
+    text = world.page(3)
+    assert f'href="{address}/attachments/0" download' in text
+    assert text.count("<img") == 1  # the PNG alone
+    for number, kind in ((0, "application/octet-stream"), (1, "image/png"), (2, "application/octet-stream")):
+        file = world.server.get(f"{address}/attachments/{number}")
+        assert file.status == 200
+        assert file.headers["content-type"] == kind
+        assert file.headers["content-disposition"].startswith('attachment; filename="')
+        assert file.headers["x-content-type-options"] == "nosniff"
+        assert "sandbox" in file.headers["content-security-policy"]
+        assert "set-cookie" not in file.headers or "x.png" not in file.headers["set-cookie"]
+    assert world.server.get(f"{address}/attachments/0").text.startswith("A map.")
+    for number in (3, -1):
+        assert world.server.get(f"{address}/attachments/{number}").status == 404
+
+
+def test_what_is_held_out_is_sealed_until_this_visitor_reveals_it(world: World) -> None:
+    position = world.held_out[0]
+    visitor, other = world.server.another(), world.server.another()
+    address = f"/runs/{world.thrice.id}/cases/{position}"
+    text = visitor.get(address).text
+    assert "reasons are sealed" in heading(text)
+    assert re.findall(r'class="verdict (\w+)"', text)[:3] == ["pass", "fail", "pass"]
+    raw = visitor.get(f"{address}/0.json").text
+    for leak in ("Be brief", "capital of France", "It is", "does not contain", '"value": "Paris"'):
+        assert leak not in text
+        assert leak not in raw
+    assert json.loads(raw)["sealed"] is True
+    back = f"{address}?repeat=1"
+    answer = visitor.post(f"/runs/{world.thrice.id}/reveal", {"back": back})
+    assert answer.headers["location"] == back
+    assert "It is Rome." in visitor.get(back).text
+    assert "--reveal" in visitor.get(back).text
+    assert "It is Rome." not in other.get(back).text
+    with world.server.site.store() as store:
+        looks = [look.kind for look in store.looks(world.run.suite.digest) if look.run == world.thrice.id]
+    assert looks.count("reveal") == 1
+
+
+def test_the_same_question_in_other_runs_is_told_of(world: World) -> None:
+    text = world.page(0)
+    assert f"/runs/{world.thrice.id}/cases/0" in text
+    assert f"/compare/answers?run={world.thrice.id}&amp;run={world.run.id}&amp;position=0" in text
+    assert world.first.id not in world.page(world.dev[-1])  # which asked the first case alone
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("{run}/cases/8", "There is no case at place 8"),
+        ("{run}/cases/-1", "There is no case at place -1"),
+        ("{run}/cases/" + "9" * 25, "There is no case at place"),
+        ("{run}/cases/0?repeat=7", "no finished repeat 7"),
+        ("{first}/cases/7", "selected other cases"),
+        ("nothing/cases/0", "There is no run"),
+        (quote("../../etc/passwd", safe="") + "/cases/0", "There is no"),
+        ("{run}/cases/0/9.json", "no finished repeat 9"),
+    ],
+)
+def test_what_is_not_there_is_a_sentence(world: World, address: str, said: str) -> None:
+    answer = world.server.get(f"/runs/{address.format(run=world.run.id, first=world.first.id)}")
+    assert answer.status == 404
+    assert said in unescape(answer.text)
+
+
+def test_a_word_where_a_number_belongs_is_refused(world: World) -> None:
+    assert world.server.get(f"/runs/{world.run.id}/cases/first").status == 400
+    assert world.server.get(f"/runs/{world.run.id}/cases/0?repeat=x").status == 400

@@ -1,0 +1,318 @@
+"""The page Compare: choosing runs, the verdict in a sentence, flips with their answers, refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from html import unescape
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.comparison.comparing import compared
+from proctor.model import Run, Settings
+from proctor.reports import comparing_words as words
+from proctor.session import comparing
+from proctor.web.background import Desk, Told
+from proctor.web.compare_reading import Memory
+from proctor.web.site import Site
+
+if TYPE_CHECKING:
+    from tests.web.conftest import Served
+
+pytestmark = pytest.mark.usefixtures("patient")
+
+HOSTILE = "<script>alert(1)</script>"
+CASES = 20
+
+
+def suite(name: str = "caps", word: str = "Paris") -> str:
+    lines: list[dict[str, Any]] = [{"proctor": 1, "name": name, "split_rule": {"ratio": 0.2}}]
+    for n in range(CASES):
+        asked = {"role": "user", "content": f"Question {n}?"}
+        check = {"grader": "contains", "params": {"value": word if n < 3 else "Paris"}}
+        one = {"id": f"case-{n:02}{HOSTILE}", "input": [asked], "assertions": [check]}
+        lines.append(one | {"category": f"c{n % 2}{HOSTILE}", "tags": [f"t{n % 3}"]})
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+class World:
+    """A server with runs of two suites: the first answers little, the second nearly all."""
+
+    def __init__(self, server: Served, runs: list[Run]) -> None:
+        self.server = server
+        self.worse, self.better, self.third, self.other = runs
+
+    def compare(self, *runs: Run, more: str = "", status: int = 200) -> str:
+        return self.server.page(address(*runs) + more, status)
+
+
+def address(*runs: Run) -> str:
+    return "/compare?" + "&".join(f"run={run.id}" for run in runs)
+
+
+@pytest.fixture(scope="module")
+def world(
+    tmp_path_factory: pytest.TempPathFactory,
+    serving: Callable[[Site], AbstractContextManager[Served]],
+    save_suite: Callable[..., str],
+    make_runs: Callable[..., list[Run]],
+) -> Iterator[World]:
+    folder: Path = tmp_path_factory.mktemp("compare")
+    for name, known in (("worse", 6), ("better", 18), ("third", 18)):
+        said = {
+            f"case-{n:02}{HOSTILE}": f"It is {'Paris' if n < known else 'Rome'}, I {name} say."
+            for n in range(CASES)
+        }
+        if name == "better":
+            said["case-00" + HOSTILE] = "It is Rome."
+        (folder / f"{name}.jsonl").write_text(json.dumps(said), encoding="utf-8")
+    site = Site(folder / ".proctor" / "proctor.db", folder=folder)
+    save_suite(site, "caps", suite())
+    save_suite(site, "caps2", suite("caps2", "Rome"))
+    targets = [f"scripted:{folder}/{name}.jsonl" for name in ("worse", "better", "third")]
+    runs = [make_runs(site, "caps", target)[0] for target in targets]
+    runs += make_runs(site, "caps2", targets[1], settings=Settings())
+    with site.store() as store:
+        store.update(replace(runs[0], tags=("baseline",)))
+    with serving(site) as server:
+        yield World(server, runs)
+
+
+def heading(text: str) -> str:
+    found = re.search(r"<h1[^>]*>(.*?)</h1>", text, re.DOTALL)
+    assert found is not None
+    return " ".join(unescape(found[1]).split())
+
+
+def test_the_first_line_is_the_verdict_of_the_command_line(world: World) -> None:
+    with world.server.site.store() as store:
+        facts = comparing.gathered(store, [world.worse, world.better])
+    text = world.compare(world.worse, world.better)
+    assert heading(text) == words.verdict(compared(*facts))
+    assert "The candidate is better by 55.0 pp" in heading(text)
+    assert "With 20 cases nothing under" in unescape(text)
+    assert f"proctor compare {world.worse.id} {world.better.id}" in text
+    for part in ("dev", "holdout", "c0", "c1"):
+        assert re.search(rf'<th scope="row">{part}', text), part
+    assert HOSTILE not in text
+
+
+def test_flips_lead_to_the_two_answers_with_what_differs_marked(world: World) -> None:
+    text = world.compare(world.worse, world.better)
+    assert re.search(r'id="broken">[^<]*<span class="quiet">1<', text)
+    assert re.search(r'id="fixed">[^<]*<span class="quiet">12<', text)
+    links = [unescape(one) for one in re.findall(r'href="(/compare/answers[^"]*kind=fixed[^"]*)"', text)]
+    assert len(links) == 12
+    seen, here = [], links[0]
+    while here:
+        page = world.server.page(here)
+        seen.append(here)
+        following = re.search(r'rel="next" href="([^"]*)"', page)
+        here = unescape(following[1]) if following else ""
+    assert seen == links
+    dev = next(page for one in links if "are sealed" not in (page := world.server.page(one)))
+    assert heading(dev).startswith("fixed: the baseline failed, the candidate passed: contains:")
+    assert "It is <del>Rome</del>, I <del>worse</del> say." in dev
+    assert "It is <ins>Paris</ins>, I <ins>better</ins> say." in dev
+
+
+def test_a_long_list_of_flips_is_offered_up_to_what_one_reads(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listed(more: str) -> tuple[int, str]:
+        table = world.compare(world.worse, world.better, more=more).partition('<h2 id="fixed"')[2]
+        shown = table.partition("</table>")[0].partition("<tbody>")[2].count("<tr>")
+        return shown, " ".join(unescape(re.sub("<[^>]+>", "", table.partition("</table>")[2])).split())
+
+    shown, more = listed("&flips=2")
+    assert (shown, more.startswith("All 12")) == (2, True)
+    assert listed("")[0] == 12
+    monkeypatch.setattr("proctor.web.compare_page._MOST_FLIPS", 5)
+    assert listed("&flips=2")[1].startswith("The first 5")
+    shown, more = listed("&flips=100")
+    assert (shown, more.startswith("…and 7 more: proctor compare")) == (5, True)
+
+
+def test_of_very_long_answers_the_beginnings_are_compared_which_is_said(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proctor.web.compare_answers.LONGEST", 5)
+    text = world.server.page(f"{address(world.worse, world.better).replace('?', '/answers?')}&position=8")
+    assert "the first 5 characters are shown and compared here" in text
+    assert "They are the same so far." in text
+    assert "the same answer" not in heading(text)
+
+
+def test_runs_can_be_named_by_tags_and_the_address_then_has_their_ids(world: World) -> None:
+    answer = world.server.get("/compare?run=baseline&run=last&by=tag")
+    assert answer.status == 303
+    assert answer.headers["location"] == f"/compare?run={world.worse.id}&run={world.other.id}&by=tag"
+    chosen = world.server.get(address(world.third, world.worse) + "&order=time")
+    assert chosen.headers["location"] == address(world.worse, world.third)
+
+
+def test_the_split_and_the_parts_are_in_the_address(world: World) -> None:
+    dev = world.compare(world.worse, world.better, more="&split=dev&by=tag")
+    assert "t0" in dev
+    assert '<td class="num">16</td>' in dev
+    assert "--split dev --by tag" in dev
+    assert "Look" not in dev
+    assert world.compare(world.worse, world.better, more="&split=other", status=400)
+
+
+def test_a_look_at_the_holdout_is_counted_once_a_visitor_and_run(world: World) -> None:
+    def looks() -> list[str]:
+        with world.server.site.store() as store:
+            return [look.run for look in store.looks(world.worse.suite.digest)]
+
+    world.compare(world.worse, world.third)
+    before = looks()
+    assert {world.worse.id, world.third.id} <= set(before)
+    world.compare(world.worse, world.third, more="&by=tag")
+    assert looks() == before
+    world.server.another().get(address(world.worse, world.third))
+    assert sorted(looks()) == sorted([*before, world.worse.id, world.third.id])
+    world.server.another().get(address(world.worse, world.third) + "&split=dev")
+    assert len(looks()) == len(before) + 2
+
+
+def test_several_runs_are_ranked_and_each_pair_is_told(world: World) -> None:
+    text = world.compare(world.worse, world.better, world.third)
+    assert "share rank 1" in heading(text)
+    assert text.count(">compare</a>") == 3
+    assert "Each pair" in text
+    assert "adjusted by Holm" in unescape(text)
+    assert world.server.page("/compare?" + "&".join(["run=last"] * 13), 400)
+
+
+def test_different_suites_are_refused_with_what_differs_and_a_way_on(world: World) -> None:
+    text = world.compare(world.better, world.other, status=400)
+    assert heading(text) == "These runs are of different suites"
+    assert "3 cases changed" in text
+    assert "--by-case-digest" not in text
+    alike = address(world.better, world.other) + "&by_digest=1"
+    assert alike.replace("&", "&amp;") in text
+    told = world.server.page(alike)
+    assert '<td class="num">17</td>' in told
+    assert "--by-case-digest" in told
+
+
+@pytest.mark.parametrize("query", ["run=nothing&run=last", "run=%00&run=last", "run=&run=none"])
+def test_a_run_that_is_not_there_is_a_sentence_above_the_choice(world: World, query: str) -> None:
+    text = world.server.page(f"/compare?{query}", 400)
+    assert 'role="alert"' in text
+    assert "Choose two or more runs" in heading(text)
+
+
+def test_a_single_run_is_chosen_and_the_other_is_asked_for(world: World) -> None:
+    text = world.compare(world.worse)
+    assert re.search(rf'value="{world.worse.id}"[^>]* checked', text)
+    assert 'role="alert"' not in text
+
+
+def test_the_answers_of_a_held_out_case_are_sealed_until_both_runs_are_revealed(world: World) -> None:
+    visitor = world.server.another()
+    text = visitor.get(address(world.worse, world.better)).text
+    links = [unescape(one) for one in re.findall(r'href="(/compare/answers[^"]*)"', text)]
+    sealed = next(one for one in links if "are sealed" in visitor.get(one).text)
+    page = visitor.get(sealed).text
+    assert "It is" not in page
+    assert "Question" not in page.replace("question", "")
+    position = re.search(r"position=(\d+)", sealed)
+    assert position is not None
+    fields = {"run": [world.worse.id, world.better.id], "position": position[1], "kind": "fixed"}
+    answer = visitor.post("/compare/answers/reveal", fields)
+    assert answer.status == 303
+    assert "It is" in visitor.get(answer.headers["location"]).text
+    assert "It is" not in world.server.another().get(sealed).text
+
+
+def test_answers_of_one_run_or_of_no_place_are_not_there(world: World) -> None:
+    both = f"run={world.worse.id}&run={world.better.id}"
+    for query in (f"run={world.worse.id}&position=0", f"{both}&position=99", f"{both}&position=0&repeat=4"):
+        assert world.server.get(f"/compare/answers?{query}").status == 404
+    assert world.server.get(f"/compare/answers?{both}").status == 400
+    sent_otherwise = f"/compare/answers?run={world.worse.id}&run={world.other.id}&position=5"
+    assert heading(world.server.page(sent_otherwise))
+
+
+def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, may_end = world.server.site.shared("desk", Desk), Event()
+
+    def slow(told: Told) -> bool:
+        told(7, 20)
+        return may_end.wait(20)
+
+    before = [desk.ask(("slow", number), slow, "trials read") for number in range(2)]
+    monkeypatch.setattr("proctor.web.compare_page._PATIENCE_S", 0.05)
+    runs = address(world.third, world.better)
+    text = world.server.page(runs)
+    assert heading(text) == "Reading 2 runs"
+    assert "Waiting for its turn" in text
+    stream = world.server.listen(f"/compare/events?task={before[0].id}")
+    assert any("7 of 20 trials read" in line for line in stream)
+    assert '<noscript><meta http-equiv="refresh"' in text
+    events = re.search(r'data-live="([^"]*)"', text)
+    assert events is not None
+    assert world.server.page("/login")  # nobody else waits
+    may_end.set()
+    followed = world.server.get(unescape(events[1]))
+    assert followed.headers["content-type"].startswith("text/event-stream")
+    assert followed.text.endswith("event: done\ndata: \n\n")
+    monkeypatch.setattr("proctor.web.compare_page._PATIENCE_S", 30)
+    assert "20 cases" in heading(world.server.page(runs))
+
+
+def test_the_events_of_an_unknown_task_say_that_it_is_done(world: World) -> None:
+    assert world.server.page("/compare/events?task=nothing") == "event: done\ndata: \n\n"
+
+
+def test_an_empty_folder_says_what_the_page_is_for_and_makes_no_store(server: Served) -> None:
+    answer = server.get("/compare")
+    assert answer.status == 200
+    assert "No run is stored here yet" in answer.text
+    assert "proctor run" in answer.text
+    assert server.get("/compare?run=a&run=b").status == 200
+    assert not server.site.store_path.exists()
+
+
+def test_the_facts_of_runs_are_kept_while_there_is_room(world: World) -> None:
+    memory, reads = Memory(most=2 * CASES), []
+
+    def told(done: int, total: int) -> None:
+        reads.append((done, total))
+
+    with world.server.site.store() as store:
+        first = memory.facts(store, [world.worse, world.better], by_digest=False, told=told)
+        again = memory.facts(store, [world.better, world.worse], by_digest=False)
+        assert [one.cases for one in again] == [first[1].cases, first[0].cases]
+        assert again[0].cases is first[1].cases
+        memory.facts(store, [world.third], by_digest=False)
+        assert len(memory) == 2
+        renewed = memory.facts(store, [world.better], by_digest=False)
+    assert renewed[0].cases is not first[1].cases
+
+
+def test_the_same_is_done_once_and_an_error_is_raised_where_it_is_asked_for() -> None:
+    desk, made = Desk(), list[int]()
+
+    def make(_told: object) -> str:
+        made.append(1)
+        return "done"
+
+    tasks = [desk.ask("a", make, "things") for _ in range(3)]
+    assert [task.wait(10) for task in tasks] == [True] * 3
+    assert [task.result() for task in tasks] == ["done"] * 3
+    assert made == [1]
+    failing = desk.ask("b", lambda _told: 1 // 0, "things")
+    assert failing.wait(10)
+    with pytest.raises(ZeroDivisionError):
+        failing.result()

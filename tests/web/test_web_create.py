@@ -1,0 +1,266 @@
+"""Create Suite: the demo, pasted and uploaded cases, problems at their lines, and saving them as versions."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html import unescape
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proctor.session.zips import packed
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+    from tests.web.conftest import Served
+
+LINE = '{"id": "%s", "input": "Say %s", "expected": "%s", "scorer": "contains"}\n'
+WORDS = (
+    *("river bridge", "old clock", "red apple", "quiet forest", "paper boat", "winter coat", "bread oven"),
+    *("night train", "garden wall", "silver spoon", "school bell", "honey jar", "stone tower", "fishing net"),
+    *("blue whale", "candle light", "wooden chair", "market square", "letter box", "sand castle"),
+)
+"""Twenty things that have nothing in common, so that no two cases are nearly the same."""
+GOOD = "".join(LINE % (f"t{n}", f"where one finds a {words}", f"w{n}") for n, words in enumerate(WORDS))
+LEAKY = LINE % ("math_1", "the answer is 42", "42")
+NO_RUBRIC = '{"id": "essay_1", "input": "Write", "scorer": "llm_judge"}\n'
+MARKDOWN = "# 👤\n\nWhat is 2+2?\n\n---\n\nThe answer is four.\n"
+NASTY = "</textarea><script>alert(1)</script>\"'&amp;{{7*7}}"
+
+
+def answer_of(text: str) -> str:
+    found = re.search(r'<h1 class="answer">(.*?)</h1>', text, re.DOTALL)
+    assert found, text
+    return unescape(found[1])
+
+
+def editor_of(text: str) -> str:
+    """What the editor has, as a browser shows it: without the first line end."""
+    found = re.search(r'<textarea id="text"[^>]*>\n(.*?)</textarea>', text, re.DOTALL)
+    assert found, text
+    return unescape(found[1])
+
+
+def saved(server: Served) -> list[tuple[str, str | None, int]]:
+    with server.site.store() as store:
+        return [(one.suite.name, one.suite.version, one.suite.case_count) for one in store.versions()]
+
+
+def test_the_demo_is_ready_and_saved_by_two_clicks(browser_page: Page, server: Served) -> None:
+    browser_page.goto("/suites")
+    browser_page.click("text=Create Suite")
+    browser_page.click("text=Create Demo Suite")
+    assert browser_page.inner_text("h1") == "20 cases read, no error, no warning: ready to be saved"
+    browser_page.click("button:text-is('Save')")
+    assert "Saved demo v1: 20 cases." in browser_page.inner_text("main")
+    assert browser_page.inner_text("h1") == "demo v1: 20 cases, 16 dev + 4 holdout, not run yet"
+    assert saved(server) == [("demo", "v1", 20)]
+
+
+def test_the_demo_has_every_scorer_and_no_leak(server: Served) -> None:
+    text = editor_of(server.post("/suites/demo").text)
+    for scorer in (
+        "exact",
+        "contains",
+        "regex",
+        "json_schema",
+        "numeric_match",
+        "numeric_equal",
+        "llm_judge",
+    ):
+        assert f'"scorer": "{scorer}"' in text
+
+
+def test_problems_stand_under_their_lines_and_are_links_to_them(server: Served) -> None:
+    text = GOOD + LEAKY + NO_RUBRIC
+    page = server.post("/suites/check", {"text": text}).text
+    assert answer_of(page) == "22 cases read, 1 error, 1 leak warning: fix it before saving"
+    for number, word in ((21, "LEAK WARNING: Test &#39;math_1&#39; input"), (22, "missing &#39;rubric&#39;")):
+        line = page[page.index(f'<li id="line-{number}"') :]
+        assert word in line[: line.index("</ol>")]
+        assert f'href="#line-{number}"' in line
+    assert editor_of(page) == text
+    assert 'formaction="/suites/save"' not in page
+
+
+def test_warnings_alone_can_be_ignored(server: Served) -> None:
+    page = server.post("/suites/check", {"text": GOOD + LEAKY, "name": "mine"}).text
+    assert answer_of(page) == "21 cases read, 1 leak warning: fix or ignore before saving"
+    assert server.post("/suites/save", {"text": GOOD + LEAKY, "name": "mine"}).status == 303
+    assert saved(server) == [("mine", "v1", 21)]
+
+
+def test_saving_what_is_wrong_saves_nothing_and_keeps_what_was_typed(server: Served) -> None:
+    answer = server.post("/suites/save", {"text": GOOD + NO_RUBRIC, "name": "mine"})
+    assert answer.status == 400
+    assert editor_of(answer.text) == GOOD + NO_RUBRIC
+    assert 'value="mine"' in answer.text
+    assert saved(server) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "cases", "tags"),
+    [
+        ("same as before", GOOD, ""),
+        ("same but for tags", GOOD, '"tags": "x", '),
+        ("v2: 21", GOOD + LEAKY, ""),
+    ],
+)
+def test_saving_again_says_what_it_came_to(state: str, cases: str, tags: str, server: Served) -> None:
+    server.post("/suites/save", {"text": GOOD, "name": "mine"})
+    text = cases.replace('"scorer"', f'{tags}"scorer"')
+    assert "There is mine v1" in server.post("/suites/check", {"text": text, "name": "mine"}).text
+    place = server.post("/suites/save", {"text": text, "name": "mine"}).headers["location"]
+    server.get("/suites/new")  # what was said before is said once
+    place = server.post("/suites/save", {"text": text, "name": "mine"}).headers["location"]
+    assert place.startswith("/suite?name=mine&version=v")
+    assert saved(server)[0] == ("mine", "v1", 20)
+
+
+def test_what_saving_came_to_is_told_once(server: Served) -> None:
+    server.post("/suites/save", {"text": GOOD, "name": "mine"})
+    server.get("/suites")
+    server.post("/suites/save", {"text": GOOD, "name": "mine"})
+    assert "Saved mine v1: 20 cases. It is the same as before." in server.get("/suites").text
+    assert "It is the same as before." not in server.get("/suites").text
+
+
+@pytest.mark.parametrize("text", ["\n\nid,input,expected\na,x,y\n", f"\n{NASTY}\n", "\tx\n \n\n", NASTY])
+def test_the_text_is_kept_exactly_whatever_it_is(text: str, server: Served) -> None:
+    page = server.post("/suites/check", {"text": text, "name": NASTY}).text
+    assert editor_of(page) == text
+    assert "<script>alert" not in page
+
+
+def test_a_browser_sends_the_text_back_as_it_was(browser_page: Page, server: Served) -> None:
+    text = "\n" + GOOD + "\n\n"
+    browser_page.goto("/suites/new")
+    browser_page.fill("#text", text)
+    browser_page.click("button:text-is('Validate')")
+    assert browser_page.input_value("#text") == text
+    browser_page.click("text=Validate again")
+    assert browser_page.input_value("#text") == text
+
+
+def test_a_file_is_shown_in_the_editor_and_a_zip_is_held(server: Served) -> None:
+    page = server.post("/suites/check", {}, {"file": ("cases.jsonl", GOOD.encode())}).text
+    assert editor_of(page) == GOOD
+    archive = packed({"mine/a.md": MARKDOWN.encode(), "mine/b.md": MARKDOWN.encode()})
+    page = server.post("/suites/check", {}, {"file": ("mine.zip", archive)}).text
+    assert answer_of(page).startswith("2 cases read")
+    key = re.search(r'name="key" value="([^"]+)"', page)
+    assert key
+    assert server.another().post("/suites/save", {"key": key[1]}).status == 400, "it is another visitor's"
+    assert server.post("/suites/save", {"key": key[1]}).status == 303
+    assert saved(server) == [("mine", "v1", 2)]
+    gone = server.post("/suites/check", {"key": "nothing", "name": "typed"})
+    assert gone.status == 400
+    assert "The upload is gone" in gone.text
+    assert 'value="typed"' in gone.text
+
+
+def test_of_several_suites_in_a_zip_one_is_chosen(server: Served) -> None:
+    archive = packed({"a.jsonl": GOOD.encode(), "b.jsonl": (GOOD + LEAKY).encode()})
+    page = server.post("/suites/check", {}, {"file": ("two.zip", archive)}).text
+    assert "The upload has 2 suites" in page
+    key = re.search(r'name="key" value="([^"]+)"', page)
+    assert key
+    page = server.post("/suites/check", {"key": key[1], "main": "b.jsonl"}).text
+    assert answer_of(page).startswith("21 cases read")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "word"),
+    [
+        ("a.zip", packed({"../a.jsonl": b"x"}), "does not stay"),
+        ("a.jsonl", b"\xff\xfe\x00", "UTF-16"),
+        ("a.jsonl", b"\x80", "UTF-8"),
+        ("a.jsonl", b"a\0b", "NUL"),
+        ("a.zip", b"PK\x03\x04", "cut off"),
+    ],
+)
+def test_uploads_that_cannot_be_read_are_refused_on_the_page(
+    name: str, data: bytes, word: str, server: Served
+) -> None:
+    answer = server.post("/suites/check", {"text": GOOD}, {"file": (name, data)})
+    assert answer.status == 400
+    assert word in answer.text
+    assert editor_of(answer.text) == GOOD, "what was typed is still there"
+
+
+def test_what_is_sent_is_shown_with_held_out_cases_marked(server: Served) -> None:
+    page = server.post("/suites/check", {"text": GOOD}).text
+    sent = page[page.index('id="sent"') :]
+    assert sent.count("<details") == 20
+    assert sent.count("<b>holdout</b>") == 4
+    assert "Say where one finds a red apple" in sent
+
+
+def test_a_long_text_is_held_and_only_lines_with_problems_are_shown(server: Served) -> None:
+    text = "".join(LINE % (f"t{n}", "a word " * 60, f"w{n}") for n in range(1_500)) + NO_RUBRIC
+    page = server.post("/suites/check", {"text": text}).text
+    assert answer_of(page).startswith("1,501 cases read, 1 error")
+    assert len(page) < len(text) / 3
+    assert '<li id="line-1501" class="error">' in page
+    assert "more lines</li>" in page
+
+
+def test_many_problems_are_shown_in_part(server: Served) -> None:
+    text = "".join(f'{{"id": "t{n}", "input": "x"}}\n' for n in range(3_000))
+    page = server.post("/suites/check", {"text": text, "dialect": "meridian"}).text
+    assert "2,900 more problems are not shown" in page
+
+
+def test_the_server_s_own_targets_are_the_only_ones(server: Served) -> None:
+    text = (
+        '{"proctor": 1, "name": "p"}\n{"id": "a", "input": [{"role": "user", "content": "x"}], '
+        '"target": "known", "assertions": [{"grader": "exact", "params": {"value": "y"}}]}\n'
+    )
+    assert server.post("/suites/save", {"text": text}).status == 400
+    targets = "targets:\n  - {name: known, provider: mock, response: y}\n"
+    (server.site.folder / "targets.yaml").write_text(targets, encoding="utf-8")
+    assert server.post("/suites/save", {"text": text}).status == 303
+
+
+def test_a_saved_suite_is_edited_as_its_next_version(server: Served) -> None:
+    server.post("/suites/save", {"text": GOOD, "name": "mine"})
+    page = server.get("/suites/new?name=mine&version=v1").text
+    assert server.post("/suites/save", {"text": editor_of(page), "name": "mine"}).status == 303
+    assert saved(server) == [("mine", "v1", 20)], "what was not changed is the same version"
+    assert server.get("/suites/new?name=other").status == 404
+
+
+def test_two_browsers_and_the_command_line_at_once_lose_nothing(server: Served) -> None:
+    statuses: list[int] = []
+
+    def save(browser: Served, name: str) -> None:
+        for number in range(3):
+            text = GOOD + LINE % (f"{name}-{number}", "b", "c")
+            statuses.append(browser.post("/suites/save", {"text": text, "name": "ours"}).status)
+
+    file = server.site.folder / "ours.jsonl"
+    file.write_text(GOOD, encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "proctor",
+        "suites",
+        "save",
+        str(file),
+        "--store",
+        str(server.site.store_path),
+    ]
+    threads = [Thread(target=save, args=(server.another(), name)) for name in ("one", "two")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as other:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=30)
+        said, _ = other.communicate(timeout=30)
+    assert (statuses, other.returncode) == ([303] * 6, 0), said
+    versions = saved(server)
+    assert [version for _, version, _ in versions] == [f"v{number}" for number in range(1, 8)]
+    assert sorted(count for *_, count in versions) == [20, *[21] * 6]

@@ -1,0 +1,376 @@
+"""Runs that go on: followed by every page, stopped and taken up again from any, whoever started them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from html import unescape
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from threading import Thread
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from proctor.session.suites import Suites
+from proctor.web import live
+from proctor.web.children import Children, Start, children_of
+from proctor.web.event_stream import event
+from proctor.web.following import Seen
+from proctor.web.live import Watch, watches_of
+from proctor.web.site import Site
+
+Follow = Callable[..., "Stream"]
+
+# Answers three cases at once, and the others when there is a file `go`; ends when whoever asks was killed.
+GATED = (
+    "case {EVAL_ID} in t0|t1|t2) ;; *) for _ in $(seq 999); do test -e go && break; sleep 0.02; done ;; "
+    "esac; echo {EVAL_ID} >> asked; cat"
+)
+TARGETS = {
+    "targets": [
+        {"name": "gated", "provider": "cli", "command": GATED},
+        {"name": "answers", "provider": "scripted", "file": "answers.jsonl"},
+    ]
+}
+
+
+def wait(ready: Callable[[], Any]) -> Any:
+    until = monotonic() + 20
+    while not (found := ready()):
+        assert monotonic() < until, "It never came to that."
+        sleep(0.02)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def ten(site: Site) -> Iterator[None]:
+    """Ten cases in the store as `ten`, two of them held out, and targets; no child stays behind."""
+    rows = [{"id": f"t{n}", "input": f"say {n}", "expected": f"say {n}"} for n in range(10)]
+    (site.folder / "ten.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    answers = [json.dumps({f"t{n}": "wrong" if n == 1 else f"say {n}"}) for n in range(10)]
+    (site.folder / "answers.jsonl").write_text("\n".join(answers), encoding="utf-8")
+    (site.folder / "targets.yaml").write_text(json.dumps(TARGETS), encoding="utf-8")
+    with site.store() as store:
+        list(Suites(store, {}).save("ten.jsonl"))
+    yield
+    (site.folder / "go").touch()
+    for path in (site.store_path.parent / "starts").glob("*.json"):
+        start = children_of(site).find(path.stem)
+        if start is not None and children_of(site).is_alive(start):
+            os.kill(start.pid, signal.SIGKILL)
+
+
+class Stream:
+    """A page's stream of events, read as a browser does."""
+
+    def __init__(self, server: Any, path: str) -> None:
+        self._connection = HTTPConnection("127.0.0.1", server.port, timeout=20)
+        self._connection.request("GET", path, headers={"Cookie": server.cookie})
+        self.response: HTTPResponse = self._connection.getresponse()
+
+    def blocks(self) -> Iterator[str]:
+        """Each event, or comment, as it came."""
+        lines: list[str] = []
+        while line := self.response.readline().decode("utf-8"):
+            if line == "\n":
+                yield "".join(lines)
+                lines = []
+            else:
+                lines.append(line)
+
+    def until(self, *words: str) -> str:
+        """The first event that has all of these words."""
+        for block in self.blocks():
+            if all(word in block for word in words):
+                return block
+        raise AssertionError(f"The stream ended without {words}.")
+
+    def rest(self) -> list[str]:
+        """All events to the end."""
+        return list(self.blocks())
+
+    def close(self) -> None:
+        self.response.close()
+        self._connection.close()
+
+
+@pytest.fixture
+def follow(server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stream]]:
+    """Opens a page's stream of events; runs are looked at more often than elsewhere."""
+    monkeypatch.setattr(live, "EVERY_S", 0.05)
+    opened: list[Stream] = []
+
+    def open_(path: str) -> Stream:
+        opened.append(Stream(server, path))
+        return opened[-1]
+
+    yield open_
+    for stream in opened:
+        stream.close()
+
+
+def begin(server: Any, **fields: Any) -> str:
+    """Start ten cases from the page; the id of what was started."""
+    answer = server.post("/run", {"suite": "ten", "target": "gated", "concurrency": "2", **fields})
+    assert answer.status == 303, answer.text
+    return str(answer.headers["location"]).removeprefix("/starts/")
+
+
+def start_of(site: Site, group: str) -> Start:
+    found = children_of(site).find(group)
+    assert found is not None
+    return found
+
+
+def has_ended(site: Site, group: str) -> bool:
+    return not children_of(site).is_alive(start_of(site, group))
+
+
+def the_run(site: Site) -> Any:
+    """The only run, as soon as there is one."""
+
+    def look() -> Any:
+        with site.store() as store:
+            return next(iter(store.runs()), None)
+
+    return wait(look)
+
+
+def done_of(site: Site, run_id: str) -> int:
+    with site.store() as store:
+        return sum(count for verdict, count in store.counts(run_id).items() if verdict is not None)
+
+
+def first_line(text: str) -> str:
+    found = re.search(r'<h1 class="answer">(.*?)</h1>', text, re.DOTALL)
+    assert found, text
+    return unescape(found[1])
+
+
+def plain(html: str) -> str:
+    """The text of a page without its markup."""
+    return " ".join(unescape(re.sub(r"<svg.*?</svg>|<[^>]+>", " ", html, flags=re.DOTALL)).split())
+
+
+# --- following ---------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_followed_from_its_start_to_its_table(server: Any, follow: Follow, site: Site) -> None:
+    group = begin(server, target=["gated", "answers"])
+    page = server.get(f"/starts/{group}").text
+    assert f'data-live="/starts/{group}/events"' in page
+    assert first_line(page) in ("Running ten v1 on gated, answers", "Running ten v1 on gated")
+    stream = follow(f"/starts/{group}/events")
+    assert stream.response.getheader("content-type", "").startswith("text/event-stream")
+    seen = stream.until("3 of 10 trials")
+    assert "Running custom suite: 8 dev + 2 holdout tests" in seen
+    assert '<progress max="10" value="3"' in seen
+    assert "After that: answers" in seen
+    with site.store() as store:
+        assert store.looks(the_run(site).suite.digest) == []
+    (site.folder / "go").touch()
+    events = stream.rest()
+    assert events[-1] == "event: done\ndata: done\n"
+    told = plain(server.get(f"/starts/{group}").text)
+    assert "Running custom suite: 8 dev + 2 holdout tests" in told
+    assert "Completed: Dev 8/8 | Holdout 2/2 on gated" in told
+    assert re.search(r"Dev Accuracy Holdout Accuracy Total Passed Latency", told)
+    assert re.search(r" answers .* 9 of 10 ", told)
+    server.get(f"/starts/{group}")
+    with site.store() as store:
+        runs = list(store.runs())
+        assert [run.group for run in runs] == [group, group]
+        assert len(store.looks(runs[0].suite.digest)) == 2  # one for each run, however often it is shown
+
+
+def test_a_page_that_comes_later_sees_the_present_state_at_once(
+    server: Any, follow: Follow, site: Site
+) -> None:
+    group = begin(server)
+    follow(f"/starts/{group}/events").until("3 of 10 trials")
+    again = follow(f"/starts/{group}/events")
+    assert "3 of 10 trials" in next(again.blocks())
+    run = the_run(site).id
+    assert "<b>3</b> of 10 trials" in next(follow(f"/runs/{run}/events").blocks())
+
+
+def test_many_pages_share_one_look(server: Any, follow: Follow, site: Site) -> None:
+    group = begin(server)
+    path = f"/starts/{group}/events"
+    streams = [follow(path) for _ in range(12)]
+    for stream in streams:
+        stream.until("3 of 10 trials")
+    watches = watches_of(site)
+    (watch,) = watches.open.values()
+    assert watch.watchers == 12
+    before, since = watch.looks, monotonic()
+    wait(lambda: watch.looks >= before + 10)
+    assert watch.looks - before <= (monotonic() - since) / live.EVERY_S + 1  # as often as for one
+    for stream in streams[1:]:
+        stream.close()
+    wait(lambda: watch.watchers == 1)
+    (site.folder / "go").touch()
+    assert streams[0].rest()[-1].startswith("event: done")
+    wait(lambda: watches.open == {})
+
+
+def test_nothing_is_sent_while_nothing_changes_but_a_comment(
+    server: Any, follow: Follow, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "HEARTBEAT_S", 0.05)
+    stream = follow(f"/starts/{begin(server)}/events")
+    stream.until("3 of 10 trials")
+    blocks = stream.blocks()
+    quiet = [next(blocks) for _ in range(6)]
+    assert quiet.count(": still here\n") >= 4
+    assert not any("2 of 10" in block for block in quiet)
+
+
+def test_a_run_of_the_command_line_is_followed_and_stopped(server: Any, follow: Follow, site: Site) -> None:
+    command = [sys.executable, "-m", "proctor", "run", "--saved=ten", "--target=gated", "--concurrency=2"]
+    child = subprocess.Popen([*command, "--quiet", f"--store={site.store_path}"], stderr=subprocess.PIPE)
+    try:
+        run = the_run(site)
+        stream = follow(f"/runs/{run.id}/events")
+        stream.until("<b>3</b> of 10 trials")
+        assert server.post(f"/runs/{run.id}/stop").headers["location"] == f"/runs/{run.id}"
+        stream.until("stopping")
+        (site.folder / "go").touch()
+        assert stream.rest()[-1].startswith("event: done")
+        assert child.wait(timeout=20) == 2
+        by_group = server.get(f"/starts/{run.group}")
+        assert first_line(by_group.text) == "Stopped: 5 of 10 trials of ten v1 on gated are kept"
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_a_look_that_breaks_is_told_to_the_terminal_and_the_next_one_is_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.0)
+    looks = iter([None, Seen("<p>there</p>", done=True)])
+
+    def look() -> Seen:
+        seen = next(looks)
+        if seen is None:
+            raise ZeroDivisionError("in the page")
+        return seen
+
+    async def first() -> Seen | None:
+        return await anext(Watch(look).changes())
+
+    assert asyncio.run(first()) == Seen("<p>there</p>", done=True)
+    said = capsys.readouterr().err
+    assert said == "Proctor broke while it watched: ZeroDivisionError('in the page')\n"
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\r\nb\rc", "", "\u2028x\n\n"])
+def test_a_text_is_one_event_whatever_is_in_it(text: str) -> None:
+    sent = event(text)
+    assert sent.endswith("\n\n")
+    assert sent.count("\n\n") == 1
+    assert all(line.startswith("data: ") for line in sent[:-2].split("\n"))
+    assert "\r" not in sent
+
+
+# --- stopping and going on ---------------------------------------------------------------------------------
+
+
+def stopped(server: Any, site: Site, group: str) -> Any:
+    """The run of a group, after it was stopped with five of its trials."""
+    run = the_run(site)
+    wait(lambda: done_of(site, run.id) == 3)
+    answers = [
+        one.post(f"/runs/{run.id}/stop", {"group": group}) for one in (server, server.another(), server)
+    ]
+    assert [answer.headers["location"] for answer in answers] == [f"/starts/{group}"] * 3
+    wait(lambda: any("Stopping" in line for line in children_of(site).said(start_of(site, group))))
+    (site.folder / "go").touch()
+    wait(lambda: has_ended(site, group))
+    return run
+
+
+def test_two_browsers_stop_a_run_and_what_finished_is_kept(server: Any, follow: Follow, site: Site) -> None:
+    group = begin(server)
+    run = stopped(server, site, group)
+    assert done_of(site, run.id) == 5  # the calls under way were let end, though Stop was pressed three times
+    told = server.get(f"/starts/{group}").text
+    assert first_line(told) == "Stopped: 5 of 10 trials of ten v1 on gated are kept"
+    assert f"proctor run --resume={run.id}" in told
+    assert "It has ended already" in plain(
+        server.get(server.post(f"/starts/{group}/stop").headers["location"]).text
+    )
+    ways = [one.post(f"/runs/{run.id}/resume").headers["location"] for one in (server, server.another())]
+    assert ways[0].startswith("/starts/")
+    assert ways[1] in (f"/runs/{run.id}", f"/starts/{group}")
+    follow(f"{ways[0]}/events").rest()
+    assert first_line(server.get(ways[0]).text) == "ten v1 on gated: 10 of 10 passed (100%)"
+    asked = Counter((site.folder / "asked").read_text(encoding="utf-8").split())
+    assert asked == Counter({f"t{n}": 1 for n in range(10)})
+    server.post(f"/runs/{run.id}/resume")
+    assert "Nothing is missing of this run." in plain(server.get("/run").text)
+
+
+def test_a_run_whose_process_was_killed_can_be_resumed(server: Any, follow: Follow, site: Site) -> None:
+    group = begin(server)
+    run = the_run(site)
+    stream = follow(f"/starts/{group}/events")
+    stream.until("3 of 10 trials")
+    pid = start_of(site, group).pid
+    os.kill(pid, signal.SIGKILL)
+    assert stream.rest()[-1].startswith("event: done")
+    wait(lambda: not Path(f"/proc/{pid}").exists())  # it is no zombie
+    assert first_line(server.get(f"/starts/{group}").text).startswith("Stopped: 3 of 10 trials")
+    (site.folder / "go").touch()
+    way = server.post(f"/runs/{run.id}/resume").headers["location"]
+    follow(f"{way}/events").rest()
+    assert done_of(site, run.id) == 10
+    with site.store() as store:
+        assert store.run(run.id).status == "finished"
+
+
+def test_a_server_that_is_started_later_knows_what_goes_on(server: Any, site: Site) -> None:
+    group = begin(server)
+    run = the_run(site)
+    wait(lambda: done_of(site, run.id) == 3)
+    later = Children(Site(site.store_path, folder=site.folder))
+    start = later.find(group)
+    assert start is not None
+    assert later.is_alive(start)
+    with site.store() as store:
+        assert [one.id for one in later.runs(store, group)] == [run.id]
+    assert later.stop(start)
+    wait(lambda: any("Stopping" in line for line in later.said(start)))
+    (site.folder / "go").touch()
+    wait(lambda: not later.is_alive(start))
+    assert not later.stop(start)
+
+
+def test_a_run_goes_on_when_its_server_is_interrupted(server: Any, site: Site) -> None:
+    start = start_of(site, begin(server))
+    assert os.getsid(start.pid) == start.pid
+    assert os.getsid(start.pid) != os.getsid(0)
+
+
+def test_many_starts_at_once_are_all_made(server: Any, site: Site) -> None:
+    groups: list[str] = []
+    threads = [
+        Thread(target=lambda: groups.append(begin(server.another(), target="answers"))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    wait(lambda: all(has_ended(site, group) for group in groups))
+    with site.store() as store:
+        assert {run.group: run.status for run in store.runs()} == dict.fromkeys(groups, "finished")

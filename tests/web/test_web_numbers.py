@@ -1,0 +1,232 @@
+"""Every number of a run's page, of Compare and of Trends is the one that the command line has."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from html import unescape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+from proctor.cli.main import _invoke
+from proctor.model import Run, Settings
+from proctor.reports.figures import costs, interval, milliseconds, p_value, percent, points, rounded
+from proctor.verdicts import Counts
+from proctor.web.site import Site
+from proctor.wording import trial_name
+
+if TYPE_CHECKING:
+    from tests.web.conftest import Served
+
+pytestmark = pytest.mark.usefixtures("patient")
+
+JUDGE = 'mock:{"verdict": "YES", "reason": "fine"}'
+CASES = 20
+Json = Callable[..., Any]
+
+
+def suite(how: str) -> str:
+    lines: list[dict[str, Any]] = [{"proctor": 1, "name": how, "split_rule": {}, "repeats_rule": how}]
+    for n in range(CASES):
+        contains = {"grader": "contains", "params": {"value": "Paris"}}
+        judged = {"grader": "llm_judge", "params": {"prompt": "Is it good? {{ output }}"}}
+        asked = {"role": "user", "content": f"Question {n}?"}
+        sorted_by = {"category": f"k{n % 3}", "tags": ["all", f"t{n % 2}"]}
+        graded = [contains, *([judged] if n % 4 else [])]
+        lines.append({"id": f"case-{n}", "input": [asked], "assertions": graded, **sorted_by})
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+class World:
+    """A server with three runs of a suite on one target, each asked three times."""
+
+    def __init__(self, server: Served, runs: Sequence[Run]) -> None:
+        self.server = server
+        self.runs = runs
+
+    def main(self, path: str) -> str:
+        """The content of a page."""
+        answer = self.server.get(path)
+        assert answer.status == 200, answer.text
+        return answer.text.partition("<main")[2].partition("</main>")[0]
+
+
+@pytest.fixture(scope="module", params=["each", "any", "mean"])
+def world(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    serving: Callable[[Site], AbstractContextManager[Served]],
+    save_suite: Callable[..., str],
+    make_runs: Callable[..., list[Run]],
+) -> Iterator[World]:
+    folder: Path = tmp_path_factory.mktemp("numbers")
+    answers = folder / "answers.jsonl"
+    site = Site(folder / ".proctor" / "proctor.db", folder=folder)
+    save_suite(site, "caps", suite(request.param))
+    runs = []
+    for wrong in (3, 2, 5):  # of a case's three answers the first differs from the others; one is missing
+        said = [
+            json.dumps({f"case-{n}": ["Rome" if not n % wrong else "Paris", f"Paris {n}", "Paris" * (n % 5)]})
+            for n in range(1, CASES)
+        ]
+        answers.write_text("\n".join(said), encoding="utf-8")
+        settings = Settings(repeats=3, concurrency=1)
+        runs += make_runs(site, "caps", f"scripted:{answers}", judges=(JUDGE,), settings=settings)
+    with serving(site) as server:
+        yield World(server, runs)
+
+
+@pytest.fixture
+def told(world: World, capsys: pytest.CaptureFixture[str]) -> Json:
+    """What a command says with `--json`."""
+
+    def run(*given: str) -> Any:
+        capsys.readouterr()
+        _invoke([*given, "--json", "--store", str(world.server.site.store_path)])
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def words(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def tables(html: str) -> list[list[list[str]]]:
+    """The cells of the body of each table."""
+    bodies = re.findall(r"<tbody>(.*?)</table>", html, re.DOTALL)
+    return [[cells(row) for row in re.findall(r"<tr[^>]*>(.*?)</tr>", body, re.DOTALL)] for body in bodies]
+
+
+def cells(row: str) -> list[str]:
+    return [words(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)]
+
+
+def facts(html: str) -> dict[str, str]:
+    found = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html, re.DOTALL)
+    return {words(name): words(value) for name, value in found}
+
+
+def exactly(counts: dict[str, Any]) -> str:
+    """The interval of a pass rate as a terminal has it; the one of JSON is rounded before it is written."""
+    exact = Counts()
+    for name in ("passed", "failed", "errors", "unscored", "cases"):
+        setattr(exact, name, counts[name])
+    assert counts["ci95"] == rounded(exact.ci95)
+    return interval(exact.ci95)
+
+
+def share(counts: dict[str, Any]) -> str:
+    return f"{percent(counts['pass_rate'])} · n {counts['total']} · {exactly(counts)}"
+
+
+def test_the_page_of_a_run_says_what_runs_show_says(world: World, told: Json) -> None:
+    run = world.runs[0]
+    (row,) = told("runs", "show", run.id)["runs"]
+    html = world.main(f"/runs/{run.id}")
+    said = f"{run.target.name} passed {row['passed']} of {row['total']} "
+    assert said + f"({percent(row['pass_rate'])}, {exactly(row)}); holdout sealed" in words(html)
+    splits, *parts, _, latencies, costing = tables(html)
+    dev, holdout = row["splits"]["dev"], row["splits"]["holdout"]
+    apart = f" ({points(holdout['pass_rate'] - dev['pass_rate'])})"
+    mean = milliseconds(row["latency_ms"]["mean"])
+    assert splits == [[share(dev), share(holdout) + apart, str(row["passed"]), mean]]
+    assert parts == [
+        [[name, share(counts)] for name, counts in row[group].items()] for group in ("by_category", "by_tag")
+    ]
+    verdicts = ("pass", "passed"), ("fail", "failed"), ("error", "errors"), ("unscored", "unscored")
+    assert " ".join(f"{shown} {row[name]}" for shown, name in verdicts) in words(html)
+    assert f"Look {row['looks'] + 1} at this holdout." in words(html)
+    assert f"of its {holdout['cases']} cases only" in words(html)
+    known = facts(html)
+    assert known["cost"] == costs(row["cost_usd"], row["judge"]["cost_usd"], row["judge"]["calls"])
+    assert known["mean score"] == f"{row['mean_score']:.3f}"
+    assert known["latency"].startswith(f"median {milliseconds(row['latency_ms']['p50'])}, ")
+    usage = row["usage"]
+    assert known["tokens"] == f"{usage['input_tokens']} in, {usage['output_tokens']} out"
+    for chart in (latencies, costing):
+        assert sum(int(count) for _, count in chart) == row["asked"] - (row["by_trial"] or row)["errors"]
+
+
+def test_its_trials_are_those_of_an_export(world: World, tmp_path: Path) -> None:
+    run, file = world.runs[0], tmp_path / "trials.jsonl"
+    store = str(world.server.site.store_path)
+    assert not _invoke(["runs", "export", run.id, "-o", str(file), "--store", store])
+    trials = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    shown, address = [], f"/runs/{run.id}"
+    while address:
+        html = world.main(address)
+        table = re.findall(r'<table class="rows" data-keys>.*?</table>', html, re.DOTALL)[0]
+        shown += tables(table)[0]
+        after = re.search(r'<a rel="next" href="([^"]+)"', html)
+        address = unescape(after[1]) if after else ""
+    assert [(row[0], row[1], row[4], row[5], row[7].endswith("held out")) for row in shown] == [
+        (
+            trial["verdict"],
+            trial["case_id"] + (f" repeat {trial['repeat']}" if trial["repeat"] else ""),
+            "–" if trial["score"] is None else f"{trial['score']:.2f}",
+            milliseconds(trial["latency_ms"]),
+            trial["split"] == "holdout",
+        )
+        for trial in trials
+    ]
+
+
+def test_compare_says_what_compare_says(world: World, told: Json) -> None:
+    one, other = world.runs[:2]
+    (found,) = told("compare", one.id, other.id)["comparisons"]
+    html = world.main(f"/compare?run={one.id}&run={other.id}")
+    assert words(html.partition("</h1>")[0]).endswith(found["verdict"])
+    sides, differences, *flips = tables(html)
+    for side, name in zip(sides, ("baseline_rate", "candidate_rate"), strict=True):
+        rate = found[name]
+        ends = interval(rate["ci95"])
+        assert side[1] == f"{percent(rate['rate'])} · n {found['cases']} · {ends}"
+        assert side[2] == f"{rate['passed']} of {found['pairs']}"
+    expected = [("all", found), *((part["name"], part) for part in (*found["splits"], *found["parts"]))]
+    assert [row for row in differences if len(row) > 1] == [
+        [
+            name,
+            f"{points(part['difference'])} · {points(part['ci95'][0])} to {points(part['ci95'][1])}",
+            p_value(part["p_value"] if part["p_holm"] is None else part["p_holm"]),
+            *(str(part[count]) for count in ("fixed", "broken", "cases")),
+        ]
+        for name, part in expected
+    ]
+    alone = one.suite.repeats_rule != "each"
+    assert [[row[0] for row in rows] for rows in flips] == [
+        [flip["case_id"] if alone else trial_name(flip["case_id"], flip["repeat"]) for flip in kind]
+        for kind in (found["broken_cases"], found["fixed_cases"], found["not_measured_cases"])
+        if kind
+    ]
+
+
+def test_trends_says_what_drift_says(world: World, told: Json) -> None:
+    run = world.runs[-1]
+    drift = told("drift", "caps", "--target", run.target.name)["drift"]
+    html = world.main(f"/trends?suite={quote(run.suite.digest)}&target={quote(run.target.name)}")
+    *sentences, look = drift["sentences"]
+    for sentence in (*sentences, look.replace(str(drift["looks"]), str(drift["looks"] + 1))):
+        assert sentence in words(html)
+
+    def alike(same: dict[str, Any] | None) -> str:
+        return percent(None if same is None else same["share"])
+
+    (rows,) = tables(html)
+    assert [[row[0], *row[2:8]] for row in rows] == [
+        [
+            one["run"],
+            f"{one['passed']}/{one['passed'] + one['failed']}",
+            percent(one["pass_rate"]),
+            interval(one["ci95"]),
+            str(sum(one[name] for name in ("taken_over", "cached", "elsewhere", "errors", "unscored"))),
+            alike(one["with_first"]),
+            alike(one["with_before"]),
+        ]
+        for one in reversed(drift["runs"])
+    ]

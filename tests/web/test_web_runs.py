@@ -1,0 +1,520 @@
+"""The list of runs and the page of one: what they say, what they leave sealed, how one looks through them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.codec import sent_digest
+from proctor.model import Case, Output, Run, Selection, Settings, SplitRule, Suite, TargetSpec, Verdict
+from proctor.ports import Store
+from proctor.stores.sqlite import open_store
+from proctor.web.site import Site
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+    from tests.web.conftest import Served
+
+Make = Callable[..., Any]
+BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOSTILE = "<script>alert(1)</script>\"'&"
+
+
+class Kept:
+    """Runs in the site's store, made by a process that is this one for as long as it is open."""
+
+    def __init__(self, site: Site, case: Make, trial: Make, score: Make) -> None:
+        self.path = str(site.store_path)
+        self.store: Store = open_store(self.path)
+        self._case, self._trial, self._score = case, trial, score
+
+    def suite(self, name: str = "caps", cases: int = 10, *, split: bool = True) -> Suite:
+        writer = self.store.saving()
+        for place in range(cases):
+            one: Case = self._case(
+                f"c{place}", f"Question {place}?", tags=(f"t{place % 2}",), category=f"k{place % 3}"
+            )
+            writer.add(one, sent_digest(one))
+        rule = SplitRule() if split else None
+        digest = f"sha256:{len(name):064}"
+        return writer.keep(
+            Suite(name=name, dialect="meridian", digest=digest, case_count=cases, split_rule=rule)
+        )
+
+    def begin(self, run_id: str, suite: Suite | None = None, target: str = "gpt-x", **fields: Any) -> Run:
+        suite = suite or self.suite()
+        given: dict[str, Any] = {"group": "g", "started_at": BEGAN, "planned": suite.case_count}
+        spec = TargetSpec(name=target, kind="echo")
+        run = Run(id=run_id, suite=suite, target=spec, **given | fields)
+        self.store.begin(run)
+        return run
+
+    def record(self, run: Run, places: Sequence[int], failed: Sequence[int] = ()) -> None:
+        for place in places:
+            text = f"Answer {place} {'secret' if place >= 8 else 'open'} {HOSTILE}"
+            output = Output(text=text, latency_ms=100.0 + 10 * place, cost_usd=0.01 * place)
+            score = self._score(
+                float(place not in failed), reason=f"reason {place}" if place in failed else ""
+            )
+            held_out = run.suite.split_rule is not None and place >= 8
+            made = self._trial("", score, case_id=f"c{place}", position=place, output=output)
+            made = replace(made, split="holdout" if held_out else "dev" if run.suite.split_rule else None)
+            self.store.record(run.id, made, Verdict.FAIL if place in failed else Verdict.PASS)
+
+    def made(self, run_id: str = "r1", failed: Sequence[int] = (1, 4), **given: Any) -> Run:
+        """A finished run of ten cases, of which the last two are held out."""
+        run = self.begin(run_id, **given)
+        self.record(run, range(run.suite.case_count), failed)
+        done = replace(run, status="finished", finished_at=run.started_at + timedelta(seconds=2))
+        self.store.update(done)
+        return done
+
+    def leave(self) -> None:
+        """End that process."""
+        self.store.close()
+        self.store = open_store(self.path)
+
+
+@pytest.fixture
+def kept(site: Site, case: Make, trial: Make, score: Make) -> Iterator[Kept]:
+    made = Kept(site, case, trial, score)
+    yield made
+    made.store.close()
+
+
+def words(html: str) -> str:
+    """What a page says, with one space between its words."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def headline(html: str) -> str:
+    found = re.search(r"<h1[^>]*>(.*?)</h1>", html, re.DOTALL)
+    assert found
+    return words(found[1])
+
+
+def rows(html: str, name: str = "rows") -> list[list[str]]:
+    """The cells of each row of the last table of that class."""
+    table = re.findall(rf'<table class="{name}[^>]*>(.*?)</table>', html, re.DOTALL)[-1]
+    bodies = re.findall(r"<tr[^>]*>(.*?)</tr>", table.partition("<tbody>")[2], re.DOTALL)
+    return [
+        [words(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.DOTALL)] for row in bodies
+    ]
+
+
+def link(html: str, said: str) -> str:
+    """The address of the first link of a page's own that says something."""
+    html = html.partition("<main")[2]
+    found = [
+        unescape(address)
+        for address, text in re.findall(r'<a[^>]*href="([^"]*)"[^>]*>(.*?)</a>', html, re.DOTALL)
+        if said in words(text)
+    ]
+    assert found, f"No link says {said!r}."
+    return found[0]
+
+
+def looks(site: Site, run: Run) -> list[str]:
+    with site.store() as store:
+        return [look.kind for look in store.looks(run.suite.digest)]
+
+
+# --- the list ----------------------------------------------------------------------------------------------
+
+
+def test_an_empty_list_says_what_a_run_is_and_what_to_do_and_makes_no_store(
+    server: Served, site: Site
+) -> None:
+    page = server.get("/runs")
+    assert (page.status, headline(page.text)) == (200, "Nothing was run yet")
+    assert link(page.text, "Run Suite") == "/run"
+    assert "proctor run cheap --target echo" in words(page.text)
+    assert not site.store_path.exists()
+
+
+def test_the_list_tells_of_each_run_what_it_came_to(kept: Kept, server: Served) -> None:
+    kept.made("r1", target="gpt-x", tags=("baseline",))
+    kept.made("r2", suite=kept.suite("other", 4, split=False), failed=(), target="gpt-y")
+    page = server.get("/runs").text
+    assert headline(page) == "2 runs of 2 suites"
+    second, first = rows(page)
+    assert second[1:5] == ["r2", "other v1", "gpt-y", "finished"]
+    assert first[1:5] == ["r1", "caps v1", "gpt-x", "finished"]
+    assert "80.0% · n 10 · 49–94%" in first[5]
+    assert first[6:] == ["$0.4500", "2026-03-01 12:00 UTC", "baseline"]
+    assert 'type="checkbox" name="run" value="r1"' in page
+    assert re.search(r'<form method="get" action="/compare">', page)
+
+
+def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server: Served) -> None:
+    died = kept.begin("died")
+    kept.record(died, range(3))
+    kept.leave()
+    made = kept.begin("made")
+    kept.record(made, range(4))
+    kept.store.flush()
+    page = server.get("/runs").text
+    assert headline(page) == "2 runs of 1 suite; 1 is being made"
+    assert [row[4] for row in rows(page)] == ["running 4 of 10", "interrupted 3 of 10"]
+    assert [row[1] for row in rows(server.get("/runs?status=interrupted").text)] == ["died"]
+
+
+def test_the_rate_of_a_run_of_the_holdout_alone_is_in_no_list(kept: Kept, server: Served, site: Site) -> None:
+    run = kept.made(settings=Settings(selection=Selection(split="holdout")))
+    row = rows(server.get("/runs").text)[0]
+    assert row[5] == "sealed, n 10"
+    assert looks(site, run) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("suite=caps", ["c", "a"]),
+        ("target=gpt-y", ["b"]),
+        ("tag=nightly", ["a"]),
+        ("text=NIGHT", ["a"]),
+        ("text=gpt-x", ["c", "a"]),
+        ("suite=caps&target=gpt-y", []),
+        ("status=finished&text=other", ["b"]),
+        ("sort=started", ["a", "b", "c"]),
+        ("sort=target", ["c", "a", "b"]),
+        ("sort=-suite", ["b", "c", "a"]),
+        ("sort=-rate", ["b", "a", "c"]),
+        ("sort=nonsense", ["c", "b", "a"]),
+    ],
+)
+def test_the_address_says_which_runs_are_shown_and_in_which_order(
+    kept: Kept, server: Served, query: str, found: list[str]
+) -> None:
+    kept.made("a", failed=(1,), tags=("nightly",))
+    kept.made("b", suite=kept.suite("other", 4), failed=(), target="gpt-y")
+    kept.made("c", failed=(1, 2))
+    page = server.get(f"/runs?{query}").text
+    if not found:
+        assert headline(page) == "0 of 3 runs fit"
+        assert link(page, "Show all 3") == "/runs"
+    else:
+        assert [row[1] for row in rows(page)] == found
+
+
+def test_each_word_of_the_filter_can_be_taken_away(kept: Kept, server: Served) -> None:
+    kept.made()
+    page = server.get("/runs?suite=caps&text=r1&sort=rate").text
+    assert headline(page) == "1 of 1 run fits"
+    assert link(page, "suite caps") == "/runs?text=r1&sort=rate"
+    assert link(page, "with “r1”") == "/runs?suite=caps&sort=rate"
+    assert "proctor runs list --suite caps" in words(page)
+
+
+def test_hundreds_of_runs_come_in_pages(kept: Kept, server: Served) -> None:
+    suite = kept.suite(cases=1, split=False)
+    for number in range(120):
+        kept.begin(f"r{number:03}", suite=suite)
+    found, address = [], "/runs?sort=started"
+    while address:
+        page = server.get(address).text
+        found += [row[1] for row in rows(page)]
+        address = link(page, "Next page") if "Next page" in page else ""
+    assert found == [f"r{number:03}" for number in range(120)]
+
+
+def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Served, site: Site) -> None:
+    kept.made("r1")
+    kept.made("r2")
+    server.get("/runs")
+    kept.store.delete("r1")
+    assert [row[1] for row in rows(server.get("/runs").text)] == ["r2"]
+    assert set(site.catalogue.seen()) == {"r2"}
+    assert server.get("/runs/r1").status == 404
+
+
+# --- one run -----------------------------------------------------------------------------------------------
+
+
+def test_the_first_line_says_what_the_run_came_to(kept: Kept, server: Served) -> None:
+    kept.made()
+    kept.made("r2", suite=kept.suite("plain", 4, split=False), failed=())
+    assert headline(server.get("/runs/r1").text) == "gpt-x passed 8 of 10 (80.0%, 49–94%); holdout sealed"
+    assert headline(server.get("/runs/r2").text) == "gpt-x passed 4 of 4 (100.0%, 51–100%)"
+
+
+def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, server: Served) -> None:
+    kept.made(failed=(1, 4, 9), warnings=("Something is doubtful.",), tags=("baseline",))
+    page = server.get("/runs/r1").text
+    heads = re.findall(r'<table class="splits">.*?</thead>', page, re.DOTALL)[0]
+    assert words(heads) == "Dev Accuracy Holdout Accuracy Total Passed Latency"
+    assert rows(page, "splits") == [["75.0% · n 8 · 41–93%", "50.0% · n 2 · 9–91% (-25.0pp)", "7", "145 ms"]]
+    assert "k0 75.0% · n 4" in words(page)
+    assert "t1 60.0% · n 5" in words(page)
+    assert "Something is doubtful." in words(page)
+    for said, address in (
+        ("caps v1", "/suite?name=caps&version=v1"),
+        ("Compare with", "/compare?run=r1"),
+        ("Certify", "/certificates?run=r1"),
+        ("Review", "/review?run=r1"),
+        ("What did not pass", "/runs/r1?verdict=fail&verdict=error&verdict=unscored#trials"),
+        ("k1", "/runs/r1?category=k1#trials"),
+        ("baseline", "/runs?tag=baseline"),
+    ):
+        assert link(page, said) == address
+    assert "proctor runs show r1" in words(page)
+
+
+def test_a_look_at_the_holdout_is_counted_once_for_each_visitor(
+    kept: Kept, server: Served, site: Site
+) -> None:
+    run = kept.made()
+    plain = kept.made("r2", suite=kept.suite("plain", 4, split=False))
+    for _ in range(3):
+        server.get("/runs/r1")
+        server.get("/runs/r2")
+        server.get("/runs")
+    assert (looks(site, run), looks(site, plain)) == (["rate"], [])
+    other = server.another()
+    assert "Look 2 at this holdout." in words(other.get("/runs/r1").text)
+    assert "Holdout Accuracy" in "".join(other.listen("/runs/r1/events"))
+    assert looks(site, run) == ["rate", "rate"]
+    assert "Holdout Accuracy" in "".join(server.another().listen("/runs/r1/events"))
+    assert looks(site, run) == ["rate"] * 3
+
+
+def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
+    kept: Kept, server: Served, site: Site
+) -> None:
+    run = kept.made(failed=(9,))
+    sealed = server.get("/runs/r1").text
+    assert rows(sealed)[9][:4] == ["fail", "c9", "sealed", "sealed"]
+    for address in ("/runs/r1", "/runs/r1?text=secret", "/runs/r1?case=c9&sort=-latency"):
+        page = server.get(address).text
+        assert "Answer 9" not in page
+        assert "reason 9" not in page
+    assert "No trial fits." in words(server.get("/runs/r1?text=secret").text)
+    assert server.get("/runs/r1/reveal").status == 405
+    assert looks(site, run) == ["rate"]
+
+    done = server.post("/runs/r1/reveal", {"back": "/runs/r1?split=holdout"})
+    assert (done.status, done.headers["location"]) == (303, "/runs/r1?split=holdout")
+    assert looks(site, run) == ["rate", "reveal"]
+    page = server.get("/runs/r1?text=secret").text
+    assert headline(page).endswith("; holdout revealed")
+    assert [row[1] for row in rows(page)] == ["c8", "c9"]
+    assert "reason 9" in words(page)
+    assert "Answer 9" not in server.another().get("/runs/r1").text
+    for elsewhere in ("https://elsewhere.example/", "//elsewhere.example", "/runs/r10", "/runs/r1x"):
+        assert server.post("/runs/r1/reveal", {"back": elsewhere}).headers["location"] == "/runs/r1"
+    assert looks(site, run).count("reveal") == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("verdict=fail", ["c1", "c4"]),
+        ("verdict=fail&verdict=pass&tag=t0", ["c0", "c2", "c4", "c6", "c8"]),
+        ("category=k1", ["c1", "c4", "c7"]),
+        ("split=holdout", ["c8", "c9"]),
+        ("missed=exact", ["c1", "c4"]),
+        ("text=REASON+4", ["c4"]),
+        ("text=question+7", ["c7"]),
+        ("case=c3", ["c3"]),
+        ("split=dev&sort=-latency", ["c7", "c6", "c5", "c4", "c3", "c2", "c1", "c0"]),
+        ("verdict=nonsense", [f"c{place}" for place in range(10)]),
+    ],
+)
+def test_the_address_says_which_trials_are_shown(
+    kept: Kept, server: Served, query: str, found: list[str]
+) -> None:
+    kept.made()
+    assert [row[1] for row in rows(server.get(f"/runs/r1?{query}").text)] == found
+
+
+def test_filters_are_words_that_can_be_taken_away_and_go_with_every_link(kept: Kept, server: Served) -> None:
+    kept.made()
+    page = server.get("/runs/r1?verdict=fail&tag=t1&text=reason&sort=-cost").text
+    assert link(page, "Without tag t1") == "/runs/r1?verdict=fail&text=reason&sort=-cost#trials"
+    assert link(page, "Without fail") == "/runs/r1?tag=t1&text=reason&sort=-cost#trials"
+    assert link(page, "Latency") == "/runs/r1?verdict=fail&tag=t1&text=reason&sort=-latency#trials"
+    assert link(page, "Cost") == "/runs/r1?verdict=fail&tag=t1&text=reason&sort=cost#trials"
+    assert 'aria-sort="descending"' in page
+    assert link(page, "c1") == "/runs/r1/cases/1?verdict=fail&tag=t1&text=reason&sort=-cost"
+    assert server.get(link(page, "c1")).status == 200
+
+
+def test_what_is_chosen_anew_takes_the_place_of_what_there_can_be_one_of(kept: Kept, server: Served) -> None:
+    kept.made()
+    page = server.get("/runs/r1?category=k2&category=k1&verdict=nonsense").text  # as its form sends it
+    assert [row[1] for row in rows(page)] == ["c2", "c5", "c8"]
+    assert re.findall(r'class="chip".*?</span>(.*?)</a>', page) == ["category k2"]
+
+
+def test_the_trials_come_in_pages_forth_and_back(kept: Kept, server: Served, site: Site) -> None:
+    kept.made(suite=kept.suite("long", 120, split=False), failed=range(0, 120, 2))
+    site.cataloguer.look("r1", 60)  # however busy this machine is, all of it is read
+    forth, address = [], "/runs/r1?verdict=fail&sort=-latency"
+    while True:
+        page = server.get(address).text
+        forth.append([row[1] for row in rows(page)])
+        if "Next →" not in page:
+            break
+        address = link(page, "Next →")
+    assert [name for names in forth for name in names] == [f"c{place}" for place in range(118, -1, -2)]
+    back = server.get(link(page, "← Previous")).text
+    assert [row[1] for row in rows(back)] == forth[-2]
+    assert "60 trials of 120" in words(back)
+
+
+def test_what_models_say_is_text_and_never_markup(kept: Kept, server: Served) -> None:
+    kept.made(
+        suite=kept.suite(f"s {HOSTILE}", 3),
+        target=f"t {HOSTILE}",
+        tags=(HOSTILE,),
+        warnings=(HOSTILE,),
+        failed=(),
+    )
+    for address in ("/runs", "/runs/r1", f"/runs?tag={quote(HOSTILE)}", f"/runs/r1?text={quote(HOSTILE)}"):
+        page = server.get(address)
+        assert page.status == 200
+        assert "<script>alert" not in page.text
+        assert "&lt;script&gt;alert" in page.text
+
+
+@pytest.mark.parametrize(
+    "address", ["/runs/r9", "/runs/r", "/runs/last", "/runs/r1/charts/other.svg", "/runs/r1/export.exe"]
+)
+def test_what_is_not_there_is_told_in_a_sentence(kept: Kept, server: Served, address: str) -> None:
+    kept.made()
+    page = server.get(address)
+    assert page.status == 404
+    assert headline(page.text)
+
+
+@pytest.mark.parametrize(
+    "query", ["after=x", "after=9.9", "after=-0.0", "after=99999999999999.1", "sort=%00", "text=%00&tag=%ff"]
+)
+def test_an_address_that_makes_no_sense_breaks_nothing(kept: Kept, server: Served, query: str) -> None:
+    kept.made()
+    assert server.get(f"/runs/r1?{query}").status == 200
+    assert server.get(f"/runs?{query}").status == 200
+
+
+def test_charts_are_drawn_for_light_and_dark_pages_and_stand_as_tables_too(
+    kept: Kept, server: Served
+) -> None:
+    kept.made()
+    page = server.get("/runs/r1").text
+    for name, said in (("latency", "100 ms to 120 ms 2"), ("cost", "$0.08 to $0.09 1")):
+        light = server.get(f"/runs/r1/charts/{name}.svg")
+        dark = server.get(f"/runs/r1/charts/{name}.svg?dark=1")
+        assert (light.status, light.headers["content-type"]) == (200, "image/svg+xml")
+        assert light.data != dark.data
+        size = re.search(r'<svg[^>]* width="(\d+)" height="(\d+)"', light.text)
+        assert size
+        image = f'src="/runs/r1/charts/{name}.svg" width="{size[1]}" height="{size[2]}"'
+        assert image in page
+        assert f'srcset="/runs/r1/charts/{name}.svg?dark=1" media="(prefers-color-scheme: dark)"' in page
+        assert said in words(page)
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["html", "md", "json", "jsonl", "csv", "xml"])
+def test_a_run_is_exported_in_every_form_with_the_holdout_sealed_and_the_look_counted(
+    kept: Kept, server: Served, site: Site, ending: str
+) -> None:
+    run = kept.made()
+    file = server.get(f"/runs/r1/export.{ending}")
+    assert file.status == 200
+    assert file.headers["content-disposition"] == f'attachment; filename="r1.{ending}"'
+    assert "c4" in file.text
+    assert "secret" not in file.text
+    assert looks(site, run) == ["rate"]
+    if ending == "jsonl":
+        assert [json.loads(line)["case_id"] for line in file.text.splitlines()] == [
+            f"c{n}" for n in range(10)
+        ]
+    if ending in ("json", "jsonl", "csv"):
+        server.post("/runs/r1/reveal")
+        assert "secret" in server.get(f"/runs/r1/export.{ending}").text
+
+
+# --- a run that goes on ------------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: Kept, server: Served) -> None:
+    run = kept.begin("r1")
+    kept.record(run, range(4), failed=(1,))
+    kept.store.flush()
+    page = server.get("/runs/r1").text
+    assert headline(page) == "gpt-x is being asked: 10 trials of caps v1"
+    assert "4 of 10 trials are done" in words(page)
+    assert "75.0% · n 4 · 30–95%" in words(page)
+    assert rows(page, "splits") == [["75.0% · n 4 · 30–95%", "none yet", "3", "115 ms"]]
+    assert 'data-live="/runs/r1/events"' in page
+    assert '<form method="post" action="/runs/r1/stop">' in page
+    assert "/resume" not in page
+    assert [row[1] for row in rows(page)] == ["c0", "c1", "c2", "c3"]
+    kept.record(run, range(4, 6))
+    kept.store.flush()
+    assert "6 of 10 trials are done" in words(server.get("/runs/r1").text)
+
+
+def test_a_run_whose_process_died_can_be_resumed(kept: Kept, server: Served) -> None:
+    run = kept.begin("r1")
+    kept.record(run, range(4))
+    kept.leave()
+    page = server.get("/runs/r1").text
+    assert headline(page) == "gpt-x passed 4 of 4 (100.0%, 51–100%); 6 trials are missing"
+    assert "data-live" not in page
+    assert '<form method="post" action="/runs/r1/resume">' in page
+    assert "Resume: ask the 6 that are missing" in words(page)
+
+
+def test_a_run_without_a_trial_has_a_page(kept: Kept, server: Served) -> None:
+    kept.begin("r1")
+    kept.leave()
+    page = server.get("/runs/r1").text
+    assert headline(page) == "gpt-x answered none of 10"
+    assert "No trial is done yet." in words(page)
+
+
+# --- a browser ---------------------------------------------------------------------------------------------
+
+
+def test_keys_lead_through_the_table_to_a_case_and_to_what_failed(kept: Kept, browser_page: Page) -> None:
+    kept.made()
+    browser_page.goto("/runs")
+    browser_page.keyboard.press("j")
+    browser_page.keyboard.press("Enter")
+    browser_page.wait_for_url("**/runs/r1")
+    browser_page.keyboard.press("f")
+    browser_page.wait_for_url("**verdict=fail**")
+    browser_page.keyboard.press("/")
+    browser_page.keyboard.type("reason 4")
+    browser_page.keyboard.press("Enter")
+    browser_page.wait_for_url("**text=reason+4**")
+    browser_page.keyboard.press("j")
+    browser_page.keyboard.press("Enter")
+    browser_page.wait_for_url("**/runs/r1/cases/4?**")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "address"), [("light", "/runs?suite=caps"), ("dark", "/runs/r1?verdict=fail")]
+)
+def test_nothing_stands_in_the_way_of_anybody(
+    kept: Kept, browser_page: Page, scheme: Any, address: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    kept.made(warnings=("Something is doubtful.",), tags=("baseline",))
+    browser_page.emulate_media(color_scheme=scheme)
+    browser_page.goto(address)
+    found = Axe().run(browser_page)
+    assert found.violations_count == 0, found.generate_report()

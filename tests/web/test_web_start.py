@@ -1,0 +1,372 @@
+"""Run Suite: what is offered and what is refused, what it would come to, and that just that is started."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.session.configuring import Config
+from proctor.session.suites import Suites
+from proctor.web.children import children_of
+from proctor.web.choices import WrongChoices, chosen
+from proctor.web.following import FollowedGroup
+from proctor.web.site import Site
+from proctor.web.starting import estimate_of, project_of
+
+Save = Callable[..., str]
+
+TARGETS = """
+targets:
+  - {name: production, provider: openai, model: gpt-5.2, api_key: "${{ MY_KEY }}",
+     base_url: "https://hidden.example.com/v1"}
+  - {name: short, target: "openai:m@https://hidden.example.com/v1"}
+  - {name: shell, provider: cli, command: "cat hidden-file; cat"}
+  - {name: -x, provider: mock, response: mine}
+"""
+
+
+def wait(ready: Callable[[], Any]) -> None:
+    until = monotonic() + 20
+    while not ready():
+        assert monotonic() < until, "It never came to that."
+        sleep(0.02)
+
+
+@pytest.fixture
+def save(site: Site) -> Save:
+    """Saves ten cases under a name, of which `echo` passes those with odd numbers."""
+
+    def keep(name: str = "ten", count: int = 10) -> str:
+        rows = [
+            {"id": f"t{n}", "input": f"say {n}", "expected": f"say {n}" if n % 2 else "no"}
+            for n in range(count)
+        ]
+        (site.folder / "ten.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        with site.store() as store:
+            (saved,) = Suites(store, {}).save("ten.jsonl")
+            if name != "ten":  # names that no command gives, but that a store may have
+                writer = store.saving()
+                for stored in store.cases(saved.suite.content):
+                    writer.add(stored.case, stored.sent)
+                writer.keep(replace(saved.suite, name=name, version=None))
+                store.forget("ten", "v1")
+        (site.folder / "ten.jsonl").unlink()
+        return name
+
+    return keep
+
+
+def first_line(text: str) -> str:
+    found = re.search(r'<h1 class="answer">(.*?)</h1>', text, re.DOTALL)
+    assert found, text
+    return unescape(found[1])
+
+
+def started(site: Site) -> list[str]:
+    return sorted(path.stem for path in (site.store_path.parent / "starts").glob("*.json"))
+
+
+def given(**fields: Any) -> dict[str, list[str]]:
+    return {name: [value] if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def words_of(site: Site, **fields: Any) -> list[str]:
+    with site.store() as store:
+        return chosen(store, given(**fields), project_of(site)).words
+
+
+# --- the form ----------------------------------------------------------------------------------------------
+
+
+def test_built_in_and_saved_suites_are_offered(server: Any, save: Save) -> None:
+    save()
+    page = server.get("/run")
+    assert page.status == 200
+    assert first_line(page.text) == "Choose a suite, and whom to ask"
+    assert "[Custom] ten</option>" in page.text
+    assert page.text.count("(75 cases)") == 1
+
+
+def test_targets_are_offered_by_name_and_nothing_of_their_secrets(server: Any, project: Path) -> None:
+    (project / "targets.yaml").write_text(TARGETS, encoding="utf-8")
+    page = server.get("/run").text
+    for name in ("production", "short", "shell", "-x", "echo", "local"):
+        assert f'name="target" value="{name}"' in page
+    assert "openai gpt-5.2" in page
+    assert "MY_KEY is not set" in page
+    assert "hidden" not in page.replace('type="hidden"', "")
+
+
+def test_a_targets_file_that_is_wrong_is_said_and_the_rest_can_be_chosen(server: Any, project: Path) -> None:
+    (project / "targets.yaml").write_text("targets: [{name: a, provider: nowhere}]", encoding="utf-8")
+    page = server.get("/run?suite=cheap&target=echo")
+    assert page.status == 200
+    assert "The targets file is wrong" in page.text
+    assert 'value="echo"' in page.text
+
+
+def test_what_it_would_come_to_is_the_first_line(server: Any, save: Save) -> None:
+    save()
+    page = server.get("/run?suite=ten&target=echo&repeats=2").text
+    expected = "8 dev + 2 holdout cases × 2 repeats × 1 target = 20 calls, no cost, about 1 s"
+    assert first_line(page) == expected
+    assert 'value="echo" checked' in page
+    assert '<option value="ten" selected>' in page
+    assert "proctor run --saved=ten@v1 --target=echo --repeat=2" in page
+    assert first_line(server.get("/run?suite=ten").text) == "8 dev + 2 holdout cases; choose whom to ask"
+
+
+def test_estimate_leads_to_an_address_that_keeps_what_was_chosen(server: Any, save: Save, site: Site) -> None:
+    save()
+    answer = server.post("/run", {"suite": "ten", "target": ["echo"], "split": "dev", "do": "estimate"})
+    assert (answer.status, answer.headers["location"]) == (303, "/run?suite=ten&target=echo&split=dev")
+    assert started(site) == []
+
+
+WRONG = [
+    ("suite", "nothing", "There is no suite 'nothing' here"),
+    ("suite", "", "Choose a suite"),
+    ("version", "v9", "has no version 'v9'"),
+    ("version", "sha256:00", "has no version"),
+    ("target", "", "Choose at least one target"),
+    ("split", "both", "is none of all, dev, holdout"),
+    ("repeats", "0", "is not a whole number, 1 or more"),
+    ("repeats", "1.5", "is not a whole number"),
+    ("concurrency", "-1", "is not a whole number"),
+    ("budget_usd", "0", "is not a number above 0"),
+    ("budget_usd", "inf", "is not a number above 0"),
+    ("budget_usd", "1e999", "is not a number above 0"),
+    ("temperature", "nan", "is not a number, 0 or more"),
+    ("seed", "1e3", "is not a whole number"),
+    ("seed", "٣", "is not a whole number"),
+    ("max_tokens", "9" * 5000, "is not a whole number"),
+    ("threshold", "1.01", "is not a number from 0 to 1"),
+    ("min_pass_rate", "-0.1", "is not a number from 0 to 1"),
+    ("reuse", "maybe", "is neither yes nor no"),
+    ("tag", "a\x1bb", "each of one line"),
+    ("tag", "no such tag", "leaves no case"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "sentence"), WRONG)
+def test_what_is_wrong_is_said_of_its_field(
+    site: Site, save: Save, field: str, value: str, sentence: str
+) -> None:
+    save()
+    fields = {"suite": "ten", "target": "echo", field: value}
+    with site.store() as store, pytest.raises(WrongChoices) as refused:
+        estimate_of(site, store, chosen(store, given(**fields), project_of(site)))
+    assert list(refused.value.wrong) == ["split" if sentence == "leaves no case" else field]
+    assert sentence in str(refused.value)
+
+
+def test_what_is_wrong_stands_beside_its_field_and_the_rest_is_kept(
+    server: Any, save: Save, site: Site
+) -> None:
+    save()
+    wrong = {"repeats": "0", "typed": "command:touch made", "seed": "<b>", "version": "v9"}
+    fields = {"suite": "ten", "target": "echo", "max_tokens": "77", **wrong}
+    answer = server.post("/run", fields)
+    assert answer.status == 422
+    assert first_line(answer.text) == "4 choices are to be changed before this can run"
+    for field in wrong:
+        assert f'id="wrong-{field}"' in answer.text
+    assert answer.text.count('aria-invalid="true"') == 4
+    assert 'value="77"' in answer.text
+    assert 'value="echo" checked' in answer.text
+    assert 'value="&lt;b&gt;"' in answer.text
+    assert started(site) == []
+
+
+NEVER = [
+    *("command:touch made", "cli:touch made", "function:os:getcwd", "replay:/etc/passwd", "scripted:a.jsonl"),
+    *("local:weights.gguf", "mock:x", "openai:m@http://127.0.0.1:1/v1", "OPENAI:m@HTTPS://a.b", "openai:"),
+    *(
+        "--store=x",
+        "-t",
+        "../targets",
+        "a b",
+        "openai:../x",
+        "${{ HOME }}",
+        "openai:${{ HOME }}",
+        "<b>",
+        "echo:x",
+    ),
+    *("nowhere:model", "x" * 300),
+]
+
+
+@pytest.mark.parametrize("field", ["target", "typed", "judge"])
+@pytest.mark.parametrize("word", NEVER)
+def test_nobody_else_can_be_asked(site: Site, save: Save, field: str, word: str) -> None:
+    save()
+    with pytest.raises(WrongChoices) as refused:
+        words_of(site, suite="ten", **{"target": "echo", field: word})
+    assert list(refused.value.wrong) == [field]
+
+
+@pytest.mark.parametrize(
+    "word", ["openai:gpt-5.2", "gpt-5.2", "opus", "ollama:llama3.2:3b", "google:gemini-x"]
+)
+def test_a_model_of_a_known_service_may_be_typed(site: Site, save: Save, word: str) -> None:
+    save()
+    assert words_of(site, suite="ten", typed=word) == ["--saved=ten@v1", f"--target={word}"]
+
+
+def test_a_name_of_the_projects_file_is_that_whatever_it_looks_like(
+    site: Site, save: Save, project: Path
+) -> None:
+    save()
+    (project / "targets.yaml").write_text(TARGETS, encoding="utf-8")
+    assert words_of(site, suite="ten", target=["-x", "shell"])[1:] == ["--target=-x", "--target=shell"]
+
+
+def test_whom_a_suite_asks_by_itself_is_checked_as_well(site: Site, project: Path) -> None:
+    case = {"id": "a", "input": "x", "criteria": "x", "assertions": [{"type": "contains", "value": "x"}]}
+    for name, word in (("mine", "echo"), ("theirs", "command:touch made")):
+        text = json.dumps({"name": name, "execution": {"targets": [word]}, "tests": [case]})
+        (project / f"{name}.eval.yaml").write_text(text, encoding="utf-8")
+        with site.store() as store:
+            list(Suites(store, {}).save(f"{name}.eval.yaml"))
+    assert words_of(site, suite="mine") == ["--saved=mine@v1"]
+    with pytest.raises(WrongChoices, match="'command:touch made' cannot be asked from here"):
+        words_of(site, suite="theirs")
+
+
+def test_a_built_in_suite_is_that_whatever_files_there_are(site: Site, project: Path) -> None:
+    assert words_of(site, suite="cheap", target="echo") == ["cheap", "--target=echo"]
+    (project / "cheap").write_text("{}", encoding="utf-8")
+    word = words_of(site, suite="cheap", target="echo")[0]
+    assert Path(word).is_absolute()
+    assert Path(word).name == "cheap.jsonl"
+
+
+def test_a_budget_needs_every_price(server: Any, save: Save, site: Site) -> None:
+    save()
+    answer = server.post("/run", {"suite": "ten", "typed": "openai:no-such-model", "budget_usd": "1"})
+    assert answer.status == 422
+    assert "that of openai:no-such-model is not known" in unescape(answer.text)
+    assert started(site) == []
+
+
+def test_what_the_project_says_stands_in_the_fields(server: Any, save: Save, site: Site) -> None:
+    save()
+    site.config = Config(flags={"repeat": 3, "target": "mock:hi", "temperature": 0.5, "concurrency": "many"})
+    page = server.get("/run?suite=ten").text
+    assert 'id="repeats" name="repeats" value="3"' in page
+    assert 'id="temperature" name="temperature" value="0.5"' in page
+    assert first_line(page) == "8 dev + 2 holdout cases × 3 repeats × 1 target = 30 calls, no cost, about 1 s"
+    assert words_of(site, suite="ten") == ["--saved=ten@v1"]
+    assert words_of(site, suite="ten", target="mock:hi", repeats="3", temperature="0") == [
+        "--saved=ten@v1",
+        "--target=mock:hi",
+        "--temperature=0",
+    ]
+
+
+# --- starting ----------------------------------------------------------------------------------------------
+
+
+def ended(site: Site, group: str) -> None:
+    start = children_of(site).find(group)
+    assert start is not None
+    wait(lambda: not children_of(site).is_alive(start))
+
+
+@pytest.mark.parametrize("name", ["-x", "../a", "a@v1", "ten.jsonl", "<b>'\" $(touch made) x"])
+def test_what_runs_is_the_stored_suite_whatever_its_name(
+    server: Any, save: Save, site: Site, name: str
+) -> None:
+    save(name)
+    (site.folder / "ten.jsonl").write_text('{"id": "other", "input": "x", "expected": "x"}', encoding="utf-8")
+    answer = server.post("/run", {"suite": name, "target": "echo", "tag": "", "split": "all", "repeats": "1"})
+    assert answer.status == 303
+    group = answer.headers["location"].removeprefix("/starts/")
+    ended(site, group)
+    with site.store() as store:
+        (run,) = store.runs()
+    assert (run.suite.name, run.group, run.planned, run.status) == (name, group, 10, "finished")
+    assert not (site.folder / "made").exists()
+    page = server.get(f"/starts/{group}")
+    assert page.status == 200
+    assert "<b>'" not in page.text
+
+
+def test_a_form_that_is_sent_twice_starts_one(server: Any, save: Save, site: Site) -> None:
+    save()
+    group = re.search(r'name="group" value="([^"]+)"', server.get("/run").text)
+    assert group
+    fields = {"suite": "ten", "target": "echo", "group": group[1]}
+    assert [server.post("/run", fields).headers["location"] for _ in range(2)] == [f"/starts/{group[1]}"] * 2
+    other = server.post("/run", {**fields, "repeats": "2"}).headers["location"]
+    assert other != f"/starts/{group[1]}"
+    for name in started(site):
+        ended(site, name)
+    with site.store() as store:
+        assert sorted(run.settings.repeats or 1 for run in store.runs()) == [1, 2]
+
+
+def test_what_keeps_a_run_from_beginning_is_shown_with_the_way_back(
+    server: Any, save: Save, site: Site
+) -> None:
+    save()
+    answer = server.post("/run", {"suite": "ten", "typed": "openai:gpt-5.2", "repeats": "4"})
+    group = answer.headers["location"].removeprefix("/starts/")
+    ended(site, group)
+    page = server.get(f"/starts/{group}").text
+    assert first_line(page).startswith("Nothing was run")
+    assert "OPENAI_API_KEY" in page
+    assert '<a class="button main" href="/run?suite=ten&amp;typed=openai%3Agpt-5.2&amp;repeats=4">' in page
+
+
+def test_why_answers_are_missing_is_said_while_it_runs_and_after(
+    server: Any, save: Save, site: Site, project: Path
+) -> None:
+    (project / "targets.yaml").write_text(
+        "targets: [{name: broken, provider: cli, command: 'echo no more tokens >&2; exit 3'}]", "utf-8"
+    )
+    save()
+    group = (
+        server.post("/run", {"suite": "ten", "target": "broken"}).headers["location"].removeprefix("/starts/")
+    )
+    ended(site, group)
+    with site.store() as store:
+        (run,) = store.runs()
+    page = server.get(f"/starts/{group}").text
+    assert first_line(page) == "ten v1 on broken: 0 of 10 passed (0%), 10 errors"
+    assert f"<code>proctor run --retry-errors={run.id}</code>" in page
+    said = re.search(r'<p class="note error"><a href="([^"]*)">10 errors</a>(.*?)</p>', page)
+    assert said
+    assert said[1] == f"/runs/{run.id}?verdict=error#trials"
+    assert unescape(said[2]).startswith(". The first one: program: 'broken' ended with exit code 3: ")
+    assert "no more tokens" in said[2]
+    assert said[0] in FollowedGroup(site, group).look().html
+
+
+def test_what_was_never_started_is_not_there(server: Any) -> None:
+    for group in ("20260101-000000-abcdef", "a%2Fb", "..", "x" * 100):
+        assert server.get(f"/starts/{group}").status in (404, 303)
+    assert server.post("/runs/nothing/stop").status == 404
+    assert server.post("/runs/nothing/resume").status == 404
+    assert server.post("/starts/nothing/stop").status == 404
+
+
+def test_a_file_of_the_project_is_never_taken_for_the_program(
+    server: Any, save: Save, site: Site, project: Path
+) -> None:
+    save()
+    (project / "proctor.py").write_text("open('taken', 'w')", encoding="utf-8")
+    (project / "click.py").write_text("open('taken', 'w')", encoding="utf-8")
+    answer = server.post("/run", {"suite": "ten", "target": "echo"})
+    ended(site, answer.headers["location"].removeprefix("/starts/"))
+    assert not (project / "taken").exists()
+    with site.store() as store:
+        assert [run.status for run in store.runs()] == ["finished"]

@@ -1,0 +1,225 @@
+"""Suites and one suite: lists, versions, what changed, files of any dialect, and deleting with undo."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from html import unescape
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proctor.model import Run, Suite, TargetSpec
+from proctor.session.uploaded import of_text
+from proctor.session.uploading import save
+from proctor.session.zips import unpacked
+from proctor.web import suite_page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+    from tests.web.conftest import Served
+
+LINE = '{"id": "%s", "input": "Say %s", "expected": "%s", "scorer": "contains"}\n'
+OLD = "".join(LINE % (f"t{n}", "a word", f"w{n}") for n in range(10))
+NEW = OLD.replace("Say a word", "Say one\\nword", 1) + LINE % ("more", "b", "c")
+NASTY = "<script>alert(1)</script>\"'&{{7*7}}/../é"
+
+
+def keep(server: Served, text: str, name: str = "mine") -> Suite:
+    with server.site.store() as store:
+        return save(store, of_text(text), name=name).suite
+
+
+def begun(server: Served, suite: Suite) -> None:
+    with server.site.store() as store:
+        store.begin(
+            Run(
+                id="20260301-120000-abcdef",
+                group="20260301-120000-abcdef",
+                suite=suite,
+                target=TargetSpec(name="echo", kind="echo"),
+                started_at=datetime(2026, 3, 1, tzinfo=UTC),
+            )
+        )
+
+
+def answer_of(text: str) -> str:
+    found = re.search(r'<h1 class="answer">(.*?)</h1>', text, re.DOTALL)
+    assert found, text
+    return unescape(found[1])
+
+
+def everything(server: Served) -> list[object]:
+    with server.site.store() as store:
+        return [(one, list(store.cases(one.suite.content))) for one in store.versions()]
+
+
+def test_an_empty_place_says_what_to_do_and_makes_nothing(server: Served) -> None:
+    page = server.get("/suites").text
+    assert answer_of(page) == "No suite is saved yet"
+    assert 'href="/suites/new"' in page
+    assert "proctor suites save FILE" in page
+    assert not server.site.store_path.exists()
+
+
+def test_the_list_says_what_changed_since_its_last_run(server: Served) -> None:
+    first = keep(server, OLD)
+    assert answer_of(server.get("/suites").text) == "1 suite, not run yet"
+    begun(server, first)
+    keep(server, OLD, "other")
+    assert answer_of(server.get("/suites").text) == "2 suites, none changed since their last run"
+    keep(server, NEW)
+    page = server.get("/suites").text
+    assert answer_of(page) == "2 suites, 1 changed since its last run"
+    assert "changed since v1" in page
+    for tier in ("cheap", "moderate", "comprehensive"):
+        assert f"/run?suite={tier}" in page
+
+
+def test_the_list_is_sorted_and_searched_by_its_address(server: Served) -> None:
+    keep(server, OLD, "a")
+    keep(server, NEW, "b")
+
+    def names(address: str) -> list[str]:
+        return re.findall(r'version=v1">([^<]+)</a></th>', server.get(address).text)
+
+    assert names("/suites") == ["a", "b"]
+    assert names("/suites?sort=cases") == ["b", "a"]
+    assert names("/suites?sort=cases&down=true") == ["a", "b"]
+    assert names("/suites?find=B") == ["b"]
+    assert names("/suites?after=a") == ["b"]
+    assert server.get("/suites?sort=nothing&find=%00&after=%F0").status == 200
+
+
+def test_a_name_is_text_wherever_it_is_shown(server: Served) -> None:
+    suite = keep(server, OLD, NASTY)
+    keep(server, NEW, NASTY)
+    from urllib.parse import quote
+
+    name = quote(suite.name, safe="")
+    for address in ("/suites", f"/suite?name={name}", f"/suite/diff?name={name}", f"/suites/new?name={name}"):
+        answer = server.get(address)
+        assert answer.status == 200
+        assert "<script>alert" not in answer.text
+        assert "{{7*7}}" in answer.text
+    made = server.get(f"/suite/export?name={name}")
+    assert made.status == 200
+    assert re.fullmatch(
+        r'attachment; filename="[\w.,~=\[\]-]+"; filename\*=UTF-8\'\'\S+', made.headers["content-disposition"]
+    )
+
+
+def test_a_suite_s_page_shows_its_versions_cases_and_split(server: Served) -> None:
+    keep(server, OLD)
+    suite = keep(server, NEW)
+    page = server.get("/suite?name=mine").text
+    assert answer_of(page) == "mine v2: 11 cases, 8 dev + 3 holdout, not run yet"
+    assert suite.digest in page
+    assert answer_of(server.get("/suite?name=mine&version=v1").text).startswith("mine v1: 10 cases")
+    chosen = server.get("/suite?name=mine&version=v2&case=10").text
+    assert "Say b" in chosen[chosen.index('id="case"') :]
+    for far in (99, -99, 10**30, -(10**30)):
+        assert server.get(f"/suite?name=mine&case={far}&after={far}").status == 200
+    for missing in ("name=other", "name=mine&version=v9", "name=mine&version=x"):
+        assert server.get(f"/suite?{missing}").status == 404
+
+
+def test_a_long_suite_has_pages(server: Served) -> None:
+    keep(server, "".join(LINE % (f"t{n:03}", "a word", f"w{n}") for n in range(120)))
+    seen: list[str] = []
+    address: str | None = "/suite?name=mine"
+    while address:
+        page = server.get(address).text
+        seen += re.findall(r'#case">([^<]+)</a>', page)
+        following = re.search(r'rel="next" href="([^"#]+)', page)
+        address = unescape(following[1]) if following else None
+    assert seen == [f"t{n:03}" for n in range(120)]
+
+
+def test_the_newest_of_many_versions_are_listed_and_the_others_on_demand(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suite_page, "_VERSIONS", 2)
+    for n in range(3):
+        keep(server, OLD + LINE % (f"more{n}", "b", "c"))
+    page = server.get("/suite?name=mine").text
+    assert [f'aria-label="Delete v{n}"' in page for n in (1, 2, 3)] == [False, True, True]
+    assert '<a href="/suite?name=mine&amp;version=v3&amp;older=true#versions">All 3 versions</a>' in page
+    page = server.get("/suite?name=mine&older=true").text
+    assert 'aria-label="Delete v1"' in page
+    assert "All 3 versions" not in page
+
+
+def test_the_difference_of_two_versions_is_told_case_by_case(server: Served) -> None:
+    keep(server, OLD)
+    assert server.get("/suite/diff?name=mine").status == 400
+    keep(server, NEW)
+    page = server.get("/suite/diff?name=mine").text
+    assert answer_of(page) == "mine v1 → mine v2: 1 added, 1 changed, 9 the same"
+    assert "<del>- Say a word</del>" in page
+    assert "<ins>+ Say one</ins>" in page
+    assert answer_of(server.get("/suite/diff?name=mine&old=v2&new=v1").text).endswith(
+        "1 removed, 1 changed, 9 the same"
+    )
+
+
+def test_a_version_is_exported_and_is_the_same_version_when_it_is_saved_again(server: Served) -> None:
+    keep(server, OLD)
+    before = everything(server)
+    made = server.get("/suite/export?name=mine&version=v1&to=proctor")
+    assert made.status == 200
+    answer = server.post("/suites/save", {"name": "mine"}, {"file": ("x.jsonl", made.data)})
+    assert answer.headers["location"] == "/suite?name=mine&version=v1"
+    assert len(everything(server)) == len(before)
+
+
+def test_several_files_are_exported_as_one_zip(server: Served) -> None:
+    text = '{"id": "a", "input": "Say hi", "scorer": "llm_judge", "rubric": "is a greeting"}\n'
+    keep(server, text)
+    made = server.get("/suite/export?name=mine&to=ai_tester&lossy=true")
+    assert made.headers["content-type"].startswith("application/zip")
+    assert any(path.endswith(".md") for path in unpacked(made.data))
+
+
+def test_what_a_dialect_cannot_say_is_listed_with_the_choice_to_leave_it_out(server: Served) -> None:
+    keep(server, OLD)
+    answer = server.get("/suite/export?name=mine&to=pramana")
+    assert answer.status == 409
+    assert answer_of(answer.text) == "Dialect pramana cannot say everything of 10 cases"
+    assert "lossy=true" in answer.text
+    assert "--to pramana --lossy</code>" in answer.text
+    several = server.get("/suite/export?name=mine&to=ai_tester").text
+    assert "--to ai_tester --lossy -o FOLDER/</code>" in several, "what the command wants of several files"
+    assert server.get("/suite/export?name=mine&to=pramana&lossy=true").status == 200
+    assert server.get("/suite/export?name=mine&to=promptfoo").status == 400
+
+
+def test_deleting_and_undoing_leaves_all_as_it_was(browser_page: Page, server: Served) -> None:
+    keep(server, OLD)
+    keep(server, NEW)
+    before = everything(server)
+    browser_page.goto("/suite?name=mine&version=v2")
+    browser_page.click("button[aria-label='Delete v2']")
+    assert "Deleted mine v2" in browser_page.inner_text("main")
+    assert len(everything(server)) == 1
+    browser_page.click("button:text-is('Undo')")
+    assert browser_page.inner_text("h1").startswith("mine v2")
+    assert everything(server) == before
+
+
+def test_a_version_with_runs_is_not_deleted(server: Served) -> None:
+    begun(server, keep(server, OLD))
+    before = everything(server)
+    answer = server.post("/suite/delete", {"name": "mine", "version": "v1"})
+    assert answer.status == 400
+    assert "proctor runs delete" in answer.text
+    assert everything(server) == before
+    assert "Undo" not in server.get("/suites").text
+
+
+@pytest.mark.parametrize("path", ["/suite/delete", "/suite/undo"])
+def test_what_is_not_there_is_neither_deleted_nor_had_back(path: str, server: Served) -> None:
+    keep(server, OLD)
+    for name, version in (("mine", "v7"), ("other", "v1"), ("", ""), (NASTY, "@")):
+        assert server.post(path, {"name": name, "version": version}).status == 400
+    assert len(everything(server)) == 1

@@ -1,0 +1,219 @@
+"""Several browsers, the command line and the machine itself: nothing is lost, and nothing breaks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proctor.cli.main import _invoke
+from proctor.model import Run
+from proctor.session.uploaded import of_text
+from proctor.session.uploading import save
+from proctor.web.site import Site
+
+if TYPE_CHECKING:
+    from tests.web.conftest import Gate, Served
+
+PAGES = ("/suites", "/suites/new", "/run", "/runs", "/compare", "/trends", "/review", "/certificates")
+
+
+def suite(count: int, answer: str = "yes") -> str:
+    rows = [{"id": f"c{n}", "input": f"Is {n} a number?", "expected": answer} for n in range(1, count + 1)]
+    return "\n".join(map(json.dumps, rows))
+
+
+def started(server: Served, name: str, target: str) -> str:
+    """Start a run with one call at once; the page of it."""
+    answer = server.post("/run", {"suite": name, "target": target, "concurrency": "1", "do": "start"})
+    assert answer.status == 303, answer.text
+    return answer.headers["location"]
+
+
+def until(server: Served, page: str, sentence: str) -> None:
+    """Follow a page's events until one of them says something."""
+    heard = server.listen(f"{page}/events")
+    assert any(sentence in line for line in heard), sentence
+
+
+def test_suites_that_are_saved_at_once_are_all_kept(server: Served, project: Path) -> None:
+    (project / "s.jsonl").write_text(suite(3, "by the command line"), encoding="utf-8")
+    texts = [suite(3, f"answer {number}") for number in range(6)]
+    browsers = [server.another() for _ in texts]
+
+    def save(browser: Served, text: str) -> int:
+        return browser.post("/suites/save", {"name": "s", "text": text}).status
+
+    with ThreadPoolExecutor(len(texts)) as pool:
+        asked = [pool.submit(save, browser, text) for browser, text in zip(browsers, texts, strict=True)]
+        assert _invoke(["suites", "save", "s.jsonl"]) == 0
+        assert [one.result() for one in asked] == [303] * len(texts)
+    with server.site.store() as store:
+        saved = store.versions("s")
+        assert [one.suite.version for one in saved] == [f"v{number}" for number in range(1, 8)]
+        kept = {next(iter(store.cases(one.suite.content))).case.expected for one in saved}
+    assert kept == {"by the command line", *(f"answer {number}" for number in range(6))}
+
+
+def test_labels_of_two_people_stand_side_by_side(
+    server: Served, project: Path, make_runs: Callable[..., list[Run]]
+) -> None:
+    server.post("/suites/save", {"name": "s", "text": suite(8)})
+    (run,) = make_runs(server.site, "s", "echo")
+    with server.site.store() as store:
+        at = next(kept.trial.position for kept in store.trials(run.id) if kept.trial.split == "dev")
+
+    def label(browser: Served, by: str, said: str) -> int:
+        given = {"run": run.id, "at": f"{at}.0", "by": by, "label": said, "note": f"by {by}"}
+        return browser.post("/review/label", given).status
+
+    with ThreadPoolExecutor(2) as pool:
+        people = (("Ann", "pass"), ("Ben", "fail"))
+        asked = [pool.submit(label, server.another(), *person) for person in people]
+        assert [one.result() for one in asked] == [303, 303]
+    with server.site.store() as store:
+        assert {(one.label.by, one.label.passed) for one in store.labels(run.id)} == {
+            ("Ann", True),
+            ("Ben", False),
+        }
+
+
+def test_what_one_reveals_the_other_does_not_see(server: Served, make_runs: Callable[..., list[Run]]) -> None:
+    server.post("/suites/save", {"name": "s", "text": suite(10)})
+    (run,) = make_runs(server.site, "s", "echo")
+    with server.site.store() as store:
+        held = next(kept.trial for kept in store.trials(run.id) if kept.trial.split == "holdout")
+    case, other = f"/runs/{run.id}/cases/{held.position}", server.another()
+    question = f"Is {held.position + 1} a number?"
+    assert question not in server.get(case).text
+    assert question not in other.get(case).text
+    assert server.post(f"/runs/{run.id}/reveal").status == 303
+    assert question in server.get(case).text
+    for page in (case, f"/runs/{run.id}", f"{case}/0.json", f"/runs/{run.id}/export.jsonl"):
+        assert question not in other.get(page).text, page
+    with server.site.store() as store:
+        assert [one.kind for one in store.looks(run.suite.digest)].count("reveal") == 1
+
+
+def test_a_run_that_is_told_to_stop_twice_ends_once_with_all_that_was_answered(
+    server: Served, gate: Gate
+) -> None:
+    server.post("/suites/save", {"name": "s", "text": suite(8)})
+    page = started(server, "s", "gated")
+    until(server, page, "3 of 8 trials")
+    for browser in (server, server.another()):
+        assert browser.post(f"{page}/stop").status == 303
+        assert "Stopping" in browser.get(page).text
+    gate.open()
+    server.get(f"{page}/events")
+    with server.site.store() as store:
+        (run,) = store.runs()
+        assert run.status == "interrupted"
+        assert sum(store.counts(run.id).values()) == 4
+    assert "Stopped: 4 of 8 trials" in server.get(page).text
+    assert server.post(f"{page}/stop").status == 303
+    assert "It has ended already." in server.get(page).text
+
+
+def test_a_run_goes_on_when_the_server_is_started_again(
+    serving: Callable[[Site], AbstractContextManager[Served]], project: Path, gate: Gate
+) -> None:
+    store = project / ".proctor" / "proctor.db"
+    with serving(Site(store, folder=project)) as server:
+        server.post("/suites/save", {"name": "s", "text": suite(6)})
+        page = started(server, "s", "gated")
+        until(server, page, "3 of 6 trials")
+    with serving(Site(store, folder=project)) as server:
+        assert "Running s v1 on gated" in server.get(page).text
+        assert "is being made" in server.get("/runs").text
+        gate.open()
+        server.get(f"{page}/events")
+        assert re.search("s v1 on gated: 6 of 6 passed", server.get(page).text)
+
+
+def test_a_store_that_is_deleted_leaves_empty_pages_and_a_new_one_can_be_filled(
+    server: Served, make_runs: Callable[..., list[Run]]
+) -> None:
+    server.post("/suites/save", {"name": "s", "text": suite(4)})
+    (run,) = make_runs(server.site, "s", "echo")
+    assert run.id in server.get("/runs").text
+    for path in server.site.store_path.parent.glob("proctor.db*"):
+        if not path.name.endswith("-catalogue"):
+            path.unlink()
+    for page in PAGES:
+        assert server.get(page).status == 200, page
+    assert run.id not in server.get("/runs").text
+    for page in (f"/runs/{run.id}", f"/runs/{run.id}/cases/0", f"/review?run={run.id}"):
+        assert server.get(page).status == 404, page
+    assert server.post("/suites/save", {"name": "s", "text": suite(5)}).status == 303
+    (other,) = make_runs(server.site, "s", "echo")
+    assert "5" in server.get(f"/runs/{other.id}").text
+
+
+def test_a_damaged_store_is_told_in_a_sentence_and_left_alone(server: Served) -> None:
+    server.post("/suites/save", {"name": "s", "text": suite(4)})
+    for path in server.site.store_path.parent.glob("proctor.db-*"):
+        path.unlink()
+    server.site.store_path.write_bytes(b"no store " * 1000)
+    for page in (
+        *PAGES[:1],
+        "/run",
+        *PAGES[3:],
+        "/suite?name=s",
+        "/runs/x",
+        "/runs/x/cases/0",
+        "/api/v1/runs",
+    ):
+        answer = server.get(page)
+        assert answer.status in (200, 503), page
+        assert "Proctor broke" not in answer.text, page
+    assert "proctor.db" in server.get("/suites").text
+    answer = server.post("/suites/save", {"name": "s", "text": suite(4)})
+    assert answer.status == 503
+    assert server.site.store_path.read_bytes() == b"no store " * 1000
+
+
+def test_a_folder_that_nothing_can_be_written_to(
+    serving: Callable[[Site], AbstractContextManager[Served]], project: Path
+) -> None:
+    folder = project / "closed"
+    folder.mkdir()
+    folder.chmod(0o555)
+    if os.access(folder, os.W_OK):  # for the one who may do everything; nor is a file a folder
+        folder.rmdir()
+        folder.write_bytes(b"")
+    with serving(Site(folder / "proctor.db", folder=project)) as server:
+        for page in PAGES:
+            answer = server.get(page)
+            assert answer.status in (200, 503), page
+            assert "Proctor broke" not in answer.text, page
+        for path, given in (
+            ("/suites/save", {"name": "s", "text": suite(4)}),
+            ("/run", {"suite": "cheap", "target": "echo", "do": "start"}),
+        ):
+            answer = server.post(path, given)
+            assert answer.status in (400, 503), path
+            assert "<h1" in answer.text
+            assert "Proctor broke" not in answer.text, path
+
+
+def test_another_process_takes_nothing_away_from_a_store_that_is_open_twice_here(project: Path) -> None:
+    site = Site(project / "proctor.db", folder=project)
+    opening = f"from proctor.stores.sqlite import open_store; open_store({str(site.store_path)!r}).close()"
+    with site.store() as first:
+        save(first, of_text(suite(3), "s.jsonl"), name="before")
+        with site.store() as second:
+            assert second.suite("before") is not None
+        subprocess.run([sys.executable, "-c", opening], check=True, cwd=project)
+        log = project / "proctor.db-wal"
+        assert log.exists()  # it is where the first one writes
+        save(first, of_text(suite(4), "s.jsonl"), name="after")
+    with site.store() as store:
+        assert {one.suite.name for one in store.versions()} == {"before", "after"}
