@@ -68,9 +68,12 @@ class Condition(Struct, frozen=True, kw_only=True):
 class NotCertified(ProctorError):
     """A run that gets no certificate; the text has every reason."""
 
+    overruled = "With --force it is certified all the same, and says so."
+    """The end of the text: how the user may have it all the same."""
+
     def __init__(self, hindrances: Sequence[Hindrance]) -> None:
         reasons = " ".join(one.sentence for one in hindrances)
-        super().__init__(f"Not certified. {reasons} With --force it is certified all the same, and says so.")
+        super().__init__(f"Not certified. {reasons} {self.overruled}")
         self.exit_code = max(one.exit_code for one in hindrances)
 
 

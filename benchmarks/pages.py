@@ -1,0 +1,267 @@
+"""How long the pages of a large run take, over HTTP against `proctor serve`.
+
+Usage: python benchmarks/pages.py [--trials 100000] [--letters 300] [--rounds 15] [--smoke]
+
+A store gets a run of so many trials with answers of so many letters, a fifth of them held out, and 300 small
+runs besides. A first visit is followed until the run has been looked through. Then each address is asked in
+turns by one visitor; its median and worst time are printed, and the mean of what the server computed for it,
+which says more on a machine that others share. It exits with 1 when a median is above the goal. `--smoke`
+does it small.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from msgspec import Struct
+from msgspec.structs import replace
+from overhead import proctor  # type: ignore[import-not-found]  # found beside this file when it is run
+
+from proctor.codec import sent_digest
+from proctor.model import (
+    Assertion,
+    Case,
+    Message,
+    Output,
+    Run,
+    Score,
+    SplitRule,
+    Suite,
+    TargetSpec,
+    Trial,
+    Usage,
+    Verdict,
+)
+from proctor.ports import Store
+from proctor.stores import STORES
+
+TRIALS, SMALL_RUNS = 100_000, 300
+MOST_MS = 300
+GOAL = f"each median at most {MOST_MS} ms"
+LARGE = "20260301-120000-aaaaaa"
+WORDS = tuple(f"{one}{other}" for one in ("river", "stone", "garden", "copper") for other in "abcdefgh")
+PAGES = {
+    "the list of runs": "/runs",
+    "the same by pass rate": "/runs?sort=-rate",
+    "the run": "/runs/{run}",
+    "what failed": "/runs/{run}?verdict=fail",
+    "by latency": "/runs/{run}?sort=-latency",
+    "a later page by cost": "/runs/{run}?sort=-cost&after={half}.0",
+    "a text in no answer": "/runs/{run}?text=zebra",
+    "a text in one answer": "/runs/{run}?text=case%20{half}%20of",
+    "a text in most": "/runs/{run}?text=garden",
+    "four filters and a text": "/runs/{run}?verdict=fail&tag=t2&category=c3&missed=contains&text=rivera"
+    "&sort=-latency",
+    "a chart": "/runs/{run}/charts/latency.svg",
+    "a case within a filter": "/runs/{run}/cases/{half}?verdict=fail&sort=-latency",
+}
+
+
+def main() -> None:
+    """Measure, and print a line for each page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--trials", type=int, default=TRIALS)
+    parser.add_argument("--letters", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--smoke", action="store_true")
+    options = parser.parse_args()
+    trials, small, rounds = options.trials, SMALL_RUNS, options.rounds
+    if options.smoke:
+        trials, small, rounds = 400, 5, 2
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "proctor.db"
+        fill(path, trials, options.letters, small)
+        with serving(path) as (port, process):
+            taken_s, visits = first_look(port)
+            first_cpu_s = cpu_s(process)
+            taken = measure(port, process, trials, rounds)
+        size = sum(one.stat().st_size for one in Path(folder).glob("proctor.db-catalogue*")) / 2**20
+    print(f"{trials:,} trials with answers of {options.letters:,} letters. Goal: {GOAL}.")
+    print(f"  looked through in {taken_s:.1f} s (CPU {first_cpu_s:.1f} s), {visits} pages; {size:.0f} MiB")
+    for name, one in taken.items():
+        times, cpu_ms = one.times_ms, one.cpu_s * 1000 / rounds
+        figures = f"median {median(times):4.0f} ms, worst {max(times):4.0f} ms, CPU {cpu_ms:4.0f} ms"
+        print(f"  {name:<24}  {figures}", flush=True)
+    slow = [name for name, one in taken.items() if median(one.times_ms) > MOST_MS]
+    if slow and not options.smoke:
+        raise SystemExit(f"Missed: {', '.join(slow)}.")
+
+
+# --- a store -----------------------------------------------------------------------------------------------
+
+
+def fill(path: Path, trials: int, letters: int, small: int) -> None:
+    """A store with small runs and a large one."""
+    choose, store = random.Random(7), STORES.get("sqlite")(str(path))
+    for name, cases, runs in (("small", 10, small), ("large", trials, 1)):
+        suite = saved(store, name, cases, choose)
+        for number in range(runs):
+            run_id = LARGE if name == "large" else f"20260228-{number:06}-bbbbbb"
+            make(store, suite, run_id, letters, choose)
+    store.close()
+
+
+def saved(store: Store, name: str, count: int, choose: random.Random) -> Suite:
+    """A suite of so many cases."""
+    writer = store.saving()
+    for place in range(count):
+        made = case(place, choose)
+        writer.add(made, sent_digest(made))
+    digest = f"sha256:{len(name):064}"
+    return writer.keep(
+        Suite(name=name, dialect="proctor", digest=digest, case_count=count, split_rule=SplitRule())
+    )
+
+
+def case(place: int, choose: random.Random) -> Case:
+    """One question of some 150 letters."""
+    question = f"Case {place} of many: what do you know of {' '.join(choose.choices(WORDS, k=16))}?"
+    word = WORDS[place % len(WORDS)]
+    return Case(
+        id=f"q{place:06}",
+        input=(Message(role="user", content=question),),
+        assertions=(Assertion(grader="contains", params={"words": [word]}),),
+        tags=(f"t{place % 5}", *["long"] * (place % 3 == 0)),
+        category=f"c{place % 7}",
+    )
+
+
+def make(store: Store, suite: Suite, run_id: str, letters: int, choose: random.Random) -> None:
+    """A finished run of a suite, of which four trials in five passed."""
+    began = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    run = Run(
+        id=run_id,
+        group="g",
+        suite=suite,
+        target=TargetSpec(name="echo", kind="echo"),
+        started_at=began,
+        planned=suite.case_count,
+    )
+    store.begin(run)
+    for place in range(suite.case_count):
+        passed = choose.random() < 0.8
+        outcome = Verdict.PASS if passed else Verdict.FAIL
+        reason = "" if passed else "The answer does not contain the word."
+        score = Score(grader="contains", name="contains", value=float(passed), outcome=outcome, reason=reason)
+        store.record(run_id, trial(place, letters, score, began, choose), outcome)
+    store.update(replace(run, status="finished", finished_at=began + timedelta(minutes=20)))
+
+
+def trial(place: int, letters: int, score: Score, began: datetime, choose: random.Random) -> Trial:
+    """One answer, graded."""
+    output = Output(
+        text=" ".join(choose.choices(WORDS, k=letters // 7)),
+        latency_ms=choose.lognormvariate(6, 0.5),
+        cost_usd=choose.random() / 1000,
+        usage=Usage(input_tokens=50, output_tokens=letters // 4),
+    )
+    split = "holdout" if place % 5 == 4 else "dev"
+    return Trial(
+        case_id=f"q{place:06}",
+        position=place,
+        sent="sha256:0",
+        split=split,
+        output=output,
+        scores=(score,),
+        started_at=began,
+    )
+
+
+# --- a visitor ---------------------------------------------------------------------------------------------
+
+
+class Taken(Struct):
+    """What one page took."""
+
+    times_ms: list[float]
+    cpu_s: float = 0.0
+    """Of the server, in all turns together."""
+
+
+def cpu_s(process: int) -> float:
+    """What a process has computed so far; 0 where the system does not tell it like Linux does."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def serving(store: Path) -> Iterator[tuple[int, int]]:
+    """A server over a store; its port and its process id."""
+    command = [*proctor(), "serve", "--port", "0", "--store", str(store)]
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=store.parent, encoding="utf-8"
+    )
+    try:
+        assert running.stdout is not None
+        said = running.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
+        assert found, f"The server said {said!r}."
+        yield int(found[1]), running.pid
+    finally:
+        running.terminate()
+        running.wait()
+
+
+class Visitor:
+    """One browser."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._cookie = ""
+
+    def get(self, address: str) -> tuple[float, str]:
+        """A page, and what it took in milliseconds."""
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
+        began = perf_counter()
+        connection.request("GET", address, headers={"Cookie": self._cookie} if self._cookie else {})
+        answer = connection.getresponse()
+        text = answer.read().decode("utf-8")
+        taken_ms = (perf_counter() - began) * 1000
+        connection.close()
+        assert answer.status == 200, f"{address} answered {answer.status}: {text[:2000]}"
+        cookie = answer.getheader("set-cookie")
+        self._cookie = cookie.partition(";")[0] if cookie else self._cookie
+        return taken_ms, text
+
+
+def first_look(port: int) -> tuple[float, int]:
+    """How long it takes until all of the large run is in its page, and how many pages show how far it is."""
+    visitor, began, visits = Visitor(port), perf_counter(), 0
+    while True:
+        visits += 1
+        if "data-live" not in visitor.get(f"/runs/{LARGE}")[1]:
+            return perf_counter() - began, visits
+
+
+def measure(port: int, process: int, trials: int, rounds: int) -> dict[str, Taken]:
+    """What each page takes, in turns, after one visit that counts for nothing."""
+    visitor = Visitor(port)
+    addresses = {name: page.format(run=LARGE, half=trials // 2) for name, page in PAGES.items()}
+    taken = {name: Taken(times_ms=[]) for name in addresses}
+    for turn in range(rounds + 1):
+        for name, address in addresses.items():
+            began = cpu_s(process)
+            taken_ms, _ = visitor.get(address)
+            if turn:
+                taken[name].times_ms.append(taken_ms)
+                taken[name].cpu_s += cpu_s(process) - began
+    return taken
+
+
+if __name__ == "__main__":
+    main()
