@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from html import unescape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from proctor.session.uploaded import of_text
 from proctor.session.uploading import save
 from proctor.session.zips import unpacked
 from proctor.web import suite_page
+from proctor.web.site import Site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -223,3 +225,16 @@ def test_what_is_not_there_is_neither_deleted_nor_had_back(path: str, server: Se
     for name, version in (("mine", "v7"), ("other", "v1"), ("", ""), (NASTY, "@")):
         assert server.post(path, {"name": name, "version": version}).status == 400
     assert len(everything(server)) == 1
+
+
+class TestOfAnotherStore:
+    @pytest.fixture
+    def site(self, project: Path) -> Site:
+        return Site(project / "other.db", folder=project, environ={})
+
+    def test_every_page_says_what_its_commands_need_besides(self, server: Served) -> None:
+        assert "<code>--store=other.db</code>" in server.get("/suites").text
+
+
+def test_the_folders_own_store_needs_no_flag(server: Served) -> None:
+    assert "--store" not in server.get("/suites").text

@@ -65,6 +65,16 @@ class Site:
         ports = {host.rpartition(":")[2] for host in self.hosts if not host.endswith("]")}
         return f"proctor_{min((port for port in ports if port.isdigit()), default='80')}"
 
+    @property
+    def store_words(self) -> tuple[str, ...]:
+        """The flag by which a command in this folder finds the same store; none where it does anyway."""
+        if self.store_path == self.folder / ".proctor" / "proctor.db" and not self.environ.get(
+            "PROCTOR_STORE"
+        ):
+            return ()
+        inside = self.store_path.is_relative_to(self.folder)
+        return (f"--store={os.path.relpath(self.store_path, self.folder) if inside else self.store_path}",)
+
     @contextmanager
     def store(self) -> Iterator[Store]:
         """The store, for as long as the block lasts.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 
@@ -58,15 +57,7 @@ def estimate_of(site: Site, store: Store, choices: Choices) -> Estimate:
 
 def command_of(site: Site, words: Sequence[str]) -> str:
     """`proctor run` with these words, as a shell in the site's folder has it."""
-    return shlex.join(("proctor", "run", *words, *store_words(site)))
-
-
-def store_words(site: Site) -> tuple[str, ...]:
-    """The flag that names the store; none for the one that is used anyway."""
-    if site.store_path == site.folder / ".proctor" / "proctor.db" and not site.environ.get("PROCTOR_STORE"):
-        return ()
-    inside = site.store_path.is_relative_to(site.folder)
-    return (f"--store={os.path.relpath(site.store_path, site.folder) if inside else site.store_path}",)
+    return shlex.join(("proctor", "run", *words, *site.store_words))
 
 
 def start(site: Site, choices: Choices, *, given: Given, group: str | None = None) -> Start:
