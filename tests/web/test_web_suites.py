@@ -232,8 +232,13 @@ class TestOfAnotherStore:
     def site(self, project: Path) -> Site:
         return Site(project / "other.db", folder=project, environ={})
 
-    def test_every_page_says_what_its_commands_need_besides(self, server: Served) -> None:
-        assert "<code>--store=other.db</code>" in server.get("/suites").text
+    def test_the_commands_of_all_pages_name_it(self, server: Served) -> None:
+        server.post("/suites/save", {"name": "s", "text": '{"input": "Is 1 a number?", "expected": "yes"}'})
+        assert "<code>proctor suites list --store=other.db</code>" in server.get("/suites").text
+        assert "<code>proctor verify bundle.zip</code>" in server.get("/certificates").text
+        for path in ("/suite?name=s", "/runs", "/compare", "/trends", "/run?suite=s&target=echo"):
+            shown = re.findall(r'class="command">.*?<code>(proctor [^<]*)</code>', server.get(path).text)
+            assert [command.count("--store=other.db") for command in shown] == [1] * len(shown), shown
 
 
 def test_the_folders_own_store_needs_no_flag(server: Served) -> None:

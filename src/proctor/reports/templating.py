@@ -62,6 +62,7 @@ def environment(*more_loaders: BaseLoader) -> Environment:
         "first_of": first_of,
         "gates_of": gates_of,
         "capitalize_first": _capitalized,
+        "in_terminal": str,  # whoever has a store of another name puts that in
     }
     made.globals["reach_of"] = reach_of
     return made

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from proctor.errors import NothingSelected
 from proctor.model import Run
 from proctor.reports.rows import trial_row
-from proctor.session.leafing import Leaf, leaf
+from proctor.session.asked_cases import AskedCase, asked_case
 from proctor.stores.catalogue_lines import Wanted
 from proctor.web import api_models_runs as models
 from proctor.web.api_answers import answer
@@ -51,8 +51,8 @@ def list_trials(request: Request, run_id: RunId, asked: Annotated[models.TrialFi
             visitor.looks_at(store, run)
         revealed = run.id in visitor.revealed
         page = site.catalogue.page(run.id, wanted, asked.sort, asked.after, asked.limit, revealed=revealed)
-        leaves = cache(lambda position: _leaf(site, run, position, reveal=revealed))
-        rows = [_row(leaves(line.position), line.repeat) for line in page.lines]
+        asked_cases = cache(lambda position: _leaf(site, run, position, reveal=revealed))
+        rows = [_row(asked_cases(line.position), line.repeat) for line in page.lines]
     told = {"trials": rows, "total": page.total, "whole": looked.whole}
     return answer({**told, "next": page.next, "previous": page.previous})
 
@@ -70,12 +70,12 @@ def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repea
         raise NotThere(str(error)) from None
 
 
-def _leaf(site: Site, run: Run, position: int, *, reveal: bool) -> Leaf:
+def _leaf(site: Site, run: Run, position: int, *, reveal: bool) -> AskedCase:
     try:
-        return leaf(site.store_path, run, position, reveal=reveal, history=0)
+        return asked_case(site.store_path, run, position, reveal=reveal, history=0)
     except NothingSelected as error:
         raise NotThere(str(error)) from None
 
 
-def _row(found: Leaf, repeat: int) -> dict[str, Any]:
+def _row(found: AskedCase, repeat: int) -> dict[str, Any]:
     return {"position": found.position, **trial_row(found.run, found.row(repeat))}

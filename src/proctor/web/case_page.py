@@ -16,7 +16,7 @@ from proctor.model import Attachment, Message
 from proctor.reports.briefly import briefly
 from proctor.reports.figures import as_json, cost, milliseconds, utc
 from proctor.reports.rows import Row, trial_row
-from proctor.session.leafing import Leaf, leaf
+from proctor.session.asked_cases import AskedCase, asked_case
 from proctor.verdicts import score_of
 from proctor.web.filters import query_of, sort_of, wanted_of
 from proctor.web.pages import NotThere, page, run_of, url
@@ -57,7 +57,7 @@ def case(request: Request, run_id: str, position: int, repeat: int | None = None
     return page(
         request,
         "case.html",
-        leaf=found,
+        asked_case=found,
         row=shown,
         thinking=thinking,
         answer=(f"repeat {row.trial.repeat} " if found.planned > 1 else "") + briefly(row),
@@ -103,18 +103,20 @@ def attachment(request: Request, run_id: str, position: int, number: int) -> Res
     return Response(data, media_type=kind, headers=headers)
 
 
-def _leaf(request: Request, run_id: str, position: int, *, history: bool = False) -> Leaf:
+def _leaf(request: Request, run_id: str, position: int, *, history: bool = False) -> AskedCase:
     site = site_of(request)
     with site.store() as store:
         run = run_of(store, run_id)
         reveal = run.id in visitor_of(request).revealed
         try:
-            return leaf(site.store_path, run, position, reveal=reveal, **({} if history else {"history": 0}))
+            return asked_case(
+                site.store_path, run, position, reveal=reveal, **({} if history else {"history": 0})
+            )
         except NothingSelected as error:
             raise NotThere(str(error)) from None
 
 
-def _row(found: Leaf, repeat: int) -> Row:
+def _row(found: AskedCase, repeat: int) -> Row:
     try:
         return found.row(repeat)
     except NothingSelected as error:
@@ -180,7 +182,7 @@ def _tokens(taken: int, given: int, cached: int) -> str:
     return f"{taken:,} in{f' ({cached:,} cached)' if cached else ''}, {given:,} out"
 
 
-def _command(found: Leaf) -> str:
+def _command(found: AskedCase) -> str:
     """The command line that shows the same."""
     line = f"proctor runs show {found.run.id} --case {shlex.quote(found.rows[0].trial.case_id)}"
     return f"{line} --reveal" if found.is_held_out and not found.sealed else line
@@ -194,7 +196,7 @@ def _utf8(text: str) -> bytes:
 # --- where one came from -----------------------------------------------------------------------------------
 
 
-def _beside(request: Request, found: Leaf, row: Row) -> tuple[str | None, str | None]:
+def _beside(request: Request, found: AskedCase, row: Row) -> tuple[str | None, str | None]:
     """The addresses of the trials before and after this one, within the filter one came from."""
     site, run = site_of(request), found.run
     before, after = site.catalogue.around(

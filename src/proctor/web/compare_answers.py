@@ -17,7 +17,7 @@ from proctor.model import Run, Score, Verdict
 from proctor.reports.briefly import because
 from proctor.reports.rows import Row
 from proctor.reports.wordwise import wordwise
-from proctor.session.leafing import Leaf, leaf, same_case
+from proctor.session.asked_cases import AskedCase, asked_case, same_case
 from proctor.web.background import desk_of
 from proctor.web.case_page import LONGEST
 from proctor.web.compare_reading import Question, asked, flips_of
@@ -43,7 +43,7 @@ class Side(Struct, frozen=True):
 
     name: str
     """`baseline` or `candidate`."""
-    leaf: Leaf
+    asked_case: AskedCase
     row: Row
 
 
@@ -82,7 +82,7 @@ def answers(
     if len(run) != 2:
         raise NotThere("Two runs have answers to compare: name two, the earlier one first.")
     before, after = _sides(request, run, position, repeat)
-    way = Way(runs=(before.leaf.run, after.leaf.run), kind=kind, split=split, by_digest=by_digest)
+    way = Way(runs=(before.asked_case.run, after.asked_case.run), kind=kind, split=split, by_digest=by_digest)
     previous, following = _beside(request, way, after.row)
     one, other = before.row.trial.output, after.row.trial.output
     found = None if one is None or other is None else wordwise(one.text[:LONGEST], other.text[:LONGEST])
@@ -130,9 +130,9 @@ def _sides(request: Request, names: list[str], position: int, repeat: int) -> tu
     with site.store() as store:
         runs = [run_of(store, name) for name in names]
     try:
-        one = leaf(site.store_path, runs[0], position, reveal=runs[0].id in revealed, history=0)
+        one = asked_case(site.store_path, runs[0], position, reveal=runs[0].id in revealed, history=0)
         place = same_case(site.store_path, runs[0], position, runs[1])
-        other = leaf(site.store_path, runs[1], place, reveal=runs[1].id in revealed, history=0)
+        other = asked_case(site.store_path, runs[1], place, reveal=runs[1].id in revealed, history=0)
         return Side("baseline", one, one.row(repeat)), Side("candidate", other, other.row(repeat))
     except NothingSelected as error:
         raise NotThere(str(error)) from None
@@ -184,4 +184,4 @@ def _beside(request: Request, way: Way, row: Row) -> tuple[str | None, str | Non
 
 
 def _command(side: Side) -> str:
-    return f"proctor runs show {side.leaf.run.id} --case {shlex.quote(side.row.trial.case_id)}"
+    return f"proctor runs show {side.asked_case.run.id} --case {shlex.quote(side.row.trial.case_id)}"

@@ -160,7 +160,7 @@ class FollowedRun:
         """
         with self._site.store() as store:
             going = self._look.going(store, store.run(self._run_id))
-        html = templates().get_template("run_live.html").render(going=going, looked=going.looked)
+        html = templates(self._site).get_template("run_live.html").render(going=going, looked=going.looked)
         return Seen(html, done=going.looked.whole and not going.looked.alive)
 
 
@@ -245,5 +245,5 @@ class FollowedGroup:
         """
         with self._site.store() as store:
             group = self.now(store, newest=bool(self._looks))
-        html = templates().get_template("started_live.html").render(group=group)
+        html = templates(self._site).get_template("started_live.html").render(group=group)
         return Seen(html, done=group.done)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,7 +18,7 @@ from proctor.errors import ProctorError, StoreError
 from proctor.model import Run
 from proctor.ports import Store
 from proctor.reports.templating import environment
-from proctor.web.site import site_of
+from proctor.web.site import Site, site_of
 from proctor.web.visitors import Visitor, visitor_of
 
 PLACES = {
@@ -38,12 +39,23 @@ class NotThere(ProctorError):
     """What a page is asked for is not there."""
 
 
-@cache
-def templates() -> Environment:
-    """The templates of the pages, and those that reports share with them."""
+def templates(site: Site) -> Environment:
+    """The templates of a site's pages, and those that reports share with them."""
+    return site.shared("templates", lambda: _templates(site))
+
+
+def _templates(site: Site) -> Environment:
     made = environment(PackageLoader("proctor.web"))
     made.globals.update(url=url, places=PLACES, proctor_version=__version__)
+    made.filters["in_terminal"] = partial(_in_terminal, site)
     return made
+
+
+def _in_terminal(site: Site, command: str) -> str:
+    """A command as it finds this site's store; a bundle is verified without one."""
+    if not site.store_words or "--store" in command or command.startswith("proctor verify "):
+        return command
+    return f"{command} {shlex.join(site.store_words)}"
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
@@ -55,22 +67,22 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
         status: its status.
         **values: what the template shows.
     """
-    visitor = visitor_of(request)
+    visitor, site = visitor_of(request), site_of(request)
     known = {
         "here": _place_of(request.url.path),
         "visitor": visitor,
-        "site": site_of(request),
+        "site": site,
         "csrf": _csrf_field(visitor),
         "told": visitor.told() if request.method in ("GET", "POST") else [],
     }
-    return HTMLResponse(templates().get_template(template).render(**known, **values), status)
+    return HTMLResponse(templates(site).get_template(template).render(**known, **values), status)
 
 
 def part(request: Request, template: str, **values: Any) -> str:
     """A piece of a page that is sent alone, as to a live section."""
-    visitor = visitor_of(request)
-    known = {"visitor": visitor, "site": site_of(request), "csrf": _csrf_field(visitor)}
-    return templates().get_template(template).render(**known, **values)
+    visitor, site = visitor_of(request), site_of(request)
+    known = {"visitor": visitor, "site": site, "csrf": _csrf_field(visitor)}
+    return templates(site).get_template(template).render(**known, **values)
 
 
 def url(path: str, **query: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,8 +53,6 @@ class Site:
         self.hosts: frozenset[str] = frozenset()
         """The values of the header Host that are answered, in small letters; set when the port is known."""
         self.visitors = Visitors()
-        self.secret = secrets.token_bytes(32)
-        """Of this server alone, for whatever must be fixed but not guessed."""
         self._shared: dict[str, Any] = {}
         self._making = RLock()
 
@@ -68,9 +65,8 @@ class Site:
     @property
     def store_words(self) -> tuple[str, ...]:
         """The flag by which a command in this folder finds the same store; none where it does anyway."""
-        if self.store_path == self.folder / ".proctor" / "proctor.db" and not self.environ.get(
-            "PROCTOR_STORE"
-        ):
+        usual = self.folder / ".proctor" / "proctor.db"
+        if self.store_path == usual and not self.environ.get("PROCTOR_STORE"):
             return ()
         inside = self.store_path.is_relative_to(self.folder)
         return (f"--store={os.path.relpath(self.store_path, self.folder) if inside else self.store_path}",)

@@ -20,7 +20,7 @@ _HISTORY = 8
 """So many other runs are told of."""
 
 
-class Leaf(Struct, frozen=True, kw_only=True):
+class AskedCase(Struct, frozen=True, kw_only=True):
     """A case of a run: what was asked, every answer to it, and what each was worth."""
 
     run: Run
@@ -63,7 +63,9 @@ class Leaf(Struct, frozen=True, kw_only=True):
         )
 
 
-def leaf(store_path: Path, run: Run, position: int, *, reveal: bool, history: int = _HISTORY) -> Leaf:
+def asked_case(
+    store_path: Path, run: Run, position: int, *, reveal: bool, history: int = _HISTORY
+) -> AskedCase:
     """The case at one place of a run's suite, read alone, however many there are.
 
     Args:
@@ -89,7 +91,7 @@ def leaf(store_path: Path, run: Run, position: int, *, reveal: bool, history: in
     if not rows:
         raise NothingSelected(_why_none(run, place))
     planned = repeats_of(place.case.case, run.settings.repeats)
-    return Leaf(
+    return AskedCase(
         run=run,
         position=position,
         case=rows[0].case,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from proctor.codec import sent_digest
 from proctor.errors import NothingSelected
 from proctor.model import Case, Run, Settings, Suite, TargetSpec, Verdict
-from proctor.session.leafing import leaf, same_case
+from proctor.session.asked_cases import asked_case, same_case
 from proctor.stores.sqlite import SqliteStore
 
 Make = Callable[..., Any]
@@ -55,7 +55,7 @@ def test_all_repeats_come_in_order_with_what_they_are_together(
     for repeat, value, verdict in ((1, 1.0, Verdict.PASS), (0, 0.0, Verdict.FAIL)):
         store.record(run.id, trial("b", score(value), position=1, repeat=repeat), verdict)
     store.flush()
-    found = leaf(path, run, 1, reveal=False)
+    found = asked_case(path, run, 1, reveal=False)
     assert found.case.id == "b"
     assert [row.verdict for row in found.rows] == [Verdict.FAIL, Verdict.PASS]
     assert (found.planned, found.together) == (2, Verdict.PASS)
@@ -71,7 +71,7 @@ def test_without_all_repeats_or_a_rule_nothing_is_said_of_all(
         run = begun(run_id, settings=Settings(repeats=2), repeats_rule=rule)
         store.record(run.id, trial("a"), Verdict.UNSCORED)
         store.flush()
-        assert leaf(path, run, 0, reveal=False).together is None
+        assert asked_case(path, run, 0, reveal=False).together is None
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_case_without_a_trial_says_why(
     path: Path, begun: Callable[..., Run], status: str, said: str
 ) -> None:
     with pytest.raises(NothingSelected, match=said):
-        leaf(path, begun(status=status), 2, reveal=False)
+        asked_case(path, begun(status=status), 2, reveal=False)
 
 
 def test_an_answer_that_waits_for_its_judges_is_not_shown(
@@ -96,7 +96,7 @@ def test_an_answer_that_waits_for_its_judges_is_not_shown(
     store.arrived(run.id, trial("a"))
     store.flush()
     with pytest.raises(NothingSelected, match="waits for its judges"):
-        leaf(path, run, 0, reveal=False)
+        asked_case(path, run, 0, reveal=False)
 
 
 @pytest.mark.parametrize("position", [-1, 3, 2**63, 10**30])
@@ -104,7 +104,7 @@ def test_a_place_that_the_suite_does_not_have_is_a_sentence(
     path: Path, begun: Callable[..., Run], position: int
 ) -> None:
     with pytest.raises(NothingSelected, match="no case at place"):
-        leaf(path, begun(), position, reveal=False)
+        asked_case(path, begun(), position, reveal=False)
 
 
 def test_what_is_held_out_is_sealed_unless_it_is_revealed(
@@ -113,11 +113,11 @@ def test_what_is_held_out_is_sealed_unless_it_is_revealed(
     run = begun()
     store.record(run.id, trial("a", split="holdout"), Verdict.UNSCORED)
     store.flush()
-    found = leaf(path, run, 0, reveal=False)
+    found = asked_case(path, run, 0, reveal=False)
     assert (found.sealed, found.is_held_out) == (True, True)
     assert found.case.input == ()
     assert found.rows[0].trial.output is None
-    assert leaf(path, run, 0, reveal=True).case.input
+    assert asked_case(path, run, 0, reveal=True).case.input
 
 
 def test_other_runs_that_asked_the_same_are_told_newest_first(
@@ -127,10 +127,10 @@ def test_other_runs_that_asked_the_same_are_told_newest_first(
     for run, position in zip(runs, (0, 2, 0, 0), strict=True):
         store.record(run.id, trial("a", position=position), Verdict.PASS)
     store.flush()
-    found = leaf(path, runs[0], 0, reveal=False)
+    found = asked_case(path, runs[0], 0, reveal=False)
     assert [(one.run.id, one.position) for one in found.history] == [("r2", 0), ("r1", 2)]
     assert found.history[0].verdicts == (Verdict.PASS,)
-    assert leaf(path, runs[0], 0, reveal=False, history=0).history == ()
+    assert asked_case(path, runs[0], 0, reveal=False, history=0).history == ()
     assert same_case(path, runs[0], 0, runs[1]) == 2
     with pytest.raises(NothingSelected, match="no case that is sent like"):
         same_case(path, runs[0], 0, runs[3])
