@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -15,6 +17,8 @@ from proctor.web.site import Site
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
+
+    from proctor.session.configuring import Config
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -188,3 +192,17 @@ def test_every_page_is_in_one_table() -> None:
     there = {path.stem for path in Path(app.__file__).parent.glob("*_page.py")}
     named = {place.partition(":")[0].rpartition(".")[2] for place in PAGES.values()}
     assert there <= named
+
+
+def test_a_fault_is_told_in_the_terminal_and_not_to_the_network(
+    serving: Callable[[Site], AbstractContextManager[Served]], site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.config = cast("Config", None)
+    paths = ("/run", "/api/v1/targets")
+    with serving(site) as server:
+        for path in paths:
+            answer = server.get(path)
+            assert answer.status == 500
+            assert "NoneType" not in answer.text
+    said = [line.partition(": AttributeError: ")[0] for line in capsys.readouterr().err.splitlines()]
+    assert said == [f"Proctor broke at {path}" for path in paths]

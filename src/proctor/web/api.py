@@ -135,5 +135,5 @@ def _unknown(request: Request, error: Exception) -> Response:
 
 
 def _broke(request: Request, _error: Exception) -> Response:
-    """A fault of Proctor's own; the server's terminal says more."""
+    """A fault of Proctor's own, which the application around this one tells of in the terminal."""
     return problem(500, KINDS["broken"].about, instance=request.url.path)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -17,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from proctor.errors import ProctorError, StoreError, SuiteError
 from proctor.model import Problem
-from proctor.reports.figures import one_line
+from proctor.web import faults
 from proctor.web.pages import NotThere, page
 from proctor.web.safety import Guard, Refused, checked
 from proctor.web.site import Site
@@ -105,10 +102,7 @@ def _wrong_address(request: Request, error: Exception) -> Response:
 
 
 def _broke(request: Request, error: Exception) -> Response:
-    """A fault of Proctor's own: told to whoever runs the server, and not shown to the network."""
-    detail = traceback.format_exc() if os.environ.get("PROCTOR_DEBUG") == "1" else ""
-    said = one_line(f"Proctor broke at {request.url.path}: {type(error).__name__}: {error}")
-    print(f"{said}\n{detail}", file=sys.stderr)
+    faults.tell(f"at {request.url.path}", error)
     sentence = (
         "Proctor broke. This is a fault of Proctor; nothing that was stored is lost. The terminal of the "
         "server says more, with PROCTOR_DEBUG=1 all of it."

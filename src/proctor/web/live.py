@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
@@ -12,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from proctor.errors import ProctorError
-from proctor.reports.figures import one_line
+from proctor.web import faults
 from proctor.web.event_stream import event, streamed
 from proctor.web.following import Followed, FollowedGroup, FollowedRun, Seen
 from proctor.web.pages import run_of
@@ -82,7 +81,7 @@ class Watch:
             except Exception as error:  # noqa: BLE001  # the page, loaded again, says what it is
                 failed += 1
                 if failed == 1 and not isinstance(error, ProctorError):
-                    print(one_line(f"Proctor broke while it watched: {error!r}"), file=sys.stderr)
+                    faults.tell("while it watched", error)
                 seen = self._seen if failed < _PATIENCE else Seen("", done=True)
             self.looks += 1
             if seen is not None and seen != self._seen:
