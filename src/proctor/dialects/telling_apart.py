@@ -17,9 +17,9 @@ _MERIDIAN: Final = frozenset(("input", "prompt", "suite_name"))
 
 
 def names_of(head: Head) -> set[str]:
-    """The fields at the beginning of a file; of one JSON value over several lines all that are inside it."""
+    """The fields at the beginning of a file; of one JSON object over several lines all that are inside it."""
     first = head.text.lstrip().partition("\n")[0].strip()
-    if first.startswith(("{", "[")) and not isinstance(parse_object(first.encode("utf-8", "replace")), dict):
+    if first.startswith("{") and not isinstance(parse_object(first.encode("utf-8", "replace")), dict):
         return set(_KEY.findall(head.text))
     return {name for row in head.rows for name in row}
 
