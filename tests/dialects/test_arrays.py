@@ -41,7 +41,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 """Rows of every suite format that has one case a line."""
-LAYOUTS = ({"indent": 1}, {"indent": 4, "ensure_ascii": False}, {}, {"separators": (",", ":")})
+LAYOUTS: tuple[dict[str, Any], ...] = ({"indent": 1}, {"indent": 4, "ensure_ascii": False}, {}, {"separators": (",", ":")})
 
 
 def source(text: str, path: str = "suite.json") -> Source:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from proctor.dialects.telling_apart import is_of_promptfoo
+from proctor.dialects.telling_apart import is_of_deepeval, is_of_promptfoo
 from proctor.model import Problem, Suite
 from proctor.ports import Head, Placed, Source
 
@@ -36,7 +36,7 @@ class AgentV:
         names = {name for row in head.rows for name in row}
         if is_of_promptfoo(head):
             return None
-        for name in _OWN:
+        for name in () if is_of_deepeval(head) else _OWN:
             if name in names:
                 return f"it has `{name}`"
         if any(isinstance(row.get("assertions"), list) for row in head.rows):

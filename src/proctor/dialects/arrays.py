@@ -1,8 +1,8 @@
 """JSON arrays of cases to JSON Lines: whatever has one case a line may be one array instead.
 
-Each object of the array becomes a line. Its text stays as it is but for line breaks between values, so that an
-array is the same suite as the JSON Lines of its objects. Cases and problems keep the lines of the array's own
-file.
+Each object of the array becomes a line. Its text stays as it is but for line breaks between values, so that
+an array is the same suite as the JSON Lines of its objects. Cases and problems keep the lines of the array's
+own file.
 """
 
 from __future__ import annotations
@@ -136,8 +136,7 @@ def _array_of(source: Source) -> _Array | None:
     items: list[tuple[int, int]] = []
     problem = None
     try:
-        for item in spans(text):
-            items.append(item)
+        items.extend(spans(text))  # those before an error stay
     except json.JSONDecodeError as error:
         message = f"The array is not JSON: {error.msg} (column {error.colno}). Correct it there."
         problem = _problem("bad-array", message, source, min(error.lineno, data.count(b"\n") + 1))
