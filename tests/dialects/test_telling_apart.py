@@ -134,7 +134,8 @@ def test_nor_between_two_columns_of_csv(first: str, second: str) -> None:
         ("prompts: [x]\ntargets: [echo]\n", "promptfoo"),
         ("prompts:\n- |\n" + "  Long.\n" * 200 + "providers: [echo]\n", "promptfoo"),
         ("description: x\ntests:\n- input: x\n", "agentv"),
-        ("prompts: [x]\n", "agentv"),
+        ("name: x\ndescription: y\n", "agentv"),
+        ("description: x\ntset:\n- id: a\n", "agentv"),
         ("tests:\n- vars: {a: 1}\n", "agentv"),
     ],
 )

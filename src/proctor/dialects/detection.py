@@ -13,7 +13,9 @@ from json import JSONDecodeError
 from typing import Any, Final
 
 from proctor.dialects.arrays import is_array, spans
+from proctor.dialects.other_yaml import kind_of_yaml
 from proctor.dialects.reading import BOM, UTF_16, parse_object
+from proctor.dialects.telling_apart import YAML
 from proctor.errors import SuiteError
 from proctor.fields import shown
 from proctor.model import Problem
@@ -93,17 +95,26 @@ def detect(head: Head, dialects: Mapping[str, Dialect]) -> str:
         message = f"The file could be of more than one dialect: {because}. Say which with --dialect."
     else:
         code = "unknown-dialect"
-        names = ", ".join(sorted(dialects))
-        message = (
-            f"No dialect recognises the file: {_found(head)}. Looked for JSON Lines with fields of one "
-            f"dialect, for YAML with `tests`, and for CSV with a column `input` or `prompt`. "
-            f"Name the dialect with --dialect; known are: {names}."
-        )
+        message = _unknown(head, sorted(dialects))
     raise SuiteError([Problem(code=code, message=message, path=head.path, line=1)])
+
+
+def _unknown(head: Head, known: list[str]) -> str:
+    kind = kind_of_yaml(head)
+    if kind is not None:
+        return f"The file looks like {kind.name} and is no suite. {kind.instead}"
+    return (
+        f"No suite format fits the file: {_found(head)}. A suite is JSON Lines or a JSON array of cases, "
+        "YAML with `tests`, or with `prompts` and `providers`, or CSV with columns such as `input` and "
+        "`expected`. "
+        f"Name the format with --dialect; known are: {', '.join(known)}."
+    )
 
 
 def _found(head: Head) -> str:
     names = sorted({name for row in head.rows for name in row})
+    if names and head.path.lower().endswith(YAML):
+        return f"its fields are {', '.join(shown(name) for name in names[:8])}"
     if names:
         return f"its lines have {', '.join(shown(name) for name in names[:8])}"
     first = head.text.strip().partition("\n")[0]
