@@ -126,6 +126,7 @@ def test_one_right_choice_is_a_letter(answer: str, passed: bool) -> None:
         ("Answer: BC.", True),
         ("**ANSWER: B and C**", True),
         ("Let me think. A is a car.\nANSWER: B, C\n", True),
+        ("ANSWER: A\nNo.\nANSWER:\nB, C\nBoth are right.", True),
         ("ANSWER: B", False),
         ("ANSWER: A, B, C", False),
         ("ANSWER: B, C, D", False),

@@ -19,11 +19,13 @@ from proctor.fields import Fields, Notes
 from proctor.model import Assertion, Case, Message, Problem, Suite
 from proctor.ports import Head, Placed, Source
 
+TYPES: Final = ("expected_output",)
+"""What assertions are called."""
 UNGRADED: Final = ("actual_output", "expected_tools", "expectations", "expected_labels")
 """Fields that metrics of DeepEval may look at, and nothing here does."""
 _DEFAULT_METRIC: Final = (
     "Goldens name no metric, so a judge decides whether an answer has the content of `expected_output`. "
-    "Name one with --judge."
+    "For other checks write the cases in another format with `proctor convert`."
 )
 _ONCE: Final = frozenset(("default-metric", "not-graded"))
 _EMBEDDED: Final = re.compile(r"\[DEEPEVAL:(?:IMAGE|PDF):[^\]]*\]")
@@ -86,14 +88,12 @@ def _case(fields: Fields, default_id: str) -> Case:
 
 def _assertion(expected: str | None, notes: Notes) -> Assertion:
     if expected is not None and expected.strip():
-        return Assertion(
-            grader="llm_judge", params={"prompt": content_question([expected])}, label="expected_output"
-        )
+        return Assertion(grader="llm_judge", params={"prompt": content_question([expected])}, label=TYPES[0])
     if notes.failed:
         return Assertion(grader="")
     because = "The golden has no `expected_output`"
     notes.warn("unscored-type", f"{because}; the case will be UNSCORED.", "expected_output")
-    return Assertion(grader="unscored", params={"reason": f"{because}."}, label="expected_output")
+    return Assertion(grader="unscored", params={"reason": f"{because}."}, label=TYPES[0])
 
 
 DIALECT = DeepEval()

@@ -230,7 +230,8 @@ def _chosen(targets: list[str], choices: list[str], fields: Fields, *, several: 
         params = {"value": letters[0]} | ({} if options == "ABCD" else {"options": options})
         return Assertion(grader="choice", params=params, label="choice")
     each = "".join(rf"(?=[^\n]*{letter})" for letter in letters)
-    pattern = rf"(?i:\bANSWER)\s*:\s*{each}(?:[\s,.*()$]|and|[{''.join(letters)}])*\Z"
+    named = rf"\s*:\s*{each}(?:[ \t\r,.*()$]|and|[{''.join(letters)}])*(?:\n|\Z)"
+    pattern = rf"(?i:\bANSWER){named}(?![\s\S]*(?i:\bANSWER)\s*:)"
     return Assertion(grader="regex", params={"pattern": pattern}, label="choice")
 
 
@@ -267,6 +268,7 @@ SCORERS: Final[dict[str, Callable[[list[str]], Assertion]]] = {
     "model_graded_fact": _judged,
 }
 """How an answer is compared with the targets, by the name of Inspect's scorer."""
+TYPES: Final = ("choice", *SCORERS)
 
 
 def _scored(targets: list[str], source: Source) -> Assertion:
