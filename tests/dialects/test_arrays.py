@@ -84,10 +84,11 @@ def test_each_object_is_one_line_with_the_same_value(
     assert all(line.count(b"\n") == 1 for line in lines)
 
 
+@pytest.mark.parametrize("name", DIALECTS.names())
 @given(data=st.binary())
-def test_what_begins_like_an_array_never_raises(data: bytes) -> None:
+def test_what_begins_like_an_array_never_raises(name: str, data: bytes) -> None:
     text = (b'[{"input": "x", "expected": "y"}, ' + data).decode("utf-8", "surrogateescape")
-    found = [item for item in items("meridian", text) if isinstance(item, Problem)]
+    found = [item for item in items(name, text) if isinstance(item, Problem)]
     assert all(1 <= (problem.line or 0) <= data.count(b"\n") + 1 for problem in found)
 
 

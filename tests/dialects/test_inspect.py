@@ -118,6 +118,13 @@ def test_one_right_choice_is_a_letter(answer: str, passed: bool) -> None:
     assert passes(case, answer) is passed
 
 
+@pytest.mark.parametrize("answer", ["{prompt}", "A good question! I cannot say.", "", "Neither A nor C."])
+@pytest.mark.parametrize("target", ["A", "ABC"])
+def test_an_answer_that_chooses_nothing_passes_nowhere(target: str, answer: str) -> None:
+    (case,) = cases(CHOICES | {"target": target})
+    assert passes(case, answer.format(prompt=case.input[0].content)) is False
+
+
 @pytest.mark.parametrize(
     ("answer", "passed"),
     [

@@ -227,7 +227,7 @@ def _chosen(targets: list[str], choices: list[str], fields: Fields, *, several: 
     if fields.notes.failed:
         return Assertion(grader="")
     if not several:
-        params = {"value": letters[0]} | ({} if options == "ABCD" else {"options": options})
+        params = {"value": letters[0], "options": options, "anywhere": False}
         return Assertion(grader="choice", params=params, label="choice")
     each = "".join(rf"(?=[^\n]*{letter})" for letter in letters)
     named = rf"\s*:\s*{each}(?:[ \t\r,.*()$]|and|[{''.join(letters)}])*(?:\n|\Z)"
