@@ -27,7 +27,11 @@ WRONG = {
     "png": b"\x89PNG\r\n\x1a\n" + b"\x00\xff" * 500,
     "zip": b"PK\x03\x04" + b"\x00" * 100,
     "prose": b"Dear reader,\nthis is no suite.\n",
-    "list": b'[{"id": "a", "input": "x", "expected": "x"}]\n',
+    "list-of-numbers": b"[1, 2]\n",
+    "half-a-list": b'[{"id": "a", "input": "x", "expected": "x"},\n',
+    "list-comma": b'[{"id": "a", "input": "x", "expected": "x"},]\n',
+    "list-latin-1": b'[{"id": "a", "input": "\xe9", "expected": "x"}]\n',
+    "list-deep": b'[{"id": "a", "input": "x", "expected": ' + b"[" * 100_000,
     "pretty": b'{\n  "id": "a",\n  "input": "x",\n  "expected": "x"\n}\n',
     "number": b"42\n",
     "half-a-line": GOOD + b'{"id": "b", "inp',
@@ -86,8 +90,9 @@ def test_what_is_wrong_with_a_file_is_told_in_json_too(proctor: Proctor, folder:
         b"\n\n" + GOOD + b"\n \n",
         GOOD + b'{"id": "long", "input": "' + b"x" * 5_000_000 + b'", "expected": "y"}\n',
         b"\xef\xbb\xbfid;input;expected;scorer\r\na;x;x;exact\r\n",
+        b"\xef\xbb\xbf\r\n[\r\n" + GOOD.strip() + b"\r\n]",
     ],
-    ids=["no-end", "bom", "crlf", "blank-lines", "five-megabyte-line", "csv-bom-semicolon"],
+    ids=["no-end", "bom", "crlf", "blank-lines", "five-megabyte-line", "csv-bom-semicolon", "array"],
 )
 def test_what_editors_do_to_a_file_is_forgiven(proctor: Proctor, folder: Path, content: bytes) -> None:
     (folder / "s.jsonl").write_bytes(content)
@@ -165,13 +170,14 @@ def test_a_hash_depends_on_the_cases_and_not_on_their_order_or_the_files_spaces(
             json.dumps(row, ensure_ascii=False, separators=(" , ", ":  ")) for row in rows[::-1]
         ),
         "three": json.dumps(rows[0]),
+        "four": json.dumps(rows, indent=1),
     }
     for name, text in texts.items():
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    out = proctor("hash", "one.jsonl", "two.jsonl", "three.jsonl").out.splitlines()
+    out = proctor("hash", *(f"{name}.jsonl" for name in texts)).out.splitlines()
     hashes = [line.split("  ") for line in out]
-    assert [path for _, path in hashes] == ["one.jsonl", "two.jsonl", "three.jsonl"]
-    assert hashes[0][0] == hashes[1][0] != hashes[2][0]
+    assert [path for _, path in hashes] == [f"{name}.jsonl" for name in texts]
+    assert hashes[0][0] == hashes[1][0] == hashes[3][0] != hashes[2][0]
     assert proctor("run", "one.jsonl", "--target", "echo", "--json").run["suite_hash"] == hashes[0][0]
 
 

@@ -20,7 +20,7 @@ from proctor.ports import Graded, Grading, Judge
 
 FOUR = {"name": "says", "assertion": {"grader": "contains", "params": {"value": "four"}}}
 PARAMS: dict[str, list[dict[str, Any]]] = {
-    "choice": [{"value": "B"}, {"value": "F", "options": "ABCDEF"}],
+    "choice": [{"value": "B"}, {"value": "F", "options": "ABCDEF", "anywhere": False}],
     "composite": [
         {"members": [FOUR], "aggregator": {"type": "weighted_average", "weights": {"says": 2}}},
         {"members": [FOUR], "aggregator": {"type": "threshold", "threshold": 0.5}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from io import BytesIO
 from typing import Any
 
@@ -149,3 +150,19 @@ def test_every_row_is_a_case_or_an_error(rows: list[dict[str, Any]]) -> None:
     found = read(*rows)
     wrong = {item.line for item in found if isinstance(item, Problem) and item.level == "error"}
     assert len(wrong) + sum(isinstance(item, Case) for item in found) == len(rows)
+
+
+@pytest.mark.parametrize("name", ["label", "expected", "gold"])
+def test_a_second_right_answer_that_differs_is_told(name: str) -> None:
+    found = read({"question": "x", "answer": 4, name: "5"})
+    (warning,) = (item for item in found if isinstance(item, Problem))
+    assert (warning.level, warning.code) == ("warning", "two-answers")
+    assert {"answer", name} <= set(re.findall(r"`(\w+)`", warning.message))
+    assert not [item for item in read({"question": "x", "answer": 4, name: "4"}) if isinstance(item, Problem)]
+
+
+def test_csv_is_read_by_its_columns() -> None:
+    lines = b"Question,Answer\n\nx,4\n,5\n"
+    found = list(DIALECT.read(Source(path="s.csv", lines=lambda: BytesIO(lines))))
+    assert [(item.case.id, item.line) for item in found if isinstance(item, Placed)] == [("q-1", 3)]
+    assert [(item.code, item.line) for item in found if isinstance(item, Problem)] == [("missing-field", 4)]

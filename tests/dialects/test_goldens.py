@@ -17,7 +17,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from proctor.codec import encode
-from proctor.dialects import DIALECTS
+from proctor.dialects import DIALECTS, arrays
 from proctor.dialects.meridian_expected import UNSCORED
 from proctor.graders import GRADERS
 from proctor.model import Problem, Suite
@@ -55,7 +55,7 @@ def dialect(path: Path) -> str:
 
 def read(path: Path) -> dict[str, Any]:
     found: dict[str, list[Any]] = {"suite": [], "cases": [], "problems": []}
-    for item in DIALECTS.get(dialect(path)).read(source(path)):
+    for item in arrays.read(dialect(path), DIALECTS.get(dialect(path)), source(path)):
         if isinstance(item, Suite):
             found["suite"].append(item)
         elif isinstance(item, Problem):

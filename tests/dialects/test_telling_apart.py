@@ -10,6 +10,7 @@ import pytest
 
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import detect, head
+from proctor.errors import SuiteError
 
 HERE = Path(__file__).parent
 KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
@@ -18,7 +19,7 @@ UNTELLING = ("promptfooconfig", "no_list", "a_list", "no_json", "errors")
 """Files of which a beginning says nothing, or something wrong."""
 OWN = [
     path
-    for name in ("promptfoo", "openai_evals", "fieldkit", "fieldkit_qa")
+    for name in ("promptfoo", "openai_evals", "fieldkit", "fieldkit_qa", "inspect", "deepeval")
     for path in sorted((HERE / name).iterdir())
     if path.is_file() and not path.name.endswith(".suite.json") and path.stem not in UNTELLING[1:]
 ]
@@ -53,6 +54,18 @@ def test_a_golden_file_is_taken_for_the_dialect_of_its_folder(path: Path) -> Non
         ({"id": "a", "input": "x", "answer": "y", "question": "z"}, "meridian"),
         ({"id": "a", "prompt": "x", "answer": "y", "text": "z"}, "meridian"),
         ({"id": "a", "input": "x", "expected": "y"}, "meridian"),
+        ({"input": "x", "target": "y"}, "inspect"),
+        ({"id": 1, "input": MESSAGES, "target": ["y"], "metadata": {"label": "z"}}, "inspect"),
+        ({"input": "x", "choices": ["y", "z"]}, "inspect"),
+        ({"input": "x", "target": "y", "category": "z", "tags": []}, "inspect"),
+        ({"id": "a", "input": "x", "target": "y", "criteria": "z"}, "agentv"),
+        ({"input": "x", "expected_output": "y"}, "deepeval"),
+        ({"id": "a", "input": "x", "expected_output": "y", "context": ["z"]}, "deepeval"),
+        ({"input": "x", "actual_output": None}, "deepeval"),
+        ({"scenario": "x", "expected_outcome": "y", "turns": None}, "deepeval"),
+        ({"id": "a", "input": "x", "expected_output": "y"}, "agentv"),
+        ({"id": "a", "input": "x", "expected_outcome": "y"}, "agentv"),
+        ({"input": "x", "expected_output": "y", "criteria": "z"}, "agentv"),
         ({"suite": "s", "prompts": []}, "fieldkit"),
         ({"prompts": [], "check": {}}, "fieldkit"),
         ({"prompts": ["x"], "tests": []}, "promptfoo"),
@@ -61,7 +74,54 @@ def test_a_golden_file_is_taken_for_the_dialect_of_its_folder(path: Path) -> Non
 )
 def test_the_fields_say_the_dialect(row: dict[str, Any], dialect: str) -> None:
     assert found(json.dumps(row) + "\n") == dialect
-    assert found(json.dumps(row, indent=1), "suite.json") == dialect or isinstance(row.get("input"), list)
+    if dialect not in ("fieldkit", "promptfoo"):  # whose files are one object
+        assert found(json.dumps([row, row], indent=1), "suite.json") == dialect
+    if not any(isinstance(value, list | dict) for value in row.values()):  # whose fields look like its own
+        assert found(json.dumps(row, indent=1), "suite.json") == dialect
+
+
+@pytest.mark.parametrize(
+    ("header", "dialect"),
+    [
+        ("input,expected", "meridian"),
+        ("prompt;answer;tags", "meridian"),
+        ("Input\tScorer", "meridian"),
+        ("input,target", "inspect"),
+        ("id;Input;Target;choices", "inspect"),
+        ("input,expected_output", "deepeval"),
+        ("input,actual_output,expected_output,retrieval_context,context,name", "deepeval"),
+        ("question,answer", "fieldkit_qa"),
+        ("\ufeffQuestion;Expected;category", "fieldkit_qa"),
+    ],
+)
+@pytest.mark.parametrize("ending", [".csv", ""])
+def test_the_columns_say_the_dialect(header: str, dialect: str, ending: str) -> None:
+    assert found(f"{header}\na,b\n", f"suite{ending}") == dialect
+
+
+@pytest.mark.parametrize(
+    ("fields", "dialects"),
+    [
+        (("input", "target", "label"), "fieldkit_qa .* inspect"),
+        (("input", "target", "expected"), "inspect .* meridian"),
+        (("input", "target", "ideal"), "inspect .* openai_evals"),
+        (("input", "target", "expected_output"), "deepeval .* inspect"),
+        (("input", "expected", "expected_output"), "deepeval .* meridian"),
+    ],
+)
+def test_two_columns_with_a_right_answer_are_not_guessed_between(
+    fields: tuple[str, ...], dialects: str
+) -> None:
+    row = json.dumps(dict.fromkeys(fields, "x"))
+    for text in (row, f"[{row}]"):
+        with pytest.raises(SuiteError, match=f"more than one dialect: {dialects} .*--dialect"):
+            found(text)
+
+
+@pytest.mark.parametrize(("first", "second"), [("target", "expected"), ("target", "expected_output")])
+def test_nor_between_two_columns_of_csv(first: str, second: str) -> None:
+    with pytest.raises(SuiteError, match="more than one dialect"):
+        found(f"input,{first},{second}\nx,y,z\n", "suite.csv")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +134,8 @@ def test_the_fields_say_the_dialect(row: dict[str, Any], dialect: str) -> None:
         ("prompts: [x]\ntargets: [echo]\n", "promptfoo"),
         ("prompts:\n- |\n" + "  Long.\n" * 200 + "providers: [echo]\n", "promptfoo"),
         ("description: x\ntests:\n- input: x\n", "agentv"),
-        ("prompts: [x]\n", "agentv"),
+        ("name: x\ndescription: y\n", "agentv"),
+        ("description: x\ntset:\n- id: a\n", "agentv"),
         ("tests:\n- vars: {a: 1}\n", "agentv"),
     ],
 )

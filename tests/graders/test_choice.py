@@ -93,3 +93,17 @@ def test_a_long_answer_takes_no_time(piece: str) -> None:
     begin = time.process_time()
     chosen(piece * 20_000)
     assert time.process_time() - begin < 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "letter"),
+    [
+        ("b.", "B"),
+        ("Answer: (C)", "C"),
+        ("I choose option D", "D"),
+        ("A good question!", None),
+        ("B or C?", None),
+    ],
+)
+def test_a_letter_that_only_stands_somewhere_can_be_left_out(answer: str, letter: str | None) -> None:
+    assert chosen(answer, anywhere=False) == letter

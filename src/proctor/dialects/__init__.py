@@ -8,8 +8,10 @@ DIALECTS: Registry[Dialect] = Registry(
     {
         "agentv": "proctor.dialects.agentv:DIALECT",
         "ai_tester": "proctor.dialects.ai_tester:DIALECT",
+        "deepeval": "proctor.dialects.deepeval:DIALECT",
         "fieldkit": "proctor.dialects.fieldkit:DIALECT",
         "fieldkit_qa": "proctor.dialects.fieldkit_qa:DIALECT",
+        "inspect": "proctor.dialects.inspect:DIALECT",
         "meridian": "proctor.dialects.meridian:DIALECT",
         "openai_evals": "proctor.dialects.openai_evals:DIALECT",
         "pramana": "proctor.dialects.pramana:DIALECT",

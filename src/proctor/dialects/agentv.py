@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from proctor.dialects.telling_apart import is_of_promptfoo
+from proctor.dialects.other_yaml import kind_of_yaml
+from proctor.dialects.telling_apart import is_of_deepeval, is_of_promptfoo
 from proctor.model import Problem, Suite
 from proctor.ports import Head, Placed, Source
 
@@ -32,16 +33,16 @@ class AgentV:
     """The dialect; holds nothing."""
 
     def recognises(self, head: Head) -> str | None:
-        """A field that only this dialect has, in a row or above the tests, or a name such as YAML has."""
+        """A field that only this dialect has, in a row or above the tests, or YAML that nothing else is."""
         names = {name for row in head.rows for name in row}
         if is_of_promptfoo(head):
             return None
-        for name in _OWN:
+        for name in () if is_of_deepeval(head) else _OWN:
             if name in names:
                 return f"it has `{name}`"
         if any(isinstance(row.get("assertions"), list) for row in head.rows):
             return "its lines have a list as `assertions`"
-        return "its name ends as YAML's does" if head.path.lower().endswith(YAML) else None
+        return "it is YAML with fields of a suite" if _may_be_suite(head, names) else None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
         """The header, the cases in file order, and every problem where it is met."""
@@ -55,6 +56,16 @@ class AgentV:
                     continue
                 told.add(key)
             yield item
+
+
+def _may_be_suite(head: Head, names: set[str]) -> bool:
+    """Whether YAML may be a suite whose tests are missing: at least half of its fields are a suite's."""
+    if not head.path.lower().endswith(YAML) or kind_of_yaml(head) is not None:
+        return False
+    from proctor.dialects.agentv_suite import SUITE, WITHOUT_EFFECT  # most runs are of another dialect
+
+    known = names & {*SUITE, *WITHOUT_EFFECT, "targets"}
+    return 2 * len(known) >= len(names)
 
 
 DIALECT = AgentV()

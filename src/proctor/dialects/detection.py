@@ -9,9 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Final
+from json import JSONDecodeError
+from typing import Any, Final
 
+from proctor.dialects.arrays import is_array, spans
+from proctor.dialects.other_yaml import kind_of_yaml
 from proctor.dialects.reading import BOM, UTF_16, parse_object
+from proctor.dialects.telling_apart import YAML
 from proctor.errors import SuiteError
 from proctor.fields import shown
 from proctor.model import Problem
@@ -19,8 +23,9 @@ from proctor.ports import Dialect, Head
 
 LINES: Final = 50
 """How many lines are looked at."""
-_LINES_OF_YAML: Final = 20_000
-"""How many more are looked at for the fields of YAML, which long texts may stand between."""
+_MORE_LINES: Final = 20_000
+"""How many more are looked at for the fields of YAML, which long texts may stand between, and for the objects
+of an array, which may have many lines each."""
 
 _PROCTOR: Final = "proctor"
 """The key of a first line after which no other dialect looks at a file."""
@@ -34,10 +39,10 @@ _YAML_KEY = re.compile(r"^[\"']?([\w$-]+)[\"']?[ \t]*:(?=\s|$)", re.MULTILINE)
 def head(path: str, lines: Iterable[bytes]) -> Head:
     """What a dialect may look at to recognise a file: its first lines and those that are JSON objects.
 
-    Lines that cannot be read are passed over here and reported when the file is read. A file that is one JSON
-    value over several lines has no rows; its keys stand in for one, so that the dialect that it was meant
-    for can say what is wrong with it. So do the fields of YAML, in which a text may look like a row. Markdown
-    has no rows.
+    Lines that cannot be read are passed over here and reported when the file is read. The objects of an array
+    are rows. A file that is another JSON value over several lines has no rows; its keys stand in for one, so
+    that the dialect that it was meant for can say what is wrong with it. So do the fields of YAML, in which a
+    text may look like a row. Markdown has no rows.
     """
     lines = iter(lines)
     first = list(islice(lines, LINES))
@@ -46,16 +51,33 @@ def head(path: str, lines: Iterable[bytes]) -> Head:
     if path.lower().endswith(_MARKDOWN):
         return Head(path=path, text=text)
     if _YAML.match(text):
-        rest = b"".join(islice(lines, _LINES_OF_YAML)).decode("utf-8", "replace")
+        rest = b"".join(islice(lines, _MORE_LINES)).decode("utf-8", "replace")
         return Head(path=path, text=text, rows=(dict.fromkeys(_YAML_KEY.findall(text + rest)),))
-    parsed = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
-    rows = tuple(row for row in parsed if isinstance(row, dict))
+    if is_array(text):
+        rest = b"".join(islice(lines, _MORE_LINES)).decode("utf-8", "replace")
+        rows = _items(text + rest)
+    else:
+        parsed = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
+        rows = tuple(row for row in parsed if isinstance(row, dict))
     if rows and _PROCTOR in rows[0]:  # its other lines may look like those of any dialect
         rows = rows[:1]
     if not rows and text.lstrip().startswith(("{", "[")):
         keys = dict.fromkeys(_KEY.findall(text))
         rows = (dict(keys),) if keys else ()
     return Head(path=path, text=text, rows=rows)
+
+
+def _items(text: str) -> tuple[dict[str, Any], ...]:
+    """The first objects of an array whose text may end before it does."""
+    found: list[dict[str, Any]] = []
+    try:
+        for begin, end in islice(spans(text), LINES):
+            row = parse_object(text[begin:end].encode("utf-8", "replace"))
+            if isinstance(row, dict):
+                found.append(row)
+    except (JSONDecodeError, RecursionError):  # what is wrong is reported when the file is read
+        pass
+    return tuple(found)
 
 
 def detect(head: Head, dialects: Mapping[str, Dialect]) -> str:
@@ -73,17 +95,26 @@ def detect(head: Head, dialects: Mapping[str, Dialect]) -> str:
         message = f"The file could be of more than one dialect: {because}. Say which with --dialect."
     else:
         code = "unknown-dialect"
-        names = ", ".join(sorted(dialects))
-        message = (
-            f"No dialect recognises the file: {_found(head)}. Looked for JSON Lines with fields of one "
-            f"dialect, for YAML with `tests`, and for CSV with a column `input` or `prompt`. "
-            f"Name the dialect with --dialect; known are: {names}."
-        )
+        message = _unknown(head, sorted(dialects))
     raise SuiteError([Problem(code=code, message=message, path=head.path, line=1)])
+
+
+def _unknown(head: Head, known: list[str]) -> str:
+    kind = kind_of_yaml(head)
+    if kind is not None:
+        return f"The file looks like {kind.name} and is no suite. {kind.instead}"
+    return (
+        f"No suite format fits the file: {_found(head)}. A suite is JSON Lines or a JSON array of cases, "
+        "YAML with `tests`, or with `prompts` and `providers`, or CSV with columns such as `input` and "
+        "`expected`. "
+        f"Name the format with --dialect; known are: {', '.join(known)}."
+    )
 
 
 def _found(head: Head) -> str:
     names = sorted({name for row in head.rows for name in row})
+    if names and head.path.lower().endswith(YAML):
+        return f"its fields are {', '.join(shown(name) for name in names[:8])}"
     if names:
         return f"its lines have {', '.join(shown(name) for name in names[:8])}"
     first = head.text.strip().partition("\n")[0]

@@ -1,8 +1,8 @@
-"""Dialect fieldkit_qa: questions with one right answer, as JSON Lines of four public forms, to a suite.
+"""Dialect fieldkit_qa: questions with one right answer, as JSON Lines or CSV, to a suite.
 
-The first row says which form: FinanceBench, patent-strategist, LegalBench, or any file of questions and
-answers. 0 and false are answers; a row without a question or an answer is an error. What a form says besides
-is kept as metadata.
+The first row says in which of four public forms: FinanceBench, patent-strategist, LegalBench, or any file of
+questions and answers. 0 and false are answers; a row without a question or an answer is an error. What a form
+says besides is kept as metadata.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.reading import file_name, rows
-from proctor.dialects.telling_apart import names_of
+from proctor.dialects.csv_reading import table_rows
+from proctor.dialects.reading import file_name
+from proctor.dialects.telling_apart import fields_of
 from proctor.fields import Fields, Notes, kind_of
 from proctor.model import Assertion, Case, Message, Problem, Suite
 from proctor.ports import Head, Placed, Source
@@ -41,7 +42,7 @@ class FieldkitQa:
 
     def recognises(self, head: Head) -> str | None:
         """Rows of one of the three named forms, or of `question` and an answer."""
-        names = names_of(head)
+        names = fields_of(head)
         if names & _WHOLE_SUITES:
             return None
         for row in head.rows:
@@ -55,9 +56,9 @@ class FieldkitQa:
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
         """The header, the cases in file order, and every problem where it is met."""
         yield Suite(name=file_name(source.path).stem or "suite", dialect="fieldkit_qa")
-        items = rows(source.lines(), source.path)
+        items = table_rows(source)
         before: list[Problem] = []
-        first: tuple[int, dict[str, Any]] | None = None
+        first: tuple[int, int, dict[str, Any]] | None = None
         for item in items:
             if not isinstance(item, Problem):
                 first = item
@@ -66,14 +67,14 @@ class FieldkitQa:
         yield from before
         if first is None:
             return
-        form = form_of(first[1]) or GENERIC
+        form = form_of(first[2]) or GENERIC
         for item in chain((first,), items):
             if isinstance(item, Problem):
                 yield item
                 continue
-            line, row = item
+            line, number, row = item
             notes = Notes(source.path, line, "Row")
-            case = _case(form, row, source, notes)
+            case = _case(form, row, source, notes, number)
             yield from notes.problems
             if not notes.failed:
                 yield Placed(case, line)
@@ -88,7 +89,7 @@ class Form(Struct, frozen=True, kw_only=True):
     name: str
     ids: tuple[str, ...]
     prefix: str
-    """What stands before the line's number in the id of a row without one."""
+    """What stands before the row's number in the id of a row without one; in JSON Lines it is the line's."""
     question: tuple[str, ...]
     """The fields that may have the question; the first that is there counts."""
     expected: tuple[str, ...]
@@ -125,11 +126,12 @@ def form_of(row: dict[str, Any]) -> Form | None:
     return GENERIC if "question" in row else None
 
 
-def _case(form: Form, written: dict[str, Any], source: Source, notes: Notes) -> Case:
+def _case(form: Form, written: dict[str, Any], source: Source, notes: Notes, number: int) -> Case:
     fields = Fields({name: value for name, value in written.items() if value is not None}, notes)
     row = Row(fields=fields, notes=notes, source=source, document=written.get("doc_name"))
-    notes.case = case_id = _id(form, fields, notes.line)
+    notes.case = case_id = _id(form, fields, number)
     row.question = _text(form.question, row, "the question")
+    _warn_of_two_answers(form, written, fields)
     row.expected = _text(form.expected, row, "the right answer")
     prompt = form.prompt(row)
     grader, params = ("", {}) if notes.failed else form.check(row)
@@ -146,14 +148,24 @@ def _case(form: Form, written: dict[str, Any], source: Source, notes: Notes) -> 
     )
 
 
-def _id(form: Form, fields: Fields, line: int) -> str:
+def _id(form: Form, fields: Fields, number: int) -> str:
     name = next((name for name in form.ids if name in fields), None)
     value: Any = None if name is None else fields.take(name)
     if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
         return str(value)
     if value is not None and value != "":
         fields.wrong(name or "", value, "text")
-    return f"{form.prefix}{line}"
+    return f"{form.prefix}{number}"
+
+
+def _warn_of_two_answers(form: Form, written: dict[str, Any], fields: Fields) -> None:
+    """Note which of several right answers counts; the three of FinanceBench say the same in other words."""
+    values = {name: str(written[name]).strip() for name in form.expected if written.get(name) is not None}
+    first, *others = [name for name, value in values.items() if value] or [""]
+    for name in others if form is not FINANCE_BENCH else ():
+        if values[name] != values[first]:
+            message = f"differs from `{first}`, which alone decides. Keep one of them."
+            fields.warn("two-answers", name, message)
 
 
 def _text(names: tuple[str, ...], row: Row, what: str) -> str:

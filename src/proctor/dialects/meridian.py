@@ -16,7 +16,7 @@ from proctor.dialects.meridian_csv import columns, csv_rows
 from proctor.dialects.meridian_expected import NUMERIC, Check, as_text, exact, lower
 from proctor.dialects.meridian_expected import TYPES as EXPECTED_TYPES
 from proctor.dialects.reading import UTF_16, file_name, parse_object, peek, rows
-from proctor.dialects.telling_apart import is_of_fieldkit
+from proctor.dialects.telling_apart import is_of_deepeval, is_of_fieldkit, is_of_inspect
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, shown
 from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
@@ -65,8 +65,10 @@ class Meridian:
             return "its lines have `input` and no field that only another dialect has"
         first = head.text.lstrip("\ufeff \t\r\n").partition("\n")[0]
         if not names and not first.startswith(("{", "[")):
-            named = [name for name in ("input", "prompt") if name in columns(first)]
-            return f"its first line names the column `{named[0]}`" if named else None
+            named = columns(first)
+            others = is_of_inspect(head) or is_of_deepeval(head)
+            own = [name for name in (_OWN if others else ("input", "prompt")) if name in named]
+            return f"its first line names the column `{own[0]}`" if own else None
         return None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:

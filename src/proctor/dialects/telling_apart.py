@@ -6,6 +6,7 @@ import re
 from pathlib import PurePosixPath
 from typing import Final
 
+from proctor.dialects.csv_reading import column_names, separator
 from proctor.dialects.reading import parse_object
 from proctor.ports import Head
 
@@ -14,14 +15,50 @@ _PRAMANA: Final = frozenset(("assertion", "category", "metadata"))
 """What each case of dialect pramana has."""
 _MERIDIAN: Final = frozenset(("input", "prompt", "suite_name"))
 """One of which each line of dialect meridian has."""
+_AGENTV: Final = frozenset(("assertions", "criteria", "input_files", "rubrics", "tests"))
+_GOLDEN: Final = (
+    *("actual_output", "retrieval_context", "expected_tools", "tools_called", "additional_metadata"),
+    "custom_column_key_values",
+)
+"""Fields that only goldens of DeepEval have."""
+_CONVERSATION: Final = ("expected_outcome", "persona", "turns", "user_description")
+"""Fields of a conversation that DeepEval simulates, beside its `scenario`."""
+YAML: Final = (".yaml", ".yml")
 
 
 def names_of(head: Head) -> set[str]:
-    """The fields at the beginning of a file; of one JSON value over several lines all that are inside it."""
+    """The fields at the beginning of a file; of one JSON object over several lines all that are inside it."""
     first = head.text.lstrip().partition("\n")[0].strip()
-    if first.startswith(("{", "[")) and not isinstance(parse_object(first.encode("utf-8", "replace")), dict):
+    if first.startswith("{") and not isinstance(parse_object(first.encode("utf-8", "replace")), dict):
         return set(_KEY.findall(head.text))
     return {name for row in head.rows for name in row}
+
+
+def fields_of(head: Head) -> set[str]:
+    """The fields at the beginning of a file of rows; of CSV its columns, and nothing for YAML."""
+    if head.path.lower().endswith(YAML):
+        return set()
+    first = head.text.lstrip("\ufeff \t\r\n").partition("\n")[0]
+    if head.rows or first.startswith(("{", "[")):
+        return names_of(head)
+    return set(column_names(first, separator(first)))
+
+
+def is_of_inspect(head: Head) -> bool:
+    """Whether a file has samples of Inspect: an `input` with its `target` or `choices`."""
+    names = fields_of(head)
+    return "input" in names and bool(names & {"target", "choices"}) and names.isdisjoint(_AGENTV)
+
+
+def is_of_deepeval(head: Head) -> bool:
+    """Whether a file has goldens of DeepEval: what only they have, or no id, which a test of agentv has."""
+    names = fields_of(head)
+    if not names.isdisjoint(_AGENTV):
+        return False
+    if "scenario" in names and names.intersection(_CONVERSATION):
+        return True
+    expected = "expected_output" in names and ("id" not in names or "context" in names)
+    return "input" in names and (expected or bool(names.intersection(_GOLDEN)))
 
 
 def is_of_promptfoo(head: Head) -> bool:

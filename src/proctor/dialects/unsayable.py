@@ -14,7 +14,9 @@ from msgspec.structs import replace
 
 from proctor.codec import decode, encode
 from proctor.dialects.agentv_assertions import TYPES as AGENTV_TYPES
+from proctor.dialects.deepeval import TYPES as DEEPEVAL_TYPES
 from proctor.dialects.fieldkit import TYPES as FIELDKIT_TYPES
+from proctor.dialects.inspect import TYPES as INSPECT_TYPES
 from proctor.dialects.meridian import SCORERS
 from proctor.dialects.meridian_expected import TYPES as MERIDIAN_TYPES
 from proctor.dialects.openai_evals import TYPES as OPENAI_TYPES
@@ -29,7 +31,7 @@ _TYPE_WORDS: Final = frozenset(
     word.replace("-", "_")
     for words in (
         *(SCORERS, MERIDIAN_TYPES, PRAMANA_TYPES, AGENTV_TYPES, FIELDKIT_TYPES, OPENAI_TYPES),
-        *(PROMPTFOO_TYPES, [f"not-{word}" for word in PROMPTFOO_TYPES]),
+        *(INSPECT_TYPES, DEEPEVAL_TYPES, PROMPTFOO_TYPES, [f"not-{word}" for word in PROMPTFOO_TYPES]),
     )
     for word in words
 )

@@ -27,6 +27,8 @@ class Choice(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     value: str
     options: str = "ABCD"
     """The letters that there are to choose from, in capitals."""
+    anywhere: bool = True
+    """A letter that stands alone counts where none is named as the answer."""
 
     def __post_init__(self) -> None:
         if not _LETTERS.fullmatch(self.options) or len(set(self.options)) != len(self.options):
@@ -36,7 +38,7 @@ class Choice(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it does, else 0; `details` has the letter found."""
-        letter = chosen(graded.output.text, self.options)
+        letter = chosen(graded.output.text, self.options, anywhere=self.anywhere)
         if letter is None:
             reason = f"The answer chooses none of {self.options}: {shown(graded.output.text)}."
             return Mark(value=0.0, passed=False, reason=reason)
@@ -45,7 +47,7 @@ class Choice(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Mark(value=float(right), passed=right, reason=reason, details={"found": letter})
 
 
-def chosen(text: str, options: str = "ABCD") -> str | None:
+def chosen(text: str, options: str = "ABCD", *, anywhere: bool = True) -> str | None:
     """The letter that a text chooses, in capitals; None when there is none.
 
     The first of these that there is, after `<think>` parts are left out:
@@ -53,7 +55,7 @@ def chosen(text: str, options: str = "ABCD") -> str | None:
     1. the text itself, when it is one letter and punctuation;
     2. the letter after the last "answer:" or "answer is";
     3. the letter after the last "option" or "choice";
-    4. the first letter that stands alone.
+    4. the first letter that stands alone, if it may stand `anywhere`.
 
     A small letter before another word counts as that word's article.
     """
@@ -63,7 +65,9 @@ def chosen(text: str, options: str = "ABCD") -> str | None:
         return alone
     patterns = _patterns(options)
     answers = list(_letters(patterns.answer, text)) or list(_letters(patterns.option, text))
-    return answers[-1] if answers else next(_letters(patterns.alone, text), None)
+    if answers or not anywhere:
+        return answers[-1] if answers else None
+    return next(_letters(patterns.alone, text), None)
 
 
 class _Patterns(NamedTuple):

@@ -13,7 +13,7 @@ from msgspec import Struct
 from proctor.errors import UsageError, suggestion
 
 NAME = "proctor.toml"
-_READING = ("prompts", "evaluators", "substitutions", "open-book")
+_READING = ("prompts", "evaluators", "substitutions", "open-book", "inspect-scorer")
 """Keys that say how suites are read; every other one stands for a flag of `run`."""
 
 
@@ -33,6 +33,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """What placeholders in the checks of graded prompts stand for."""
     open_book: bool | None = None
     """Whether questions of FinanceBench are shown with their evidence; None leaves it to the dialect."""
+    inspect_scorer: str | None = None
+    """How answers to samples of Inspect are compared with the target; None leaves it to the dialect."""
 
     def reading(self, path: Path) -> dict[str, Any]:
         """The options of the `Source` of a suite, which is that file or all of that folder."""
@@ -46,6 +48,8 @@ class Config(Struct, frozen=True, kw_only=True):
             options["substitutions"] = dict(self.substitutions)
         if self.open_book is not None:
             options["open_book"] = self.open_book
+        if self.inspect_scorer is not None:
+            options["inspect_scorer"] = self.inspect_scorer
         return options
 
 
@@ -80,6 +84,7 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
         evaluators=tuple(_texts(table, "evaluators", shown)),
         substitutions=_substitutions(table, shown),
         open_book=_open_book(table, shown),
+        inspect_scorer=_inspect_scorer(table, shown),
     )
 
 
@@ -140,4 +145,16 @@ def _open_book(table: dict[str, Any], shown: str) -> bool | None:
     value = table.get("open-book")
     if value is not None and not isinstance(value, bool):
         raise UsageError(f"{shown}: error: `open-book` is {value!r}; give true or false.")
+    return value
+
+
+def _inspect_scorer(table: dict[str, Any], shown: str) -> str | None:
+    value = table.get("inspect-scorer")
+    if value is None:
+        return None
+    from proctor.dialects.inspect import SCORERS  # few projects name one
+
+    if not isinstance(value, str) or value not in SCORERS:
+        known = ", ".join(SCORERS)
+        raise UsageError(f"{shown}: error: `inspect-scorer` is {value!r}; give one of: {known}.")
     return value

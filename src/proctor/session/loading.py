@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from proctor.codec import hash_text, judged_digest, sent_digest, suite_digest
 from proctor.dialects import DIALECTS
+from proctor.dialects.arrays import lines_of, read
 from proctor.dialects.detection import detect, head
 from proctor.errors import SuiteError, UnknownName
 from proctor.graders import GRADERS
@@ -115,7 +116,7 @@ def load_source(
         return loaded
     suite = loaded.suite
     if name == "pramana":
-        suite = replace(suite, suite_hash=hash_text(b"".join(source.lines()), source.path))
+        suite = replace(suite, suite_hash=hash_text(b"".join(lines_of(source)), source.path))
     return replace(loaded, suite=writer.keep(suite))
 
 
@@ -214,7 +215,7 @@ class _Reading:
     def of(self, dialect: str, source: Source) -> Loaded:
         """All of a source, read in that dialect."""
         with _collector_resting():
-            for item in DIALECTS.get(dialect).read(source):
+            for item in read(dialect, DIALECTS.get(dialect), source):
                 self.take(item)
         return self.done()
 

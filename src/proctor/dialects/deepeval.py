@@ -1,0 +1,99 @@
+"""Dialect deepeval: goldens of DeepEval, as a JSON array, JSON Lines or CSV, to a suite.
+
+A golden names no metric. A judge decides whether the answer says what `expected_output` says, which a warning
+tells; a golden without it is UNSCORED. Everything else a golden has is kept as metadata and shown to nobody.
+Source: DeepEval's documentation of datasets, and `dataset/dataset.py` of deepeval 4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from proctor.dialects.csv_reading import table_rows
+from proctor.dialects.inspect import content_question
+from proctor.dialects.reading import file_name
+from proctor.dialects.telling_apart import is_of_deepeval
+from proctor.fields import Fields, Notes
+from proctor.model import Assertion, Case, Message, Problem, Suite
+from proctor.ports import Head, Placed, Source
+
+TYPES: Final = ("expected_output",)
+"""What assertions are called."""
+UNGRADED: Final = ("actual_output", "expected_tools", "expectations", "expected_labels")
+"""Fields that metrics of DeepEval may look at, and nothing here does."""
+_DEFAULT_METRIC: Final = (
+    "Goldens name no metric, so a judge decides whether an answer has the content of `expected_output`. "
+    "For other checks write the cases in another format with `proctor convert`."
+)
+_ONCE: Final = frozenset(("default-metric", "not-graded"))
+_EMBEDDED: Final = re.compile(r"\[DEEPEVAL:(?:IMAGE|PDF):[^\]]*\]")
+
+
+class DeepEval:
+    """The dialect; holds nothing."""
+
+    def recognises(self, head: Head) -> str | None:
+        """Rows or columns with an `input` and what only goldens have beside it."""
+        return "it has the fields of DeepEval's goldens" if is_of_deepeval(head) else None
+
+    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+        """The header, the cases in file order, and every problem where it is met."""
+        yield Suite(name=file_name(source.path).stem or "suite", dialect="deepeval")
+        noted: set[tuple[str, str | None]] = set()
+        for item in table_rows(source):
+            if isinstance(item, Problem):
+                yield item
+                continue
+            line, number, row = item
+            notes = Notes(source.path, line)
+            case = _case(Fields(row, notes), f"golden-{number}")
+            for problem in notes.problems:
+                key = (problem.code, problem.field)
+                if problem.code not in _ONCE or key not in noted:
+                    yield problem
+                noted.add(key)
+            if not notes.failed:
+                yield Placed(case, line, named="id" in row)
+
+
+def _case(fields: Fields, default_id: str) -> Case:
+    fields.forgive_null(*fields.names())
+    notes = fields.notes
+    for name in UNGRADED:
+        if name in fields:
+            message = f"`{name}` is kept as metadata and not graded; the answer of the target is graded."
+            notes.warn("not-graded", message, name)
+    if "expected_output" in fields:
+        notes.warn("default-metric", _DEFAULT_METRIC, "expected_output")
+    notes.case = case_id = fields.required_text("id") if "id" in fields else default_id
+    if "scenario" in fields:
+        message = "makes the golden a conversation that DeepEval simulates, and a case here sends one input."
+        fields.error("unsupported", "scenario", message)
+        return Case(id=case_id, input=())
+    prompt = fields.required_text("input")
+    if _EMBEDDED.search(prompt):
+        message = "names a picture or PDF that only the program that wrote it had; write the text of it."
+        fields.error("unsupported", "input", message)
+    expected = fields.text("expected_output")
+    return Case(
+        id=case_id,
+        input=(Message(role="user", content=prompt),),
+        expected=expected,
+        assertions=(_assertion(expected, notes),),
+        metadata={name: fields.take(name) for name in fields.names()},
+    )
+
+
+def _assertion(expected: str | None, notes: Notes) -> Assertion:
+    if expected is not None and expected.strip():
+        return Assertion(grader="llm_judge", params={"prompt": content_question([expected])}, label=TYPES[0])
+    if notes.failed:
+        return Assertion(grader="")
+    because = "The golden has no `expected_output`"
+    notes.warn("unscored-type", f"{because}; the case will be UNSCORED.", "expected_output")
+    return Assertion(grader="unscored", params={"reason": f"{because}."}, label=TYPES[0])
+
+
+DIALECT = DeepEval()

@@ -1,0 +1,202 @@
+"""Samples of Inspect: what is asked, and how answers are compared with the target."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.dialects.inspect import DIALECT, SCORERS
+from proctor.errors import UsageError
+from proctor.graders import GRADERS
+from proctor.grading import bind
+from proctor.model import Attachment, Case, Mark, Output, Problem
+from proctor.ports import Graded, Placed, Source
+from proctor.session.configuring import load_config
+from proctor.session.loading import load, survey
+
+CHOICES = {"input": "Which?", "choices": ["Car", "Apple", "Stone"]}
+
+
+def read(*rows: dict[str, Any], **options: Any) -> list[Any]:
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    return list(
+        DIALECT.read(Source(path="s.jsonl", lines=lambda: BytesIO(text.encode()), options=options))
+    )
+
+
+def cases(*rows: dict[str, Any], **options: Any) -> list[Case]:
+    return [item.case for item in read(*rows, **options) if isinstance(item, Placed)]
+
+
+def passes(case: Case, answer: str) -> bool | None:
+    (assertion,) = case.assertions
+    mark = bind(assertion, GRADERS.get).grade(Graded(case=case, output=Output(text=answer)))
+    assert isinstance(mark, Mark)
+    return mark.passed
+
+
+def codes(*rows: dict[str, Any]) -> list[str]:
+    return [item.code for item in read(*rows) if isinstance(item, Problem) and item.level == "error"]
+
+
+# --- a target ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scorer", "target", "answer", "passed"),
+    [
+        ("includes", "Paris", "It is PARIS, of course.", True),
+        ("includes", "Paris", "It is Lyon.", False),
+        ("includes", ["Lyon", "Paris"], "It is paris.", True),
+        ("includes", 4, "2 + 2 = 4.", True),
+        ("match", "Paris", "It is **paris**.\n", True),
+        ("match", "Paris", "Paris is the capital.", False),
+        ("match", ["Lyon", "Paris"], "Of the two: Lyon!", True),
+        ("match", "'C#'", "I like C++.", True),
+        ("match", "'C'", "I like C.", True),
+        ("match", "...", "...", True),
+        ("match", "a|b", "It is b", False),
+    ],
+)
+def test_an_answer_is_compared_as_the_scorer_compares_it(
+    scorer: str, target: Any, answer: str, passed: bool
+) -> None:
+    (case,) = cases({"input": "x", "target": target}, inspect_scorer=scorer)
+    assert case.assertions[0].label == scorer
+    assert passes(case, answer) is passed
+
+
+def test_a_judge_is_given_every_target_with_model_graded_fact() -> None:
+    (case,) = cases({"input": "x", "target": ["Ada", "Lovelace"]}, inspect_scorer="model_graded_fact")
+    (assertion,) = case.assertions
+    assert assertion.grader == "llm_judge"
+    assert assertion.params["prompt"].endswith("\n\nAda\n\nLovelace")
+
+
+def test_a_dataset_without_a_scorer_says_once_how_answers_are_compared() -> None:
+    rows = [{"input": "x", "target": "y"}, {"input": "z", "target": "y"}]
+    (warning,) = (item for item in read(*rows) if isinstance(item, Problem))
+    assert (warning.level, warning.code, warning.line) == ("warning", "default-scorer", 1)
+    assert "`includes`" in warning.message
+    assert cases(*rows)[0].assertions[0].label == "includes"
+
+
+def test_a_scorer_that_is_named_and_choices_need_no_word_of_warning() -> None:
+    assert not [item for item in read({"input": "x", "target": "y"}, inspect_scorer="match") if isinstance(item, Problem)]
+    assert not [item for item in read(CHOICES | {"target": "B"}) if isinstance(item, Problem)]
+
+
+def test_proctor_toml_names_the_scorer(tmp_path: Path) -> None:
+    (tmp_path / "proctor.toml").write_text('inspect-scorer = "match"\n', encoding="utf-8")
+    suite = tmp_path / "s.jsonl"
+    suite.write_text('{"input": "x", "target": "y"}\n', encoding="utf-8")
+    options = load_config([], tmp_path).reading(suite)
+    assert load(suite, options=options).problems == ()
+    assert [problem.code for problem in load(suite).problems] == ["default-scorer"]
+
+
+@pytest.mark.parametrize("value", ['"pattern"', "3", "[]", '""'])
+def test_another_scorer_is_an_error_that_names_those_there_are(value: str, tmp_path: Path) -> None:
+    (tmp_path / "proctor.toml").write_text(f"inspect-scorer = {value}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=", ".join(SCORERS)):
+        load_config([], tmp_path)
+
+
+# --- choices -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed"),
+    [("ANSWER: B", True), ("answer: b.", True), ("B", True), ("ANSWER: A", False), ("Apple, I think.", False)],
+)
+def test_one_right_choice_is_a_letter(answer: str, passed: bool) -> None:
+    (case,) = cases(CHOICES | {"target": "B"})
+    assert passes(case, answer) is passed
+
+
+@pytest.mark.parametrize("answer", ["{prompt}", "A good question! I cannot say.", "", "Neither A nor C."])
+@pytest.mark.parametrize("target", ["A", "ABC"])
+def test_an_answer_that_chooses_nothing_passes_nowhere(target: str, answer: str) -> None:
+    (case,) = cases(CHOICES | {"target": target})
+    assert passes(case, answer.format(prompt=case.input[0].content)) is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed"),
+    [
+        ("ANSWER: B, C", True),
+        ("ANSWER: C,B", True),
+        ("Answer: BC.", True),
+        ("**ANSWER: B and C**", True),
+        ("Let me think. A is a car.\nANSWER: B, C\n", True),
+        ("ANSWER: A\nNo.\nANSWER:\nB, C\nBoth are right.", True),
+        ("ANSWER: B", False),
+        ("ANSWER: A, B, C", False),
+        ("ANSWER: B, C, D", False),
+        ("ANSWER: B, C\nANSWER: A", False),
+        ("B, C", False),
+        ("ANSWER: both", False),
+    ],
+)
+@pytest.mark.parametrize("target", ["BC", "B,C", ["B", "C"], ["c", "b"]])
+def test_all_right_choices_and_no_other_must_be_named(target: Any, answer: str, passed: bool) -> None:
+    (case,) = cases(CHOICES | {"target": target})
+    assert passes(case, answer) is passed
+
+
+@pytest.mark.parametrize(("answer", "passed"), [("ANSWER: B", True), ("ANSWER: B, C", False)])
+def test_a_sample_with_one_right_choice_is_asked_like_those_with_several(answer: str, passed: bool) -> None:
+    alone, *_ = cases(CHOICES | {"target": "B"}, CHOICES | {"target": "AB"})
+    assert "where multiple answers may be correct" in alone.input[0].content
+    assert passes(alone, answer) is passed
+
+
+def test_an_a_in_and_is_no_choice() -> None:
+    (case,) = cases(CHOICES | {"target": "ABC"})
+    assert not passes(case, "ANSWER: B and C")
+
+
+def test_the_choices_go_with_the_last_message_of_the_user() -> None:
+    messages = [{"role": role, "content": role} for role in ("user", "assistant", "user", "assistant")]
+    (case,) = cases(CHOICES | {"input": messages, "target": "A"})
+    assert [message.content for message in case.input[:2]] == ["user", "assistant"]
+    assert case.input[2].content.endswith("A,B,C.\n\nuser\n\nA) Car\nB) Apple\nC) Stone")
+
+
+@pytest.mark.parametrize("choices", [["x"], [""], ["x"] * 27, 7, {"A": "x"}])
+def test_choices_that_no_letters_stand_for_are_refused(choices: Any) -> None:
+    assert codes({"input": "x", "choices": choices, "target": "A"}) == ["bad-options"]
+
+
+# --- what cannot be done -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "value"), [("sandbox", "docker"), ("files", {"a": "b"}), ("setup", "ls")])
+def test_what_needs_a_sandbox_is_refused_by_its_name(name: str, value: Any) -> None:
+    found = read({"input": "x", "target": "y", name: value})
+    (error,) = (item for item in found if isinstance(item, Problem) and item.level == "error")
+    assert (error.code, error.field) == ("unsupported", name)
+    assert error.message.startswith(f"Case 'sample-1': `{name}` needs a sandbox")
+
+
+def test_an_image_beside_the_dataset_is_attached(tmp_path: Path) -> None:
+    (tmp_path / "cat.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    content = [{"type": "text", "text": "What is it?"}, {"type": "image", "image": "cat.png"}]
+    row = {"input": [{"role": "user", "content": content}], "target": "cat"}
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(row | {"choices": ["cat", "dog"], "target": "A"}) + "\n", encoding="utf-8")
+    kept: list[Case] = []
+    assert survey(path, lambda placed: kept.append(placed.case)).errors == []
+    image, text = kept[0].input[0].parts
+    assert isinstance(image, Attachment)
+    assert (image.media_type, image.data) == ("image/png", b"\x89PNG\r\n\x1a\n")
+    assert text == kept[0].input[0].content
+
+
+@pytest.mark.parametrize("row", [{"target": ""}, {"target": []}, {"target": None}, {}, {"target": {"a": 1}}])
+def test_a_target_that_every_answer_has_is_refused(row: dict[str, Any]) -> None:
+    assert codes({"input": "x"} | row) == ["missing-expected"]
