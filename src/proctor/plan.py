@@ -63,6 +63,8 @@ class Index(Struct, frozen=True, kw_only=True):
     """How many trials the selected cases make."""
     workspaces: bool = False
     """Whether any selected case has a workspace."""
+    placeholders: tuple[Case, ...] = ()
+    """The selected cases that are never sent."""
 
     def split_of(self, position: int) -> str | None:
         """`dev`, `holdout`, or None for a suite that is not split."""
@@ -103,6 +105,7 @@ class Indexer:
         self._matching_repeats = array("I")
         self._special: dict[int, Case] = {}
         self._workspaces: set[int] = set()
+        self._placeholders: dict[int, Case] = {}
 
     def add(self, case: Case) -> bool:
         """The next case, in order; whether it matches the selection."""
@@ -114,6 +117,8 @@ class Indexer:
                 self._special[len(self._ids)] = case
             if case.workspace is not None:
                 self._workspaces.add(len(self._ids))
+            if case.problems:
+                self._placeholders[len(self._ids)] = case
         self._ids.append(case.id)
         self._categories.append(case.category)
         return matching
@@ -141,7 +146,13 @@ class Indexer:
                 chosen.append(position)
                 planned += repeats
         workspaces = not self._workspaces.isdisjoint(chosen)
-        return Index(chosen=chosen, holdout=holdout, planned=planned, workspaces=workspaces)
+        return Index(
+            chosen=chosen,
+            holdout=holdout,
+            planned=planned,
+            workspaces=workspaces,
+            placeholders=tuple(self._placeholders[one] for one in chosen if one in self._placeholders),
+        )
 
 
 class Known(Struct, frozen=True, kw_only=True):

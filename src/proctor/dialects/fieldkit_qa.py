@@ -72,7 +72,7 @@ class FieldkitQa:
                 yield item
                 continue
             line, row = item
-            notes = Notes(source.path, line, "Row")
+            notes = Notes(source.path, line, "Row", of_case=True)
             case = _case(form, row, source, notes)
             yield from notes.problems
             if not notes.failed:

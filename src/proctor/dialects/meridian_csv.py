@@ -13,7 +13,7 @@ from typing import Final
 from proctor.dialects.reading import BOM, peek
 from proctor.errors import suggestion
 from proctor.fields import Notes, shown
-from proctor.model import Problem
+from proctor.model import Problem, Row
 
 COLUMNS: Final = ("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags", "lint")
 
@@ -73,7 +73,7 @@ def csv_rows(lines: Iterable[bytes], path: str) -> Iterator[tuple[int, int, dict
             yield record
             continue
         line, cells = record
-        notes = Notes(path, line)
+        notes = Notes(path, line, of_case=header is not None)
         if header is None:
             header = _header(cells, notes)
             yield from notes.problems
@@ -92,6 +92,7 @@ def _records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple[int
     reader = csv.reader(decoded, delimiter=mark, strict=True)
     while True:
         begins = reader.line_num + 1
+        row = Row(path=path, line=begins)
         wrong: Problem | None = None
         cells: list[str] = []
         try:
@@ -99,10 +100,10 @@ def _records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple[int
         except StopIteration:
             return
         except csv.Error as error:
-            wrong = Problem(code="bad-csv", message=_explained(str(error)), path=path, line=begins)
+            wrong = Problem(code="bad-csv", message=_explained(str(error)), path=path, line=begins, row=row)
         for number, place in decoded.wrong:
             message = f"Byte {place} of the line is not UTF-8; save the file as UTF-8."
-            yield Problem(code="bad-encoding", message=message, path=path, line=number)
+            yield Problem(code="bad-encoding", message=message, path=path, line=number, row=row)
         if wrong is not None:
             yield wrong
         elif not decoded.wrong and any(cell and not cell.isspace() for cell in cells):

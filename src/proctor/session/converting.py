@@ -89,12 +89,21 @@ def converted(
     hint = file_stem(suite.name, set()).replace("/", "-")
     if MAIN in files:
         hint += _ENDINGS.get(to, ".jsonl")
+    problems += [_invalid(case, path) for case in held if case.problems]
     if not any(problem.level == "error" for problem in problems):
         comparison = _Comparison(suite, held, to, path, lossy=lossy)
         comparison.told = {(one.case, _top(one.field)) for one in problems}
         problems += comparison.problems(DIALECTS.get(to).read(_source(files, hint, held, source)))
     told = [replace(problem, path=path) for problem in restatements]
     return Converted(files=files, problems=told + problems, name_hint=hint)
+
+
+def _invalid(case: Case, path: str) -> Problem:
+    message = (
+        f"Case {shown(case.id)}: it is invalid in its file, and no file can hold that. Correct it there: "
+        f"{case.problems[0].message}"
+    )
+    return Problem(code=CODE, message=message, path=path, case=case.id)
 
 
 def _renderer(to: str) -> Renders:
