@@ -57,7 +57,7 @@ class Problem(Noun, frozen=True, kw_only=True):
     """The path of the field inside its case, such as `assertion.type`."""
     case: str | None = None
     row: Row | None = None
-    """The row that it keeps from being a case; None for a problem of the file or of a case that was read."""
+    """The row that it keeps from being read; None for a problem of the file or of a case that was read."""
     repeated: bool = False
     """An earlier row has the same, so it is not listed again."""
 

@@ -145,7 +145,12 @@ class Placeholders:
         where = self._shown(row.path)
         other = "" if row.path == self._path else f"{where}-"
         name = next((problem.case for problem in problems if problem.case), f"{other}line-{row.line}")
-        return Case(id=self._unused(name), input=(), problems=self._kept(problems))
+        row = replace(row, path=where, cases=1)
+        return Case(
+            id=self._unused(name),
+            input=(),
+            problems=tuple(replace(problem, row=row) for problem in self._kept(problems)),
+        )
 
     def _unused(self, name: str) -> str:
         names = chain([name], (f"{name}-{number}" for number in count(2)))
@@ -155,7 +160,7 @@ class Placeholders:
 
     def _kept(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
         """The problems with paths from the suite's folder, so that they say nothing of this machine."""
-        return tuple(replace(problem, path=self._shown(problem.path), row=None) for problem in problems)
+        return tuple(replace(problem, path=self._shown(problem.path)) for problem in problems)
 
     def _shown(self, path: str) -> str:
         return path.removeprefix(self._folder)

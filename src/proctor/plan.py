@@ -34,17 +34,25 @@ class Planned(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def matches(case: Case, selection: Selection) -> bool:
-    """Whether the filters on tags, category and id let the case through; split and limit come later."""
+    """Whether the filters on tags, category and id let the case through; split and limit come later.
+
+    A case that cannot be read may have any tag and be of any category, so it passes all but the filter on id.
+    """
+    is_read = all(problem.row is None for problem in case.problems)
+    if is_read and not _has_labels(case, selection):
+        return False
+    # An id may have brackets, and stands for itself all the same.
+    return not selection.ids or any(case.id == glob or fnmatchcase(case.id, glob) for glob in selection.ids)
+
+
+def _has_labels(case: Case, selection: Selection) -> bool:
     if selection.tags and not any(tag in case.tags for tag in selection.tags):
         return False
     if not all(tag in case.tags for tag in selection.all_tags):
         return False
     if selection.exclude_tags and any(tag in case.tags for tag in selection.exclude_tags):
         return False
-    if selection.categories and case.category not in selection.categories:
-        return False
-    # An id may have brackets, and stands for itself all the same.
-    return not selection.ids or any(case.id == glob or fnmatchcase(case.id, glob) for glob in selection.ids)
+    return not selection.categories or case.category in selection.categories
 
 
 def repeats_of(case: Case, wanted: int | None) -> int:

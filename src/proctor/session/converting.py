@@ -21,6 +21,7 @@ from proctor.fields import shown
 from proctor.model import Case, Problem, Suite
 from proctor.ports import Found, Placed, Renders, Source
 from proctor.session.pass_rules import restated
+from proctor.wording import counted, listed
 
 MAIN: Final = ""
 """The path of the suite's own file, whose name the caller chooses."""
@@ -71,13 +72,15 @@ def converted(
             user's own that lie beside it.
 
     Raises:
-        UsageError: there is no such dialect, or it can only be read.
+        UsageError: there is no such dialect, or it can only be read; or a case is a placeholder.
     """
     render = _renderer(to)
     path = suite.name if source is None else source.path
     if to != "proctor":  # the only one that says where a suite came from
         suite = replace(suite, notes={name: note for name, note in suite.notes.items() if name not in ASIDE})
-    suite, held, restatements = restated(suite, list(cases), to)
+    cases = list(cases)
+    _check_readable(suite, cases)
+    suite, held, restatements = restated(suite, cases, to)
     pieces: dict[str, list[bytes]] = {}
     problems: list[Problem] = []
     for item in render(suite, held, lossy=lossy):
@@ -89,7 +92,6 @@ def converted(
     hint = file_stem(suite.name, set()).replace("/", "-")
     if MAIN in files:
         hint += _ENDINGS.get(to, ".jsonl")
-    problems += [_invalid(case, path) for case in held if case.problems]
     if not any(problem.level == "error" for problem in problems):
         comparison = _Comparison(suite, held, to, path, lossy=lossy)
         comparison.told = {(one.case, _top(one.field)) for one in problems}
@@ -98,12 +100,13 @@ def converted(
     return Converted(files=files, problems=told + problems, name_hint=hint)
 
 
-def _invalid(case: Case, path: str) -> Problem:
-    message = (
-        f"Case {shown(case.id)}: it is invalid in its file, and no file can hold that. Correct it there: "
-        f"{case.problems[0].message}"
-    )
-    return Problem(code=CODE, message=message, path=path, case=case.id)
+def _check_readable(suite: Suite, cases: Iterable[Case]) -> None:
+    names = [case.id for case in cases if case.problems]
+    if names:
+        raise UsageError(
+            f"{suite.title} has {counted(len(names), 'case')} that could not be read from its file: "
+            f"{listed(names, 5)}. No file can hold such a case. Correct the file and save the suite again."
+        )
 
 
 def _renderer(to: str) -> Renders:
