@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -234,3 +235,18 @@ def test_its_suite_is_written_to_no_file(run: Proctor, proctor: Proctor, broken:
     assert told.code == 4
     assert "s v1 has 1 case that could not be read from its file: b." in told.err
     assert not Path("out.jsonl").exists()
+
+
+def test_its_suite_shows_which_case_it_is(run: Proctor, proctor: Proctor, broken: str) -> None:
+    run(broken)
+    assert "b · dev · invalid" in proctor("suites", "show", "s", "--cases").out
+
+
+def test_a_run_cut_short_is_resumed_with_it(run: Proctor, proctor: Proctor, broken: str) -> None:
+    """As a crash leaves it: the run has begun, and none of its trials is stored."""
+    first = run(broken).run["run"]
+    with sqlite3.connect(".proctor/proctor.db") as db:
+        db.execute("DELETE FROM trials")
+    db.close()
+    told = proctor("run", f"--resume={first}", "--json")
+    assert (told.code, told.run["total"], told.run["passed"], told.run["errors"]) == (3, 3, 2, 1)

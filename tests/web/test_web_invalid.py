@@ -50,6 +50,7 @@ def test_a_page_of_a_run_says_why_a_case_is_invalid(server: Served, run: Run, pa
 def test_the_page_of_its_suite_shows_it(server: Served, run: Run) -> None:
     page = server.page(f"/suite?name={run.suite.name}&case=1")
     assert ">b<" in page
+    assert "s.jsonl:2: Test 'b': Unknown field" in unescape(page)
     assert HOSTILE not in page
 
 
