@@ -28,7 +28,7 @@ UNSUPPORTED: Final = frozenset(
 _BESIDE_CASES: Final = frozenset(
     {"hash-mismatch", "late-header", "manifest-mismatch", "unknown-field", "unsupported"}
 )
-"""Codes of problems of a file that leave its cases what they are, where they are of a whole field."""
+"""Codes of problems of a file that may leave its cases what they are."""
 _INSIDE: Final = re.compile(r"[.\[]")
 _NAMED: Final = 10
 """So many placeholders are named in one line."""
@@ -87,7 +87,7 @@ class Placeholders:
                 self.has_cases = True
             elif isinstance(item, Problem) and item.level == "error":
                 self.has_cases = self.has_cases or _is_of_row(item)
-                if not (_is_of_row(item) or _is_beside_cases(item)):
+                if not (_is_of_row(item) or self._is_beside_cases(item)):
                     self._of_all.append(item)
 
     def in_place_of_rows(
@@ -105,7 +105,7 @@ class Placeholders:
                 if problems and not _are_of_one_row(problems[-1], item):
                     yield from self._of_row(problems)
                 problems.append(item)
-            elif _is_beside_cases(item):
+            elif self._is_beside_cases(item):
                 yield from self._of_row(problems)
                 yield self._placeholder([item], Row(path=item.path, line=item.line or 1))
         yield from self._of_row(problems)
@@ -132,6 +132,14 @@ class Placeholders:
     def of_file(self, problems: Iterable[Problem]) -> Case:
         """The placeholder of a file in which nothing can be read."""
         return self._placeholder([*problems], Row(path=self._path, line=1))
+
+    def _is_beside_cases(self, problem: Problem) -> bool:
+        """Whether it leaves the cases what they are: of a whole field of the file itself.
+
+        What stands in another file, such as a prompt or a tool, is a part of the cases that use it.
+        """
+        here = problem.path == self._path and _INSIDE.search(problem.field or "") is None
+        return here and problem.code in _BESIDE_CASES
 
     def _of_row(self, problems: list[Problem]) -> Iterator[Case]:
         """The placeholders of the row that has these problems, which are taken from the list."""
@@ -175,7 +183,3 @@ def _are_of_one_row(one: Problem, other: Problem) -> bool:
     if one.row is None and other.row is None:
         return (one.path, one.case) == (other.path, other.case)
     return one.row is other.row  # rows on one line are equal
-
-
-def _is_beside_cases(problem: Problem) -> bool:
-    return problem.code in _BESIDE_CASES and _INSIDE.search(problem.field or "") is None

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from proctor.codec import judged_digest
 from proctor.dialects import DIALECTS
-from proctor.model import Case, Suite
-from proctor.placeholders import failure_of
-from proctor.ports import Found, Source
+from proctor.model import Case, Problem, Suite
+from proctor.placeholders import Placeholders, failure_of
+from proctor.ports import Found, Placed, Source
 from proctor.session.loading import Loaded, load_source
 
 every_dialect = pytest.mark.parametrize("name", DIALECTS.names())
@@ -134,7 +134,7 @@ def source(path: str, data: bytes) -> Source:
 
 
 def folder(**texts: str) -> Source:
-    files = {f"{name}.md": text.encode() for name, text in texts.items()}
+    files = {f"{name.replace('__', '/')}.md": text.encode() for name, text in texts.items()}
 
     def find(path: str) -> Found | None:
         return Found(path=path, data=files[path]) if path in files else None
@@ -244,6 +244,23 @@ def test_an_assertion_that_all_tests_share_makes_each_of_them_an_error() -> None
     assert suite.suite.case_count == 4
 
 
+@pytest.mark.parametrize("prompts", [["p", "exec:ask.sh"], ["file://ask.py", "p"], ["exec:a", "exec:b"]])
+def test_a_prompt_that_cannot_be_read_is_as_many_errors_as_it_would_be_cases(prompts: list[str]) -> None:
+    tests = [{"description": name, "assert": [{"type": "is-json"}]} for name in "ab"]
+    text = json.dumps({"prompts": prompts, "tests": tests})
+    suite, cases = loaded("promptfoo", source("promptfooconfig.json", text.encode()))
+    assert list(kinds(cases).values()) == ["unsupported"] * 4
+    assert not suite.errors
+
+
+@pytest.mark.parametrize("user", ["", "---\nsystemPrompts: [p]\n---\n"])
+def test_a_wrong_prompt_makes_every_test_an_error(user: str) -> None:
+    """It may be a judge's; and a test that names it would be sent without it."""
+    tests = folder(a=user + MARKDOWN, b=MARKDOWN, prompts__p="---\nid: p\ntagz: 1\n---\nBe brief.\n")
+    _, cases = loaded("ai_tester", tests)
+    assert kinds(cases) == dict.fromkeys(["a~p" if user else "a", "b"], "invalid")
+
+
 def test_a_class_that_is_not_read_makes_every_row_an_error() -> None:
     """Without the flag the file is refused; graded as another class its verdicts would be wrong."""
     registry = b"e.v0:\n  class: evals.elsuite.basic.other:Other\n  args: {samples_jsonl: s.jsonl}\n"
@@ -275,6 +292,18 @@ def test_an_id_by_line_is_never_that_of_a_case() -> None:
         "meridian", source("s.jsonl", b'{"id"\n' + lines({"id": "line-1", "input": "x", "expected": "y"}))
     )
     assert [(case.id, bool(case.problems)) for case in cases] == [("line-1-2", True), ("line-1", False)]
+
+
+def test_errors_of_a_dialect_of_another_package_are_put_together_by_their_case() -> None:
+    """It gives no rows."""
+    problems = [
+        Problem(code="wrong-type", message="It is wrong.", path="s.x", line=line, case=case_id)
+        for line, case_id in [(1, "a"), (2, "a"), (3, "b")]
+    ]
+    items: list[Suite | Placed | Problem] = [Suite(name="s", dialect="x"), *problems]
+    placeholders = Placeholders(source("s.x", b""), items)
+    cases = [item for item in placeholders.in_place_of_rows(items) if isinstance(item, Case)]
+    assert [(case.id, len(case.problems)) for case in cases] == [("a", 2), ("b", 1)]
 
 
 # --- digests -----------------------------------------------------------------------------------------------

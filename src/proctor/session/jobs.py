@@ -202,7 +202,8 @@ class Jobs:
         if request.skip_invalid and several:
             suites += [self._unreadable(path, problems, request) for path, problems in unreadable.items()]
         elif errors or unreadable:
-            hint = SKIP_INVALID if not request.skip_invalid and (several or _has_cases(suites)) else ""
+            is_way_out = not (request.skip_invalid or request.regrade) and (several or _has_cases(suites))
+            hint = SKIP_INVALID if is_way_out else ""
             problems = [*errors, *chain(*unreadable.values())]
             warnings = [problem for loaded in suites for problem in loaded.warnings]
             raise SuiteError([*problems, *warnings], hint=hint)
