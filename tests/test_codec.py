@@ -46,6 +46,7 @@ from proctor.model import (
     Output,
     Params,
     PassRule,
+    Problem,
     Repository,
     Selection,
     SplitRule,
@@ -263,6 +264,7 @@ OTHER_FIELDS: list[tuple[str, Any, set[str]]] = [
     ("form", Form(json=True), SENT),
     ("variables", ("KEY",), NEITHER),
     ("notes", {"note": "x"}, NEITHER),
+    ("problems", (Problem(code="bad-json", message="The line is not JSON."),), JUDGED),
 ]
 
 

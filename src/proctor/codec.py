@@ -77,9 +77,12 @@ def sent_digest(case: Case) -> str:
 
 def judged_digest(case: Case) -> str:
     """How answers to the case are judged, and nothing of what is sent."""
-    judging = (case.expected, case.criteria, [_judging(one) for one in case.assertions])
+    judging: tuple[Any, ...] = (case.expected, case.criteria, [_judging(one) for one in case.assertions])
     # What a case adds is appended only where it is there, so that other digests stay what they were.
-    return _digest(_JUDGED, judging if case.pass_rule is None else (*judging, case.pass_rule))
+    judging = judging if case.pass_rule is None else (*judging, case.pass_rule)
+    if case.problems:  # not where they stand: a file that is moved is the same suite
+        judging = (*judging, [(one.code, one.field, one.message) for one in case.problems])
+    return _digest(_JUDGED, judging)
 
 
 def assertion_digest(assertion: Assertion) -> str:

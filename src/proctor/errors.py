@@ -59,9 +59,11 @@ class UnknownName(UsageError):
 class SuiteError(ProctorError):
     """A suite that cannot be read. `problems` has all that was found, not only the first."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
+        self.hint = hint
+        """Another way out than to correct each of them, as a sentence."""
 
 
 class StoreError(ProctorError):

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, Final, Literal
 
 from proctor.errors import suggestion
-from proctor.model import Problem
+from proctor.model import Problem, Row
 
 _ABSENT: Final = object()
 _KINDS: Final = {
@@ -46,16 +46,18 @@ def kind_of(value: Any) -> str:
 class Notes:
     """The problems of one row, in the order they were found.
 
-    `subject` and `case` name the row in each message once the case's id is known.
+    `subject` and `case` name the row in each message once the case's id is known. `row` is where the case
+    begins, and None where the notes are of the file.
     """
 
-    __slots__ = ("case", "failed", "line", "path", "problems", "subject")
+    __slots__ = ("case", "failed", "line", "path", "problems", "row", "subject")
 
-    def __init__(self, path: str, line: int, subject: str = "Case") -> None:
+    def __init__(self, path: str, line: int, subject: str = "Case", *, of_case: bool = False) -> None:
         self.path = path
         self.line = line
         self.subject = subject
         self.case: str | None = None
+        self.row = Row(path=path, line=line) if of_case else None
         self.failed = False
         self.problems: list[Problem] = []
 
@@ -102,6 +104,7 @@ class Notes:
                 line=line or self.line,
                 field=field,
                 case=self.case,
+                row=self.row if level == "error" else None,
             )
         )
 

@@ -34,6 +34,15 @@ from proctor.parts import ToolCall as ToolCall
 from proctor.parts import Workspace as Workspace
 
 
+class Row(Noun, frozen=True, kw_only=True):
+    """What stands for cases in a file and cannot be read. All problems of a row have the same object."""
+
+    path: str
+    line: int
+    cases: int = 1
+    """How many cases it would be."""
+
+
 class Problem(Noun, frozen=True, kw_only=True):
     """Something wrong, or doubtful, in a file that a user wrote, and where it is."""
 
@@ -47,6 +56,10 @@ class Problem(Noun, frozen=True, kw_only=True):
     field: str | None = None
     """The path of the field inside its case, such as `assertion.type`."""
     case: str | None = None
+    row: Row | None = None
+    """The row that it keeps from being read; None for a problem of the file or of a case that was read."""
+    repeated: bool = False
+    """An earlier row has the same, so it is not listed again."""
 
     def __str__(self) -> str:
         where = self.path if self.line is None else f"{self.path}:{self.line}"
@@ -103,6 +116,9 @@ class Case(Noun, frozen=True, kw_only=True):
     """The environment variables that it names as `${{ NAME }}`; they stay as written in all that is kept."""
     notes: dict[str, Any] = {}
     """Fields of its file that have no effect, as they were written."""
+    problems: tuple[Problem, ...] = ()
+    """The errors in its file, with paths from the suite's folder: it is a placeholder that is never sent, and
+    its trials are ERROR."""
 
 
 class SplitRule(Noun, frozen=True, kw_only=True):

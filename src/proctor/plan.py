@@ -34,17 +34,25 @@ class Planned(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def matches(case: Case, selection: Selection) -> bool:
-    """Whether the filters on tags, category and id let the case through; split and limit come later."""
+    """Whether the filters on tags, category and id let the case through; split and limit come later.
+
+    A case that cannot be read may have any tag and be of any category, so it passes all but the filter on id.
+    """
+    is_read = all(problem.row is None for problem in case.problems)
+    if is_read and not _has_labels(case, selection):
+        return False
+    # An id may have brackets, and stands for itself all the same.
+    return not selection.ids or any(case.id == glob or fnmatchcase(case.id, glob) for glob in selection.ids)
+
+
+def _has_labels(case: Case, selection: Selection) -> bool:
     if selection.tags and not any(tag in case.tags for tag in selection.tags):
         return False
     if not all(tag in case.tags for tag in selection.all_tags):
         return False
     if selection.exclude_tags and any(tag in case.tags for tag in selection.exclude_tags):
         return False
-    if selection.categories and case.category not in selection.categories:
-        return False
-    # An id may have brackets, and stands for itself all the same.
-    return not selection.ids or any(case.id == glob or fnmatchcase(case.id, glob) for glob in selection.ids)
+    return not selection.categories or case.category in selection.categories
 
 
 def repeats_of(case: Case, wanted: int | None) -> int:
@@ -63,6 +71,8 @@ class Index(Struct, frozen=True, kw_only=True):
     """How many trials the selected cases make."""
     workspaces: bool = False
     """Whether any selected case has a workspace."""
+    placeholders: tuple[Case, ...] = ()
+    """The selected cases that are never sent."""
 
     def split_of(self, position: int) -> str | None:
         """`dev`, `holdout`, or None for a suite that is not split."""
@@ -103,6 +113,7 @@ class Indexer:
         self._matching_repeats = array("I")
         self._special: dict[int, Case] = {}
         self._workspaces: set[int] = set()
+        self._placeholders: dict[int, Case] = {}
 
     def add(self, case: Case) -> bool:
         """The next case, in order; whether it matches the selection."""
@@ -114,6 +125,8 @@ class Indexer:
                 self._special[len(self._ids)] = case
             if case.workspace is not None:
                 self._workspaces.add(len(self._ids))
+            if case.problems:
+                self._placeholders[len(self._ids)] = case
         self._ids.append(case.id)
         self._categories.append(case.category)
         return matching
@@ -141,7 +154,13 @@ class Indexer:
                 chosen.append(position)
                 planned += repeats
         workspaces = not self._workspaces.isdisjoint(chosen)
-        return Index(chosen=chosen, holdout=holdout, planned=planned, workspaces=workspaces)
+        return Index(
+            chosen=chosen,
+            holdout=holdout,
+            planned=planned,
+            workspaces=workspaces,
+            placeholders=tuple(self._placeholders[one] for one in chosen if one in self._placeholders),
+        )
 
 
 class Known(Struct, frozen=True, kw_only=True):

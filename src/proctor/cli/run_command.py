@@ -43,6 +43,7 @@ _FIXED = {
     "seed": "--seed",
     "max_tokens": "--max-tokens",
     "dialect": "--dialect",
+    "skip_invalid": "--skip-invalid",
     "repeats": "--repeat",
     "split": "--split",
     "tags": "--tag",
@@ -209,6 +210,11 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--dialect", metavar="D", help="The suite's dialect, instead of finding it from the content."
     ),
     click.option(
+        "--skip-invalid",
+        is_flag=True,
+        help="Run a suite that has cases which are wrong or unsupported: each of them counts as an error.",
+    ),
+    click.option(
         "--group",
         metavar="ID",
         help="What the runs of this command are called together, for `proctor compare ID`.  "
@@ -309,6 +315,7 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
         ),
         behind=ctx.meta[_BEHIND],
         dialect=given["dialect"],
+        skip_invalid=given["skip_invalid"],
         config=ctx.obj or Config(),
         holdout=given["holdout"],
         split_method=given["split_method"],

@@ -109,6 +109,8 @@ def _tell_of_rest(run: Reported, given_store: str | None) -> None:
 def _refuse(error: SuiteError, *, as_json: bool) -> int:
     for line in lines_of(error.problems):
         say(line, err=True)
+    if error.hint:
+        say(error.hint, err=True)
     if as_json:
         say_json(json.refusal(error.problems))
     return ExitCode.USAGE

@@ -35,7 +35,7 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
 
 
 def _case(raw: Raw, heading: Heading, source: Source) -> Iterator[Placed | Problem]:
-    notes = Notes(raw.path or source.path, raw.line, "Test")
+    notes = Notes(raw.path or source.path, raw.line, "Test", of_case=True)
     case = case_of(raw, heading.common, notes)
     yield from notes.problems
     if not notes.failed:

@@ -19,7 +19,7 @@ from proctor.dialects.agentv_shared import folder_of, inside, resolved
 from proctor.dialects.reading import rows
 from proctor.dialects.yaml_reading import file_of, shown_path, yaml_of
 from proctor.fields import Notes, kind_of, shown
-from proctor.model import Problem
+from proctor.model import Problem, Row
 from proctor.ports import Found, Source
 from proctor.yaml12 import Map, like
 
@@ -81,7 +81,7 @@ def _item(item: Any, field: str, line: int, source: Source) -> Iterator[Raw | Pr
 
 def _named(path: str, field: str, line: int, source: Source) -> Iterator[Raw | Problem]:
     """The tests of what a path stands for: a file, a glob or a folder."""
-    notes = Notes(source.path, line)
+    notes = Notes(source.path, line, of_case=True)
     path = str(resolved(path, source, notes, field))
     yield from notes.problems
     if notes.failed:
@@ -124,7 +124,7 @@ def _file(found: Found, source: Source) -> Iterator[Raw | Problem]:
         message = f"Tests stand in files that end in {endings}. Rename the file, or narrow the glob."
         yield _problem("unknown-ending", message, path, 1)
         return
-    notes = Notes(path, 1)
+    notes = Notes(path, 1, of_case=True)
     value = yaml_of(found.data, notes)
     yield from notes.problems
     tests: Any = [value] if isinstance(value, dict) else value
@@ -135,10 +135,11 @@ def _file(found: Found, source: Source) -> Iterator[Raw | Problem]:
         message = f"The file is {found_there} and has no tests; write a list of tests."
         yield _problem("no-tests", message, path, 1)
         return
-    for test in tests:
+    lines = getattr(tests, "lines", [1] * len(tests))
+    for test, line in zip(tests, lines, strict=True):
         if not isinstance(test, Map):
             message = f"{shown(test)} is {kind_of(test)} and no test. Name further files in the suite itself."
-            yield _problem("wrong-type", message, path, getattr(value, "line", 1))
+            yield _problem("wrong-type", message, path, line)
         elif "tests" in test:
             message = "The file is a suite of its own, since it has `tests`. Write a list of tests here."
             yield _problem("wrong-type", message, path, test.lines["tests"], "tests")
@@ -175,4 +176,5 @@ def _of_folder(raw: Raw, folder: str, workspace: list[str]) -> Raw:
 
 
 def _problem(code: str, message: str, path: str, line: int, field: str | None = None) -> Problem:
-    return Problem(code=code, message=message, path=path, line=line, field=field)
+    row = Row(path=path, line=line)
+    return Problem(code=code, message=message, path=path, line=line, field=field, row=row)

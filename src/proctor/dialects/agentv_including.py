@@ -93,6 +93,7 @@ def _of_file(found: Found, fields: AssertionFields, chain: tuple[str, ...]) -> I
     folder = posixpath.dirname(fields.source.path.replace("\\", "/"))
     notes = Notes(posixpath.normpath(posixpath.join(folder, found.path)), 1)
     notes.subject, notes.case, notes.problems = outer.subject, outer.case, outer.problems
+    notes.row = outer.row
     try:
         content = _parsed(found.data)
     except BadYaml as error:

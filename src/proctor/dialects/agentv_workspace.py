@@ -75,6 +75,7 @@ def level_of(fields: Fields, source: Source) -> Level | None:
     if found is None:
         return None
     notes = Notes(shown_path(source, found.path), 1)
+    notes.row = fields.notes.row
     row = yaml_of(found.data, notes)
     level = None
     if isinstance(row, dict):

@@ -8,6 +8,7 @@ from posixpath import basename, normpath
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.dialects.ai_tester import ENDING, USER, has_user_turn
 from proctor.dialects.ai_tester_document import Conversation, conversation_of, document_of, text_of
@@ -33,7 +34,7 @@ from proctor.dialects.reading import file_name
 from proctor.dialects.yaml_reading import shown_path
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, shown
-from proctor.model import Assertion, Case, Defaults, Form, Message, Problem, Suite, Tool
+from proctor.model import Assertion, Case, Defaults, Form, Message, Problem, Row, Suite, Tool
 from proctor.ports import Placed, Source
 from proctor.yaml12 import plain
 
@@ -77,13 +78,16 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
             continue
         found = source.find(path)
         if found is None or found.path != path:
-            yield Problem(code="missing-file", message=UNREADABLE, path=shown_path(source, path), line=1)
+            where = shown_path(source, path)
+            row = Row(path=where, line=1)
+            yield Problem(code="missing-file", message=UNREADABLE, path=where, line=1, row=row)
         else:
             yield from reader.read(path, found.data)
     yield from reader.left_over()
     for folder in _linked(source, inside) if source.is_folder else ():
         message = "The folder is a link, which is not followed. Put the tests here, or name it as a suite."
-        yield Problem(code="linked-folder", message=message, path=shown_path(source, folder))
+        where = shown_path(source, folder)
+        yield Problem(code="linked-folder", message=message, path=where, row=Row(path=where, line=1))
 
 
 def _linked(source: Source, inside: list[str]) -> Iterator[str]:
@@ -125,19 +129,22 @@ class _Reader:
             data: all of it.
         """
         where = shown_path(self._source, path) if self._source.is_folder else self._source.path
-        notes = Notes(where, 1, "Test")
+        notes = Notes(where, 1, "Test", of_case=True)
         text = text_of(data, notes)
         if text is not None and not has_user_turn(text):
             message = (
                 f"The file is no test: it has no line that begins with `{USER}`. Begin a turn with one, or "
                 "move the file out of the folder with the tests."
             )
-            self._unmarked[path] = Problem(code="not-a-test", message=message, path=where, line=1)
+            row = Row(path=where, line=1)
+            self._unmarked[path] = Problem(code="not-a-test", message=message, path=where, line=1, row=row)
             return
         cases = [] if text is None else self._cases(path, text, notes)
         yield from self._library.take_problems()
+        row = Row(path=where, line=1, cases=max(1, len(cases)))
         # Versions may share a problem.
-        yield from sorted(dict.fromkeys(notes.problems), key=lambda problem: problem.line or 0)
+        for problem in sorted(dict.fromkeys(notes.problems), key=lambda problem: problem.line or 0):
+            yield problem if problem.row is None else replace(problem, row=row)
         if not notes.failed:
             yield from cases
 
@@ -199,7 +206,7 @@ class _Reader:
             elif name in self.prompts.judging:
                 fields.error("evaluator-prompt", here, f"is {shown(name)}, which is a prompt for judges.")
             elif name in self.prompts.system:
-                chosen.extend(self.prompts.system[name])
+                chosen.extend(self.prompts.system[name] or [(name, "")])
             elif isinstance(name, str):
                 known = list(self.prompts.system)
                 there = "There is none in a folder `prompts/` in the tests' folder, beside it or above."

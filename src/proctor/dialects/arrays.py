@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.dialects.reading import BOM, peek
-from proctor.model import Problem, Suite
+from proctor.model import Problem, Row, Suite
 from proctor.ports import Dialect, Placed, Source
 
 _WHOLE: Final = frozenset(("ai_tester", "fieldkit", "promptfoo"))
@@ -78,8 +78,13 @@ def read(name: str, dialect: Dialect, source: Source) -> Iterator[Suite | Placed
     if array is None:
         yield from dialect.read(source)
         return
+    rows: dict[int, Row] = {}
     for item in dialect.read(replace(source, lines=array.lines)):
-        yield array.moved(item, source.path)
+        moved = array.moved(item, source.path)
+        if isinstance(moved, Problem) and moved.row is not None and moved.row.path == source.path:
+            row = moved.row  # all problems of an item share one
+            moved = replace(moved, row=rows.setdefault(row.line, replace(row, line=array.line_of(row.line))))
+        yield moved
     if array.problem is not None:
         yield array.problem
 
@@ -103,11 +108,15 @@ class _Array(Struct, frozen=True, kw_only=True):
     def moved(self, item: Suite | Placed | Problem, path: str) -> Suite | Placed | Problem:
         """The same with its line in the file at this path; a problem stands at its field."""
         if isinstance(item, Placed) and item.path is None:
-            return replace(item, line=self.line(self.items[item.line - 1][0]))
+            return replace(item, line=self.line_of(item.line))
         if isinstance(item, Problem) and item.path == path and item.line and self.items:
             begin, _ = self.items[min(item.line, len(self.items)) - 1]
             return replace(item, line=self.line(_place_of(item.field or "", self.text, begin)))
         return item
+
+    def line_of(self, number: int) -> int:
+        """The line on which an item begins, by its number from 1."""
+        return self.line(self.items[number - 1][0])
 
     def line(self, place: int) -> int:
         """The number of a character's line."""

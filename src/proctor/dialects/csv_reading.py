@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from proctor.dialects.reading import BOM, UTF_16, peek, rows
 from proctor.fields import Notes, shown
-from proctor.model import Problem
+from proctor.model import Problem, Row
 from proctor.ports import Source
 
 _SEPARATORS: Final = ",;\t"
@@ -55,7 +55,7 @@ def table_rows(source: Source) -> Iterator[tuple[int, int, dict[str, Any]] | Pro
         if isinstance(record, Problem):
             yield record
             continue
-        notes = Notes(source.path, record[0], "Row")
+        notes = Notes(source.path, record[0], "Row", of_case=header is not None)
         if header is None:
             header = _header(record[1], notes)
         else:
@@ -118,6 +118,7 @@ def records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple[int,
     reader = csv.reader(decoded, delimiter=mark, strict=True)
     while True:
         begins = reader.line_num + 1
+        row = Row(path=path, line=begins)
         wrong: Problem | None = None
         cells: list[str] = []
         try:
@@ -125,10 +126,10 @@ def records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple[int,
         except StopIteration:
             return
         except csv.Error as error:
-            wrong = Problem(code="bad-csv", message=_explained(str(error)), path=path, line=begins)
+            wrong = Problem(code="bad-csv", message=_explained(str(error)), path=path, line=begins, row=row)
         for number, place in decoded.wrong:
             message = f"Byte {place} of the line is not UTF-8; save the file as UTF-8."
-            yield Problem(code="bad-encoding", message=message, path=path, line=number)
+            yield Problem(code="bad-encoding", message=message, path=path, line=number, row=row)
         if wrong is not None:
             yield wrong
         elif not decoded.wrong and any(cell and not cell.isspace() for cell in cells):

@@ -47,7 +47,7 @@ class DeepEval:
                 yield item
                 continue
             line, number, row = item
-            notes = Notes(source.path, line)
+            notes = Notes(source.path, line, of_case=True)
             case = _case(Fields(row, notes), f"golden-{number}")
             for problem in notes.problems:
                 key = (problem.code, problem.field)

@@ -71,7 +71,7 @@ def _prompts(prompts: list[Any], source: Source) -> Iterator[Placed | Problem]:
     words = source.options.get("substitutions", {})
     lines = getattr(prompts, "lines", [1] * len(prompts))
     for place, row in enumerate(prompts):
-        notes = Notes(source.path, lines[place], "Prompt")
+        notes = Notes(source.path, lines[place], "Prompt", of_case=True)
         if not isinstance(row, dict):
             message = f"`prompts[{place}]` is {shown(row)}, {kind_of(row)}; it must be an object."
             notes.error("wrong-type", message, f"prompts[{place}]")

@@ -73,7 +73,7 @@ class FieldkitQa:
                 yield item
                 continue
             line, number, row = item
-            notes = Notes(source.path, line, "Row")
+            notes = Notes(source.path, line, "Row", of_case=True)
             case = _case(form, row, source, notes, number)
             yield from notes.problems
             if not notes.failed:

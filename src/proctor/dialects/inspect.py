@@ -81,7 +81,7 @@ class Inspect:
                 yield item
                 continue
             line, number, row = item
-            notes = Notes(source.path, line)
+            notes = Notes(source.path, line, of_case=True)
             if row.get("choices") and several is None:
                 several = _has_several(source)
             elif not row.get("choices") and OPTION not in source.options:

@@ -83,7 +83,8 @@ class Meridian:
                     line, number, cells = record
                     if "tags" in cells:
                         cells["tags"] = cells["tags"].translate(_SEPARATED)
-                    yield from _placed(cells, Notes(source.path, line, "Test"), f"test_{number}")
+                    notes = Notes(source.path, line, "Test", of_case=True)
+                    yield from _placed(cells, notes, f"test_{number}")
         else:
             yield from _read_json(lines, source.path)
 
@@ -124,7 +125,7 @@ def _read_json(lines: Iterable[bytes], path: str) -> Iterator[Suite | Placed | P
             message = "A header line (`suite_name` without a prompt) must be the first line; move it there."
             yield Problem(code="late-header", message=message, path=path, line=line, field="suite_name")
             continue
-        yield from _placed(row, Notes(path, line, "Test"), f"test_{line}")
+        yield from _placed(row, Notes(path, line, "Test", of_case=True), f"test_{line}")
 
 
 def _is_header(row: dict[str, Any]) -> bool:

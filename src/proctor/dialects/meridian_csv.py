@@ -41,7 +41,7 @@ def csv_rows(lines: Iterable[bytes], path: str) -> Iterator[tuple[int, int, dict
             yield record
             continue
         line, cells = record
-        notes = Notes(path, line)
+        notes = Notes(path, line, of_case=header is not None)
         if header is None:
             header = _header(cells, notes)
             yield from notes.problems

@@ -51,7 +51,7 @@ class OpenAiEvals:
                 yield item
                 continue
             line, row = item
-            notes = Notes(source.path, line)
+            notes = Notes(source.path, line, of_case=True)
             case = _case(Fields(row, notes), notes, found)
             yield from notes.problems
             if not notes.failed:

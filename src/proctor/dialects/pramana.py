@@ -70,7 +70,7 @@ class Pramana:
                 yield item
                 continue
             line, row = item
-            notes = Notes(source.path, line)
+            notes = Notes(source.path, line, of_case=True)
             case = _case(Fields(row, notes), notes)
             if notes.problems:
                 yield from notes.problems

@@ -39,7 +39,7 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
             yield item
             continue
         line, row = item
-        notes = Notes(source.path, line)
+        notes = Notes(source.path, line, of_case=True)
         case = _case(row, notes)
         if case is None:
             yield from notes.problems

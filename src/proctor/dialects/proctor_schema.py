@@ -68,6 +68,8 @@ _LIMITS: Final[dict[tuple[type[Noun], str], Meta]] = {
     (Repository, "depth"): _COUNT,
 }
 """What a field must be beside its type."""
+_UNWRITTEN: Final = frozenset({(Case, "problems")})
+"""Fields that no file says."""
 _REQUIRED: Final = frozenset({(Case, "assertions")})
 """Fields that have a default and must be given all the same."""
 
@@ -77,7 +79,8 @@ _REQUIRED: Final = frozenset({(Case, "assertions")})
 
 @cache
 def _twin(noun: type[Noun]) -> type[Struct]:
-    return _strict(noun.__name__, noun.__doc__, _fields_of(noun, tuple(noun.__struct_fields__)))
+    named = tuple(name for name in noun.__struct_fields__ if (noun, name) not in _UNWRITTEN)
+    return _strict(noun.__name__, noun.__doc__, _fields_of(noun, named))
 
 
 def _strict(name: str, about: str | None, named: list[tuple[Any, ...]]) -> type[Struct]:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec.structs import replace
+
 from proctor.dialects.telling_apart import is_of_promptfoo
 from proctor.model import Problem, Suite
 from proctor.ports import Head, Placed, Source
@@ -43,7 +45,9 @@ class Promptfoo:
                     place = field if shared else _PLACES.sub("", field)
                     key = (item.path, item.code, place, item.level)
                     if key in told:
-                        continue
+                        if item.level == "warning" or item.row is None:
+                            continue
+                        item = replace(item, repeated=True)
                     told.add(key)
             yield item
 

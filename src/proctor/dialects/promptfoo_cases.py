@@ -79,7 +79,7 @@ class Common(Struct, frozen=True, kw_only=True):
 
 def cases_of(raw: Raw, number: int, common: Common) -> Iterator[Placed | Problem]:
     """The cases of a test, and everything that is wrong with it."""
-    notes = Notes(raw.path or common.source.path, raw.line, "Test")
+    notes = Notes(raw.path or common.source.path, raw.line, "Test", of_case=True)
     fields = Fields(raw.row, notes)
     fields.forgive_null(*fields.names())
     description = fields.text("description")
@@ -90,7 +90,10 @@ def cases_of(raw: Raw, number: int, common: Common) -> Iterator[Placed | Problem
     if cases and not notes.failed and not cases[0].assertions:
         message = "It has no assertion, so its answers will be UNSCORED. Give it `assert`."
         notes.warn("no-assertions", message, "assert")
-    yield from notes.problems
+    if notes.row is not None:
+        count = _count(test, common)
+        notes.row = replace(notes.row, cases=count if 0 < count <= MOST_CASES else 1)
+    yield from (one if one.row is None else replace(one, row=notes.row) for one in notes.problems)
     for case in cases if not notes.failed else ():
         metadata = case.metadata if description is None else {"description": description, **case.metadata}
         case = replace(case, metadata=metadata, assertions=case.assertions or (UNSCORED,))
@@ -219,7 +222,7 @@ def _cases(test: Test, name: str, notes: Notes, common: Common) -> Iterator[Case
     default = common.default
     options = {**default.options, **test.options}
     values = {**default.vars, **test.vars}
-    count = prod(map(len, values.values())) * len(common.prompts)
+    count = _count(test, common)
     if count > MOST_CASES:
         message = f"Its vars make {count:,} cases of it; the most are {MOST_CASES:,}. Give some fewer values."
         notes.error("too-many-cases", message, "vars")
@@ -247,6 +250,11 @@ def _cases(test: Test, name: str, notes: Notes, common: Common) -> Iterator[Case
             return
 
 
+def _count(test: Test, common: Common) -> int:
+    """How many cases a test is."""
+    return prod(map(len, {**common.default.vars, **test.vars}.values())) * len(common.prompts)
+
+
 def _combinations(values: dict[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each choice of one value for each var, the first var slowest, with what tells it from the others."""
     places = [range(len(each)) for each in values.values()]
@@ -272,7 +280,7 @@ def _assertions(
     shared: list[Assertion] = []
     if not options.get("disableDefaultAsserts"):
         own = Notes(common.source.path, common.default_line, notes.subject)
-        own.case = notes.case
+        own.case, own.row = notes.case, notes.row
         shared = lower(common.default.assertions, "defaultTest.assert", own, context)
         notes.problems += own.problems
         notes.failed = notes.failed or own.failed

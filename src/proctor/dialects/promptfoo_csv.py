@@ -46,7 +46,7 @@ def csv_tests(found: Found, text: str, source: Source) -> Iterator[Numbered | Pr
     reader = csv.reader(StringIO(text, newline=""), strict=True)
     header: list[str] | None = None
     while True:
-        notes = Notes(path, reader.line_num + 1, "Test")
+        notes = Notes(path, reader.line_num + 1, "Test", of_case=header is not None)
         try:
             cells = next(reader, None)
         except csv.Error as error:

@@ -78,6 +78,7 @@ def text_of(found: Found, source: Source, notes: Notes, field: str, line: int | 
 def data_of(found: Found, source: Source, notes: Notes) -> Any:
     """What a YAML or JSON file says; None, and its problems in `notes`, where it is none."""
     inner = Notes(shown_path(source, found.path), 1, notes.subject)
+    inner.row = notes.row
     read = json_of if found.path.lower().endswith(JSON) else yaml_of
     value = read(found.data, inner)
     notes.problems += inner.problems

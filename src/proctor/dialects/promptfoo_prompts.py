@@ -66,6 +66,12 @@ class Prompt(Struct, frozen=True, kw_only=True):
         )
 
 
+_UNREADABLE: Final = Prompt(
+    label="unreadable", field="prompts", messages=(Message(role="user", content="?"),), is_chat=False
+)
+"""Stands in for a prompt with an error, which keeps every case from being run."""
+
+
 class _Entry(Struct, frozen=True, kw_only=True):
     """One of the prompts as it is written."""
 
@@ -94,6 +100,10 @@ def prompts_of(value: Any, source: Source, notes: Notes, line: int | None) -> tu
         notes.error("missing-prompt", "`prompts` is empty; write at least one prompt.", "prompts", line=line)
     prompts = (_prompt(written, entry, number, notes) for number, (entry, written) in enumerate(found, 1))
     kept = [prompt for prompt in prompts if prompt is not None]
+    # One that cannot be read stands for as many cases as any other.
+    names = [f"prompts[{place}]" for place in range(len(entries))] if isinstance(value, list) else ["prompts"]
+    readable = {prompt.field for prompt in kept}
+    kept += [_UNREADABLE for name in names if name not in readable and notes.noted(name)]
     labels = [prompt.label for prompt in kept]
     return tuple(
         replace(prompt, label=f"{prompt.label}-{number}") if labels.count(prompt.label) > 1 else prompt

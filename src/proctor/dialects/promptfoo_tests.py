@@ -58,7 +58,7 @@ def _item(item: Any, field: str, line: int, source: Source) -> Iterator[Raw | Pr
     elif isinstance(item, dict) and field != "tests":
         yield Raw(row=item, line=getattr(item, "line", line))
         return
-    notes = Notes(source.path, line)
+    notes = Notes(source.path, line, of_case=True)
     if isinstance(item, str):
         yield from _named(item, field, notes, source)
         return
@@ -80,7 +80,7 @@ def _named(reference: str, field: str, notes: Notes, source: Source) -> Iterator
     yield from notes.problems
     for found in files:
         if found is not None:
-            yield from _file(found, field, Notes(notes.path, notes.line), source)
+            yield from _file(found, field, Notes(notes.path, notes.line, of_case=True), source)
 
 
 def _file(found: Found, field: str, notes: Notes, source: Source) -> Iterator[Raw | Problem]:
@@ -104,15 +104,16 @@ def _file(found: Found, field: str, notes: Notes, source: Source) -> Iterator[Ra
 
 
 def _data(found: Found, path: str, source: Source) -> Iterator[Raw | Problem]:
-    notes = Notes(path, 1)
+    notes = Notes(path, 1, of_case=True)
     value = data_of(found, source, notes)
     items: list[Any] = value if isinstance(value, list) else [value]
     lines = getattr(items, "lines", [1] * len(items))
+    yield from notes.problems
     for item, line in zip(items, lines, strict=True) if not notes.failed else ():
         if isinstance(item, dict):
             yield Raw(row=item, line=getattr(item, "line", line), path=path)
         else:
             found_there = "empty" if item is None else f"{shown(item)}, {kind_of(item)}"
-            message = f"A test is {found_there}; it must be an object."
-            notes.error("wrong-type", message, line=line)
-    yield from notes.problems
+            own = Notes(path, line, of_case=True)
+            own.error("wrong-type", f"A test is {found_there}; it must be an object.")
+            yield from own.problems

@@ -18,7 +18,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.fields import kind_of, shown
-from proctor.model import Problem
+from proctor.model import Problem, Row
 
 BOM: Final = b"\xef\xbb\xbf"
 MAX_NESTING: Final = 64
@@ -140,7 +140,7 @@ def rows(
             yield Problem(code="not-json-lines", message=message, path=path, line=number)
             return
         else:
-            yield replace(row, path=path, line=number)
+            yield replace(row, path=path, line=number, row=Row(path=path, line=number))
         started = True
 
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from proctor.errors import TargetError, WorkspaceError
 from proctor.grading import Manner
 from proctor.model import Case, Failure, Output, Score, Trial, Verdict
+from proctor.placeholders import failure_of
 from proctor.plan import Planned
 from proctor.ports import Stay
 
@@ -122,6 +123,10 @@ class Engine:
     async def _attempt(self, planned: Planned) -> None:
         work, case = self._work, planned.case
         started_at = datetime.now(UTC)
+        invalid = failure_of(case)
+        if invalid is not None:
+            self._finish_soon((planned, started_at, None, invalid))
+            return
         if case.workspace is not None:
             await self._attempt_inside(planned, started_at)
             return

@@ -321,6 +321,8 @@ def check_trial(place: str, case: CaseLine, trial: Trial, split: str | None) -> 
     same(place, "the digest of what was sent", trial.sent, case.sent)
     same(place, "the split", trial.split, split)
     same(place, "the case's own target", trial.target, case.case.target)
+    if case.case.problems and trial.output is not None:
+        raise Defect(f"{place}: the case is invalid in its file, and there is an answer to it.")
     if trial.output is None and trial.scores:
         raise Defect(f"{place}: there are scores and no answer that they could be of.")
     if (trial.output is None) is (trial.failure is None):

@@ -31,7 +31,8 @@ def lines(row: Row, rule: PassRule) -> Iterator[str]:
     if row.sealed:
         yield from _sealed(row)
         return
-    yield from _block("question", question_of(case))
+    if case.input:
+        yield from _block("question", question_of(case))
     if case.criteria is not None:
         yield from _block("criteria", case.criteria)
     if case.expected is not None:

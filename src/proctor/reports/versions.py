@@ -13,6 +13,7 @@ from msgspec import Struct
 from proctor.codec import judged_digest
 from proctor.diffing import Change, Diff
 from proctor.model import Look, Run, Suite
+from proctor.placeholders import kind_of
 from proctor.ports import SavedSuite, StoredCase
 from proctor.reports.figures import as_json, cut, one_line, utc
 from proctor.reports.rows import question_of
@@ -160,6 +161,8 @@ def case_lines(one: Described, cases: Iterable[StoredCase]) -> Iterator[str]:
         words = [case.id, one.split_of(position), case.category, ", ".join(case.tags)]
         words.append(", ".join(dict.fromkeys(assertion.grader for assertion in case.assertions)))
         words.append(cut(question_of(case), 80))
+        if case.problems:
+            words.append(kind_of(case.problems))
         yield "  " + " · ".join(one_line(word) for word in words if word)
 
 

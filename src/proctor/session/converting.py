@@ -21,6 +21,7 @@ from proctor.fields import shown
 from proctor.model import Case, Problem, Suite
 from proctor.ports import Found, Placed, Renders, Source
 from proctor.session.pass_rules import restated
+from proctor.wording import counted, listed
 
 MAIN: Final = ""
 """The path of the suite's own file, whose name the caller chooses."""
@@ -71,13 +72,15 @@ def converted(
             user's own that lie beside it.
 
     Raises:
-        UsageError: there is no such dialect, or it can only be read.
+        UsageError: there is no such dialect, or it can only be read; or a case is a placeholder.
     """
     render = _renderer(to)
     path = suite.name if source is None else source.path
     if to != "proctor":  # the only one that says where a suite came from
         suite = replace(suite, notes={name: note for name, note in suite.notes.items() if name not in ASIDE})
-    suite, held, restatements = restated(suite, list(cases), to)
+    cases = list(cases)
+    _check_readable(suite, cases)
+    suite, held, restatements = restated(suite, cases, to)
     pieces: dict[str, list[bytes]] = {}
     problems: list[Problem] = []
     for item in render(suite, held, lossy=lossy):
@@ -95,6 +98,15 @@ def converted(
         problems += comparison.problems(DIALECTS.get(to).read(_source(files, hint, held, source)))
     told = [replace(problem, path=path) for problem in restatements]
     return Converted(files=files, problems=told + problems, name_hint=hint)
+
+
+def _check_readable(suite: Suite, cases: Iterable[Case]) -> None:
+    names = [case.id for case in cases if case.problems]
+    if names:
+        raise UsageError(
+            f"{suite.title} has {counted(len(names), 'case')} that could not be read from its file: "
+            f"{listed(names, 5)}. No file can hold such a case. Correct the file and save the suite again."
+        )
 
 
 def _renderer(to: str) -> Renders:

@@ -204,7 +204,7 @@ def _read(of: _Cases, request: Request) -> _Weighed:
 def _weight(case: Case, asks: tuple[str | None, ...], request: Request) -> _Weight:
     return _Weight(
         target=case.target,
-        repeats=repeats_of(case, request.settings.repeats),
+        repeats=0 if case.problems else repeats_of(case, request.settings.repeats),
         sent=_tokens("".join(map(_text, case.input))),
         judged=_tokens(f"{case.criteria or ''}{case.expected or ''}") if asks else 0,
         asks=asks,

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from proctor.errors import NothingSelected, StoreError, SuiteError, UsageError, suggestion
 from proctor.model import Defaults, Params, Problem, Run, Seat, Settings, Suite, TargetSpec
+from proctor.plan import Indexer
 from proctor.ports import Store
 from proctor.reports.problems import lines_of
 from proctor.session import events
 from proctor.session.casting import Casting, Naming, Wanted, casting_of
 from proctor.session.continuing import StoredRuns
-from proctor.session.finding import NoSuchSuite, find
-from proctor.session.loading import Loaded, load
+from proctor.session.finding import NoSuchSuite, find, source_of
+from proctor.session.loading import Loaded, load_placeholder, load_source
 from proctor.session.naming import Names
 from proctor.session.request import Job, Request, check_group, new_id
 from proctor.session.splitting import as_asked
 from proctor.session.suites import Saving, stored_suite
+
+SKIP_INVALID = "`--skip-invalid` runs the other cases and counts each of these as an error."
+"""How to run a suite all the same."""
 
 
 class Jobs:
@@ -171,6 +176,7 @@ class Jobs:
 
     def _load_all(self, request: Request) -> list[Loaded]:
         errors = list[Problem]()
+        unreadable: dict[Path, tuple[Problem, ...]] = {}
         saved = (*request.saved, *(self._kept(word) for word in request.stored))
         suites = [self._saved(suite.title, suite, request) for suite in saved]
         for word in request.suites:
@@ -185,13 +191,22 @@ class Jobs:
                 try:
                     loaded = self._load(path, request)
                 except SuiteError as error:
-                    errors.extend(error.problems)
+                    unreadable[path] = error.problems
+                    continue
+                if loaded.errors and request.skip_invalid:
+                    unreadable[path] = loaded.problems
                     continue
                 errors.extend(loaded.errors)
                 suites.append(loaded)
-        if errors:
+        several = len(suites) + len(unreadable) > 1
+        if request.skip_invalid and several:
+            suites += [self._unreadable(path, problems, request) for path, problems in unreadable.items()]
+        elif errors or unreadable:
+            is_way_out = not (request.skip_invalid or request.regrade) and (several or _has_cases(suites))
+            hint = SKIP_INVALID if is_way_out else ""
+            problems = [*errors, *chain(*unreadable.values())]
             warnings = [problem for loaded in suites for problem in loaded.warnings]
-            raise SuiteError([*errors, *warnings])
+            raise SuiteError([*problems, *warnings], hint=hint)
         for loaded in suites:
             for line in lines_of(loaded.warnings):
                 self._warn(line)
@@ -200,16 +215,23 @@ class Jobs:
     def _load(self, path: Path, request: Request) -> Loaded:
         writer = Saving(self.store.saving(), path)
         try:
-            return load(
-                path,
+            return load_source(
+                source_of(path, self.environ, request.config.reading(path)),
                 dialect=request.dialect,
                 writer=writer,
-                selection=request.settings.selection,
-                repeats=request.settings.repeats,
+                indexer=_indexer_of(request),
                 tell=partial(self._reading, str(path)),
-                environ=self.environ,
-                options=request.config.reading(path),
+                skip_invalid=request.skip_invalid,
             )
+        finally:
+            writer.drop()
+
+    def _unreadable(self, path: Path, problems: tuple[Problem, ...], request: Request) -> Loaded:
+        """The suite of a file in which nothing can be read: one case, which is an error."""
+        writer = Saving(self.store.saving(), path)
+        errors = [problem for problem in problems if problem.level == "error"]
+        try:
+            return load_placeholder(path, errors, writer=writer, indexer=_indexer_of(request))
         finally:
             writer.drop()
 
@@ -299,6 +321,18 @@ def _refuse_twice(words: tuple[str, ...], flag: str, repeat: str) -> None:
     for word in words:
         if words.count(word) > 1:
             raise UsageError(f"{flag} {word} is given twice. To ask it more often, use {repeat}.")
+
+
+def _indexer_of(request: Request) -> Indexer:
+    return Indexer(request.settings.selection, request.settings.repeats)
+
+
+def _has_cases(suites: Iterable[Loaded]) -> bool:
+    """Whether anything in the suites is a case, right or wrong."""
+    return any(
+        loaded.suite.case_count or any(problem.row or problem.case for problem in loaded.errors)
+        for loaded in suites
+    )
 
 
 def _nobody(names: Names) -> str:

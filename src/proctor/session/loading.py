@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from proctor.dialects.detection import detect, head
 from proctor.errors import SuiteError, UnknownName
 from proctor.graders import GRADERS
 from proctor.grading import bind
-from proctor.model import Problem, Seat, Selection, Suite
+from proctor.model import Case, Problem, Seat, Selection, Suite
+from proctor.placeholders import Placeholders
 from proctor.plan import Index, Indexer
 from proctor.ports import Grader, Placed, Source, SuiteWriter
 from proctor.session.casting import Wanted, Wishes
@@ -92,6 +93,7 @@ def load_source(
     writer: SuiteWriter | None = None,
     indexer: Indexer | None = None,
     tell: Callable[[int], None] = lambda _cases: None,
+    skip_invalid: bool = False,
 ) -> Loaded:
     """Read a suite to its end and check all of it, wherever its bytes are.
 
@@ -101,6 +103,8 @@ def load_source(
         writer: where the cases are kept, if nothing is wrong with any of them.
         indexer: told of every case; None selects all.
         tell: called with the number of cases read, now and then.
+        skip_invalid: a case that is wrong becomes a placeholder and keeps no other from being run; a file in
+            which nothing is a case keeps its errors.
 
     Raises:
         SuiteError: no dialect, or more than one, recognises it.
@@ -108,6 +112,9 @@ def load_source(
     """
     name = dialect or _dialect_of(source)
     reading = _Reading(source.path, indexer or Indexer(Selection(), None), writer, tell)
+    if skip_invalid:
+        placeholders = Placeholders(source, read(name, DIALECTS.get(name), source))
+        reading.placeholders = placeholders if placeholders.has_cases else None
     loaded = reading.of(name, source)
     if writer is None:
         return loaded
@@ -115,9 +122,28 @@ def load_source(
         writer.drop()
         return loaded
     suite = loaded.suite
-    if name == "pramana":
+    if name == "pramana" and not reading.has_placeholders:  # which no published suite has
         suite = replace(suite, suite_hash=hash_text(b"".join(lines_of(source)), source.path))
     return replace(loaded, suite=writer.keep(suite))
+
+
+def load_placeholder(
+    path: Path, problems: Iterable[Problem], *, writer: SuiteWriter, indexer: Indexer
+) -> Loaded:
+    """The suite of a file in which nothing can be read: one placeholder.
+
+    Args:
+        path: the file.
+        problems: what is wrong with it.
+        writer: where the placeholder is kept.
+        indexer: told of it.
+    """
+    source = Source(path=str(path), lines=tuple, is_folder=path.is_dir())
+    reading = _Reading(str(path), indexer, writer, lambda _cases: None)
+    reading.take(Suite(name=path.stem or "suite", dialect="unknown"))
+    reading.add(Placeholders(source, ()).of_file(problems))
+    loaded = reading.done()
+    return replace(loaded, suite=writer.keep(loaded.suite))
 
 
 def survey(
@@ -211,77 +237,103 @@ class _Reading:
         self._problems: list[Problem] = []
         self.inspect: Callable[[Placed], None] | None = None
         """Told of every case that has no error."""
+        self.placeholders: Placeholders | None = None
+        """Stand in for cases that are wrong, where these may be skipped."""
+        self.has_placeholders = False
 
     def of(self, dialect: str, source: Source) -> Loaded:
         """All of a source, read in that dialect."""
         with _collector_resting():
-            for item in read(dialect, DIALECTS.get(dialect), source):
+            items = read(dialect, DIALECTS.get(dialect), source)
+            for item in items if self.placeholders is None else self.placeholders.in_place_of_rows(items):
                 self.take(item)
         return self.done()
 
-    def take(self, item: Suite | Placed | Problem) -> None:
+    def take(self, item: Suite | Placed | Problem | Case) -> None:
         if isinstance(item, Placed):
             self._take_case(item)
         elif isinstance(item, Problem):
             self._take_problem(item)
+        elif isinstance(item, Case):
+            self.add(item)
         else:
             self._suite = item
 
     def _take_problem(self, problem: Problem) -> None:
         """A case that is wrong is not yielded, but its id is taken all the same."""
+        if problem.repeated:
+            return
         self._problems.append(problem)
         if problem.level == "error" and problem.case and problem.line and problem.case not in self._lines:
             self._wrong_ids.setdefault(problem.case, problem.line)
             self._paths.setdefault(problem.case, problem.path)
 
     def _take_case(self, placed: Placed) -> None:
-        case = placed.case
-        first = self._wrong_ids.get(case.id) or self._lines.setdefault(case.id, placed.line)
-        if len(self._lines) == len(self._digests):  # the id added nothing, so it was there
-            file = self._paths.get(case.id, self._path)
-            here = file == (placed.path or self._path)
-            where = f"line {first}" if here else f"line {first} of {file}"
-            self._wrong(
-                "duplicate-id",
-                f"Case id {case.id!r} stands already at {where}. Give each case an id of its own.",
-                placed,
-                "id",
-            )
+        graders: list[Grader] = []
+        problems = self._duplicates(placed)
+        is_duplicate = bool(problems)
+        if not is_duplicate:
+            if placed.path is not None:
+                self._paths.setdefault(placed.case.id, placed.path)
+            graders, problems = self._graders(placed)
+        if self.placeholders is not None:
+            placeholder = self.placeholders.of_case(placed, problems)
+            if placeholder is not None:
+                self.add(placeholder, place=(placed.path or self._path, placed.line))
+                return
+        self._problems += problems
+        if is_duplicate:
             return
-        if placed.path is not None:
-            self._paths.setdefault(case.id, placed.path)
-        graders = list(self._graders(placed))
+        self.add(placed.case, graders, (placed.path or self._path, placed.line))
+        if self.inspect is not None and not problems:
+            self.inspect(placed)
+
+    def add(self, case: Case, graders: Sequence[Grader] = (), place: tuple[str, int] = ("", 0)) -> None:
+        """The next case of the suite, with its graders and its place; a placeholder has none."""
+        self._lines.setdefault(case.id, place[1])
         sent = sent_digest(case)
         self._digests.append((case.id, sent, judged_digest(case)))
         if self._indexer.add(case):
-            self._wishes.add(case, graders, (placed.path or self._path, placed.line))
+            self._wishes.add(case, graders, place)
+        self.has_placeholders = self.has_placeholders or bool(case.problems)
         if self._writer is not None:
             self._writer.add(case, sent)
-        if self.inspect is not None and len(graders) == len(case.assertions):
-            self.inspect(placed)
         if len(self._digests) % _TELL_EVERY == 0:
             self._tell(len(self._digests))
 
-    def _graders(self, placed: Placed) -> Iterator[Grader]:
-        """The graders of a case's assertions; each that cannot be made is a problem."""
+    def _duplicates(self, placed: Placed) -> list[Problem]:
+        """The problem that the id of a case is another one's, if it is."""
+        case_id = placed.case.id
+        first = self._wrong_ids.get(case_id) or self._lines.get(case_id)
+        if first is None:
+            return []
+        file = self._paths.get(case_id, self._path)
+        here = file == (placed.path or self._path)
+        where = f"line {first}" if here else f"line {first} of {file}"
+        message = f"Case id {case_id!r} stands already at {where}. Give each case an id of its own."
+        return [self._problem("duplicate-id", message, placed, "id")]
+
+    def _graders(self, placed: Placed) -> tuple[list[Grader], list[Problem]]:
+        """The graders of a case's assertions, and a problem for each that cannot be made."""
+        graders: list[Grader] = []
+        problems: list[Problem] = []
         for assertion in placed.case.assertions:
             try:
-                yield bind(assertion, GRADERS.get)
+                graders.append(bind(assertion, GRADERS.get))
             except (UnknownName, ValueError) as error:
                 word = assertion.label or assertion.grader
                 message = f"Case {placed.case.id!r}, {word!r}: {error}"
-                self._wrong("bad-assertion", message, placed, "assertions")
+                problems.append(self._problem("bad-assertion", message, placed, "assertions"))
+        return graders, problems
 
-    def _wrong(self, code: str, message: str, placed: Placed, field: str) -> None:
-        self._problems.append(
-            Problem(
-                code=code,
-                message=message,
-                path=placed.path or self._path,
-                line=placed.line,
-                field=field,
-                case=placed.case.id,
-            )
+    def _problem(self, code: str, message: str, placed: Placed, field: str) -> Problem:
+        return Problem(
+            code=code,
+            message=message,
+            path=placed.path or self._path,
+            line=placed.line,
+            field=field,
+            case=placed.case.id,
         )
 
     def done(self) -> Loaded:

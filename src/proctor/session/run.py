@@ -12,6 +12,8 @@ from pathlib import Path
 
 from proctor.engines.patience import Patience
 from proctor.errors import UsageError
+from proctor.model import Case
+from proctor.placeholders import summary
 from proctor.ports import Store
 from proctor.session import events
 from proctor.session.cast import specs_of
@@ -62,6 +64,8 @@ class Session:
         prices = load_prices(self._environ, self._folder)
         desk = Jobs(self._store, self._environ, self._listen, prices.date)
         jobs = desk.of(request)
+        if placeholders := _placeholders(jobs):
+            self._listen(events.Warned(summary(placeholders)))
         settings = jobs[0].run.settings  # of a stored run these are its own, where nothing else was asked for
         reach = Reach(
             self._environ,
@@ -102,3 +106,9 @@ class Session:
                 await reach.open_embedder()
             except UsageError as error:
                 self._listen(events.Warned(f"{error} Until then semantic similarity stays unscored."))
+
+
+def _placeholders(jobs: Sequence[Job]) -> list[Case]:
+    """The cases that are never sent, each once though several targets have it."""
+    cases = {(job.run.suite.digest, case.id): case for job in jobs for case in job.index.placeholders}
+    return list(cases.values())

@@ -1,0 +1,252 @@
+"""`--skip-invalid`: cases that cannot be run count as errors, in every number and in every command."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Proctor = Callable[..., Any]
+
+A = {"id": "a", "input": "x", "expected": "x", "tags": ["smoke"]}
+WRONG = {"id": "b", "input": "x", "expected": "x", "scorrer": "x"}
+REASON = "s.jsonl:2: Test 'b': Unknown field 'scorrer'. Did you mean 'scorer'?"
+
+
+@pytest.fixture
+def broken(suite: Proctor) -> str:
+    """Two cases that pass on `echo` and one that cannot be read."""
+    name: str = suite(A, WRONG, {"id": "c", "input": "y", "expected": "y"})
+    return name
+
+
+@pytest.fixture
+def run(proctor: Proctor) -> Proctor:
+    """Runs a suite on `echo` with the flag, nothing held out, and gives its JSON."""
+
+    def make(*words: str) -> Any:
+        return proctor("run", *words, "--target", "echo", "--skip-invalid", "--json")
+
+    return make
+
+
+def test_without_it_nothing_is_run_and_the_last_line_names_it(proctor: Proctor, broken: str) -> None:
+    told = proctor("run", broken, "--target", "echo")
+    assert told.code == 4
+    assert told.out == ""
+    first, last = told.err.splitlines()
+    assert first == REASON.replace(": Test", ": error: Test")
+    assert "--skip-invalid" in last
+
+
+def test_an_invalid_case_is_an_error_and_the_others_are_run(run: Proctor, broken: str) -> None:
+    told = run(broken)
+    assert told.code == 3
+    assert (told.run["total"], told.run["passed"], told.run["errors"]) == (3, 2, 1)
+    assert "1 case is invalid and counts as an error: b (s.jsonl:2)." in told.err
+
+
+def test_so_many_errors_may_be_allowed(proctor: Proctor, broken: str) -> None:
+    words = ("run", broken, "--target", "echo", "--skip-invalid", "--allow-errors", "1")
+    assert proctor(*words).code == 0
+
+
+def test_no_request_is_sent_for_it(proctor: Proctor, broken: str, function: Callable[[str], str]) -> None:
+    target = function(
+        "def f(prompt):\n"
+        "    with open('sent.txt', 'a', encoding='utf-8') as sent:\n"
+        "        sent.write(prompt + '\\n')\n"
+        "    return prompt\n"
+    )
+    proctor("run", broken, "--target", target, "--skip-invalid", "--repeat", "2")
+    assert sorted(Path("sent.txt").read_text(encoding="utf-8").split()) == ["x", "x", "y", "y"]
+
+
+def test_a_repeated_case_is_an_error_each_time(run: Proctor, broken: str) -> None:
+    assert run(broken, "--repeat", "3").run["errors"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "total", "errors"),
+    [
+        (("--id", "a"), 1, 0),
+        (("--id", "b"), 1, 1),
+        (("--id", "[ab]"), 2, 1),
+        (("--limit", "1"), 1, 0),
+        (("--limit", "2"), 2, 1),
+    ],
+)
+def test_only_a_selected_case_counts(
+    run: Proctor, broken: str, words: tuple[str, ...], total: int, errors: int
+) -> None:
+    told = run(broken, *words)
+    assert (told.run["total"], told.run["errors"]) == (total, errors)
+    assert ("counts as an error" in told.err) is bool(errors)
+
+
+def test_tags_of_a_case_that_was_read_select_it(run: Proctor, suite: Proctor) -> None:
+    name = suite(A, {**A, "id": "bad", "scorer": "regex", "expected": "("})
+    assert run(name, "--tag", "smoke").run["errors"] == 1
+    assert run(name, "--exclude-tag", "smoke").code == 5
+
+
+def test_a_case_whose_tags_cannot_be_read_is_left_out_by_no_filter(run: Proctor, broken: str) -> None:
+    """It may have the tag, and no suite shrinks in silence."""
+    assert run(broken, "--tag", "smoke").run["total"] == 2
+
+
+def test_it_is_the_same_in_proctor_toml(proctor: Proctor, broken: str) -> None:
+    Path("proctor.toml").write_text("skip-invalid = true\n", encoding="utf-8")
+    assert proctor("run", broken, "--target", "echo", "--json").run["errors"] == 1
+
+
+# --- several files -----------------------------------------------------------------------------------------
+
+
+def test_a_file_that_cannot_be_read_is_one_error_among_others(run: Proctor, broken: str) -> None:
+    Path("t.jsonl").write_text("not JSON at all", encoding="utf-8")
+    told = run(broken, "t.jsonl")
+    assert told.code == 3
+    assert [(one["total"], one["errors"]) for one in told.json["runs"]] == [(3, 1), (1, 1)]
+    assert "b (s.jsonl:2), line-1 (t.jsonl:1)" in told.err
+
+
+def test_a_file_that_cannot_be_read_is_refused_when_it_is_the_only_one(run: Proctor) -> None:
+    Path("t.yaml").write_text("tests: [", encoding="utf-8")
+    told = run("t.yaml")
+    assert told.code == 4
+    assert told.json["errors"]
+    assert "--skip-invalid" not in told.err
+
+
+def test_the_name_of_the_flag_is_no_advice_where_it_does_not_help(proctor: Proctor) -> None:
+    Path("t.yaml").write_text("tests: [", encoding="utf-8")
+    assert "--skip-invalid" not in proctor("run", "t.yaml", "--target", "echo").err
+
+
+# --- promptfoo ---------------------------------------------------------------------------------------------
+
+
+def test_what_is_known_and_cannot_be_done_is_unsupported(run: Proctor) -> None:
+    tests = [
+        {"description": "a", "assert": [{"type": "contains", "value": "p"}]},
+        {"description": "b", "assert": [{"type": "javascript", "value": "true"}]},
+        {"description": "c", "assert": [{"type": "moderation"}]},
+    ]
+    text = json.dumps({"prompts": ["p"], "redteam": {"plugins": []}, "tests": tests})
+    Path("promptfooconfig.json").write_text(text, encoding="utf-8")
+    told = run("promptfooconfig.json", "-o", "run.json")
+    assert (told.run["total"], told.run["passed"], told.run["errors"]) == (4, 1, 3)
+    trials = json.loads(Path("run.json").read_text(encoding="utf-8"))["runs"][0]["trials"]
+    assert [one["failure"]["kind"] for one in trials if one["failure"]] == ["unsupported"] * 3
+    assert "3 cases are unsupported and count as errors: line-1 " in told.err
+
+
+# --- what becomes of the run -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["html", "md", "json", "jsonl", "csv", "xml"])
+def test_every_report_has_the_reason(run: Proctor, broken: str, ending: str) -> None:
+    run(broken, "-o", f"report.{ending}")
+    text = Path(f"report.{ending}").read_text(encoding="utf-8")
+    assert "Unknown field" in text
+    assert "scorrer" in text
+
+
+@pytest.mark.parametrize("words", [("--failures",), ("--case", "b")])
+def test_a_stored_run_shows_it(run: Proctor, proctor: Proctor, broken: str, words: tuple[str, ...]) -> None:
+    run(broken)
+    assert "Unknown field 'scorrer'" in proctor("runs", "show", "last", *words).out
+
+
+def test_trying_errors_again_ends_with_the_same_error(run: Proctor, proctor: Proctor, broken: str) -> None:
+    first = run(broken).run["run"]
+    told = proctor("run", "--retry-errors", first, "--json")
+    assert (told.code, told.run["total"], told.run["errors"]) == (3, 3, 1)
+    assert "b (s.jsonl:2)" in told.err
+
+
+def test_a_finished_run_has_nothing_to_resume(run: Proctor, proctor: Proctor, broken: str) -> None:
+    first = run(broken).run["run"]
+    told = proctor("run", f"--resume={first}", "--json")
+    assert (told.code, told.run["total"], told.run["errors"]) == (3, 3, 1)
+
+
+def test_graded_again_it_is_the_same_error(run: Proctor, proctor: Proctor, broken: str) -> None:
+    run(broken)
+    told = proctor("regrade", "last", "-o", "again.json", "--json")
+    assert (told.code, told.run["total"], told.run["errors"]) == (3, 3, 1)
+    trials = json.loads(Path("again.json").read_text(encoding="utf-8"))["runs"][0]["trials"]
+    assert [one["failure"]["kind"] for one in trials if one["failure"]] == ["invalid"]
+
+
+def test_two_runs_of_it_are_compared(run: Proctor, proctor: Proctor, broken: str) -> None:
+    first, second = run(broken).run["run"], run(broken).run["run"]
+    told = proctor("compare", first, second)
+    assert told.code == 0
+    assert "1 pair: b (ERROR → ERROR)" in told.out
+
+
+def test_the_corrected_suite_is_another_version(
+    run: Proctor, proctor: Proctor, broken: str, suite: Proctor
+) -> None:
+    first = run(broken).run
+    suite(A, {"id": "b", "input": "x", "expected": "x"}, {"id": "c", "input": "y", "expected": "y"})
+    second = run(broken).run
+    assert first["suite_digest"] != second["suite_digest"]
+    assert second["errors"] == 0
+    told = proctor("compare", first["run"], second["run"])
+    assert told.code == 4
+    assert "1 case changed (b: " in told.err
+
+
+def test_a_bundle_of_it_is_verified(run: Proctor, proctor: Proctor, broken: str) -> None:
+    run(broken, "--holdout", "0.4")
+    assert proctor("attest", "last", "--no-sign", "-o", "bundle").code == 0
+    told = proctor("verify", "bundle", "--json")
+    assert told.code == 0
+    assert proctor("attest", "last", "--no-sign", "--public", "-o", "public").code == 0
+    assert proctor("verify", "public").code == 0
+
+
+def test_a_bundle_of_it_is_imported(run: Proctor, proctor: Proctor, broken: str) -> None:
+    run(broken)
+    proctor("attest", "last", "--no-sign", "-o", "bundle")
+    told = proctor("runs", "import", "bundle", "--store", "other.db")
+    assert told.code == 0
+    assert (
+        "Unknown field 'scorrer'" in proctor("runs", "show", "last", "--failures", "--store", "other.db").out
+    )
+
+
+def test_its_suite_is_run_again_from_the_store(run: Proctor, proctor: Proctor, broken: str) -> None:
+    run(broken)
+    told = proctor("run", "--saved", "s", "--target", "echo", "--json")
+    assert (told.code, told.run["errors"]) == (3, 1)
+
+
+def test_its_suite_is_written_to_no_file(run: Proctor, proctor: Proctor, broken: str) -> None:
+    run(broken)
+    told = proctor("suites", "export", "s", "--to", "proctor", "-o", "out.jsonl")
+    assert told.code == 4
+    assert "s v1 has 1 case that could not be read from its file: b." in told.err
+    assert not Path("out.jsonl").exists()
+
+
+def test_its_suite_shows_which_case_it_is(run: Proctor, proctor: Proctor, broken: str) -> None:
+    run(broken)
+    assert "b · dev · invalid" in proctor("suites", "show", "s", "--cases").out
+
+
+def test_a_run_cut_short_is_resumed_with_it(run: Proctor, proctor: Proctor, broken: str) -> None:
+    """As a crash leaves it: the run has begun, and none of its trials is stored."""
+    first = run(broken).run["run"]
+    with sqlite3.connect(".proctor/proctor.db") as db:
+        db.execute("DELETE FROM trials")
+    db.close()
+    told = proctor("run", f"--resume={first}", "--json")
+    assert (told.code, told.run["total"], told.run["passed"], told.run["errors"]) == (3, 3, 2, 1)

@@ -1,0 +1,61 @@
+"""Pages of a run with invalid cases: they are there, they say why, and no run is estimated to send them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from html import unescape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from proctor.model import Run
+from proctor.session.estimating import estimated
+from proctor.session.request import Request
+from proctor.session.run import Session
+from proctor.web.site import Site
+
+if TYPE_CHECKING:
+    from tests.web.conftest import Served
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def run(site: Site, project: Path) -> Run:
+    """A run of one case that passes and one that is invalid, at position 1."""
+    rows: list[dict[str, Any]] = [
+        {"id": "a", "input": "x", "expected": "x"},
+        {"id": "b", "input": "x", "expected": "x", HOSTILE: 1},
+    ]
+    (project / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    async def make() -> Run:
+        with site.store() as store:
+            session = Session(store, site.environ, lambda event: None, folder=site.store_path.parent)
+            (done,) = await session.run(Request(suites=("s.jsonl",), targets=("echo",), skip_invalid=True))
+            return done.run
+
+    return asyncio.run(make())
+
+
+@pytest.mark.parametrize("path", ["/runs/{}", "/runs/{}/cases/1"])
+def test_a_page_of_a_run_says_why_a_case_is_invalid(server: Served, run: Run, path: str) -> None:
+    page = server.page(path.format(run.id))
+    assert "s.jsonl:2: Test 'b': Unknown field" in unescape(page)
+    assert HOSTILE not in page
+
+
+def test_the_page_of_its_suite_shows_it(server: Served, run: Run) -> None:
+    page = server.page(f"/suite?name={run.suite.name}&case=1")
+    assert ">b<" in page
+    assert "s.jsonl:2: Test 'b': Unknown field" in unescape(page)
+    assert HOSTILE not in page
+
+
+def test_no_estimate_sends_it(site: Site, run: Run) -> None:
+    with site.store() as store:
+        request = Request(stored=(run.suite.name,), targets=("echo",))
+        made = estimated(store, request, site.environ, folder=site.store_path.parent)
+    assert (made.cases, made.calls) == (2, 1)
