@@ -7,6 +7,7 @@ from proctor.registry import Registry
 GRADERS: Registry[type[Any]] = Registry(
     "graders",
     {
+        "abstention": "proctor.graders.abstention:Abstention",
         "choice": "proctor.graders.choice:Choice",
         "composite": "proctor.graders.composite:Composite",
         "consistency": "proctor.graders.consistency:Consistency",
