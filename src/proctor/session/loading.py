@@ -190,6 +190,11 @@ def _dialect_of(source: Source) -> str:
         return detect(beginning, {name: DIALECTS.get(name) for name in everything})
 
 
+def with_repeats_rule(suite: Suite, rule: str | None) -> Suite:
+    """The header with the rule over repeats that a case brought, if one did."""
+    return suite if rule is None else replace(suite, repeats_rule=rule)
+
+
 class _Reading:
     """What is known of a suite while it streams by."""
 
@@ -206,6 +211,7 @@ class _Reading:
         """Where ids stand, but for those in the suite's own file."""
         self._wrong_ids: dict[str, int] = {}
         self._digests: list[tuple[str, str, str]] = []
+        self._repeats_rule: str | None = None
         self._wishes = Wishes()
         self._problems: list[Problem] = []
         self.inspect: Callable[[Placed], None] | None = None
@@ -252,6 +258,7 @@ class _Reading:
         graders = list(self._graders(placed))
         sent = sent_digest(case)
         self._digests.append((case.id, sent, judged_digest(case)))
+        self._repeats_rule = placed.repeats_rule or self._repeats_rule
         if self._indexer.add(case):
             self._wishes.add(case, graders, (placed.path or self._path, placed.line))
         if self._writer is not None:
@@ -289,11 +296,8 @@ class _Reading:
         if not self._digests and not any(problem.level == "error" for problem in self._problems):
             message = "The suite has no cases. Add one and run again."
             self._problems.append(Problem(code="no-cases", message=message, path=self._path, line=1))
-        suite = replace(
-            self._suite,
-            case_count=len(self._digests),
-            digest=suite_digest(self._suite, self._digests),
-        )
+        suite = with_repeats_rule(self._suite, self._repeats_rule)
+        suite = replace(suite, case_count=len(self._digests), digest=suite_digest(suite, self._digests))
         return Loaded(
             path=self._path,
             suite=suite,
