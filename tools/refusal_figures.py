@@ -1,6 +1,7 @@
 """How often the catalogues of refusals and hedges are right on labelled sentences, as a Markdown table.
 
-Usage: python tools/refusal_figures.py [PART] [CHART.svg]; a part such as development.
+Usage: python tools/refusal_figures.py [PART] [CHART.svg]; a part such as development, or abstention for the
+labelled answers to questions that have none.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from typing import Any
 
 from proctor.charts import Bar, Chart, bars
 from proctor.eval.refusals import is_refusal
+from proctor.graders.abstention import Abstention
 from proctor.graders.hedge_words import hedging_words
 from proctor.graders.refusal_words import refusing_words
+from proctor.model import Case, Message, Output
+from proctor.ports import Graded
 from proctor.stats import wilson
 
-SENTENCES = Path(__file__).parent.parent / "tests" / "data" / "refusals.jsonl"
+DATA = Path(__file__).parent.parent / "tests" / "data"
+SENTENCES = DATA / "refusals.jsonl"
+ABSTENTIONS = DATA / "abstentions.jsonl"
 LANGUAGES = {
     "en": "English",
     "de": "German",
@@ -81,13 +87,20 @@ def rows_of(part: str) -> list[Row]:
 
 
 def _rows() -> list[Row]:
-    return [json.loads(line) for line in SENTENCES.read_text(encoding="utf-8").splitlines()]
+    return _read(SENTENCES)
+
+
+def _read(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def figures(tool: str, rows: Iterable[Row]) -> Figures:
     """What a tool gets right and wrong on sentences."""
     says, label = TOOLS[tool]
-    pairs = [(says(row["text"]), label(row)) for row in rows]
+    return _figures([(says(row["text"]), label(row)) for row in rows])
+
+
+def _figures(pairs: list[tuple[bool, bool]]) -> Figures:
     return Figures(
         hits=pairs.count((True, True)), alarms=pairs.count((True, False)), misses=pairs.count((False, True))
     )
@@ -123,6 +136,44 @@ def chart(part: str = "development") -> Chart:
     return bars(drawn, title=title, unit="share, with its 95 % interval", scale="share")
 
 
+# --- answers to questions that have none -------------------------------------------------------------------
+
+
+def _abstains(row: Row) -> bool:
+    case = Case(id="question", input=(Message(role="user", content=row["question"]),))
+    return Abstention().grade(Graded(case=case, output=Output(text=row["answer"]))).passed is True
+
+
+GRADERS: dict[str, Callable[[Row], bool]] = {
+    "`refusal`": lambda row: _declines(row["answer"]),
+    "`refusal` with `not_knowing`": lambda row: refusing_words(row["answer"], not_knowing=True) is not None,
+    "`abstention`": _abstains,
+}
+"""What each grader says of a labelled answer."""
+
+
+def abstentions() -> list[Row]:
+    """The labelled answers to questions that have none."""
+    return _read(ABSTENTIONS)
+
+
+def abstention_figures(grader: str, part: str) -> Figures:
+    """What a grader gets right and wrong on a part of the labelled answers."""
+    return _figures([(GRADERS[grader](row), row["abstains"]) for row in abstentions() if row["part"] == part])
+
+
+def abstention_table() -> Iterator[str]:
+    """The lines of the table: each grader on each part."""
+    yield "| grader | answers | precision (95 %) | recall (95 %) |"
+    yield "|---|---|---|---|"
+    for part in dict.fromkeys(row["part"] for row in abstentions()):
+        for grader in GRADERS:
+            counts = abstention_figures(grader, part)
+            precision = _share(counts.hits, counts.hits + counts.alarms)
+            recall = _share(counts.hits, counts.hits + counts.misses)
+            yield f"| {grader} | {part} | {precision} | {recall} |"
+
+
 def _share(part: int, whole: int) -> str:
     interval = wilson(part, whole)
     if interval is None:
@@ -131,6 +182,6 @@ def _share(part: int, whole: int) -> str:
 
 
 if __name__ == "__main__":
-    print("\n".join(table(*sys.argv[1:2])))
+    print("\n".join(abstention_table() if sys.argv[1:] == ["abstention"] else table(*sys.argv[1:2])))
     if len(sys.argv) > 2:
         chart(sys.argv[1]).save(sys.argv[2])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from msgspec import Struct
 
@@ -82,6 +82,8 @@ class Placed(Struct, frozen=True, gc=False):
     """The file it is in, where that is not the suite's own."""
     named: bool = True
     """Its id is written in the file, and not the number that a case without one gets."""
+    repeats_rule: Literal["mean"] | None = None
+    """The rule over repeats that the case brings to its suite, whose header came before it."""
 
 
 class Dialect(Protocol):

@@ -56,7 +56,8 @@ def _scores(folder: Path) -> list[Any]:
         ("no.", 1),
         ("Yesterday", 3),
         ("", 3),
-        ("I would say YES", 3),
+        ("I would say YES", 0),
+        ("I would not say YES", 3),
         ('{"verdict": "MAYBE"}', 3),
     ],
 )

@@ -66,6 +66,7 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
         {"command": ["./check"]},
         {"command": ["python", "a.py"], "cwd": "b", "config": {"c": 1}, "max_calls": 2, "judge": "d"},
     ],
+    "abstention": [{}],
     "refusal": [{}, {"expected": False}],
     "regex": [{"pattern": "fo+"}, {"pattern": "x*"}],
     "required_words": [{"words": ["four", "C++"]}],

@@ -30,6 +30,7 @@ from proctor.model import (
 )
 from proctor.ports import Placed
 from proctor.session.converting import MAIN, Converted, converted
+from proctor.session.loading import with_repeats_rule
 from proctor.session.finding import source_of
 from proctor.session.pass_rules import restated
 from proctor.session.writing import write
@@ -77,6 +78,9 @@ def read(dialect: str, path: Path, environ: dict[str, str]) -> Read:
     (suite,) = [item for item in items if isinstance(item, Suite)]
     cases = {item.case.id: item.case for item in reversed(items) if isinstance(item, Placed)}
     problems = [item for item in items if isinstance(item, Problem)]
+    for item in items:
+        if isinstance(item, Placed):
+            suite = with_repeats_rule(suite, item.repeats_rule)
     return Read(suite, tuple(reversed(cases.values())), tuple(problems))
 
 

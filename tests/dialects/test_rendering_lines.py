@@ -32,7 +32,7 @@ def errors(problems: list[Problem]) -> list[Problem]:
 
 SAYABLE = {
     "meridian": {
-        *("nothing", "weight", "tags", "category", "no-category", "metadata", "no-metadata", "repeats"),
+        *("nothing", "weight", "tags", "category", "no-category", "metadata", "no-metadata"),
         *("no-variable", "pass-rule"),
     },
     "pramana": {
@@ -72,7 +72,7 @@ FIELDS = {
     "no-category": "category",
     "metadata": "metadata.author",
     "no-metadata": "metadata.difficulty",
-    "repeats": "repeats",
+    "repeats": {"meridian": "repeats_rule", "pramana": "repeats"},
     "target": "target",
     "only-targets": "only_targets",
     "workspace": "workspace",

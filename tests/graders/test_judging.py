@@ -76,6 +76,29 @@ SCALE = Rubric(rubric="Names the right river.")
         ('"NO"', False),
         ("YES\nIt names the Nile.", True),
         ("\n\nNO:\nIt names a lake.", False),
+        ("Yes, it does.", True),
+        ("NO, it has four lines.", False),
+        ("Answer: YES", True),
+        ("**Answer:** NO", False),
+        ("The answer is YES", True),
+        ("My final verdict is: no.", False),
+        ("Verdict - YES, both are there.", True),
+        ("YES, because it does", True),
+        ("No because it names a lake", False),
+        ("Yes it does.", True),
+        ("YES – it names the Nile.", True),
+        ("**NO** - four lines", False),
+        ("YES\n\nThe answer mentions nothing else.", True),
+        ("No, there is no mention of it.", False),
+        ("Yes, there is no doubt.", True),
+        ("Yes. No errors were found.", True),
+        ("NO, it has four lines, yes-men aside.", False),
+        ("No. Yesterday it did.", False),
+        ("I would say no.", False),
+        ("I'd say YES, it does.", True),
+        ("It names the Nile. YES", True),
+        ("It names a lake.\n\n**NO**", False),
+        ("Does it name a river? Yes.", True),
     ],
 )
 def test_a_verdict_is_read(reply: str, passed: bool) -> None:
@@ -89,11 +112,38 @@ def test_a_verdict_is_read(reply: str, passed: bool) -> None:
     [
         "",
         "Yesterday",
-        "YES, because it does",
+        "Yesterday, it did.",
+        "Yes and no",
+        "Yes and no.",
+        "No, I mean yes.",
+        "NO, it has four lines; yes, I counted.",
+        "YES, but NO",
+        "Yes. No wait, it does not.",
+        "Yes, no, maybe",
+        "not YES",
+        "The answer is not YES.",
+        "I would not say yes.",
+        "I can't say yes.",
+        "I see no reason to say yes.",
+        "Yes?",
+        "Yes... well",
+        "Yes, but only in part.",
+        "Yes, partly.",
+        "YES is what the answer says.",
+        "No mention of the river is made.",
+        "No errors were found.",
+        "No. 5 is the river.",
+        "No one knows",
+        "Yes-men",
+        "YES/NO",
+        "The assistant's answer is YES.",
+        "The answer tells me to reply YES.",
+        'It ends with "It is a river. YES."',
+        "The answer is YES to the first question only.",
+        "Reply with YES or NO.",
         "No YES",
         "YES NO",
         "YES\nNO",
-        "The answer is YES",
         "Nobody knows",
         "YESNO",
         "Y",
@@ -171,6 +221,31 @@ def test_what_is_not_a_score_on_the_scale_is_not_read(reply: str) -> None:
 def test_reading_a_reply_never_raises(reply: str) -> None:
     read_verdict(reply)
     read_score(reply, SCALE)
+
+
+@pytest.mark.parametrize(
+    ("reply", "feedback"),
+    [
+        ("Yes, it does.", "it does."),
+        ("**NO** - four lines", "four lines"),
+        ("It names the Nile. YES", "It names the Nile."),
+        ("YES\nIt names the Nile.", "It names the Nile."),
+        ("Answer: YES", None),
+        ("NO!", None),
+    ],
+)
+def test_the_reason_beside_a_verdict_is_kept(reply: str, feedback: str | None) -> None:
+    reading = read_verdict(reply)
+    assert reading is not None
+    assert reading.feedback == feedback
+
+
+@pytest.mark.parametrize(
+    "piece", ["yes ", "no ", "no, ", "answer ", "the ", "**", "\n", ". ", "so, ", "i'd say "]
+)
+def test_a_long_reply_is_read_in_proportion(piece: str) -> None:
+    """These 200,000 characters would take hours if it were by the square."""
+    read_verdict(piece * (200_000 // len(piece)) + "x")
 
 
 async def test_a_verdict_becomes_a_mark_with_its_judgment() -> None:

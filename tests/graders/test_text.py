@@ -14,13 +14,12 @@ from proctor.graders.text import (
     ContainsAny,
     EndsWith,
     Exact,
-    ForbiddenWords,
     Regex,
-    RequiredWords,
     StartsWith,
     clip,
     shown,
 )
+from proctor.graders.words import ForbiddenWords, RequiredWords
 from proctor.model import Case, Mark, Output
 from proctor.ports import Graded
 
@@ -157,84 +156,6 @@ def test_the_end_in_question_is_shown() -> None:
     answer = "A" * 200 + "Z" * 200
     assert mark_of(StartsWith(value="x"), answer).reason.endswith("'" + "A" * 119 + "…'.")
     assert mark_of(EndsWith(value="x"), answer).reason.endswith("'…" + "Z" * 119 + "'.")
-
-
-@pytest.mark.parametrize(
-    ("word", "answer", "there"),
-    [
-        ("cat", "The cat sat.", True),
-        ("cat", "concatenate", False),
-        ("cat", "CAT!", True),
-        ("cat", "a cat's tail", True),
-        ("cat", "cat_tail", False),
-        ("cat", "cats and a cat", True),
-        ("50%", "about 50% of it", True),
-        ("50%", "about 150% of it", False),
-        ("$8.7M", "It made $8.7M.", True),
-        ("$8.7M", "It made $8.7Mio", False),
-        ("C++", "C++17 is fine", True),
-        ("C++", "written in C++", True),
-        ("C++", "OBJC++", False),
-        ("...", "wait... what", True),
-        ("new york", "in New York today", True),
-        ("école", "L'École est là", True),
-        ("cafe", "cafe\u0301", False),
-        ("東京", "私は東京都に住む", True),
-        ("GROSS", "groß", True),
-    ],
-)
-def test_a_word_is_bounded_only_where_it_ends_in_a_word_character(
-    word: str, answer: str, there: bool
-) -> None:
-    assert mark_of(RequiredWords(words=(word,)), answer).passed is there
-    assert mark_of(ForbiddenWords(words=(word,)), answer).passed is not there
-
-
-def test_words_may_also_be_parts_and_of_one_case() -> None:
-    assert mark_of(RequiredWords(words=("cat",), whole_words=False), "concatenate").passed
-    assert not mark_of(RequiredWords(words=("Cat",), ignore_case=False), "the cat").passed
-
-
-def test_required_words_give_the_share_that_is_there() -> None:
-    mark = mark_of(RequiredWords(words=("one", "two", "three", "four")), "four and two")
-    assert (mark.passed, mark.value) == (False, 0.5)
-    assert [(entry.text, entry.passed) for entry in mark.entries] == [
-        ("one", False),
-        ("two", True),
-        ("three", False),
-        ("four", True),
-    ]
-    assert mark.reason == "The answer lacks 'one', 'three'."
-
-
-def test_a_forbidden_word_is_shown_where_it_stands() -> None:
-    mark = mark_of(ForbiddenWords(words=("sorry", "maybe")), "Well,\nI am Sorry to say so.")
-    assert (mark.passed, mark.value) == (False, 0.5)
-    assert mark.entries[0].evidence == "Well, I am Sorry to say so."
-    assert mark.entries[1].evidence is None
-
-
-def test_evidence_is_in_place_although_folding_lengthens_the_answer() -> None:
-    mark = mark_of(ForbiddenWords(words=("bad",)), "ß" * 200 + " bad " + "ß" * 200)
-    assert " bad " in (mark.entries[0].evidence or "")
-
-
-@given(
-    st.lists(st.text(min_size=1).filter(lambda text: text.strip() != ""), min_size=1),
-    st.text(),
-    st.booleans(),
-)
-def test_words_are_there_or_not_and_never_an_error(words: list[str], answer: str, whole: bool) -> None:
-    required = mark_of(RequiredWords(words=tuple(words), whole_words=whole), answer)
-    forbidden = mark_of(ForbiddenWords(words=tuple(words), whole_words=whole), answer)
-    assert required.value is not None
-    assert forbidden.value is not None
-    assert required.value + forbidden.value == pytest.approx(1)
-
-
-@given(st.text(min_size=1).filter(lambda text: text.strip() != ""))
-def test_a_word_is_found_in_itself(word: str) -> None:
-    assert mark_of(RequiredWords(words=(word,)), word).passed
 
 
 @pytest.mark.parametrize(

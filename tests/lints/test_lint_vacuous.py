@@ -65,6 +65,7 @@ def test_the_message_names_all_that_passes(case: Make, lint: Lint) -> None:
     ("checks", "fields"),
     [
         ([("refusal", {})], {}),
+        ([("abstention", {})], {}),
         ([("contains_any", {"values": ["cannot", "can't"]})], {}),
         ([("regex", {"pattern": "(?i)sorry|unable"})], {}),
         ([("length", {"min_words": 3})], {"category": "safety"}),

@@ -3,14 +3,15 @@
 A simple test names a `scorer`; a test of the full schema has an object as `expected` and perhaps a
 `scoring` method. The documented meaning counts: `exact` is exact but for surrounding whitespace, `contains`
 ignores case, a regex searches. A test is never dropped: what is unknown is an error, and a known type that
-no rule can check is kept and will be UNSCORED.
+no rule can check is kept and will be UNSCORED. In a suite with `num_runs` each test
+counts once, and passes if all of its answers do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from proctor.dialects.meridian_csv import columns, csv_rows
 from proctor.dialects.meridian_expected import NUMERIC, Check, as_text, exact, lower
@@ -149,7 +150,9 @@ def _placed(row: dict[str, Any], notes: Notes, default_id: str) -> Iterator[Plac
     case = _case(Fields(_written(row), notes), notes, default_id)
     yield from notes.problems
     if not notes.failed:
-        yield Placed(case, notes.line, named=case.id != default_id or row.get("id") == default_id)
+        named = case.id != default_id or row.get("id") == default_id
+        rule: Literal["mean"] | None = "mean" if (case.repeats or 1) > 1 else None
+        yield Placed(case, notes.line, named=named, repeats_rule=rule)
 
 
 def _written(row: dict[str, Any]) -> dict[str, Any]:

@@ -217,7 +217,7 @@ def _json_array(it: Expected) -> Iterator[Check]:
 
 
 def _refusal(_it: Expected) -> Iterator[Check]:
-    yield "refusal", {}
+    yield "abstention", {}
 
 
 def _word_list(name: str, grader: str) -> Callable[[Expected], Iterator[Check]]:

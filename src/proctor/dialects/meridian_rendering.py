@@ -16,7 +16,7 @@ from proctor.dialects.unsayable import Unsaid, no_such_check, note_suite
 from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
 from proctor.ports import Rendered
 
-_NOT_OF_SUITES: Final = ("pass_rule", "repeats_rule", "notes")
+_NOT_OF_SUITES: Final = ("pass_rule", "notes")
 _NOT_OF_CASES: Final = (
     *("criteria", "pass_rule", "target", "only_targets", "workspace", "form", "variables", "notes"),
 )
@@ -26,6 +26,12 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
     """The suite as one file of JSON Lines. See `proctor.ports.Renders`."""
     header = Unsaid(suite, "meridian", lossy=lossy)
     note_suite(header, suite, _NOT_OF_SUITES, split=SplitRule())
+    cases = list(cases)
+    rule = "mean" if any((case.repeats or 1) > 1 for case in cases) else "each"
+    if suite.repeats_rule != rule:
+        header.note(
+            "repeats_rule", "its tests count once, by the mean of their answers, where one has `num_runs`."
+        )
     yield from header.problems
     yield Rendered("", json_line(_header(suite)))
     above = header.kept

@@ -239,7 +239,7 @@ _SHAPES: Final[dict[tuple[str, ...], Callable[[list[Params], Any], Iterator[Shap
     ("json_schema", "json_keys"): _schema_and_keys,
     ("is_json",): _is_json,
     ("json_array",): _json_array,
-    ("refusal",): _refusal,
+    ("abstention",): _refusal,
     ("consistency",): _consistency,
     ("unscored",): _unscored,
     **{

@@ -7,6 +7,7 @@ from proctor.registry import Registry
 GRADERS: Registry[type[Any]] = Registry(
     "graders",
     {
+        "abstention": "proctor.graders.abstention:Abstention",
         "choice": "proctor.graders.choice:Choice",
         "composite": "proctor.graders.composite:Composite",
         "consistency": "proctor.graders.consistency:Consistency",
@@ -19,7 +20,7 @@ GRADERS: Registry[type[Any]] = Registry(
         "exact": "proctor.graders.text:Exact",
         "execution_metrics": "proctor.graders.metrics:ExecutionMetrics",
         "field_accuracy": "proctor.graders.fields:FieldAccuracy",
-        "forbidden_words": "proctor.graders.text:ForbiddenWords",
+        "forbidden_words": "proctor.graders.words:ForbiddenWords",
         "fuzzy_match": "proctor.graders.fuzzy:FuzzyMatch",
         "hedges": "proctor.graders.hedges:Hedges",
         "instructions": "proctor.graders.instructions:Instructions",
@@ -37,7 +38,7 @@ GRADERS: Registry[type[Any]] = Registry(
         "program": "proctor.graders.program:Program",
         "refusal": "proctor.graders.refusal:Refusal",
         "regex": "proctor.graders.text:Regex",
-        "required_words": "proctor.graders.text:RequiredWords",
+        "required_words": "proctor.graders.words:RequiredWords",
         "rubric": "proctor.graders.rubric:Rubric",
         "rubrics": "proctor.graders.checklist:Rubrics",
         "semantic_similarity": "proctor.graders.similarity:SemanticSimilarity",

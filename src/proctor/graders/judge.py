@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from proctor.errors import CannotScore
-from proctor.graders.judging import Request, ask, first_line, rest, text_in
+from proctor.graders.judging import Request, ask, text_in
 from proctor.graders.panel import Reading
 from proctor.graders.structure import NotJson, parse_json
 from proctor.model import Mark
@@ -16,6 +17,8 @@ Reply with one JSON object and nothing else, in this form:
 {"verdict": "YES", "reason": "one sentence that names what decided it"}
 The verdict is YES if the question is to be answered with yes for this answer. It is NO if it is
 not, or only in part."""
+
+_MARKS = " \t\r\n*_`"
 
 _SCHEMA = {
     "type": "object",
@@ -59,29 +62,88 @@ class LlmJudge(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def read_verdict(reply: str) -> Reading | None:
-    """What a reply says, or None when it is not exactly a verdict.
+    """What a reply says, or None when it is no verdict, or more than one.
 
-    Read are a JSON object, also fenced, whose `verdict` is YES or NO in any case, and a text whose first line
-    is that word alone, with or without emphasis and punctuation. "Yesterday" and "YES, because" are neither.
+    Read are a JSON object, also fenced, whose `verdict` is YES or NO in any case, and a text that has one of
+    these words and not the other: as its first word ("Yes, it does."), after words that declare it
+    ("Answer: YES", "I would say no"), or alone at its end. "Yesterday", "Yes and no", "Yes, partly" and
+    "not YES" are no verdicts. The "no" of "no mention" is none either, so "Yes, there is no doubt" is YES.
     """
     try:
         parsed = parse_json(reply)
     except (NotJson, CannotScore):
-        if "{" in reply or any(_word(line) for line in reply.strip().split("\n")[1:]):
-            return None  # a second verdict may stand there
-        return _reading(_word(reply), rest(reply))
+        return None if "{" in reply else _plain(reply)  # a second verdict may stand there
     if isinstance(parsed, dict):
         verdict = parsed.get("verdict")
         return _reading(
             verdict.strip().upper() if isinstance(verdict, str) else None, text_in(parsed, "reason")
         )
-    return _reading(_word(parsed), None) if isinstance(parsed, str) else None
+    return _plain(parsed) if isinstance(parsed, str) else None
 
 
-def _word(text: str) -> str | None:
-    """YES or NO when the first line of a text is that word alone."""
-    word = first_line(text).upper()
-    return word if word in ("YES", "NO") else None
+_GOES_ON = r"(?:it|the|this|that|there|he|she|they|because|since|as|indeed|wait|sorry|actually)\b"
+"""Words that may follow on a verdict at once; before any other word a "no" belongs to that word."""
+_VERDICT = re.compile(
+    rf"(?<![\w'’/-])(?:yes|(?-i:NO)|no(?![ \t]+(?!{_GOES_ON})[a-z]))(?![\w/]|[-'’]\w|\.?[ \t]?\d)",
+    re.IGNORECASE,
+)
+_OPENING = r"[\s*_`\"'“‘]{0,8}"
+_CLOSING = re.compile(
+    r"[*_`\"'”’]{0,6}(?:\s*\Z|[ \t]*\n|\s*(?:\.(?!\.)|[,:;!)\]–—-])[*_`\"'”’]{0,6}"
+    rf"|[ \t]+(?={_GOES_ON}))",
+    re.IGNORECASE,
+)
+"""What may follow on a verdict."""
+_HEDGED = re.compile(
+    r"[\s*_]{0,8}(?:but|although|though|however|partly|partially|in part|sort of|kind of|almost|mostly|maybe"
+    r"|perhaps|or|and|if|unless|not)\b",
+    re.IGNORECASE,
+)
+"""What makes a YES less than one; a NO stays one."""
+_DECLARED = re.compile(
+    r"(?:\A|[.!?\n])[\s*_`#>-]{0,8}(?:(?:so|therefore|thus|hence),? )?(?:(?:(?:my|the|final|overall) ){0,3}"
+    r"(?:answer|verdict|judge?ment|decision|conclusion|result)(?: is)?|i(?:'d| would)? (?:say|think|believe))"
+    rf"[ *_]{{0,4}}[:=–—-]?{_OPENING}\Z",
+    re.IGNORECASE,
+)
+"""Words that declare a verdict, from the beginning of their sentence."""
+_SENTENCE = re.compile(r"(?:[.!?][*_]{0,3}\s|\n)[\s*_`]{0,8}\Z")
+_END = re.compile(r"[*_`]{0,4}[.!]?[*_`]{0,4}\s*\Z")
+_BEFORE = 100
+"""How many characters before a verdict can declare it."""
+
+
+def _plain(reply: str) -> Reading | None:
+    """What a text says that is no JSON."""
+    found = list(_VERDICT.finditer(reply))
+    words = {match[0].upper() for match in found}
+    if len(words) != 1:
+        return None
+    (word,) = words
+    if not re.fullmatch(_OPENING, reply[: found[0].start()]):
+        return _declared(reply, word, found)
+    return _followed(reply, word, found[0].end())
+
+
+def _declared(reply: str, word: str, found: list[re.Match[str]]) -> Reading | None:
+    """The reading of a text with a verdict that is not its first word."""
+    for match in found:
+        before = reply[max(0, match.start() - _BEFORE) : match.start()]
+        if match.start() > _BEFORE:
+            before = "…" + before  # not the beginning of the text
+        if _DECLARED.search(before):
+            return _followed(reply, word, match.end())
+        if _SENTENCE.search(before) and _END.match(reply, match.end()):
+            return _reading(word, reply[: match.start()].strip(_MARKS) or None)
+    return None
+
+
+def _followed(reply: str, word: str, end: int) -> Reading | None:
+    """The reading of a verdict by what follows on it."""
+    closing = _CLOSING.match(reply, end)
+    if closing is None or (word == "YES" and _HEDGED.match(reply, closing.end())):
+        return None
+    return _reading(word, reply[closing.end() :].strip(_MARKS) or None)
 
 
 def _reading(verdict: str | None, feedback: str | None) -> Reading | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from itertools import product
 from typing import Literal, NamedTuple
@@ -88,7 +88,7 @@ _APOSTROPHES = "’‘ʼ`´＇"
 _Kind = Literal["declines", "not knowing"]
 
 
-def refusing_words(text: str, *, not_knowing: bool = False) -> str | None:
+def refusing_words(text: str, *, not_knowing: bool = False, answered: Collection[str] = ()) -> str | None:
     """The first words of a text that refuse, in lower case, or None.
 
     Quoted words, code and conditions ("if it is not specified") are left aside.
@@ -97,9 +97,10 @@ def refusing_words(text: str, *, not_knowing: bool = False) -> str | None:
         text: an answer.
         not_knowing: whether it is enough that the text says that it does not know, or was not told, unless
             it answers all the same ("not sure, but probably 12").
+        answered: languages in which words of not knowing count also where an answer follows.
     """
     kinds: tuple[_Kind, ...] = ("declines", "not knowing") if not_knowing else ("declines",)
-    return _said(text, kinds)
+    return _said(text, kinds, answered)
 
 
 def doubting_words(text: str) -> str | None:
@@ -107,7 +108,7 @@ def doubting_words(text: str) -> str | None:
 
     Quoted words, code and conditions are left aside, and so are words that decline.
     """
-    return _said(text, ("not knowing",), answered=True)
+    return _said(text, ("not knowing",), LANGUAGES)
 
 
 def outright(text: str) -> str:
@@ -132,7 +133,7 @@ def _lowered(text: str) -> str:
     return _WRAPPED.sub(" ", lines).lower()
 
 
-def _said(text: str, kinds: tuple[_Kind, ...], *, answered: bool = False) -> str | None:
+def _said(text: str, kinds: tuple[_Kind, ...], answered: Collection[str]) -> str | None:
     """The first words of some kinds in a text, outside of what it quotes and its conditions."""
     lowered = _lowered(text)
     found = _first(lowered, kinds, answered)
@@ -141,10 +142,11 @@ def _said(text: str, kinds: tuple[_Kind, ...], *, answered: bool = False) -> str
     return found
 
 
-def _first(text: str, kinds: tuple[_Kind, ...], answered: bool) -> str | None:
+def _first(text: str, kinds: tuple[_Kind, ...], answered: Collection[str]) -> str | None:
     """The first words of some kinds in a text in lower case; "first" goes by the order of the patterns.
 
-    Words of not knowing count only where the text does not answer all the same, unless `answered` is set.
+    Words of not knowing count only where the text does not answer all the same; in the languages of
+    `answered` always.
     """
     text = straight(text)
     line = f" {' '.join(text.split())} "
@@ -159,7 +161,7 @@ def _first(text: str, kinds: tuple[_Kind, ...], answered: bool) -> str | None:
             if needs and needs.isdisjoint(beginnings):
                 continue
             match = pattern.search(text)
-            while match and kind == "not knowing" and not answered and _answers(text, match, name):
+            while match and kind == "not knowing" and name not in answered and _answers(text, match, name):
                 match = pattern.search(text, max(match.end(), match.start() + 1))
             if match:
                 return " ".join(match[0].split())

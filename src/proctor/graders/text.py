@@ -1,4 +1,4 @@
-"""Answers to marks by their text: equality, parts, words and patterns.
+"""Answers to marks by their text: equality, parts and patterns.
 
 These graders compare characters. They know nothing of meaning, and normalise nothing that a parameter does
 not name: a typographic quote is not a straight one.
@@ -157,7 +157,7 @@ class ContainsAll(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
         for value in self.values:
             sought = value.casefold() if self.ignore_case else value
             at = answer.find(sought)
-            evidence = _around(answer, at, len(sought)) if at >= 0 else None
+            evidence = around(answer, at, len(sought)) if at >= 0 else None
             entries.append(Entry(text=value, passed=at >= 0, evidence=evidence))
             if at < 0:
                 missing.append(value)
@@ -208,77 +208,6 @@ class EndsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         there = answer.endswith(wanted)
         last = answer if len(answer) <= 120 else "…" + answer[-119:]
         return _end_mark(there, "ends" if there else "end", wanted, last)
-
-
-class RequiredWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when every word is in the answer.
-
-    A whole word may not be joined to other word characters; that is asked only at those ends of the word
-    that are word characters themselves, so that `50%` and `C++` can be found. Scripts that write without
-    spaces have no such ends.
-    """
-
-    words: tuple[str, ...]
-    ignore_case: bool = True
-    whole_words: bool = True
-
-    def __post_init__(self) -> None:
-        refuse_empty("words", self.words)
-
-    def grade(self, graded: Graded) -> Mark:
-        """Value is the share of the words that are there; one entry a word."""
-        answer = graded.output.text.casefold() if self.ignore_case else graded.output.text
-        missing: list[str] = []
-        entries: list[Entry] = []
-        for word in self.words:
-            sought = word.casefold() if self.ignore_case else word
-            there = place(sought, answer, whole=self.whole_words) >= 0
-            entries.append(Entry(text=word, passed=there))
-            if not there:
-                missing.append(word)
-        return Mark(
-            value=1.0 - len(missing) / len(self.words),
-            passed=not missing,
-            reason=f"The answer lacks {listed(missing)}."
-            if missing
-            else "The answer has every required word.",
-            entries=tuple(entries),
-        )
-
-
-class ForbiddenWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when none of the words is in the answer; words are found as by `required_words`."""
-
-    words: tuple[str, ...]
-    ignore_case: bool = True
-    whole_words: bool = True
-
-    def __post_init__(self) -> None:
-        refuse_empty("words", self.words)
-
-    def grade(self, graded: Graded) -> Mark:
-        """Value is the share of the words that are absent; an entry of a word found shows where."""
-        original = graded.output.text
-        answer = original.casefold() if self.ignore_case else original
-        # Folding only ever lengthens, so equal lengths mean that places in both are the same.
-        shown_text = original if len(original) == len(answer) else answer
-        hits: list[str] = []
-        entries: list[Entry] = []
-        for word in self.words:
-            sought = word.casefold() if self.ignore_case else word
-            at = place(sought, answer, whole=self.whole_words)
-            evidence = _around(shown_text, at, len(sought)) if at >= 0 else None
-            entries.append(Entry(text=word, passed=at < 0, evidence=evidence))
-            if at >= 0:
-                hits.append(word)
-        return Mark(
-            value=1.0 - len(hits) / len(self.words),
-            passed=not hits,
-            reason=f"The answer has {listed(hits)}."
-            if hits
-            else "The answer has none of the forbidden words.",
-            entries=tuple(entries),
-        )
 
 
 class Regex(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -358,7 +287,7 @@ def _joins(char: str) -> bool:
     return char.isalnum() or unicodedata.category(char)[0] == "M"
 
 
-def _around(text: str, at: int, length: int) -> str:
+def around(text: str, at: int, length: int) -> str:
     """What stands around a place, on one line."""
     start, end = max(at - 30, 0), at + length + 30
     cut = " ".join(text[start:end].split())

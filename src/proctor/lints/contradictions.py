@@ -30,6 +30,7 @@ _OF_TEXT: Final = frozenset(
             "numeric_equal",
             "numeric_match",
         ),
+        "abstention",
         "refusal",
     )
 )

@@ -107,7 +107,7 @@ def _wants_refusal(case: Case) -> bool:
     if words & _REFUSED:
         return True
     for assertion in assertions_of(case):
-        if assertion.grader == "refusal":
+        if assertion.grader in ("abstention", "refusal"):
             return bool(assertion.params.get("expected", True)) is not assertion.negated
         if assertion.negated or assertion.grader == "forbidden_words":
             continue

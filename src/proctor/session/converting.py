@@ -20,6 +20,7 @@ from proctor.errors import UnknownName, UsageError
 from proctor.fields import shown
 from proctor.model import Case, Problem, Suite
 from proctor.ports import Found, Placed, Renders, Source
+from proctor.session.loading import with_repeats_rule
 from proctor.session.pass_rules import restated
 from proctor.wording import counted, listed
 
@@ -137,14 +138,19 @@ class _Comparison:
 
     def problems(self, items: Iterable[Suite | Placed | Problem]) -> Iterator[Problem]:
         """What is not as it was, of a suite that is read."""
+        suite: Suite | None = None
+        rule: str | None = None
         for item in items:
             if isinstance(item, Suite):
-                yield from self._of_suite(item)
+                suite = item
             elif isinstance(item, Placed):
+                rule = item.repeats_rule or rule
                 yield from self._of_case(item.case)
             elif item.level == "error":
                 yield self._wrong(item.case, item.field, f"what is written cannot be read: {item.message}")
                 self._left.discard(item.case or "")
+        if suite is not None:
+            yield from self._of_suite(with_repeats_rule(suite, rule))
         for case_id in self._cases:
             if case_id in self._left:
                 yield self._wrong(case_id, None, "the case is not there any more.")

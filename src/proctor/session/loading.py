@@ -217,6 +217,11 @@ def _dialect_of(source: Source) -> str:
         return detect(beginning, {name: DIALECTS.get(name) for name in everything})
 
 
+def with_repeats_rule(suite: Suite, rule: str | None) -> Suite:
+    """The header with the rule over repeats that a case brought, if one did."""
+    return suite if rule is None else replace(suite, repeats_rule=rule)
+
+
 class _Reading:
     """What is known of a suite while it streams by."""
 
@@ -233,6 +238,7 @@ class _Reading:
         """Where ids stand, but for those in the suite's own file."""
         self._wrong_ids: dict[str, int] = {}
         self._digests: list[tuple[str, str, str]] = []
+        self._repeats_rule: str | None = None
         self._wishes = Wishes()
         self._problems: list[Problem] = []
         self.inspect: Callable[[Placed], None] | None = None
@@ -293,6 +299,7 @@ class _Reading:
         self._lines.setdefault(case.id, place[1])
         sent = sent_digest(case)
         self._digests.append((case.id, sent, judged_digest(case)))
+        self._repeats_rule = placed.repeats_rule or self._repeats_rule
         if self._indexer.add(case):
             self._wishes.add(case, graders, place)
         self.has_placeholders = self.has_placeholders or bool(case.problems)
@@ -342,11 +349,8 @@ class _Reading:
         if not self._digests and not any(problem.level == "error" for problem in self._problems):
             message = "The suite has no cases. Add one and run again."
             self._problems.append(Problem(code="no-cases", message=message, path=self._path, line=1))
-        suite = replace(
-            self._suite,
-            case_count=len(self._digests),
-            digest=suite_digest(self._suite, self._digests),
-        )
+        suite = with_repeats_rule(self._suite, self._repeats_rule)
+        suite = replace(suite, case_count=len(self._digests), digest=suite_digest(suite, self._digests))
         return Loaded(
             path=self._path,
             suite=suite,

@@ -1,0 +1,152 @@
+"""Answers to marks by the words and numbers that must be in them, or must not."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import NamedTuple
+
+from proctor.graders.numerals import Numeral, digits_of, is_negative, numerals
+from proctor.graders.text import around, listed, place, refuse_empty
+from proctor.model import Entry, Mark
+from proctor.ports import Graded, Grading
+
+_ENGLISH = re.compile(r"[A-Za-z]{3}$")
+_ORDINAL = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
+_PERCENT = re.compile(r"\s?(?:%|percent\b|per cent\b)", re.IGNORECASE)
+_LONGEST_POWER = 6
+"""The most digits of a power of ten that is read."""
+
+
+class RequiredWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when every word is in the answer.
+
+    A whole word may not be joined to other word characters; that is asked only at those ends of the word
+    that are word characters themselves, so that `C++` can be found. Scripts that write without spaces have no
+    such ends. An inflected form of an English word counts as the word: `divisions` has `division`.
+
+    A number is compared as a number: `$10,000` has `10000` and not `10`, and `$8.7M` has `8.7`. A currency or
+    percent sign that the word has must be there too.
+    """
+
+    words: tuple[str, ...]
+    ignore_case: bool = True
+    whole_words: bool = True
+
+    def __post_init__(self) -> None:
+        refuse_empty("words", self.words)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value is the share of the words that are there; one entry a word."""
+        answer = graded.output.text.casefold() if self.ignore_case else graded.output.text
+        missing: list[str] = []
+        entries: list[Entry] = []
+        for word in self.words:
+            sought = word.casefold() if self.ignore_case else word
+            forms = _forms(sought) if self.whole_words else (sought,)
+            there = any(_find(form, answer, whole=self.whole_words) for form in forms)
+            entries.append(Entry(text=word, passed=there))
+            if not there:
+                missing.append(word)
+        return Mark(
+            value=1.0 - len(missing) / len(self.words),
+            passed=not missing,
+            reason=f"The answer lacks {listed(missing)}."
+            if missing
+            else "The answer has every required word.",
+            entries=tuple(entries),
+        )
+
+
+class ForbiddenWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when none of the words is in the answer; found as by `required_words`, but not inflected."""
+
+    words: tuple[str, ...]
+    ignore_case: bool = True
+    whole_words: bool = True
+
+    def __post_init__(self) -> None:
+        refuse_empty("words", self.words)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value is the share of the words that are absent; an entry of a word found shows where."""
+        original = graded.output.text
+        answer = original.casefold() if self.ignore_case else original
+        # Folding only ever lengthens, so equal lengths mean that places in both are the same.
+        shown_text = original if len(original) == len(answer) else answer
+        hits: list[str] = []
+        entries: list[Entry] = []
+        for word in self.words:
+            sought = word.casefold() if self.ignore_case else word
+            span = _find(sought, answer, whole=self.whole_words)
+            evidence = None if span is None else around(shown_text, span[0], span[1] - span[0])
+            entries.append(Entry(text=word, passed=span is None, evidence=evidence))
+            if span is not None:
+                hits.append(word)
+        return Mark(
+            value=1.0 - len(hits) / len(self.words),
+            passed=not hits,
+            reason=f"The answer has {listed(hits)}."
+            if hits
+            else "The answer has none of the forbidden words.",
+            entries=tuple(entries),
+        )
+
+
+def _find(word: str, text: str, *, whole: bool) -> tuple[int, int] | None:
+    """Where a word, or as a whole word a number of that value, first stands in the text."""
+    number = _number_of(word) if whole else None
+    if number is not None:
+        return next((numeral.span() for numeral in numerals(text) if _has(numeral, number)), None)
+    at = place(word, text, whole=whole)
+    return None if at < 0 else (at, at + len(word))
+
+
+class _Number(NamedTuple):
+    value: Decimal
+    currency: str
+    percent: bool
+
+
+def _number_of(word: str) -> _Number | None:
+    """The number that a word is, with its sign of currency or per cent; None where it is anything else."""
+    found = numerals(word.strip())
+    if len(found) != 1 or found[0].start():
+        return None
+    rest, value = word.strip()[found[0].end() :].strip(), _value_of(found[0])
+    if value is None or rest not in ("", "%"):
+        return None
+    return _Number(value, found[0]["currency"] or "", rest == "%")
+
+
+def _has(numeral: Numeral, number: _Number) -> bool:
+    """Whether a number of a text is that one; one that counts ("3rd") is none."""
+    after = numeral.string[numeral.end() : numeral.end() + 12]
+    return (
+        _value_of(numeral) == number.value
+        and not _ORDINAL.match(after)
+        and (not number.currency or numeral["currency"] == number.currency)
+        and (not number.percent or _PERCENT.match(after) is not None)
+    )
+
+
+def _value_of(numeral: Numeral) -> Decimal | None:
+    """The number exactly; None where its power is beyond all use."""
+    digits, power = digits_of(numeral)
+    if len(power) > _LONGEST_POWER:
+        return None
+    value = Decimal(f"{digits}e{power or 0}")
+    return -value if is_negative(numeral) else value
+
+
+def _forms(word: str) -> tuple[str, ...]:
+    """A word, and what English makes of it by inflection."""
+    if not _ENGLISH.search(word):
+        return (word,)
+    stem, last = word[:-1], word[-1]
+    if last == "e":
+        return word, f"{word}s", f"{word}d", f"{stem}ing"
+    if last == "y" and stem[-1] not in "aeiouAEIOU":
+        return word, f"{stem}ies", f"{stem}ied", f"{word}ing"
+    endings = ("s", "es", "ed", "ing", f"{last}ed", f"{last}ing")
+    return word, *(word + ending for ending in endings)
