@@ -11,6 +11,7 @@ from time import perf_counter, sleep
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.stores.cache import AnswerCache
 from proctor.stores.sqlite import open_store
 
@@ -249,7 +250,7 @@ def test_several_processes_fill_one_new_file(path: Path, opened: Open) -> None:
         )
         for each in words
     ]
-    assert [(process.communicate(timeout=60)[0], process.returncode) for process in processes] == [
+    assert [(process.communicate(timeout=PATIENCE_S)[0], process.returncode) for process in processes] == [
         (b"", 0)
     ] * 3
     cache = opened()

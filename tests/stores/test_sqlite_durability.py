@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.errors import StoreError
 from proctor.model import Run, Verdict
 from proctor.stores.sqlite import SqliteStore, open_store
@@ -132,7 +133,7 @@ def test_a_full_disk_is_told_and_what_was_durable_stays(tmp_path: Path, opened: 
         resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
 
     process = _writer(path, "r1", 1000, pause_s=0.005, size=20_000, preexec_fn=small_disk)
-    _, complaint = process.communicate(timeout=20)
+    _, complaint = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "proctor.errors.StoreError: The store cannot be written: " in complaint
     kept = list(opened(path).trials("r1"))

@@ -18,6 +18,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.errors import UnknownName, UsageError
 from proctor.targets.local import open_target
 from proctor.targets.minilm import MiniLm, open_embedder
@@ -214,7 +215,7 @@ def test_a_model_that_nobody_closed_ends_with_the_program_and_without_a_word(cha
         [sys.executable, "-W", "always", "-c", LEFT_OPEN],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=True,
     )
     assert (ended.stdout, ended.stderr) == ("True\n", "")
