@@ -254,12 +254,8 @@ PLAIN = re.compile(r"proctor ([\w./:@=, -]+?)(?:(; echo \$\?)|( 2>/dev/null| 2>&
 """A command that asks no more of a shell than the exit code or a pipe: `proctor` runs in this process."""
 
 
-CLOCK = {
-    name: value
-    for name, value in os.environ.items()
-    if name in ("LD_PRELOAD", "TZ") or name.startswith("FAKETIME")
-}
-"""The variables with which faketime moves the clock of this process and of those that it starts."""
+CLOCK = {name: os.environ[name] for name in ("LD_PRELOAD", "AHEAD_S", "TZ") if name in os.environ}
+"""What moves the clock of this process, and of those that it starts (`clock.py`)."""
 
 
 def run(command: str, folder: Path) -> str:
