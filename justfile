@@ -17,6 +17,10 @@ ci:
 test *ARGS:
     {{ bin }}pytest {{ ARGS }}
 
+# The same on another day and in another time zone.
+test-later *ARGS:
+    TZ=Pacific/Kiritimati {{ bin }}python tests/clock.py +400d {{ bin }}pytest {{ ARGS }}
+
 # The tests of the documentation only.
 docs:
     {{ bin }}pytest tests/test_docs.py

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+import clock
 from proctor.eval import CodeSandbox
 from proctor.model import Case, Failure, Message, Output, Run, Score, Suite, TargetSpec, Trial, Verdict
 from proctor.reports.rows import Reported, Row
@@ -40,11 +41,16 @@ def in_memory(folder: str) -> bool:
     return there.f_bavail * there.f_frsize > 2**30 and not there.f_flag & os.ST_NOEXEC
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let Python keep what it compiles, which else every program that a test starts compiles again.
 
-    Where memory has room the folders of tests are there. Nothing that is collected here is garbage.
+    Where memory has room the folders of tests are there. Nothing that is collected here is garbage. Under
+    faketime, which breaks Python's waits, the tests start again by a clock of their own.
     """
+    if offset := os.environ.get("FAKETIME"):
+        capture: Any = config.pluginmanager.getplugin("capturemanager")
+        capture.stop_global_capturing()  # or this process's output would go to a file that nobody reads
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], clock.moved(os.environ, offset))
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     gc.disable()

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
+from datetime import UTC, datetime
 from importlib import import_module
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -223,6 +224,7 @@ def test_what_a_page_shows_is_what_its_commands_print(
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     text = page.read_text(encoding="utf-8")
     now = text
+    begin = today()
     for block in BLOCK.finditer(text):
         _, what, name, body = block.groups()
         if what == "write":
@@ -232,22 +234,34 @@ def test_what_a_page_shows_is_what_its_commands_print(
             if written:
                 command, _, shown = written[2:].partition("\n")
                 printed = PROGRESS.sub("", run(command, tmp_path))
-                if not re.fullmatch(as_pattern(shown), printed):
+                if not re.fullmatch(as_pattern(shown, begin, today()), printed):
                     now = now.replace(written, f"$ {command}\n{steady(printed)}", 1)
     if os.environ.get("PROCTOR_REWRITE_DOCS"):
         page.write_text(now, encoding="utf-8")
     assert now.splitlines() == text.splitlines()
 
 
-PROGRESS = re.compile(r"^[\d,]+/[\d,]+ · .*\n", re.MULTILINE)
+PROGRESS = re.compile(r"^[\d,]+/[\d,]+(?: \w+)? · .*\n", re.MULTILINE)
 """What only a slow machine is told: a run's progress, every two seconds."""
+
+
+def test_progress_is_no_part_of_what_a_page_shows() -> None:
+    printed = "25/80 asked · cost unknown\n1,200/2,000 · 3 failed\n5 of 80 · agreement 0.6\n"
+    assert PROGRESS.sub("", printed) == "5 of 80 · agreement 0.6\n"
+
+
 PLAIN = re.compile(r"proctor ([\w./:@=, -]+?)(?:(; echo \$\?)|( 2>/dev/null| 2>&1)? \| (.+))?")
 """A command that asks no more of a shell than the exit code or a pipe: `proctor` runs in this process."""
+
+
+CLOCK = {name: os.environ[name] for name in ("LD_PRELOAD", "AHEAD_S", "TZ") if name in os.environ}
+"""What moves the clock of this process, and of those that it starts (`clock.py`)."""
 
 
 def run(command: str, folder: Path) -> str:
     """What a shell prints for a command, on both streams."""
     environ = {
+        **CLOCK,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(folder),
         "PYTHONUTF8": "1",
@@ -301,13 +315,41 @@ def printing(
         each.detach()  # or the buffer would be closed with it
 
 
-def as_pattern(shown: str) -> str:
-    """`…` stands for anything on its line, and a line of `…` alone for any number of lines."""
+def today() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d}"
+
+
+DAY = re.compile(r"\b20\d\d\\?-\d\d\\?-\d\d\b")
+"""A date, also as `re.escape` writes it."""
+
+
+def as_pattern(shown: str, *days: str) -> str:
+    """`…` stands for anything on its line, and a line of `…` alone for any number of lines.
+
+    A date stands for itself or for one of `days`: those on which the commands run.
+    """
     lines = (
         r"(?:.*\n)*" if line == "…\n" else re.escape(line).replace("…", ".*")
         for line in shown.splitlines(keepends=True)
     )
-    return "".join(lines)
+    return DAY.sub(lambda day: f"(?:{'|'.join([day[0], *days])})", "".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("printed", "holds"),
+    [
+        ("Run r1, 2026-11-22.\n", True),
+        ("Run r1, 2031-01-01.\n", True),
+        ("Run r1, 2031-01-02.\n", True),
+        ("Run r1, 2031-01-03.\n", False),
+        ("Run r1, 2026-11-23.\n", False),
+        ("Run r1, .\n", False),
+        ("Run r1.\n", False),
+    ],
+)
+def test_a_date_on_a_page_is_that_date_or_the_day_of_the_test(printed: str, holds: bool) -> None:
+    pattern = as_pattern("Run …, 2026-11-22.\n", "2031-01-01", "2031-01-02")
+    assert bool(re.fullmatch(pattern, printed)) is holds
 
 
 def steady(printed: str) -> str:

@@ -7,15 +7,16 @@ import random
 import re
 import tracemalloc
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
 
 from proctor.errors import UsageError
 from proctor.graders import GRADERS
-from proctor.linting import CODES, PATIENCE_S, Linter, check_codes
-from proctor.model import Assertion, Case, Message, PassRule, Problem, Suite
-from proctor.ports import Placed
+from proctor.linting import CODES, PATIENCE_S, SLOW_S, Linter, check_codes
+from proctor.model import Assertion, Case, Mark, Message, PassRule, Problem, Suite
+from proctor.ports import Graded, Grading, Placed
 from proctor.session.loading import load, survey
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -234,6 +235,21 @@ def test_slow_grading_uses_up_patience_and_then_nothing_is_graded() -> None:
     linter.left_s = 0
     linter.add(Placed(wall, 3))
     assert [problem.line for problem in linter.done(SUITE) if problem.code == "vacuous-empty"] == [1]
+
+
+class Waits(Grading, frozen=True, kw_only=True):
+    """Passes everything, and keeps this process waiting as a busy machine does."""
+
+    def grade(self, graded: Graded) -> Mark:
+        sleep(2 * SLOW_S)
+        return Mark(value=1.0, passed=True)
+
+
+def test_time_that_a_busy_machine_gives_to_others_uses_up_no_patience() -> None:
+    linter = Linter("s", {"waits": Waits}.__getitem__, ("too-few-cases",))
+    message = Message(role="user", content="Describe the wall.")
+    linter.add(Placed(Case(id="a", input=(message,), assertions=(Assertion(grader="waits"),)), 1))
+    assert linter.left_s == PATIENCE_S
 
 
 def test_the_suites_pass_rule_is_known_at_the_end_only() -> None:

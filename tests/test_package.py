@@ -16,6 +16,7 @@ import click
 import pytest
 
 import proctor
+from patience import PATIENCE_S
 from proctor.cli.main import COMMANDS, cli
 
 SOURCE = Path(proctor.__file__).parent
@@ -47,7 +48,7 @@ def loaded(code: str, folder: Path) -> list[str]:
         cwd=folder,
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

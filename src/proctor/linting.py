@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from datetime import UTC, datetime
-from time import perf_counter
+from time import thread_time
 from typing import Any, Final
 
 from proctor.codec import judged_digest
@@ -64,9 +64,9 @@ _RULES: Final[tuple[Rule, ...]] = (
     tokens_estimated,
 )
 SLOW_S: Final = 0.05
-"""Grading that takes longer counts as slow: a pattern that backtracks, mostly."""
+"""Grading that takes more processor time counts as slow: a pattern that backtracks, mostly."""
 PATIENCE_S: Final = 3.0
-"""How long all slow grading of a suite may take; after that nothing is graded any more."""
+"""The processor time of all slow grading of a suite; after that nothing is graded any more."""
 _STARTED: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _NOWHERE: Final = Case(id="", input=())
 _ANYTHING: Final = PassRule(threshold=0.0)
@@ -196,9 +196,9 @@ class Linter:
         """What the work gives; None once slow work has used up all patience."""
         if self.left_s <= 0:
             return None
-        begun = perf_counter()
+        begun = thread_time()
         done = work()
-        taken = perf_counter() - begun
+        taken = thread_time() - begun
         if taken > SLOW_S:
             self.left_s -= taken
         return done

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.cli.main import _invoke
 
 PYTHON = [sys.executable, "-m", "proctor"]
@@ -92,7 +93,7 @@ def process(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., Told]:
 
     def run(*words: object, **options: Any) -> Told:
         begun = start(*words, **options)
-        out, err = begun.communicate(timeout=20)
+        out, err = begun.communicate(timeout=PATIENCE_S)
         told = Told(begun.returncode, out or "", err or "")
         assert not any(fault in told.err + told.out for fault in FAULTS), told
         return told

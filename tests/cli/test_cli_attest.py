@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S, wait_until
 from proctor.bundles.keys import signing_key
 from proctor.proof.bundle import ENVELOPE, FILES
 
@@ -283,19 +284,20 @@ def test_a_run_that_was_cut_short_gets_none(
     start: Callable[..., subprocess.Popen[str]], half: str, folder: Path, proctor: Proctor
 ) -> None:
     (folder / "slow.sh").write_text(
-        "#!/bin/sh\ntouch begun\n[ -e again ] || sleep 0.3\ncat\n", encoding="utf-8"
+        "#!/bin/sh\ntouch begun\nuntil [ -e go ]; do sleep 0.01; done\ncat\n", encoding="utf-8"
     )
     (folder / "slow.sh").chmod(0o755)
     words = ("run", half, "--target", "command:./slow.sh", "--concurrency", "1", "--attest")
     begun = start(*words)
-    while not (folder / "begun").exists():
-        assert begun.poll() is None
+    wait_until((folder / "begun").exists)
     begun.send_signal(signal.SIGINT)
-    _, err = begun.communicate(timeout=20)
+    assert begun.stderr is not None
+    assert any("Ctrl-C again" in line for line in begun.stderr)
+    (folder / "go").touch()
+    _, err = begun.communicate(timeout=PATIENCE_S)
     assert begun.returncode == 2
     assert "was cut short, so no bundle of it was written" in err
     assert not list(folder.glob("*.bundle"))
     assert "not finished" in proctor("attest", "last").err
-    (folder / "again").touch()
     run = proctor("run", "--resume", "--attest", "--json", half, "--target", "command:./slow.sh").run
     assert proctor("verify", run["bundle"]).code == 0

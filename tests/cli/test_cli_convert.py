@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S
+
 ROWS: list[dict[str, Any]] = [
     {"id": "sum", "input": "What is 3 + 4?", "expected": "7", "scorer": "exact", "tags": ["sums"]},
     {"id": "kind", "input": "Thank Ida.", "scorer": "llm_judge", "rubric": "Is it kind?"},
@@ -155,7 +157,7 @@ def test_a_full_disk_is_told_and_nobody_who_reads_is_no_fault(
     tides: str, ending: str, code: int, said: bytes
 ) -> None:
     command = f"{shlex.quote(sys.executable)} -m proctor convert {tides} --to proctor {ending}"
-    told = subprocess.run(["/bin/sh", "-c", command], capture_output=True, timeout=60, check=False)
+    told = subprocess.run(["/bin/sh", "-c", command], capture_output=True, timeout=PATIENCE_S, check=False)
     assert told.returncode == code
     assert said in told.stderr
     assert b"fault of Proctor" not in told.stderr

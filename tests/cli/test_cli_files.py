@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S
+
 from proctor.session.jobs import SKIP_INVALID
 
 Proctor = Callable[..., Any]
@@ -329,7 +331,7 @@ def test_the_work_is_done_to_its_end_when_nobody_reads_it(start: Proctor, half: 
     begun.stdout.close()
     assert begun.stderr is not None
     complaint = begun.stderr.read()
-    assert (begun.wait(20), complaint) == (1, "")
+    assert (begun.wait(PATIENCE_S), complaint) == (1, "")
     assert len((folder / "out.jsonl").read_text(encoding="utf-8").splitlines()) == 10
     assert (folder / "out.xml").is_file()
 
@@ -341,7 +343,7 @@ def test_warnings_that_nobody_reads_do_not_end_a_run(start: Proctor, suite: Proc
     begun.stderr.close()
     assert begun.stdout is not None
     assert "3 passed" in begun.stdout.read()
-    assert begun.wait(20) == 0
+    assert begun.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
@@ -393,7 +395,7 @@ def test_on_a_terminal_there_is_a_bar_and_colour_and_the_same_words(
             shown += chunk
     os.close(ours)
     text = shown.decode("utf-8")
-    assert begun.wait(10) == 1
+    assert begun.wait(PATIENCE_S) == 1
     assert "/30" in text
     assert "29 passed" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     assert "\x1b[" in text

@@ -8,10 +8,11 @@ import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
+
+from patience import PATIENCE_S, wait_until
 
 Proctor = Callable[..., Any]
 YES, NO = '{"verdict": "YES", "reason": "it does"}', '{"verdict": "NO", "reason": "it does not"}'
@@ -218,12 +219,9 @@ def test_answers_are_durable_while_their_judge_is_still_being_asked(
     )
     words = ("run", judged, "--target", "echo", "--judge", judge, "--json")
     begun: subprocess.Popen[str] = start(*words)
-    until = monotonic() + 10
-    while (rows := _rows(folder)) != [(f"essay {n}", None, 0) for n in range(3)]:
-        assert monotonic() < until, rows
-        sleep(0.01)
+    wait_until(lambda: _rows(folder) == [(f"essay {n}", None, 0) for n in range(3)])
     (folder / "go").touch()
-    out, _ = begun.communicate(timeout=10)
+    out, _ = begun.communicate(timeout=PATIENCE_S)
     assert begun.returncode == 0
     assert json.loads(out)["runs"][0]["passed"] == 3
     assert _rows(folder) == [(f"essay {n}", "pass", 1) for n in range(3)]
@@ -256,10 +254,7 @@ def test_answers_that_waited_for_their_judge_are_judged_and_not_asked_again_when
     )
     words = ("run", judged, "--target", target, "--judge", judge, "--json")
     begun: subprocess.Popen[str] = start(*words)
-    until = monotonic() + 10
-    while len(_rows(folder)) < 3:
-        assert monotonic() < until
-        sleep(0.01)
+    wait_until(lambda: len(_rows(folder)) == 3)
     begun.kill()
     begun.communicate()
     (folder / "go").touch()

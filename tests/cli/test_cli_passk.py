@@ -330,7 +330,11 @@ def test_a_completion_that_never_ends_or_takes_too_much_fails_and_the_limits_are
     )
     write(folder / "answers.jsonl", *({"task_id": "double", "completion": body} for body in bodies))
     words = ("passk", "answers.jsonl", "--problems", "problems.jsonl", "--json")
-    found = only(proctor(*words, "--timeout", 1, "--memory", 128, "--isolation", "process"))
+    limits = ("--memory", 128, "--isolation", "process")
+    for timeout_s in (1, 8, 64):  # long enough for this machine to run the one that is right
+        found = only(proctor(*words, "--timeout", timeout_s, *limits))
+        if found["per_task"][0]["passed"]:
+            break
     assert found["per_task"] == [{"task_id": "double", "n": 3, "passed": 1}]
     told = proctor(*words, "--memory", 1)
     assert (told.code, "memory_mb is 1; it must be at least 64" in told.err) == (4, True)

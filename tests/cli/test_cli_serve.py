@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from patience import PATIENCE_S
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Told
 
@@ -44,7 +46,7 @@ def serving(folder: Path, *arguments: str, **environ: str) -> Iterator[tuple[sub
 
 
 def status_of(address: str, path: str) -> int:
-    connection = HTTPConnection(urlsplit(address).netloc, timeout=20)
+    connection = HTTPConnection(urlsplit(address).netloc, timeout=PATIENCE_S)
     try:
         connection.request("GET", path)
         return connection.getresponse().status
@@ -57,7 +59,7 @@ def test_it_prints_its_address_answers_there_and_ends_at_ctrl_c(tmp_path: Path) 
         assert status_of(address, "/suites") == 200
         assert (tmp_path / ".proctor" / "proctor.db").is_file()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     assert err.splitlines()[-1] == "Stopped."
     assert out == ""

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S
+
 Proctor = Callable[..., Any]
 
 # --- runs --------------------------------------------------------------------------------------------------
@@ -389,7 +391,7 @@ def test_where_a_fault_lies_is_shown_only_when_asked_for(start: Proctor, suite: 
     for debug in ("0", "1"):
         environ = {"PROCTOR_DEBUG": debug, "PROCTOR_PRICES": "missing.toml"}
         begun = start("run", suite(("a", "x", "x")), "--target", "echo", environ=environ)
-        _, err = begun.communicate(timeout=10)
+        _, err = begun.communicate(timeout=PATIENCE_S)
         assert begun.returncode == 4
         assert "missing.toml" in err
         assert "Traceback" not in err

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.cli.toolbox import Table, as_text
 
 Proctor = Callable[..., Any]
@@ -59,7 +60,7 @@ def test_stdin_and_pipes_are_read_like_files(
     os.mkfifo(folder / "pipe")
     begun = start(command, "pipe")
     (folder / "pipe").write_text(ROW, encoding="utf-8")
-    out, err = begun.communicate(timeout=20)
+    out, err = begun.communicate(timeout=PATIENCE_S)
     assert (begun.returncode, err) == (0, "")
     assert "pipe" in out
 

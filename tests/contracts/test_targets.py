@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from patience import PATIENCE_S
 from proctor.errors import TargetError
 from proctor.model import Message, Output, Params, Prompt
 from proctor.ports import Target
@@ -115,7 +116,7 @@ async def target(
 ) -> AsyncIterator[Target]:
     monkeypatch.chdir(tmp_path)
     environ = {"PATH": "/usr/bin:/bin"}
-    opening = Opening(environ, timeout_s=20)
+    opening = Opening(environ, timeout_s=PATIENCE_S)
     spec = parse_target(WORDS[request.param](tmp_path, server), Params(), environ)
     made = await TARGETS.get(spec.kind)(spec, opening)
     yield made

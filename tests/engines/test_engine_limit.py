@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import monotonic
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patience import PATIENCE_S
 from proctor.engines.limit import Limit
+
+Virtually = Callable[[Any], Any]
 
 
 async def _settle() -> None:
@@ -97,7 +103,7 @@ async def test_one_who_is_cancelled_while_waiting_takes_no_place() -> None:
     gone.cancel()
     await _settle()
     limit.leave()
-    await asyncio.wait_for(stays, 1)
+    await asyncio.wait_for(stays, PATIENCE_S)
     assert limit.in_flight == 1
     limit.leave()
     assert limit.try_enter()
@@ -110,7 +116,7 @@ async def test_one_who_is_cancelled_as_the_place_comes_hands_it_on() -> None:
     await _settle()
     limit.leave()
     gone.cancel()
-    await asyncio.wait_for(stays, 1)
+    await asyncio.wait_for(stays, PATIENCE_S)
     assert gone.cancelled()
     assert limit.in_flight == 1
 
@@ -123,61 +129,84 @@ async def test_all_waiting_are_let_in_when_it_grows_back() -> None:
     await _settle()
     for _ in range(20):
         limit.succeeded()
-    await asyncio.wait_for(asyncio.gather(*waiting), 1)
+    await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE_S)
     assert limit.in_flight == 4
 
 
-async def test_a_pause_keeps_everybody_out_until_it_ends() -> None:
-    limit = Limit(8)
-    began = monotonic()
-    limit.busy(began, 0.05)
-    assert not limit.try_enter()
-    await asyncio.gather(limit.enter(), limit.enter(), limit.enter())
-    assert monotonic() - began >= 0.05
-    assert limit.in_flight == 3
-    assert limit.try_enter()
+@pytest.fixture
+def jumping(virtually: Virtually, monkeypatch: pytest.MonkeyPatch) -> Virtually:
+    """Runs a coroutine on a loop whose time costs nothing, and which the limit goes by."""
+    monkeypatch.setattr("proctor.engines.limit.monotonic", now)
+    return virtually
 
 
-async def test_a_longer_pause_that_comes_meanwhile_prolongs_the_wait() -> None:
-    limit = Limit(8)
-    began = monotonic()
-    limit.busy(began, 0.03)
-    entering = asyncio.create_task(limit.enter())
-    await asyncio.sleep(0.01)
-    limit.busy(began, 0.08)
-    await entering
-    assert monotonic() - began >= 0.08
+def now() -> float:
+    return asyncio.get_running_loop().time()
 
 
-async def test_a_shorter_pause_does_not_cut_a_longer_one_short() -> None:
-    limit = Limit(8)
-    began = monotonic()
-    limit.busy(began, 0.06)
-    limit.busy(began, 0.001)
-    await limit.enter()
-    assert monotonic() - began >= 0.06
+def test_a_pause_keeps_everybody_out_until_it_ends(jumping: Virtually) -> None:
+    async def go() -> None:
+        limit = Limit(8)
+        limit.busy(now(), 5)
+        assert not limit.try_enter()
+        await asyncio.gather(limit.enter(), limit.enter(), limit.enter())
+        assert now() == pytest.approx(5)
+        assert limit.in_flight == 3
+        assert limit.try_enter()
+
+    jumping(go())
 
 
-async def test_a_pause_holds_for_those_who_stand_in_line_already() -> None:
-    limit = Limit(1)
-    await limit.enter()
-    entering = asyncio.create_task(limit.enter())
-    await _settle()
-    began = monotonic()
-    limit.busy(began, 0.08)
-    limit.leave()
-    await entering
-    assert monotonic() - began >= 0.08
+def test_a_longer_pause_that_comes_meanwhile_prolongs_the_wait(jumping: Virtually) -> None:
+    async def go() -> None:
+        limit = Limit(8)
+        limit.busy(now(), 3)
+        entering = asyncio.create_task(limit.enter())
+        await asyncio.sleep(1)
+        limit.busy(now(), 7)
+        await entering
+        assert now() == pytest.approx(8)
+
+    jumping(go())
 
 
-async def test_one_who_is_cancelled_during_a_pause_takes_no_place() -> None:
-    limit = Limit(1)
-    limit.busy(monotonic(), 0.02)
-    gone = asyncio.create_task(limit.enter())
-    await _settle()
-    gone.cancel()
-    await asyncio.wait_for(limit.enter(), 1)
-    assert limit.in_flight == 1
+def test_a_shorter_pause_does_not_cut_a_longer_one_short(jumping: Virtually) -> None:
+    async def go() -> None:
+        limit = Limit(8)
+        limit.busy(now(), 6)
+        limit.busy(now(), 0.1)
+        await limit.enter()
+        assert now() == pytest.approx(6)
+
+    jumping(go())
+
+
+def test_a_pause_holds_for_those_who_stand_in_line_already(jumping: Virtually) -> None:
+    async def go() -> None:
+        limit = Limit(1)
+        await limit.enter()
+        entering = asyncio.create_task(limit.enter())
+        await _settle()
+        limit.busy(now(), 8)
+        limit.leave()
+        await entering
+        assert now() == pytest.approx(8)
+
+    jumping(go())
+
+
+def test_one_who_is_cancelled_during_a_pause_takes_no_place(jumping: Virtually) -> None:
+    async def go() -> None:
+        limit = Limit(1)
+        limit.busy(now(), 2)
+        gone = asyncio.create_task(limit.enter())
+        await _settle()
+        gone.cancel()
+        await limit.enter()
+        assert now() == pytest.approx(2)
+        assert limit.in_flight == 1
+
+    jumping(go())
 
 
 @given(

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import pairwise
+from time import monotonic
 from typing import Any, NamedTuple
 
 import pytest
@@ -139,33 +140,36 @@ async def test_a_timeout_is_told_as_one_and_not_tried_again(
     endpoint: Endpoint, asking: Callable[..., Awaitable[Patient]]
 ) -> None:
     with pytest.raises(TargetTimeout):
-        await (await asking("slow-5", retries=4, timeout_s=0.1)).answer(PROMPT)
-    assert endpoint.asked == {"slow-5": 1}
+        await (await asking("slow-3600", retries=4, timeout_s=0.1)).answer(PROMPT)
+    assert endpoint.asked["slow-3600"] <= 1  # on a busy machine the time is over before it is asked
 
 
 @pytest.mark.parametrize("status", [429, 503])
 async def test_retry_after_is_waited_for_and_is_no_latency(
     asking: Callable[..., Awaitable[Patient]], status: int
 ) -> None:
-    output = await (await asking(f"wait-{status}-0.3", retries=1)).answer(PROMPT)
+    patient = await asking(f"wait-{status}-0.3", retries=1)
+    began = monotonic()
+    output = await patient.answer(PROMPT)
     assert output.text == "fine"
-    assert 300 <= output.queue_ms < 2000
-    assert output.latency_ms < 250
+    assert output.queue_ms >= 300
+    assert output.queue_ms + output.latency_ms <= (monotonic() - began) * 1000
 
 
 async def test_everybody_at_a_busy_endpoint_waits_and_nobody_elsewhere(
     asking: Callable[..., Awaitable[Patient]],
 ) -> None:
     shared = Limit(8)
-    refused, other = await asking("wait-429-0.3", limit=shared, retries=1), await asking("m", limit=shared)
+    refused, other = await asking("wait-429-1", limit=shared, retries=1), await asking("m", limit=shared)
     elsewhere = await asking("m")
     first = asyncio.create_task(refused.answer(PROMPT))
     while not first.done() and shared.try_enter():  # until the pause has begun
         shared.leave()
         await asyncio.sleep(0.005)
-    held, free = await asyncio.gather(other.answer(PROMPT), elsewhere.answer(PROMPT))
-    assert held.queue_ms > 200
-    assert free.queue_ms < 100
+    waiting = asyncio.create_task(other.answer(PROMPT))
+    free = await elsewhere.answer(PROMPT)
+    held = await waiting
+    assert free.queue_ms < held.queue_ms
     assert (await first).text == "fine"
     assert shared.allowed == pytest.approx(4.5, abs=0.3)
     assert shared.in_flight == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from patience import wait_until
+from proctor.environments import snapshots
 from proctor.environments.snapshots import Contents, Snapshot, look, restore, same
 
 
@@ -57,11 +58,14 @@ def test_a_change_within_one_tick_of_the_clock_is_seen(tmp_path: Path, contents:
     assert _differing(before, look(tmp_path, contents, before)) == ["file"]
 
 
-def test_a_file_settles_when_its_clock_has_ticked(tmp_path: Path, contents: Contents) -> None:
+def test_a_file_settles_when_its_clock_has_ticked(
+    tmp_path: Path, contents: Contents, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
-    assert not look(tmp_path, contents).files["file"].settled
-    time.sleep(0.06)
-    assert look(tmp_path, contents).files["file"].settled
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshots, "_FRESH_NS", 3600 * 10**9)
+        assert not look(tmp_path, contents).files["file"].settled
+    wait_until(lambda: look(tmp_path, contents).files["file"].settled)
 
 
 def test_what_has_settled_is_not_read_again(tmp_path: Path, contents: Contents) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.errors import WorkspaceError
 from proctor.model import Hooks, Repository, Workspace
 
@@ -173,7 +174,7 @@ async def test_nothing_leaks_where_each_test_has_its_own_folder(ground: Ground) 
             )
             assert (await stay.changes() or "").count("diff --git") == 3
 
-    await asyncio.wait_for(asyncio.gather(*(trial(name) for name in "abc")), 10)
+    await asyncio.wait_for(asyncio.gather(*(trial(name) for name in "abc")), PATIENCE_S)
     async with ground.staying(environment, ground.case("d", workspace)) as (_, folder):
         assert (folder / "link").read_text(encoding="utf-8") == "t"
         assert (folder / "prepared").read_text(encoding="utf-8") == "p\n"
@@ -271,7 +272,7 @@ async def test_a_trial_that_is_cancelled_in_a_hook_lets_the_next_one_in(
     ground: Ground, isolation: Any
 ) -> None:
     environment = ground.environment()
-    hooks = Hooks(before_each=ground.sh("test {{test_id}} != slow || { echo in >> log; sleep 20; }"))
+    hooks = Hooks(before_each=ground.sh("test {{test_id}} != slow || { echo in >> log; sleep 3600; }"))
     workspace = Workspace(isolation=isolation, hooks=hooks)
     slow = asyncio.create_task(environment.enter(ground.case("slow", workspace), 0))
     while not ground.log():
@@ -279,7 +280,7 @@ async def test_a_trial_that_is_cancelled_in_a_hook_lets_the_next_one_in(
     waiting = asyncio.create_task(environment.enter(ground.case("waiting", workspace), 0))
     await asyncio.sleep(0.01)
     slow.cancel()
-    stay = await asyncio.wait_for(waiting, 5)
+    stay = await asyncio.wait_for(waiting, PATIENCE_S)
     await asyncio.wait([slow])
     assert slow.cancelled()
     await environment.leave(stay, passed=True)
@@ -291,11 +292,13 @@ async def test_a_trial_that_is_cancelled_while_before_all_runs_leaves_that_to_th
     ground: Ground,
 ) -> None:
     environment = ground.environment()
-    case = ground.case(workspace=Workspace(hooks=Hooks(before_all=ground.sh("echo in >> log; sleep 0.2"))))
+    until_go = ground.sh("echo in >> log; until [ -e go ]; do sleep 0.01; done")
+    case = ground.case(workspace=Workspace(hooks=Hooks(before_all=until_go)))
     first = asyncio.create_task(environment.enter(case, 0))
     while not ground.log():
         await asyncio.sleep(0.005)
     first.cancel()
+    ground.write("go")
     async with ground.staying(environment, case):
         assert first.cancelled()
         assert ground.log() == ["in", "in"]

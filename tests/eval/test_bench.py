@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patience import PATIENCE_S
 from proctor.eval import Bench, BenchCall, summarize_metric
 from proctor.stats import mean_interval, wilson
 
@@ -332,7 +333,7 @@ def test_what_ends_after_the_sweep_is_not_added() -> None:
 
 
 def test_what_an_interrupt_cancels_is_no_call() -> None:
-    under_way = threading.Barrier(2, timeout=5)
+    under_way = threading.Barrier(2, timeout=PATIENCE_S)
 
     async def asked(number: int) -> None:
         await asyncio.to_thread(under_way.wait)
@@ -351,7 +352,7 @@ def test_what_an_interrupt_cancels_is_no_call() -> None:
 
 def test_runs_at_once_keep_each_the_order_of_its_inputs() -> None:
     bench = Bench("b")
-    step = threading.Barrier(2, timeout=5)
+    step = threading.Barrier(2, timeout=PATIENCE_S)
     inputs = [[(run, place) for place in range(5)] for run in range(2)]
     threads = [threading.Thread(target=bench.run, args=(lambda _: step.wait(), some)) for some in inputs]
     for thread in threads:

@@ -14,11 +14,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Barrier, Event, Thread
 from threading import enumerate as threads
-from time import sleep
 from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S, wait_until
 from proctor.errors import SuiteError, TargetError, TargetTimeout, UnknownName, UsageError
 from proctor.eval import ChatClient
 from proctor.model import Output, Prompt, TargetSpec, ToolCall
@@ -48,7 +48,7 @@ class Endpoint:
         self.asked.append(json.loads(request.rfile.read(int(request.headers["content-length"]))))
         status, body, headers = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if self.wait is not None:
-            self.wait.wait(20)
+            self.wait.wait(PATIENCE_S)
         data = json.dumps(body).encode()
         request.send_response(status)
         for name, value in {**headers, "content-length": str(len(data))}.items():
@@ -310,11 +310,10 @@ def test_closing_ends_what_is_under_way(endpoint: Endpoint) -> None:
     client = ChatClient(endpoint.url, "deep")
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(client, "How deep is the lock?")
-        while not endpoint.asked:
-            sleep(0.002)
+        wait_until(lambda: endpoint.asked)
         client.close()
         with pytest.raises(UsageError, match="The client is closed"):
-            call.result(20)
+            call.result(PATIENCE_S)
     endpoint.wait.set()
     assert ours() == []
 
@@ -447,9 +446,8 @@ def test_a_long_pause_is_told(endpoint: Endpoint, caplog: pytest.LogCaptureFixtu
     client = ChatClient(endpoint.url, "deep")
     with caplog.at_level(logging.WARNING, logger="proctor"), ThreadPoolExecutor(1) as pool:
         call = pool.submit(client, "How deep is the lock?")
-        while not caplog.messages:
-            sleep(0.002)
+        wait_until(lambda: caplog.messages)
         client.close()
         with pytest.raises(UsageError):
-            call.result(20)
+            call.result(PATIENCE_S)
     assert caplog.messages == ["The endpoint asks to wait 30 s; waiting."]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patience import PATIENCE_S
 from proctor.eval.concurrently import AHEAD, Outcome, in_order
 
 
@@ -91,7 +92,7 @@ def test_one_worker_calls_in_this_thread_and_nothing_ahead() -> None:
 
 @pytest.mark.parametrize("function", [False, True])
 def test_as_many_run_at_once_as_there_are_workers(function: bool) -> None:
-    together = threading.Barrier(3, timeout=5)
+    together = threading.Barrier(3, timeout=PATIENCE_S)
 
     async def meet(_: int) -> int:
         return await asyncio.to_thread(together.wait)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.errors import UnknownName
 from proctor.eval import (
     BUILTIN_RUBRICS,
@@ -205,7 +206,7 @@ def test_many_answers_in_their_order_with_what_is_missing() -> None:
 
 
 def test_workers_ask_at_the_same_time() -> None:
-    together = Barrier(4, timeout=20)
+    together = Barrier(4, timeout=PATIENCE_S)
 
     class Slow(Client):
         def chat(self, messages: list[dict[str, str]], **_: Any) -> Any:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import proctor.eval as toolbox
+from patience import PATIENCE_S
 
 HEAVY = {
     "aiohttp",
@@ -63,7 +64,7 @@ def test_all_names_together_load_nothing_heavy() -> None:
         [sys.executable, "-I", "-c", EVERY_NAME],
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=PATIENCE_S,
         check=True,
     )
     assert HEAVY & set(json.loads(done.stdout)) == set()

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patience import PATIENCE_S
 from proctor.eval import (
     CheckSpec,
     PassAtK,
@@ -161,7 +162,7 @@ def test_extras_stand_in_the_row_and_change_no_number() -> None:
 
 @pytest.mark.parametrize("workers", [2, 8])
 def test_several_workers_grade_at_once_and_give_the_same(workers: int) -> None:
-    together = threading.Barrier(2, timeout=10)  # passes only if two are graded at the same time
+    together = threading.Barrier(2, timeout=PATIENCE_S)  # passes only if two are graded at the same time
 
     def slow(text: str, task: dict[str, Any]) -> bool:
         if text in ("lyon", "paris"):

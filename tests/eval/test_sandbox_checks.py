@@ -6,6 +6,7 @@ from textwrap import dedent
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.errors import UsageError
 from proctor.eval import CodeSandbox, SandboxResult
 
@@ -15,7 +16,7 @@ DOUBLE = "def check(candidate):\n    assert candidate(4) == 8\n    assert candid
 
 
 def check(
-    program: str, test: str = DOUBLE, name: str = "double", prompt: str = "", timeout_s: float = 5
+    program: str, test: str = DOUBLE, name: str = "double", prompt: str = "", timeout_s: float = PATIENCE_S
 ) -> SandboxResult:
     sandbox = CodeSandbox(timeout_s=timeout_s, output_limit=20_000)
     return sandbox.check(dedent(program), dedent(test), name, prompt=prompt)

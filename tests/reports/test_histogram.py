@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proctor.model import Selection, Settings
@@ -15,6 +15,7 @@ from proctor.reports.settings import in_words
 
 
 @given(st.lists(st.floats(0, 1e7), min_size=1, max_size=200))
+@example([2e-308] * 30 + [1e7])
 def test_every_value_is_in_one_class_and_the_classes_follow_one_another(values: list[float]) -> None:
     found = classes(values)
     assert sum(one.count for one in found) == len(values)

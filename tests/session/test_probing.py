@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.conformance import Check, CheckVerdict, Conformance, Question, Reply, checks, conformance
 from proctor.engines.patience import Patience
 from proctor.errors import TargetError, TargetTimeout, UsageError
@@ -219,5 +220,5 @@ async def test_the_limit_of_a_question_is_that_of_its_target() -> None:
 
     opening, limits = Opening(), {one.max_tokens for check in checks(1) for one in check.questions}
     every: Sequence[Check] = checks(1)
-    await asyncio.wait_for(replies_of(opening, spec_of("echo"), every), 5)  # type: ignore[arg-type]
+    await asyncio.wait_for(replies_of(opening, spec_of("echo"), every), PATIENCE_S)  # type: ignore[arg-type]
     assert set(opening.limits) == {MOST_TOKENS if limit is None else limit for limit in limits}

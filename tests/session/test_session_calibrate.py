@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from patience import PATIENCE_S
 from proctor.calibration import agreement, bias, changed, consistency, net, sensitivity, specificity
 from proctor.engines.patience import Patience
 from proctor.model import Params
@@ -105,7 +106,7 @@ def calibrate(
         reach = Reach(
             environ,
             concurrency=8,
-            patience=Patience(timeout_s=20, retries=0),
+            patience=Patience(timeout_s=PATIENCE_S, retries=0),
             prices=load_prices(environ, folder),
             notify=lambda _message: None,
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.model import Score, Settings
 from proctor.session import events
 from proctor.stores.sqlite import SqliteStore
@@ -29,7 +30,7 @@ def ask(path, body=None, token=None, who="PROCTOR_PROXY", data=None):
     head = [f"{'GET' if data is None else 'POST'} {path} HTTP/1.0", f"Host: {place}"]
     head += [f"Authorization: Bearer {token}"] if token else []
     head += [f"Content-Length: {len(data)}"] if data is not None else []
-    with socket.create_connection(place.split(":"), timeout=20) as line:
+    with socket.create_connection(place.split(":"), timeout=PATIENCE_S) as line:
         line.sendall("\\r\\n".join([*head, "", ""]).encode() + (data or b""))
         reply = line.makefile("rb").read()
     head, _, text = reply.partition(b"\\r\\n\\r\\n")
@@ -240,7 +241,7 @@ async def test_after_the_run_nothing_listens(grade: Grade) -> None:
     assert url.startswith("http://127.0.0.1:")
     assert status == 200
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(url + "/info", timeout=5)
+        urllib.request.urlopen(url + "/info", timeout=PATIENCE_S)
 
 
 async def test_a_token_is_worth_nothing_once_its_grading_has_ended(grade: Grade) -> None:

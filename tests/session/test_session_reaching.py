@@ -12,6 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
+from patience import PATIENCE_S
 from proctor.engines.patience import Patience, Patient
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Params, Price, Prompt, TargetSpec
@@ -36,7 +37,7 @@ class Server:
         self.asked += 1
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
-        await asyncio.sleep(0.5 if body["model"] == "slow" else 0.005)
+        await asyncio.sleep(3600 if body["model"] == "slow" else 0.005)
         self.under_way -= 1
         if body["model"] == "down":
             return web.json_response({"error": {"message": "It is down."}}, status=503)
@@ -169,7 +170,9 @@ async def test_an_answer_without_tokens_is_charged_and_told(
 async def test_of_a_program_the_first_call_goes_alone(reach: Callable[..., Reach], tmp_path: Path) -> None:
     opened, log = reach(agent=PRICE), tmp_path / "log"
     opened.begin(budget_usd=100)
-    line = f"sh -c 'echo + >> {log}; sleep 0.1; echo - >> {log}; echo 4'"
+    others = f"until test $(grep -c + {log}) = 3; do sleep 0.01; done"  # the second and third are together
+    wait = f"test $(grep -c + {log}) = 1 && sleep 0.1 || {others}"
+    line = f"sh -c 'echo + >> {log}; {wait}; echo - >> {log}; echo 4'"
     spec = TargetSpec(name="agent", kind="command", model=line, params=Params(max_tokens=1))
     await ask(await opened.target(spec), "a", "b", "c")
     assert "".join(log.read_text(encoding="utf-8").split()) == "+-++--"
@@ -356,7 +359,7 @@ async def test_a_program_that_may_take_longer_than_the_run_allows_does(
         notify=lambda _message: None,
     )
     line = "sleep 0.3 && echo 4"
-    spec = TargetSpec(name="agent", kind="cli", model=line, options={"timeout_seconds": 5})
+    spec = TargetSpec(name="agent", kind="cli", model=line, options={"timeout_seconds": PATIENCE_S})
     assert texts(await ask(await opened.target(spec), "a")) == ["4"]
     await opened.aclose()
 

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import perf_counter, sleep
+from time import sleep
 
 import pytest
 
+from patience import PATIENCE_S, wait_until
 from proctor.stores.cache import AnswerCache
 from proctor.stores.sqlite import open_store
 
@@ -249,7 +250,7 @@ def test_several_processes_fill_one_new_file(path: Path, opened: Open) -> None:
         )
         for each in words
     ]
-    assert [(process.communicate(timeout=60)[0], process.returncode) for process in processes] == [
+    assert [(process.communicate(timeout=PATIENCE_S)[0], process.returncode) for process in processes] == [
         (b"", 0)
     ] * 3
     cache = opened()
@@ -259,9 +260,7 @@ def test_several_processes_fill_one_new_file(path: Path, opened: Open) -> None:
 def test_a_killed_process_leaves_a_file_that_can_be_read(path: Path, opened: Open, told: list[str]) -> None:
     process = subprocess.Popen([sys.executable, "-c", _WRITES, str(path), "0", "100000000"])
     try:
-        until = perf_counter() + 30
-        while perf_counter() < until and not (path.is_file() and opened().get(_key(0))):
-            sleep(0.02)
+        wait_until(lambda: path.is_file() and opened().get(_key(0)))
     finally:
         process.kill()
         process.wait()

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.codec import encode, sent_digest, target_digest
 from proctor.model import Case, Form, Message, Suite, TargetSpec, Tool, Trial, Verdict
 from proctor.stores.schema import APPLICATION_ID, MIGRATIONS
@@ -183,7 +184,7 @@ def test_processes_that_save_at_once_agree_on_the_versions(path: Path, opened: O
         process.stdin.flush()
     told: set[tuple[str, ...]] = set()
     for process in processes:
-        out, complaint = process.communicate(timeout=20)
+        out, complaint = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, complaint) == (0, "")
         told |= {tuple(line.split()) for line in out.splitlines()}
     store = opened(path)

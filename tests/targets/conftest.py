@@ -11,6 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from msgspec import Struct
 
+from patience import PATIENCE_S
 from proctor.model import Message, Params, Prompt, TargetSpec
 from proctor.targets.opening import Opening
 
@@ -62,7 +63,7 @@ async def service() -> AsyncIterator[Service]:
 async def opening() -> AsyncIterator[Callable[..., Opening]]:
     made: list[Opening] = []
 
-    def make(timeout_s: float = 20.0, **environ: str) -> Opening:
+    def make(timeout_s: float = PATIENCE_S, **environ: str) -> Opening:
         made.append(Opening(environ, timeout_s=timeout_s))
         return made[-1]
 

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +17,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from patience import PATIENCE_S, wait_until
 from proctor.errors import UnknownName, UsageError
 from proctor.targets.local import open_target
 from proctor.targets.minilm import MiniLm, open_embedder
@@ -194,11 +194,7 @@ def test_no_server_outlives_its_parent(chat: Opening, how: signal.Signals) -> No
         children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text(encoding="utf-8")
         (server,) = map(int, children.split())
         parent.send_signal(how)
-    for _ in range(250):
-        if _ended(server):
-            return
-        time.sleep(0.02)
-    pytest.fail("the server is still there five seconds after its parent was killed")
+    wait_until(lambda: _ended(server))
 
 
 LEFT_OPEN = """
@@ -214,7 +210,7 @@ def test_a_model_that_nobody_closed_ends_with_the_program_and_without_a_word(cha
         [sys.executable, "-W", "always", "-c", LEFT_OPEN],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=True,
     )
     assert (ended.stdout, ended.stderr) == ("True\n", "")

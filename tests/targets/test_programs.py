@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 import uvloop
 
+from patience import PATIENCE_S
 from proctor.errors import TargetError, TargetTimeout
 from proctor.ports import Finished
 from proctor.targets.programs import SuitePrograms
@@ -22,7 +24,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to see w
 
 
 async def run(folder: Path, *argv: str, **more: object) -> Finished:
-    given: dict[str, object] = {"timeout_s": 20.0, **more}
+    given: dict[str, object] = {"timeout_s": PATIENCE_S, **more}
     return await SuitePrograms(str(folder), HERE).run(argv, **given)  # type: ignore[arg-type]
 
 
@@ -44,7 +46,7 @@ async def said(folder: Path, *argv: str, **more: object) -> str:
 async def test_python_is_the_interpreter_that_runs_proctor(tmp_path: Path) -> None:
     assert await said(tmp_path, "python", "-S", "-c", "import sys; print(sys.executable)") == sys.executable
     other = SuitePrograms(str(tmp_path), {**HERE, "PATH": str(tmp_path)}, python="/bin/echo")
-    finished = [await other.run([name, "hi"], timeout_s=20) for name in ("python", "python3")]
+    finished = [await other.run([name, "hi"], timeout_s=PATIENCE_S) for name in ("python", "python3")]
     assert [each.stdout for each in finished] == [b"hi\n"] * 2
 
 
@@ -52,7 +54,7 @@ async def test_python_is_the_interpreter_that_runs_proctor(tmp_path: Path) -> No
 async def test_python3_on_the_path_is_taken(tmp_path: Path) -> None:
     script(tmp_path / "bin/python3", "echo mine")
     programs = SuitePrograms(str(tmp_path), {"PATH": str(tmp_path / "bin")})
-    assert (await programs.run(["python3"], timeout_s=20)).stdout == b"mine\n"
+    assert (await programs.run(["python3"], timeout_s=PATIENCE_S)).stdout == b"mine\n"
 
 
 @posix
@@ -109,7 +111,7 @@ async def test_a_program_inherits_no_secret_and_what_it_is_given(tmp_path: Path)
     programs = SuitePrograms(str(tmp_path), {**HERE, "OPENAI_API_KEY": "sk", "LANG": "C"})
     code = "import json, os; print(json.dumps(dict(os.environ)))"
     finished = await programs.run(
-        ["python", "-S", "-c", code], timeout_s=20, variables={"PROCTOR_WORKSPACE_PATH": "/w"}
+        ["python", "-S", "-c", code], timeout_s=PATIENCE_S, variables={"PROCTOR_WORKSPACE_PATH": "/w"}
     )
     text = finished.stdout.decode()
     assert '"PROCTOR_WORKSPACE_PATH": "/w"' in text
@@ -119,7 +121,9 @@ async def test_a_program_inherits_no_secret_and_what_it_is_given(tmp_path: Path)
 
 async def test_python_reads_and_writes_utf8_whatever_the_system_speaks(tmp_path: Path) -> None:
     programs = SuitePrograms(str(tmp_path), {**HERE, "LC_ALL": "de_DE.ISO-8859-1"})
-    finished = await programs.run(["python", "-S", "-c", "print(input())"], "zwölf €".encode(), timeout_s=20)
+    finished = await programs.run(
+        ["python", "-S", "-c", "print(input())"], "zwölf €".encode(), timeout_s=PATIENCE_S
+    )
     assert finished.stdout.decode("utf-8").strip() == "zwölf €"
 
 
@@ -128,13 +132,13 @@ async def test_python_reads_and_writes_utf8_whatever_the_system_speaks(tmp_path:
 # Starts a child in its group and one in a session of its own, writes all process ids to a file, and waits.
 FAMILY = """
 import os, subprocess, sys, time
-sleep = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
+sleep = [sys.executable, "-S", "-c", "import time; time.sleep(3600)"]
 children = [subprocess.Popen(sleep), subprocess.Popen(sleep, start_new_session=True)]
 with open("pids.new", "w") as file:
     file.write(" ".join(str(pid) for pid in [os.getpid(), *(child.pid for child in children)]))
-os.rename("pids.new", "pids")
 sys.stderr.write("still at it")
 sys.stderr.flush()
+os.rename("pids.new", "pids")
 time.sleep(float(sys.argv[1]))
 """
 
@@ -148,13 +152,22 @@ def _alive(pid: int) -> bool:
 
 
 async def _living(folder: Path, most: int) -> list[int]:
-    """The family's living members, once there are at most so many; all that there are after two seconds."""
+    """The family's living members, once there are at most so many."""
     pids = [int(word) for word in (folder / "pids").read_text(encoding="utf-8").split()]
-    for _ in range(100):
-        if sum(map(_alive, pids)) <= most:
-            break
-        await asyncio.sleep(0.02)
+    async with asyncio.timeout(PATIENCE_S):
+        while sum(map(_alive, pids)) > most:
+            await asyncio.sleep(0.02)
     return [pid for pid in pids if _alive(pid)]
+
+
+async def _late(pids: Path, ask: Callable[[float], Awaitable[object]]) -> tuple[TargetTimeout, float]:
+    """The family's end at a time limit, and that limit: long enough for this machine to have started it."""
+    for limit_s in (0.5, 4, 32, PATIENCE_S):
+        with pytest.raises(TargetTimeout) as caught:
+            await ask(limit_s)
+        if pids.exists():
+            return caught.value, limit_s
+    pytest.fail("The family has never been complete.")
 
 
 @pytest.fixture
@@ -167,15 +180,17 @@ async def family(tmp_path: Path) -> AsyncIterator[Path]:
 
 @linux
 async def test_a_program_that_is_late_dies_with_those_who_left_its_group(family: Path) -> None:
-    with pytest.raises(TargetTimeout, match=r"'python -S -c .*within 1 s.* ends with: still at it") as caught:
-        await run(family, "python", "-S", "-c", FAMILY, "60", timeout_s=1.0)
-    assert caught.value.kind == "timeout"
+    error, limit_s = await _late(
+        family / "pids", lambda limit_s: run(family, "python", "-S", "-c", FAMILY, "3600", timeout_s=limit_s)
+    )
+    assert re.search(rf"'python -S -c .*within {limit_s:g} s.* ends with: still at it", str(error), re.DOTALL)
+    assert error.kind == "timeout"
     assert await _living(family, 0) == []
 
 
 @linux
 async def test_a_program_that_is_cancelled_dies_with_those_who_left_its_group(family: Path) -> None:
-    running = asyncio.create_task(run(family, "python", "-S", "-c", FAMILY, "60"))
+    running = asyncio.create_task(run(family, "python", "-S", "-c", FAMILY, "3600"))
     while not (family / "pids").exists():
         await asyncio.sleep(0.01)
     running.cancel()
@@ -203,8 +218,10 @@ async def test_only_a_server_in_a_session_of_its_own_outlives_a_program_that_end
 @linux
 def test_programs_run_under_the_fast_event_loop_as_well(family: Path) -> None:
     async def main() -> bytes:
-        with pytest.raises(TargetTimeout):
-            await run(family, "python", "-S", "-c", FAMILY, "60", timeout_s=1.0)
+        await _late(
+            family / "pids",
+            lambda limit_s: run(family, "python", "-S", "-c", FAMILY, "3600", timeout_s=limit_s),
+        )
         assert await _living(family, 0) == []
         (family / "inner").mkdir()
         return (await run(family, "cat", stdin=b"given", cwd="inner")).stdout

@@ -22,6 +22,7 @@ from urllib.parse import urlencode
 import pytest
 import uvicorn
 
+from patience import PATIENCE_S
 from proctor.model import Run
 from proctor.session.request import Request
 from proctor.session.run import Session
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 T = TypeVar("T")
+PATIENCE_MS = PATIENCE_S * 1000
 
 
 class Answer:
@@ -66,7 +68,7 @@ class Served:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """One request as it is given; the cookie that the server set last goes with it."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             given = {"Cookie": self.cookie} if self.cookie else {}
             place = path.partition("#")[0]  # what follows stays in a browser
@@ -120,7 +122,7 @@ class Served:
 
     def listen(self, path: str) -> Iterator[str]:
         """The lines of a stream, for as long as somebody asks for more."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         with closing(connection):
             connection.request("GET", path, headers={"Cookie": self.cookie} if self.cookie else {})
             with connection.getresponse() as stream:
@@ -182,15 +184,19 @@ def served(site: Site) -> Iterator[Served]:
             yield Served(site, port, running)  # connections wait in the socket's queue until it answers
         finally:
             running.should_exit = True
-            thread.join(timeout=20)
+            thread.join(timeout=PATIENCE_S)
             assert not thread.is_alive()
 
 
-@pytest.fixture
+READING = "case_page", "certificates_page", "compare_answers", "compare_page", "following", "trends_page"
+"""The modules of pages that are shown without what takes longer than their `_PATIENCE_S`."""
+
+
+@pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy this machine is, what a page reads before it is shown is waited for."""
-    for name in ("trends", "compare"):
-        monkeypatch.setattr(f"proctor.web.{name}_page._PATIENCE_S", 30)
+    """However busy this machine is, what a page reads or makes before it is shown is waited for."""
+    for name in (*READING, "api_trials"):
+        monkeypatch.setattr(f"proctor.web.{name}._PATIENCE_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -210,9 +216,11 @@ def launched() -> Iterator[tuple[Browser, AbstractEventLoop | None]]:
         pytest.skip("There is no Chromium here: apt-get install chromium.")
     from playwright.sync_api import expect, sync_playwright
 
-    expect.set_options(timeout=15_000)  # for a busy machine; nothing waits for longer than it has to
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=where, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=where, args=["--no-sandbox"], timeout=PATIENCE_MS
+        )
         loop = events._get_running_loop()
         events._set_running_loop(None)
         yield browser, loop
@@ -247,7 +255,7 @@ def opened(chromium: Browser, url: str, *, but: str = "$^", **options: Any) -> I
     """
     context = chromium.new_context(base_url=url, **options)
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(PATIENCE_MS)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)

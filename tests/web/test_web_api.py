@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from urllib.parse import urlencode
 import pytest
 from jsonschema import Draft202012Validator
 
+from patience import wait_until
 from proctor.cli.main import _invoke
 from proctor.web.api_answers import body_of
 from proctor.web.site import Site
@@ -87,16 +87,6 @@ def check(document: dict[str, Any], method: str, path: str, told: Any) -> None:
         Draft202012Validator(schema).validate(json.loads(told.data))
 
 
-def until(ready: Callable[[], Any]) -> Any:
-    """What is there as soon as it is."""
-    for _ in range(600):
-        found = ready()
-        if found:
-            return found
-        time.sleep(0.02)
-    pytest.fail("It did not come to be.")
-
-
 def run_of(ask: Ask, **wanted: Any) -> str:
     """The id of a run that was started and has ended."""
     begun = ask("POST", "/runs", {"targets": ["echo"], **wanted}, status=202)
@@ -106,7 +96,7 @@ def run_of(ask: Ask, **wanted: Any) -> str:
         assert told["said"] == []
         return [] if told["alive"] else told["runs"]
 
-    (run,) = until(ended)
+    (run,) = wait_until(ended)
     return str(run)
 
 
@@ -279,7 +269,7 @@ def test_the_same_start_is_made_once_and_another_one_of_its_name_refused(ask: As
     first = ask("POST", "/runs", wanted, status=202)
     again = ask("POST", "/runs", wanted, status=202)
     assert first["started_at"] == again["started_at"]
-    until(lambda: not ask("GET", "/starts/nightly")["alive"])
+    wait_until(lambda: not ask("GET", "/starts/nightly")["alive"])
     assert len(ask("GET", "/starts/nightly")["runs"]) == 1
     other = ask("POST", "/runs", {**wanted, "seed": 7}, status=409)
     assert "Choose another group" in other["detail"]
@@ -299,19 +289,19 @@ def test_a_run_is_stopped_and_taken_up_again(ask: Ask, project: Path) -> None:
     ask("POST", "/suites", {"text": cases(6), "name": "birds"}, status=201)
     wanted = {"suite": "birds", "targets": ["slow"], "concurrency": 2}
     start = "/starts/" + ask("POST", "/runs", wanted, status=202)["group"]
-    run = until(lambda: ask("GET", start)["runs"])[0]
-    until(lambda: ask("GET", f"/runs/{run}/progress")["done"] == 2)
+    run = wait_until(lambda: ask("GET", start)["runs"])[0]
+    wait_until(lambda: ask("GET", f"/runs/{run}/progress")["done"] == 2)
     assert ask("GET", f"/runs/{run}/progress")["alive"]
     assert "being made already" in ask("POST", f"/runs/{run}/resume", {}, status=409)["detail"]
     assert ask("POST", f"/runs/{run}/stop", {}, status=202)["stopping"]
-    until(lambda: "Stopping" in str(ask("GET", start)["said"]))
+    wait_until(lambda: "Stopping" in str(ask("GET", start)["said"]))
     (project / "go").touch()
-    until(lambda: not ask("GET", start)["alive"])
+    wait_until(lambda: not ask("GET", start)["alive"])
     stopped = ask("GET", f"/runs/{run}/progress")
     assert (stopped["status"], stopped["alive"], stopped["done"]) == ("interrupted", False, 4)
     again = ask("POST", f"/runs/{run}/resume", {}, status=202)
-    assert until(lambda: ask("GET", f"/starts/{again['group']}"))["runs"] == [run]
-    until(lambda: not ask("GET", f"/starts/{again['group']}")["alive"])
+    assert wait_until(lambda: ask("GET", f"/starts/{again['group']}"))["runs"] == [run]
+    wait_until(lambda: not ask("GET", f"/starts/{again['group']}")["alive"])
     assert ask("GET", f"/runs/{run}/progress")["status"] == "finished"
     for path in (f"/runs/{run}/stop", f"/runs/{run}/resume", f"{start}/stop"):
         assert ask("POST", path, {}, status=409)["status"] == 409

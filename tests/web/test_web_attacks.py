@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.model import Run
 from proctor.session.zips import packed
 from proctor.web.safety import MOST_FIELDS, MOST_OF_STRANGERS
@@ -33,7 +34,7 @@ LINES = "".join(
 
 def raw(server: Served, text: str) -> str:
     """What comes back for bytes that no library would send."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as line:
         line.sendall(text.replace("\n", "\r\n").encode("latin-1"))
         found = b""
         while b"\r\n" not in found and (more := line.recv(2**16)):
@@ -117,7 +118,7 @@ def test_whoever_goes_away_in_the_middle_is_no_fault(
 ) -> None:
     kind = FORM["Content-Type"]
     head = f"POST /login HTTP/1.1\r\nHost: {server.host}\r\nContent-Length: 10\r\nContent-Type: {kind}"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as line:
         line.sendall(f"{head}\r\n\r\nabc".encode())
     for _ in range(3):  # by then the server has seen it
         assert server.get("/login").status == 200

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
+from patience import PATIENCE_S
 from proctor.comparison.comparing import compared
 from proctor.model import Run, Settings
 from proctor.reports import comparing_words as words
@@ -25,7 +26,6 @@ from proctor.web.site import Site
 if TYPE_CHECKING:
     from tests.web.conftest import Served
 
-pytestmark = pytest.mark.usefixtures("patient")
 
 HOSTILE = "<script>alert(1)</script>"
 CASES = 20
@@ -249,7 +249,7 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
 
     def slow(told: Told) -> bool:
         told(7, 20)
-        return may_end.wait(20)
+        return may_end.wait(PATIENCE_S)
 
     before = [desk.ask(("slow", number), slow, "trials read") for number in range(2)]
     monkeypatch.setattr("proctor.web.compare_page._PATIENCE_S", 0.05)
@@ -267,7 +267,7 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
     followed = world.server.get(unescape(events[1]))
     assert followed.headers["content-type"].startswith("text/event-stream")
     assert followed.text.endswith("event: done\ndata: \n\n")
-    monkeypatch.setattr("proctor.web.compare_page._PATIENCE_S", 30)
+    monkeypatch.setattr("proctor.web.compare_page._PATIENCE_S", PATIENCE_S)
     assert "20 cases" in heading(world.server.page(runs))
 
 

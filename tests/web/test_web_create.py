@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from patience import PATIENCE_S
 from proctor.session.zips import packed
 
 if TYPE_CHECKING:
@@ -258,8 +259,8 @@ def test_two_browsers_and_the_command_line_at_once_lose_nothing(server: Served) 
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(timeout=30)
-        said, _ = other.communicate(timeout=30)
+            thread.join(timeout=PATIENCE_S)
+        said, _ = other.communicate(timeout=PATIENCE_S)
     assert (statuses, other.returncode) == ([303] * 6, 0), said
     versions = saved(server)
     assert [version for _, version, _ in versions] == [f"v{number}" for number in range(1, 8)]

@@ -23,7 +23,6 @@ from proctor.wording import trial_name
 if TYPE_CHECKING:
     from tests.web.conftest import Served
 
-pytestmark = pytest.mark.usefixtures("patient")
 
 JUDGE = 'mock:{"verdict": "YES", "reason": "fine"}'
 CASES = 20

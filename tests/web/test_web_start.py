@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from patience import wait_until
 from proctor.session.configuring import Config
 from proctor.session.suites import Suites
 from proctor.web.children import children_of
@@ -31,13 +31,6 @@ targets:
   - {name: shell, provider: cli, command: "cat hidden-file; cat"}
   - {name: -x, provider: mock, response: mine}
 """
-
-
-def wait(ready: Callable[[], Any]) -> None:
-    until = monotonic() + 20
-    while not ready():
-        assert monotonic() < until, "It never came to that."
-        sleep(0.02)
 
 
 @pytest.fixture
@@ -278,7 +271,7 @@ def test_what_the_project_says_stands_in_the_fields(server: Any, save: Save, sit
 def ended(site: Site, group: str) -> None:
     start = children_of(site).find(group)
     assert start is not None
-    wait(lambda: not children_of(site).is_alive(start))
+    wait_until(lambda: not children_of(site).is_alive(start))
 
 
 @pytest.mark.parametrize("name", ["-x", "../a", "a@v1", "ten.jsonl", "<b>'\" $(touch made) x"])

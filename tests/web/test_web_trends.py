@@ -22,7 +22,6 @@ from proctor.web.site import Site
 if TYPE_CHECKING:
     from tests.web.conftest import Served
 
-pytestmark = pytest.mark.usefixtures("patient")
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -40,7 +40,7 @@ def classes(values: Sequence[float]) -> list[Class]:
     width = _rounded_up(usual / _CLASSES)
     last = floor(usual / width + 1e-9)
     over = ordered[-1] > (last + 1) * width
-    counts = Counter(min(floor(value / width + 1e-9), last + over) for value in ordered)
+    counts = Counter(floor(min(value / width + 1e-9, last + over)) for value in ordered)
     found = [
         Class(low=place * width, high=(place + 1) * width, count=counts[place])
         for place in range(min(counts), last + 1)

@@ -28,6 +28,8 @@ from proctor.web.site import site_of
 from proctor.web.visitors import visitor_of
 
 router = APIRouter()
+_PATIENCE_S = 1.0
+"""For so long the links to the cases before and after are looked for; else there are none."""
 
 _CAME_TO = {
     (Verdict.PASS, Verdict.PASS): "both passed",
@@ -172,7 +174,7 @@ def _beside(request: Request, way: Way, row: Row) -> tuple[str | None, str | Non
         return None, None
     question = Question(runs=way.runs, split=way.split, by_digest=way.by_digest)
     task = asked(desk_of(request), site_of(request), question)
-    task.wait(1.0)
+    task.wait(_PATIENCE_S)
     flips = flips_of(task, way.kind)
     here = (row.trial.case_id, row.trial.repeat)
     if here not in flips:
