@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from patience import PATIENCE_S
-
 from proctor.session.jobs import SKIP_INVALID
 
 Proctor = Callable[..., Any]

@@ -290,6 +290,7 @@ class _Reading:
         self._problems += problems
         if is_duplicate:
             return
+        self._repeats_rule = placed.repeats_rule or self._repeats_rule
         self.add(placed.case, graders, (placed.path or self._path, placed.line))
         if self.inspect is not None and not problems:
             self.inspect(placed)
@@ -299,7 +300,6 @@ class _Reading:
         self._lines.setdefault(case.id, place[1])
         sent = sent_digest(case)
         self._digests.append((case.id, sent, judged_digest(case)))
-        self._repeats_rule = placed.repeats_rule or self._repeats_rule
         if self._indexer.add(case):
             self._wishes.add(case, graders, place)
         self.has_placeholders = self.has_placeholders or bool(case.problems)
