@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from proctor.cli.configured import config_of
-from proctor.cli.options import open_store, show, store_option, store_path
+from proctor.cli.options import is_saved, open_store, show, store_option, store_path, tell_located
 from proctor.codec import hash_suite
 from proctor.errors import SuiteError
-from proctor.session.finding import NoSuchSuite, find
 from proctor.session.loading import load
+from proctor.session.locating import Locator, NoSuchSuite
 
 
 @click.command("hash")
@@ -23,13 +23,15 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
     written; for the others it is the digest over what is sent and how it is judged. Neither depends on the
     order of the cases or on spaces.
     """
+    locator = Locator(is_saved=is_saved(store), config=config_of(), dialect=dialect)
     for word in suite:
         try:
-            paths = find(word)
+            located = locator.find(word)
         except NoSuchSuite as missing:
             show([f"{_stored(word, store, missing)}  {word}"])
             continue
-        for path in paths:
+        tell_located(located)
+        for path in located.paths:
             loaded = load(path, dialect=dialect, options=config_of().reading(path))
             if loaded.suite.dialect == "pramana":  # over the lines as they stand: a new version needs it
                 show([f"{hash_suite(path)}  {path}"])

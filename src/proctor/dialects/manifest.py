@@ -177,7 +177,7 @@ def check_tier(
 ) -> list[Problem]:
     """How a suite differs from what the manifest says of the file of that name; empty if it is not listed.
 
-    Another sum of `tokens_est` is a warning, as both numbers are estimates; every other difference is an error.
+    Another sum of `tokens_est` is a warning, as both are estimates; every other difference is an error.
 
     Args:
         manifest: what was published.

@@ -16,8 +16,8 @@ from proctor.reports.problems import lines_of
 from proctor.session import events
 from proctor.session.casting import Casting, Naming, Wanted, casting_of
 from proctor.session.continuing import StoredRuns
-from proctor.session.finding import NoSuchSuite, find
 from proctor.session.loading import Loaded, load
+from proctor.session.locating import Located, Locator, NoSuchSuite, choice
 from proctor.session.naming import Names
 from proctor.session.request import Job, Request, check_group, new_id
 from proctor.session.splitting import as_asked
@@ -173,15 +173,20 @@ class Jobs:
         errors = list[Problem]()
         saved = (*request.saved, *(self._kept(word) for word in request.stored))
         suites = [self._saved(suite.title, suite, request) for suite in saved]
+        paths = list[Path]()
         for word in request.suites:
             try:
-                paths = find(word)
+                located = self._located(word, request)
             except NoSuchSuite as missing:
                 suites.append(self._stored(word, request, missing))
                 continue
             except UsageError as error:
                 raise UsageError(f"{error}{self._flag_meant(word, request)}") from None
-            for path in paths:
+            errors.extend(located.problems)
+            for path in located.paths:
+                if path in paths:
+                    continue
+                paths.append(path)
                 try:
                     loaded = self._load(path, request)
                 except SuiteError as error:
@@ -196,6 +201,21 @@ class Jobs:
             for line in lines_of(loaded.warnings):
                 self._warn(line)
         return suites
+
+    def _located(self, word: str, request: Request) -> Located:
+        """The files of a word; tells what is left out, and what else the word could mean."""
+        located = Locator(
+            is_saved=lambda name: self.store.suite(name) is not None,
+            environ=self.environ,
+            config=request.config,
+            dialect=request.dialect,
+            strict=request.strict,
+        ).find(word)
+        for line in located.warnings:
+            self._warn(line)
+        for line in located.notes:
+            self.listen(events.Told(line))
+        return located
 
     def _load(self, path: Path, request: Request) -> Loaded:
         writer = Saving(self.store.saving(), path)
@@ -218,6 +238,8 @@ class Jobs:
         suite = stored_suite(self.store, word)
         if suite is None:
             raise UsageError(f"{missing}{self._flag_meant(word, request)}")
+        for line in choice(word, f"the suite {suite.title} of the store"):
+            self.listen(events.Told(line))
         return self._saved(word, suite, request)
 
     def _kept(self, word: str) -> Suite:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,8 +15,9 @@ from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.model import Case, Problem, Suite
 from proctor.ports import SavedSuite, Source, Store, StoredCase, SuiteWriter
 from proctor.session.configuring import Config
-from proctor.session.finding import TIERS, NoSuchSuite, find, is_builtin, source_of, versioned
+from proctor.session.finding import BUILTIN, TIERS, builtin, is_builtin, source_of, versioned
 from proctor.session.loading import Loaded, load
+from proctor.session.locating import Located, Locator, NoSuchSuite
 from proctor.stores import STORES
 
 _NOTHING = Config()
@@ -52,7 +53,7 @@ class Opened(Struct, frozen=True, kw_only=True):
 
 
 class Saving:
-    """A writer that keeps a suite under a name, unless it is that of a built-in suite."""
+    """A writer that keeps a suite under its name; a built-in one as `builtin:cheap`."""
 
     def __init__(self, writer: SuiteWriter, path: Path, name: str | None = None) -> None:
         """Adds nothing.
@@ -76,12 +77,8 @@ class Saving:
         Raises:
             UsageError: the name is that of a built-in suite, and this is another one.
         """
-        name = self._name or suite.name
-        if name in TIERS and not is_builtin(self._path):
-            raise UsageError(
-                f"{str(self._path)!r} cannot be saved as {name!r}: that is the name of a built-in suite. "
-                "Rename it, or give it another name with `proctor suites save --name`."
-            )
+        name = self._name or name_of(self._path, suite)
+        check_builtin(name, suite.digest)
         return self._writer.keep(replace(suite, name=name))
 
     def drop(self) -> None:
@@ -92,17 +89,25 @@ class Saving:
 class Suites:
     """The suites of one store, and those in files."""
 
-    def __init__(self, store: Store | None, environ: Mapping[str, str], config: Config = _NOTHING) -> None:
+    def __init__(
+        self,
+        store: Store | None,
+        environ: Mapping[str, str],
+        config: Config = _NOTHING,
+        tell: Callable[[Located], None] = lambda _located: None,
+    ) -> None:
         """Reads nothing yet.
 
         Args:
             store: where suites are saved and found; None where there is none.
             environ: what suites may name as `${{ NAME }}`.
             config: what the project says of reading suites.
+            tell: called with the files of each word, for what the user is to know of them.
         """
         self._store = store
         self._environ = environ
         self._config = config
+        self._tell = tell
 
     def save(self, word: str, *, dialect: str | None = None, name: str | None = None) -> Iterator[Saved]:
         """Save each suite of a word, one after the other.
@@ -118,7 +123,7 @@ class Suites:
         """
         if self._store is None:
             raise ValueError("a suite is saved in a store")
-        paths = self._files(word)
+        paths = self._files(word, dialect)
         if name is not None:
             check_name(name)
             if len(paths) > 1:
@@ -158,7 +163,7 @@ class Suites:
         from tempfile import TemporaryDirectory  # with seven other modules, which no run needs
 
         try:
-            paths = find(word)
+            paths = self._located(word, dialect)
         except NoSuchSuite as missing:
             suite = None if self._store is None else stored_suite(self._store, word)
             if suite is None or self._store is None:
@@ -181,9 +186,19 @@ class Suites:
                 source=self._source(paths[0]),
             )
 
-    def _files(self, word: str) -> list[Path]:
+    def _located(self, word: str, dialect: str | None) -> tuple[Path, ...]:
+        located = Locator(
+            is_saved=lambda name: self._store is not None and self._store.suite(name) is not None,
+            environ=self._environ,
+            config=self._config,
+            dialect=dialect,
+        ).find(word)
+        self._tell(located)
+        return located.paths
+
+    def _files(self, word: str, dialect: str | None) -> tuple[Path, ...]:
         try:
-            return find(word)
+            return self._located(word, dialect)
         except NoSuchSuite as missing:
             if self._store is not None and stored_suite(self._store, word) is not None:
                 raise UsageError(
@@ -217,6 +232,30 @@ class Suites:
     def _stored_names(self, word: str) -> str:
         names = [] if self._store is None else _names(self._store)
         return f" In the store: {suggestion(word, names).removeprefix('Known are: ')}" if names else ""
+
+
+def name_of(path: Path, suite: Suite) -> str:
+    """The name under which the suite of a file is saved."""
+    return f"{BUILTIN}{path.stem}" if is_builtin(path) else suite.name
+
+
+def check_builtin(name: str, digest: str) -> None:
+    """Refuse the name of a built-in suite for another one.
+
+    Raises:
+        UsageError: the name begins with `builtin:`, and the digest is not that of the built-in suite.
+    """
+    if name.startswith(BUILTIN) and digest != builtin_digest(name.removeprefix(BUILTIN)):
+        raise UsageError(
+            f"A suite of your own cannot be saved as {name!r}: the names of built-in suites begin with "
+            f"{BUILTIN!r}. Give it another name."
+        )
+
+
+@cache
+def builtin_digest(tier: str) -> str | None:
+    """The digest of a built-in suite; None where there is no such suite."""
+    return load(builtin(tier)).suite.digest if tier in TIERS else None
 
 
 def stored_suite(store: Store, word: str) -> Suite | None:
