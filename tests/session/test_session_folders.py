@@ -55,8 +55,11 @@ def test_suites_of_every_format_are_found_in_subfolders(write: Callable[..., Non
     assert (located().warnings, located().notes) == ((), ())
 
 
-def test_hidden_folders_packages_and_virtual_environments_are_left_out(write: Callable[..., None]) -> None:
+def test_hidden_folders_packages_bundles_and_virtual_environments_are_left_out(
+    write: Callable[..., None],
+) -> None:
     write({"a.jsonl": ROW, "env/pyvenv.cfg": "home = /usr\n", "envy/b.jsonl": ROW, ".hidden.jsonl": ROW})
+    write({f"run.bundle/{name}": ROW for name in ("envelope.json", "suite.jsonl")})
     inside = (".git", ".venv", "venv", "env", "node_modules", "__pycache__", "deep/node_modules/x")
     write({f"{name}/c.jsonl": ROW for name in inside})
     assert suites() == ["a.jsonl", "envy/b.jsonl"]

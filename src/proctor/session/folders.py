@@ -18,6 +18,7 @@ from proctor.dialects.detection import head
 from proctor.dialects.telling_apart import is_of_promptfoo
 from proctor.errors import SuiteError, UsageError
 from proctor.ports import Found, Placed, Source
+from proctor.proof.bundle import ENVELOPE, SUITE
 from proctor.session.loading import dialect_of
 from proctor.session.naming import TARGETS_FILES
 
@@ -45,7 +46,7 @@ class Contents(Struct, frozen=True, kw_only=True):
 def contents_of(folder: Path, source: Callable[[Path], Source], dialect: str | None = None) -> Contents:
     """The suites in a folder and below.
 
-    Hidden files and folders, `node_modules`, virtual environments and links to folders are left out.
+    Hidden files and folders, `node_modules`, virtual environments, bundles and links to folders are left out.
 
     Args:
         folder: the folder.
@@ -82,8 +83,9 @@ def _refuse(error: OSError) -> None:
 
 
 def _is_entered(folder: Path) -> bool:
-    name = folder.name
-    return not name.startswith(".") and name not in _NOT_ENTERED and not (folder / _VENV).exists()
+    if folder.name.startswith(".") or folder.name in _NOT_ENTERED or (folder / _VENV).exists():
+        return False
+    return not ((folder / ENVELOPE).exists() and (folder / SUITE).exists())  # a bundle of a run
 
 
 def _is_recognised(source: Source, dialect: str | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from proctor.session.locating import Located, Locator, NoSuchSuite, choice
 from proctor.session.naming import Names
 from proctor.session.request import Job, Request, check_group, new_id
 from proctor.session.splitting import as_asked
-from proctor.session.suites import Saving, stored_suite
+from proctor.session.suites import saving, stored_suite
 
 
 class Jobs:
@@ -173,22 +173,20 @@ class Jobs:
         errors = list[Problem]()
         saved = (*request.saved, *(self._kept(word) for word in request.stored))
         suites = [self._saved(suite.title, suite, request) for suite in saved]
-        paths = list[Path]()
-        for word in request.suites:
-            try:
-                located = self._located(word, request)
-            except NoSuchSuite as missing:
-                suites.append(self._stored(word, request, missing))
+        meant = [self._meant(word, request) for word in request.suites]
+        paths = dict.fromkeys(path for one in meant if isinstance(one, Located) for path in one.paths)
+        left = dict(paths)
+        for one in meant:
+            if isinstance(one, Loaded):
+                suites.append(one)
                 continue
-            except UsageError as error:
-                raise UsageError(f"{error}{self._flag_meant(word, request)}") from None
-            errors.extend(located.problems)
-            for path in located.paths:
-                if path in paths:
+            errors.extend(one.problems)
+            for path in one.paths:
+                if path not in left:  # an earlier word stands for it too
                     continue
-                paths.append(path)
+                del left[path]
                 try:
-                    loaded = self._load(path, request)
+                    loaded = self._load(path, request, paths)
                 except SuiteError as error:
                     errors.extend(error.problems)
                     continue
@@ -202,23 +200,29 @@ class Jobs:
                 self._warn(line)
         return suites
 
-    def _located(self, word: str, request: Request) -> Located:
-        """The files of a word; tells what is left out, and what else the word could mean."""
-        located = Locator(
+    def _meant(self, word: str, request: Request) -> Located | Loaded:
+        """The files of a word, or the suite that it names in the store; tells what else it could mean."""
+        locator = Locator(
             is_saved=lambda name: self.store.suite(name) is not None,
             environ=self.environ,
             config=request.config,
             dialect=request.dialect,
             strict=request.strict,
-        ).find(word)
+        )
+        try:
+            located = locator.find(word)
+        except NoSuchSuite as missing:
+            return self._stored(word, request, missing)
+        except UsageError as error:
+            raise UsageError(f"{error}{self._flag_meant(word, request)}") from None
         for line in located.warnings:
             self._warn(line)
         for line in located.notes:
             self.listen(events.Told(line))
         return located
 
-    def _load(self, path: Path, request: Request) -> Loaded:
-        writer = Saving(self.store.saving(), path)
+    def _load(self, path: Path, request: Request, paths: Collection[Path]) -> Loaded:
+        writer = saving(self.store, path, others=paths)
         try:
             return load(
                 path,

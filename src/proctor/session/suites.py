@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -12,12 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.errors import SuiteError, UsageError, suggestion
-from proctor.model import Case, Problem, Suite
+from proctor.model import Problem, Suite
 from proctor.ports import SavedSuite, Source, Store, StoredCase, SuiteWriter
 from proctor.session.configuring import Config
 from proctor.session.finding import BUILTIN, TIERS, builtin, is_builtin, source_of, versioned
 from proctor.session.loading import Loaded, load
 from proctor.session.locating import Located, Locator, NoSuchSuite
+from proctor.session.suite_names import name_for
 from proctor.stores import STORES
 
 _NOTHING = Config()
@@ -52,38 +53,25 @@ class Opened(Struct, frozen=True, kw_only=True):
     """Its file; None for one in a store."""
 
 
-class Saving:
-    """A writer that keeps a suite under its name; a built-in one as `builtin:cheap`."""
+def saving(store: Store, path: Path, name: str | None = None, others: Collection[Path] = ()) -> SuiteWriter:
+    """A writer that keeps the suite of a file under its name; a built-in one as `builtin:cheap`.
 
-    def __init__(self, writer: SuiteWriter, path: Path, name: str | None = None) -> None:
-        """Adds nothing.
+    Its `keep` raises UsageError where the name is that of a built-in suite, and this is another one.
 
-        Args:
-            writer: what keeps it.
-            path: the file it comes from.
-            name: the name, instead of the one that the file gives it.
-        """
-        self._writer = writer
-        self._path = path
-        self._name = name
+    Args:
+        store: where it is kept.
+        path: the file.
+        name: the name, instead of the one that the file gives it.
+        others: the files of the same command, which get other names.
+    """
 
-    def add(self, case: Case, sent: str) -> None:
-        """The next case, in order, with the digest of what is sent for it."""
-        self._writer.add(case, sent)
+    def choose(suite: Suite) -> str:
+        if name is None and is_builtin(path):
+            return f"{BUILTIN}{path.stem}"
+        check_builtin(name or suite.name, suite.digest)
+        return name or name_for(store, path, suite, others)
 
-    def keep(self, suite: Suite) -> Suite:
-        """Keep the suite with its cases.
-
-        Raises:
-            UsageError: the name is that of a built-in suite, and this is another one.
-        """
-        name = self._name or name_of(self._path, suite)
-        check_builtin(name, suite.digest)
-        return self._writer.keep(replace(suite, name=name))
-
-    def drop(self) -> None:
-        """Forget what was added. Safe to call at any time."""
-        self._writer.drop()
+    return store.saving(name=choose)
 
 
 class Suites:
@@ -134,7 +122,7 @@ class Suites:
         for path in paths:
             before = self._store.versions()
             try:
-                loaded = self._load(path, dialect, Saving(self._store.saving(), path, name))
+                loaded = self._load(path, dialect, saving(self._store, path, name, paths))
             except SuiteError as error:
                 wrong.extend(error.problems)
                 continue
@@ -232,11 +220,6 @@ class Suites:
     def _stored_names(self, word: str) -> str:
         names = [] if self._store is None else _names(self._store)
         return f" In the store: {suggestion(word, names).removeprefix('Known are: ')}" if names else ""
-
-
-def name_of(path: Path, suite: Suite) -> str:
-    """The name under which the suite of a file is saved."""
-    return f"{BUILTIN}{path.stem}" if is_builtin(path) else suite.name
 
 
 def check_builtin(name: str, digest: str) -> None:

@@ -2,7 +2,8 @@
 
 A row is a few columns to find it by, and the noun's canonical JSON. `trials.verdict` is a cache of
 `proctor.verdicts`; it is NULL while a trial waits for its judges. `versions.content` is NULL for a version
-that was forgotten, and `versions.turn` grows with everything that is saved under a name. Of `labels` the
+that was forgotten, and `versions.turn` grows with everything that is saved under a name. `origins.path` is
+relative to the store's folder, so that a project can be moved and copied with its store. Of `labels` the
 newest row of one person and answer counts; earlier ones stay and count again when it is taken back, and none
 is deleted with its run.
 """
@@ -107,7 +108,9 @@ _TIERS = {
 
 @MIGRATIONS.append
 def _fifth(db: Connection) -> None:
-    """Built-in suites get names of their own, `builtin:cheap`, with all their runs."""
+    """Files that names of suites came from; and built-in suites get names of their own, `builtin:cheap`."""
+    db.execute("CREATE TABLE origins (name TEXT PRIMARY KEY, path BLOB NOT NULL)")
+    db.execute("CREATE INDEX origins_by_path ON origins (path)")
     for tier, digest in _TIERS.items():
         for key, body in db.execute("SELECT key, body FROM runs WHERE suite = ?", (digest,)).fetchall():
             run = _object(body)
