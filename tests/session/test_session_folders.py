@@ -139,6 +139,13 @@ def test_more_than_ten_of_them_are_counted(write: Callable[..., None]) -> None:
     assert line.endswith("all/x09.json and 3 more.")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no file there has such a name")
+def test_a_name_with_control_characters_stays_in_its_line(write: Callable[..., None]) -> None:
+    write({"a.jsonl": ROW, "x\n\x1b[2J.json": '{"name": "x"}'})
+    (line,) = located().warnings
+    assert line.isprintable()
+
+
 def test_with_strict_each_of_them_is_an_error(write: Callable[..., None]) -> None:
     write({"a.jsonl": ROW, "package.json": '{"name": "x"}', "deep/people.csv": "name,age\nAda,36\n"})
     found = located(strict=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from proctor.cli.configured import config_of
@@ -23,7 +25,7 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
     written; for the others it is the digest over what is sent and how it is judged. Neither depends on the
     order of the cases or on spaces.
     """
-    locator = Locator(is_saved=is_saved(store), config=config_of(), dialect=dialect)
+    locator = Locator(is_saved=is_saved(store), environ=os.environ, config=config_of(), dialect=dialect)
     for word in suite:
         try:
             located = locator.find(word)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from proctor.errors import UsageError, suggestion
 from proctor.model import Problem
+from proctor.reports.figures import one_line
 from proctor.session.configuring import Config
 from proctor.session.finding import BUILTIN, TIERS, builtin, source_of, versioned
 from proctor.session.folders import Contents, contents_of, is_other_yaml
@@ -122,7 +123,7 @@ def _name(file: Path) -> str:
 
 
 def _names(files: Sequence[Path]) -> str:
-    return listed([file.as_posix() for file in files], _NAMED)
+    return listed([one_line(file.as_posix()) for file in files], _NAMED)
 
 
 def _unrecognised(file: Path) -> Problem:
