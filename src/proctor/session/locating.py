@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -12,8 +13,10 @@ from proctor.model import Problem
 from proctor.reports.figures import one_line
 from proctor.session.configuring import Config
 from proctor.session.finding import BUILTIN, TIERS, builtin, source_of, versioned
-from proctor.session.folders import Contents, contents_of, is_other_yaml
 from proctor.wording import counted, listed
+
+if TYPE_CHECKING:
+    from proctor.session.folders import Contents
 
 _NAMED = 10
 """How many files a sentence names."""
@@ -79,6 +82,8 @@ class Locator(Struct, frozen=True, kw_only=True):
         return self._named(word)
 
     def _folder(self, word: str, folder: Path) -> Located:
+        from proctor.session.folders import contents_of  # a run of a file needs none of it
+
         inside = contents_of(
             folder, lambda path: source_of(path, self.environ, self.config.reading(path)), self.dialect
         )
@@ -93,6 +98,8 @@ class Locator(Struct, frozen=True, kw_only=True):
         return Located(paths=inside.suites, warnings=tuple(_skipped(inside)), notes=notes)
 
     def _named(self, word: str) -> Located:
+        from proctor.session.folders import is_other_yaml
+
         suites = [file for file in Path("suites").glob("*") if file.is_file() and not is_other_yaml(file)]
         named = sorted(file for file in suites if word in (file.stem, _name(file)))
         if len(named) > 1:
