@@ -5,7 +5,7 @@ Part of `proctor.ports`, which is where everything else imports it from.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from typing import Protocol
 
@@ -95,7 +95,9 @@ class Store(Protocol):
     method raises StoreError when the store cannot be read or written.
     """
 
-    def saving(self, *, aside: bool = False, again: bool = False) -> SuiteWriter:
+    def saving(
+        self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
+    ) -> SuiteWriter:
         """Begin to save a suite; nothing of it is there before `keep`.
 
         Args:
@@ -103,6 +105,7 @@ class Store(Protocol):
                 that one; the content is kept for a run that is begun next.
             again: the version was forgotten and becomes what it was, with its number and its place among the
                 others; one that is there already stays as it is.
+            name: chooses the name, while nobody else can save; None leaves it as it is.
         """
 
     def begin(self, run: Run) -> None:
@@ -180,6 +183,15 @@ class Store(Protocol):
 
     def versions(self, name: str | None = None) -> list[SavedSuite]:
         """The versions of the suite of that name, or of all suites; by name, then in order of version."""
+
+    def origin(self, name: str) -> str | None:
+        """The absolute path of the file that has a suite's name; None where no file has it."""
+
+    def names_from(self, path: str) -> list[str]:
+        """The names of suites that the file of an absolute path has."""
+
+    def claim_name(self, name: str, path: str) -> None:
+        """Give a suite's name to the file of an absolute path, and take it from any other file."""
 
     def forget(self, name: str, version: str) -> None:
         """Forget one version of a suite; its number is given to no other.

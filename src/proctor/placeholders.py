@@ -47,11 +47,11 @@ def failure_of(case: Case) -> Failure | None:
     return Failure(stage="setup", kind=kind_of(case.problems), message=" ".join(reasons))
 
 
-def summary(cases: Iterable[Case]) -> str:
-    """One line that counts and names placeholders; empty without any."""
+def summary(cases: Iterable[tuple[str, Case]]) -> str:
+    """One line that counts placeholders, each given by its name and itself; empty without any."""
     names: dict[str, list[str]] = {"invalid": [], "unsupported": []}
-    for case in cases:
-        names[kind_of(case.problems)].append(f"{case.id} ({_place(case.problems[0])})")
+    for name, case in cases:
+        names[kind_of(case.problems)].append(f"{name} ({_place(case.problems[0])})")
     return " ".join(
         f"{counted(len(some), 'case')} {'is' if len(some) == 1 else 'are'} {kind} and "
         f"{'counts as an error' if len(some) == 1 else 'count as errors'}: {listed(some, _NAMED)}."

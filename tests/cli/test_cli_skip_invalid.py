@@ -50,6 +50,13 @@ def test_an_invalid_case_is_an_error_and_the_others_are_run(run: Proctor, broken
     assert "1 case is invalid and counts as an error: b (s.jsonl:2)." in told.err
 
 
+def test_of_several_suites_it_is_named_with_its_own(run: Proctor, broken: str, tmp_path: Path) -> None:
+    (tmp_path / "good.jsonl").write_text(
+        Path(broken).read_text(encoding="utf-8").splitlines()[0], encoding="utf-8"
+    )
+    assert "counts as an error: s: b (s.jsonl:2)." in run(broken, str(tmp_path / "good.jsonl")).err
+
+
 def test_so_many_errors_may_be_allowed(proctor: Proctor, broken: str) -> None:
     words = ("run", broken, "--target", "echo", "--skip-invalid", "--allow-errors", "1")
     assert proctor(*words).code == 0
@@ -112,7 +119,7 @@ def test_a_file_that_cannot_be_read_is_one_error_among_others(run: Proctor, brok
     told = run(broken, "t.jsonl")
     assert told.code == 3
     assert [(one["total"], one["errors"]) for one in told.json["runs"]] == [(3, 1), (1, 1)]
-    assert "b (s.jsonl:2), line-1 (t.jsonl:1)" in told.err
+    assert "s: b (s.jsonl:2), t: line-1 (t.jsonl:1)" in told.err
 
 
 def test_a_file_that_cannot_be_read_is_refused_when_it_is_the_only_one(run: Proctor) -> None:

@@ -102,7 +102,7 @@ def test_of_several_files_each_that_is_right_is_saved(
     [
         (("save", "nobody"), "no suite 'nobody'"),
         (("save", "s.jsonl", "s.jsonl", "--name", "x"), "one by one"),
-        (("save", "s.jsonl", "--name", "cheap"), "built-in"),
+        (("save", "s.jsonl", "--name", "builtin:cheap"), "built-in"),
         (("save", "s.jsonl", "--dialect", "nobody"), "'nobody'"),
         (("versions", "nobody"), "no suite 'nobody' in the store"),
         (("show", "nobody"), "no suite 'nobody' in the store"),

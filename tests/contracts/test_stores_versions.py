@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -341,3 +342,42 @@ def test_looks_are_kept_oldest_first_and_outlive_their_runs(
     assert open_another().looks(A) == looks
     assert len(store.looks(B)) == 1
     assert store.looks(C) == []
+
+
+# --- names of files ----------------------------------------------------------------------------------------
+
+
+def test_a_name_is_one_files_and_a_file_may_have_several(store: Store, tmp_path: Path) -> None:
+    first, second = (str(tmp_path / name / "tests.jsonl") for name in ("a", "b\udcff"))
+    assert (store.origin("s"), store.names_from(first)) == (None, [])
+    for name in ("s", "t"):
+        store.claim_name(name, first)
+    assert (store.origin("s"), sorted(store.names_from(first))) == (first, ["s", "t"])
+    store.claim_name("s", second)
+    assert (store.origin("s"), store.names_from(first), store.names_from(second)) == (second, ["t"], ["s"])
+
+
+@pytest.mark.parametrize("count", [1, 1500])
+def test_a_name_that_is_chosen_while_a_suite_is_saved_is_kept_with_it_or_not_at_all(
+    store: Store, case: Make, tmp_path: Path, count: int
+) -> None:
+    path = str(tmp_path / "tests.jsonl")
+
+    def save(name: str, *, wrong: bool = False) -> Suite:
+        def choose(_suite: Suite) -> str:
+            store.claim_name(name, path)
+            if wrong:
+                raise ValueError(name)
+            return name
+
+        writer = store.saving(name=choose)
+        for number in range(count):
+            writer.add(case(f"c{number}"), A)
+        return writer.keep(Suite(name="s", dialect="meridian", digest=A))
+
+    with pytest.raises(ValueError, match="chosen"):
+        save("chosen", wrong=True)
+    assert (store.origin("chosen"), store.versions()) == (None, [])
+    assert save("chosen").title == "chosen v1"
+    assert save("other").title == "other v1"  # whose content is there already
+    assert sorted(store.names_from(path)) == ["chosen", "other"]

@@ -11,9 +11,11 @@ from proctor.dialects import DIALECTS
 from proctor.errors import UsageError
 from proctor.model import Case, Message, Problem, Suite
 from proctor.ports import Placed
-from proctor.session.finding import find, source_of
+from proctor.session.locating import Locator
+from proctor.session.finding import source_of
 from proctor.session.loading import load
 
+JSONL = '{"id": "b", "input": "?", "expected": "x"}'
 TEST = "# 👤\nHow far is the moon?\n---\nSome 384,000 km.\n"
 CALM = "---\nid: calm\n---\nYou are calm.\n"
 JUDGE = (
@@ -85,15 +87,15 @@ def test_a_folder_is_one_suite_with_its_tests_in_order_of_their_paths(root: Path
 
 def test_capitals_in_the_ending_make_no_test_disappear(root: Path) -> None:
     write(root, {"sky/A.MD": TEST, "prompts/P.Md": JUDGE})
-    assert find("sky") == [Path("sky")]
+    assert Locator().find("sky").paths == (Path("sky"),)
     assert [(name, len(evaluators(one))) for name, one in cases("sky").items()] == [("A", 1)]
 
 
 def test_a_folder_with_markdown_tests_stands_for_itself_behind_its_other_suites(root: Path) -> None:
-    write(root, {"sky/deep/er/a.md": TEST, "sky/b.jsonl": "{}", "sky/readme.md": "x"})
-    assert find("sky") == [Path("sky/b.jsonl"), Path("sky")]
-    assert find("sky/deep/er/a.md") == [Path("sky/deep/er/a.md")]
-    assert find("sky/deep") == [Path("sky/deep")]
+    write(root, {"sky/deep/er/a.md": TEST, "sky/b.jsonl": JSONL, "sky/readme.md": "x"})
+    assert Locator().find("sky").paths == (Path("sky/b.jsonl"), Path("sky"),)
+    assert Locator().find("sky/deep/er/a.md").paths == (Path("sky/deep/er/a.md"),)
+    assert Locator().find("sky/deep").paths == (Path("sky/deep"),)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_a_folder_with_markdown_tests_stands_for_itself_behind_its_other_suites(
 def test_a_folder_where_only_other_files_have_turns_has_no_suite(name: str, root: Path) -> None:
     write(root, {f"sky/{name}": TEST, "sky/notes.md": "Nothing with # 👤 at the start of a line."})
     with pytest.raises(UsageError, match="or a Markdown test"):
-        find("sky")
+        Locator().find("sky")
 
 
 def test_a_file_in_the_folder_that_is_no_test_is_an_error_that_names_it(root: Path) -> None:

@@ -203,7 +203,6 @@ def test_the_order_of_lines_does_not_make_another_suite() -> None:
     ("old", "new", "code", "says"),
     [
         ("test_count = 2", "test_count = 3", "manifest-mismatch", "2 cases"),
-        ("estimated_tokens = 16", "estimated_tokens = 20", "manifest-mismatch", "sums to 16"),
         ('["reasoning"]', '["safety"]', "manifest-mismatch", "category 'reasoning'"),
         ('["contains_any"]', "[]", "manifest-mismatch", "assertion type 'contains_any'"),
         ('"sha256:', '"sha256:0', "bad-hash", "64"),
@@ -219,6 +218,13 @@ def test_a_manifest_that_does_not_fit_is_an_error(old: str, new: str, code: str,
     (problem,) = problems(SUITE, manifest=MANIFEST.replace(old, new).encode())
     assert (problem.code, problem.level) == (code, "error")
     assert says in problem.message
+
+
+def test_a_wrong_estimate_of_tokens_is_a_warning() -> None:
+    text = MANIFEST.replace("estimated_tokens = 16", "estimated_tokens = 20")
+    (problem,) = problems(SUITE, manifest=text.encode())
+    assert (problem.code, problem.level) == ("manifest-estimate", "warning")
+    assert problem.message == "`tokens_est` sums to 16; the manifest says 20."
 
 
 def test_a_changed_suite_is_told_to_take_a_new_version() -> None:

@@ -25,7 +25,7 @@ async def test_the_first_line_tells_how_a_run_is_divided(
     (part,) = await make(ten, settings=Settings(selection=Selection(split="dev", limit=3)))
     assert opening_of(store, part.run) == "Running custom suite: 3 dev + 0 holdout tests"
     (other,) = await make("cheap", settings=Settings(repeats=2))
-    assert opening_of(store, other.run) == "Running cheap v1 on echo: 20 trials"
+    assert opening_of(store, other.run) == "Running builtin:cheap v1 on echo: 20 trials"
 
 
 def test_a_pace_is_told_as_soon_as_it_shows_and_changes_with_the_trials_alone() -> None:

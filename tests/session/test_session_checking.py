@@ -9,7 +9,8 @@ import pytest
 
 from proctor.session.checking import check
 from proctor.session.events import Event, Reading, Searching
-from proctor.session.finding import TIERS, find
+from proctor.session.finding import TIERS
+from proctor.session.locating import Locator
 
 
 def test_how_far_reading_and_searching_are_is_told(tmp_path: Path) -> None:
@@ -29,5 +30,5 @@ def test_how_far_reading_and_searching_are_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_of_a_built_in_suite_nothing_is_doubtful(tier: str) -> None:
-    (path,) = find(tier)
+    (path,) = Locator().find(tier).paths
     assert check(path).problems == ()

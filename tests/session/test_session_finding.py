@@ -9,8 +9,9 @@ import pytest
 
 from proctor.errors import UsageError
 from proctor.ports import Source
-from proctor.session.finding import find, source_of
+from proctor.session.finding import source_of
 from proctor.session.loading import load
+from proctor.session.locating import Locator
 
 
 @pytest.fixture
@@ -42,38 +43,16 @@ def seen(source: Source, reference: str) -> str | None:
 # --- words -------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_stands_for_its_suites_and_not_for_other_yaml(tmp_path: Path) -> None:
-    write(tmp_path, "a.eval.yaml", "name: a\ntests: []\n")
-    write(tmp_path, "b.yml", "# b\n'evalcases':\n  - id: x\n")
-    write(tmp_path, "c.jsonl", "{}")
-    write(tmp_path, "c.yaml", "name: goes with c\nexecution: {}\n")
-    write(tmp_path, "d.yaml", '{"tests": []}')
-    write(tmp_path, "targets.yaml", "targets:\n  - name: tests\n    tests: 4\n")
-    write(tmp_path, "config.yaml", "judge: x\n")
-    write(tmp_path, "f.yaml", "prompts: [Hi]\nproviders: [echo]\n")
-    write(tmp_path, "promptfooconfig.yaml", "scenarios: []\n")
-    (tmp_path / "e.yaml").mkdir()
-    assert [path.name for path in find(str(tmp_path))] == [
-        *("a.eval.yaml", "b.yml", "c.jsonl", "d.yaml", "f.yaml", "promptfooconfig.yaml"),
-    ]
-
-
-def test_a_folder_with_other_yaml_only_has_no_suite(tmp_path: Path) -> None:
-    write(tmp_path, "targets.yaml", "targets: []\n")
-    with pytest.raises(UsageError, match="has no suite"):
-        find(str(tmp_path))
-
-
 @pytest.mark.parametrize("word", ["office", "office.eval"])
 def test_a_name_stands_for_a_file_in_suites_without_its_endings(word: str, here: Path) -> None:
     write(here, "elsewhere/suites/office.eval.yaml", "tests: []")
-    assert [path.name for path in find(word)] == ["office.eval.yaml"]
+    assert [path.name for path in Locator().find(word).paths] == ["office.eval.yaml"]
 
 
 def test_what_goes_with_a_suite_is_not_a_second_suite_of_its_name(here: Path) -> None:
     write(here, "elsewhere/suites/office.jsonl", "{}")
     write(here, "elsewhere/suites/office.yaml", "name: x\n")
-    assert [path.name for path in find("office")] == ["office.jsonl"]
+    assert [path.name for path in Locator().find("office").paths] == ["office.jsonl"]
 
 
 # --- files of a suite --------------------------------------------------------------------------------------

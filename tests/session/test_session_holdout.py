@@ -109,8 +109,8 @@ async def test_answers_that_are_graded_again_by_a_changed_suite_stay_where_they_
 
 def test_a_built_in_suite_from_the_store_is_not_split_either() -> None:
     loaded = Loaded(
-        path="cheap@v1",
-        suite=Suite(name="cheap", dialect="pramana"),
+        path="builtin:cheap@v1",
+        suite=Suite(name="builtin:cheap", dialect="pramana"),
         indexer=Indexer(Selection(), None),
         wanted=Wanted(),
         problems=(),

@@ -286,7 +286,20 @@ async def test_a_run_without_a_proper_id_is_not_stored(
     assert everything(other) == ([], [], [])
 
 
-@pytest.mark.parametrize("name", ["cheap", "s@v1", "s@sha256:aa", "a\nb", "\x1b[2J", " ", "n" * 201])
+async def test_a_bundle_that_calls_a_built_in_suite_cheap_is_of_that_suite(
+    make: Make, attested: Attested, store: SqliteStore, other: SqliteStore
+) -> None:
+    own = await made(make, "cheap")
+    run = replace(own, id="20260301-120000-abcdef")
+    cases = [one.case for one in store.cases(own.suite.content)]
+    path = attested(stored(store, run, cases, suite={"name": "cheap"}))
+    for _ in range(2):
+        assert take(other, path).run.suite.title == "builtin:cheap v1"
+
+
+@pytest.mark.parametrize(
+    "name", ["builtin:cheap", "builtin:s", "s@v1", "s@sha256:aa", "a\nb", "\x1b[2J", " ", "n" * 201]
+)
 async def test_a_suite_cannot_pass_for_another_one(
     make: Make,
     suite: Callable[..., str],

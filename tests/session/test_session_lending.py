@@ -30,7 +30,7 @@ def ask(path, body=None, token=None, who="PROCTOR_PROXY", data=None):
     head = [f"{'GET' if data is None else 'POST'} {path} HTTP/1.0", f"Host: {place}"]
     head += [f"Authorization: Bearer {token}"] if token else []
     head += [f"Content-Length: {len(data)}"] if data is not None else []
-    with socket.create_connection(place.split(":"), timeout=PATIENCE_S) as line:
+    with socket.create_connection(place.split(":"), timeout=300) as line:
         line.sendall("\\r\\n".join([*head, "", ""]).encode() + (data or b""))
         reply = line.makefile("rb").read()
     head, _, text = reply.partition(b"\\r\\n\\r\\n")

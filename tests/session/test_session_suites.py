@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from proctor.errors import StoreError, SuiteError, UsageError
-from proctor.session.finding import find
+from proctor.session.converting import MAIN, converted
+from proctor.session.locating import Locator
 from proctor.session.suites import Saved, Suites, stored_suite
 from proctor.stores.sqlite import SqliteStore
 
@@ -30,6 +31,13 @@ def save(suites: Suites, word: str, **options: Any) -> list[tuple[str | None, st
 def opened(suites: Suites, word: str) -> tuple[str, str | None, list[str]]:
     with suites.opened(word) as found:
         return found.suite.name, found.suite.version, [one.case.id for one in found.cases()]
+
+
+def converted_text(suites: Suites, word: str) -> str:
+    """A suite in dialect proctor."""
+    with suites.opened(word) as found:
+        cases = (one.case for one in found.cases())
+        return converted(found.suite, cases, "proctor", lossy=False).files[MAIN].decode()
 
 
 # --- saving ------------------------------------------------------------------------------------------------
@@ -74,7 +82,8 @@ def test_a_suite_can_be_saved_under_a_name_of_its_own(
         ("two\nlines", "no name"),
         ("x@v2", "version"),
         ("x@sha256:abcdef", "version"),
-        ("cheap", "built-in"),
+        ("builtin:cheap", "built-in"),
+        ("builtin:mine", "built-in"),
     ],
 )
 def test_a_name_that_would_not_be_found_again_is_refused(
@@ -93,15 +102,60 @@ def test_one_name_is_for_one_suite(suites: Suites, suite: Make) -> None:
         save(suites, "all", name="x")
 
 
-def test_the_name_of_a_built_in_suite_is_its_own(suites: Suites, folder: Path, store: SqliteStore) -> None:
-    (builtin,) = find("cheap")
-    shutil.copy(builtin, folder / "cheap.jsonl")
-    with pytest.raises(UsageError, match=r"'cheap'.*built-in.*--name"):
-        save(suites, "./cheap.jsonl")
-    assert store.versions() == []
+def test_a_file_named_like_a_built_in_suite_is_a_suite_of_its_own(
+    suites: Suites, suite: Make, folder: Path, store: SqliteStore
+) -> None:
+    (builtin,) = Locator().find("cheap").paths
     assert save(suites, "cheap") == [("v1", "new")]
-    assert save(suites, "./cheap.jsonl", name="mine") == [("v1", "new")]
-    assert save(suites, "cheap", name="mine") == [("v1", "same")]
+    assert save(suites, suite(("a", "?", "x"), name="cheap.jsonl")) == [("v1", "new")]
+    assert [one.suite.name for one in store.versions()] == ["builtin:cheap", "cheap"]
+    shutil.copy(builtin, folder / "cheap.jsonl")
+    assert save(suites, "./cheap.jsonl") == [("v2", "new")]
+    assert save(suites, "builtin:cheap") == [("v1", "same")]
+
+
+def test_a_bare_name_is_the_users_own_suite_before_the_built_in_one(
+    store: SqliteStore, suite: Make, folder: Path
+) -> None:
+    told: list[str] = []
+    suites = Suites(store, {}, tell=lambda located: told.extend(located.notes))
+    assert len(opened(suites, "cheap")[2]) == 10
+    assert told == []
+    path = suite(("stored", "?", "x"), name="cheap.jsonl")
+    save(suites, path)
+    (folder / path).unlink()
+    assert opened(suites, "cheap") == ("cheap", "v1", ["stored"])
+    with pytest.raises(UsageError, match="in the store already"):
+        save(suites, "cheap")
+    suite(("in suites", "?", "x"), name="suites/cheap.jsonl")
+    assert opened(suites, "cheap")[2] == ["in suites"]
+    suite(("a path", "?", "x"), name="cheap")
+    assert opened(suites, "cheap")[2] == ["a path"]
+    assert told == [
+        "'cheap' is the file 'suites/cheap.jsonl' here. `builtin:cheap` is the built-in suite.",
+        "'cheap' is the file 'cheap' here. `builtin:cheap` is the built-in suite.",
+    ]
+    suite(("a path", "?", "x"), name="builtin:cheap")
+    assert len(opened(suites, "builtin:cheap")[2]) == 10
+
+
+def test_an_unknown_built_in_suite_is_told_with_those_there_are(suites: Suites) -> None:
+    with pytest.raises(UsageError, match=r"no built-in suite 'builtin:chep'\. Did you mean 'cheap'"):
+        save(suites, "builtin:chep")
+
+
+def test_a_copy_of_a_built_in_suite_that_says_so_is_that_suite_until_it_is_changed(
+    suites: Suites, folder: Path
+) -> None:
+    save(suites, "cheap")
+    made = converted_text(suites, "builtin:cheap@v1")
+    assert '"name":"cheap"' in made.partition("\n")[0].replace(" ", "")
+    kept = made.replace('"cheap"', '"builtin:cheap"', 1)
+    (folder / "copy.jsonl").write_text(kept, "utf-8")
+    assert save(suites, "copy.jsonl") == [("v1", "same")]
+    (folder / "copy.jsonl").write_text(kept.rstrip().rpartition("\n")[0], "utf-8")
+    with pytest.raises(UsageError, match="'builtin:cheap': the names of built-in suites"):
+        save(suites, "copy.jsonl")
 
 
 def test_a_suite_that_is_wrong_is_not_saved_and_those_beside_it_are(

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from proctor.errors import UsageError
-from proctor.session.finding import TIERS, find, source_of
+from proctor.session.finding import TIERS, source_of
+from proctor.session.locating import Locator, NoSuchSuite
 from proctor.session.reporting import check_endings, write
 
 
@@ -20,25 +21,23 @@ def _touch(*paths: str) -> None:
         Path(path).write_text("x\n", encoding="utf-8")
 
 
-def test_a_file_comes_before_a_tier_and_a_tier_before_a_name(folder: Path) -> None:
-    _touch("suites/cheap.jsonl", "suites/mine.jsonl")
-    (builtin,) = find("cheap")
-    assert builtin.is_file()
+def test_a_path_comes_before_a_name_and_the_users_own_before_a_built_in_suite(folder: Path) -> None:
+    (builtin,) = Locator().find("cheap").paths
     assert builtin.parent.name == "v1.0"
-    assert find("mine") == [Path("suites/mine.jsonl")]
+    with pytest.raises(NoSuchSuite, match=r"in the store.*`builtin:cheap`"):
+        Locator(is_saved=lambda word: word == "cheap").find("cheap")
+    _touch("suites/cheap.jsonl", "suites/mine.jsonl")
+    assert Locator(is_saved=lambda _word: True).find("cheap").paths == (Path("suites/cheap.jsonl"),)
+    assert Locator().find("mine").paths == (Path("suites/mine.jsonl"),)
     _touch("cheap", "mine")
-    assert find("cheap") == [Path("cheap")]
-    assert find("mine") == [Path("mine")]
+    assert Locator().find("cheap").paths == (Path("cheap"),)
+    assert Locator().find("mine").paths == (Path("mine"),)
+    assert Locator().find("builtin:cheap").paths == (builtin,)
 
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_every_tier_is_a_file(tier: str) -> None:
-    assert [path.suffix for path in find(tier)] == [".jsonl"]
-
-
-def test_a_folder_is_its_suites_in_order_of_their_names(folder: Path) -> None:
-    _touch("all/b.jsonl", "all/a.csv", "all/C.JSONL", "all/notes.md", "all/below/d.jsonl")
-    assert [path.name for path in find("all")] == ["C.JSONL", "a.csv", "b.jsonl"]
+    assert [path.suffix for path in Locator().find(tier).paths] == [".jsonl"]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_a_folder_is_its_suites_in_order_of_their_names(folder: Path) -> None:
 def test_a_word_for_nothing_says_what_there_is(folder: Path, word: str, hint: str) -> None:
     _touch("suites/mine.jsonl", "suites/twice.jsonl", "suites/twice.csv", "all/notes.md")
     with pytest.raises(UsageError) as caught:
-        find(word)
+        Locator().find(word)
     assert hint in str(caught.value)
 
 

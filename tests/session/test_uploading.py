@@ -189,7 +189,11 @@ def test_saving_numbers_versions_as_the_command_line_does(store: Store) -> None:
     assert states == [("v1", "new"), ("v1", "same"), ("v2", "new"), ("v1", "earlier")]
 
 
-@pytest.mark.parametrize("name", ["cheap", "a@v2", "x" * 201, "two\nlines"])
+def test_a_suite_may_be_called_as_a_built_in_one(store: Store) -> None:
+    assert save(store, of_text(JSONL), name="cheap").suite.title == "cheap v1"
+
+
+@pytest.mark.parametrize("name", ["builtin:cheap", "a@v2", "x" * 201, "two\nlines"])
 def test_names_that_cannot_be_had_are_refused(name: str, store: Store) -> None:
     with pytest.raises(UsageError):
         save(store, of_text(JSONL), name=name)

@@ -17,6 +17,8 @@ import pytest
 from patience import PATIENCE_S
 from proctor.codec import encode, sent_digest, target_digest
 from proctor.model import Case, Form, Message, Suite, TargetSpec, Tool, Trial, Verdict
+from proctor.session.finding import TIERS, builtin
+from proctor.session.loading import load
 from proctor.stores.schema import APPLICATION_ID, MIGRATIONS
 from proctor.stores.sqlite import SqliteStore
 
@@ -96,6 +98,24 @@ def test_suites_of_an_earlier_store_become_versions_in_their_order(
     assert current is not None
     assert (current.declared_version, current.version) == ("file 2", "v1")
     assert [each.case.tags for each in store.cases(current.content)] == [("2",)]
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_built_in_suite_of_an_earlier_store_gets_its_own_name_and_keeps_its_runs(
+    tier: str, old: OldStore, path: Path, opened: Open, case: Make
+) -> None:
+    digest = load(builtin(tier)).suite.digest
+    old.run("r1", old.suite(case("x"), digest=digest, name=tier))
+    old.run("r2", old.suite(case("y"), digest="sha256:aa", name=tier))  # a suite of the user's
+    old.run("r3", old.suite(case("z"), digest=digest, name="copy"))
+    old.suite(case("u"), digest=digest, name=f"{tier}@v1")  # as a store of deleted suites has it
+    store = opened(path)
+    own = f"builtin:{tier}"
+    assert {run.id: run.suite.name for run in store.runs()} == {"r1": own, "r2": tier, "r3": "copy"}
+    assert sorted((one.suite.name, one.suite.digest) for one in store.versions()) == sorted(
+        [(own, digest), (tier, "sha256:aa"), ("copy", digest), (f"{own}@v1", digest)]
+    )
+    assert store.suite(own) == next(run.suite for run in store.runs() if run.id == "r1")
 
 
 def test_runs_of_an_earlier_store_show_as_before_with_their_versions(

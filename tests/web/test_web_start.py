@@ -234,12 +234,18 @@ def test_whom_a_suite_asks_by_itself_is_checked_as_well(site: Site, project: Pat
         words_of(site, suite="theirs")
 
 
-def test_a_built_in_suite_is_that_whatever_files_there_are(site: Site, project: Path) -> None:
-    assert words_of(site, suite="cheap", target="echo") == ["cheap", "--target=echo"]
-    (project / "cheap").write_text("{}", encoding="utf-8")
-    word = words_of(site, suite="cheap", target="echo")[0]
-    assert Path(word).is_absolute()
-    assert Path(word).name == "cheap.jsonl"
+def test_a_built_in_suite_is_that_whatever_files_and_suites_there_are(site: Site, save: Save) -> None:
+    builtin = ["builtin:cheap", "--target=echo"]
+    assert words_of(site, suite="cheap", target="echo") == builtin
+    save("cheap")
+    assert words_of(site, suite="cheap", target="echo") == ["--saved=cheap@v1", "--target=echo"]
+    assert words_of(site, suite="builtin:cheap", target="echo") == builtin
+
+
+def test_a_built_in_suite_is_chosen_in_the_form_by_either_name(server: Any) -> None:
+    for name in ("cheap", "builtin:cheap"):
+        page = server.get(f"/run?suite={name}&target=echo").text
+        assert '<option value="builtin:cheap" selected>' in page
 
 
 def test_a_budget_needs_every_price(server: Any, save: Save, site: Site) -> None:

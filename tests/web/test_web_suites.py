@@ -75,7 +75,7 @@ def test_the_list_says_what_changed_since_its_last_run(server: Served) -> None:
     assert answer_of(page) == "2 suites, 1 changed since its last run"
     assert "changed since v1" in page
     for tier in ("cheap", "moderate", "comprehensive"):
-        assert f"/run?suite={tier}" in page
+        assert f"/run?suite=builtin%3A{tier}" in page
 
 
 def test_the_list_is_sorted_and_searched_by_its_address(server: Served) -> None:

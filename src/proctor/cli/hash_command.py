@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from proctor.cli.configured import config_of
-from proctor.cli.options import open_store, show, store_option, store_path
+from proctor.cli.options import is_saved, open_store, show, store_option, store_path, tell_located
 from proctor.codec import hash_text
 from proctor.dialects.arrays import lines_of
 from proctor.errors import SuiteError
-from proctor.session.finding import NoSuchSuite, find, source_of
+from proctor.session.finding import source_of
 from proctor.session.loading import load
+from proctor.session.locating import Locator, NoSuchSuite
 
 
 @click.command("hash")
@@ -24,13 +27,15 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
     written; for the others it is the digest over what is sent and how it is judged. Neither depends on the
     order of the cases or on spaces.
     """
+    locator = Locator(is_saved=is_saved(store), environ=os.environ, config=config_of(), dialect=dialect)
     for word in suite:
         try:
-            paths = find(word)
+            located = locator.find(word)
         except NoSuchSuite as missing:
             show([f"{_stored(word, store, missing)}  {word}"])
             continue
-        for path in paths:
+        tell_located(located)
+        for path in located.paths:
             loaded = load(path, dialect=dialect, options=config_of().reading(path))
             if loaded.suite.dialect == "pramana":  # over the lines as they stand: a new version needs it
                 lines = b"".join(lines_of(source_of(path)))

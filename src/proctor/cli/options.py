@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proctor.cli.saying import say
+from proctor.cli.saying import say, tell
 
 if TYPE_CHECKING:
     from proctor.ports import Store
+    from proctor.session.locating import Located
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,6 +68,26 @@ def open_store(given: str | None, *, must_exist: bool = False) -> Iterator[Store
         yield store
     finally:
         store.close()
+
+
+def is_saved(given: str | None) -> Callable[[str], bool]:
+    """Whether the store, if there is one, has a suite of a name."""
+
+    def check(name: str) -> bool:
+        if not store_path(given).exists():
+            return False
+        with open_store(given) as store:
+            return store.suite(name) is not None
+
+    return check
+
+
+def tell_located(located: Located) -> None:
+    """Print what the user is to know of the files of a word, to stderr."""
+    for line in located.warnings:
+        tell(f"proctor: warning: {line}")
+    for line in located.notes:
+        tell(line)
 
 
 def keys_option(function: F) -> F:

@@ -209,6 +209,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--dialect", metavar="D", help="The suite's dialect, instead of finding it from the content."
     ),
+    click.option("--strict", is_flag=True, help="A file in a folder that no format recognises is an error."),
     click.option(
         "--skip-invalid",
         is_flag=True,
@@ -254,9 +255,9 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def command(ctx: click.Context, /, **given: Any) -> int:
     """Run every SUITE against every target: ask, grade, store, report.
 
-    SUITE is a file, a folder of files, the name of a file in suites/, a suite in the store (NAME, NAME@v2),
-    or a built-in tier: cheap (10 cases), moderate (25), comprehensive (75). What is not said here may be said
-    in proctor.toml.
+    SUITE is a file, a folder with all its subfolders, the name of a file in suites/, a suite in the store
+    (NAME, NAME@v2), or a built-in suite: cheap (10 cases), moderate (25), comprehensive (75). Your own suites
+    come first; builtin:cheap is always the built-in one. Defaults can be set in proctor.toml.
 
     \b
     proctor run cheap --target local
@@ -315,6 +316,7 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
         ),
         behind=ctx.meta[_BEHIND],
         dialect=given["dialect"],
+        strict=given["strict"],
         skip_invalid=given["skip_invalid"],
         config=ctx.obj or Config(),
         holdout=given["holdout"],

@@ -10,7 +10,7 @@ from itertools import chain
 import click
 
 from proctor.cli.configured import config_of
-from proctor.cli.options import open_store, show, store_option, store_path
+from proctor.cli.options import open_store, show, store_option, store_path, tell_located
 from proctor.cli.saying import say, say_json
 from proctor.diffing import diff
 from proctor.errors import ExitCode, SuiteError, UsageError, suggestion
@@ -59,7 +59,7 @@ def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: s
         raise UsageError("Several suites cannot have one name. Save them one by one, or leave --name out.")
     wrong: list[Problem] = []
     with open_store(store) as opened:
-        suites = Suites(opened, os.environ, config_of())
+        suites = Suites(opened, os.environ, config_of(), tell_located)
         for word in suite:
             try:
                 for saved in suites.save(word, dialect=dialect, name=name):
@@ -148,10 +148,10 @@ def compare(suites: tuple[str, ...], exit_code: bool, as_json: bool, store: str 
     if not is_there and len(suites) != 2:
         raise UsageError(f"There is no store at {store_path(store)}, so there are no versions to compare.")
     if not is_there:
-        found = Suites(None, os.environ, config_of())
+        found = Suites(None, os.environ, config_of(), tell_located)
         return _compare(found, suites, as_json=as_json, told_apart=exit_code)
     with open_store(store) as opened:
-        found = Suites(opened, os.environ, config_of())
+        found = Suites(opened, os.environ, config_of(), tell_located)
         return _compare(found, _two(opened, suites), as_json=as_json, told_apart=exit_code)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 import click
 
 from proctor.cli.configured import Configured, config_of
-from proctor.cli.options import show
+from proctor.cli.options import is_saved, show, tell_located
 from proctor.cli.progress import Progress
 from proctor.cli.saying import say, say_json
 from proctor.errors import ExitCode
@@ -16,7 +16,7 @@ from proctor.linting import check_codes
 from proctor.reports import json
 from proctor.reports.problems import lines_of
 from proctor.session.checking import Checked, check, files_of
-from proctor.session.finding import find
+from proctor.session.locating import Locator
 from proctor.wording import counted
 
 
@@ -45,7 +45,9 @@ def _spread(args: list[str], flag: str) -> list[str]:
 
 @click.command("validate", cls=_TakingFiles)
 @click.argument("suite", nargs=-1, required=True)
-@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+@click.option(
+    "--strict", is_flag=True, help="Warnings, and files in a folder that no format recognises, are errors."
+)
 @click.option("--ignore", "ignored", multiple=True, metavar="CODE", help="Silence a rule. May be repeated.")
 @click.option(
     "--against",
@@ -66,12 +68,18 @@ def command(
     """Find every error and warning in each SUITE, with file and line.
 
     Without SUITE, in those that proctor.toml names. Exit code 0 when all suites can be run, 4 when one cannot
-    (with --strict: or has a warning).
+    (with --strict: or has a warning, or a file in a folder is no suite).
     """
     check_codes(ignored)
     others = files_of(against)
-    paths: list[Path] = list(dict.fromkeys(path for word in suite for path in find(word)))
     config = config_of()
+    locator = Locator(
+        is_saved=is_saved(None), environ=os.environ, config=config, dialect=dialect, strict=strict
+    )
+    words = [locator.find(word) for word in suite]
+    for located in words:
+        tell_located(located)
+    paths = dict.fromkeys(path for located in words for path in located.paths)
     progress = Progress(quiet=False, say=say)
     checked = [
         check(
@@ -84,6 +92,8 @@ def command(
         )
         for path in paths
     ]
+    unrecognised = dict.fromkeys(problem for located in words for problem in located.problems)
+    checked += [Checked(problem.path, None, (problem,)) for problem in unrecognised]
     wrong = any(one.of_level("error") or (strict and one.problems) for one in checked)
     code = ExitCode.USAGE if wrong else ExitCode.OK
     if as_json:

@@ -20,6 +20,7 @@ from proctor.errors import UnknownName, UsageError
 from proctor.fields import shown
 from proctor.model import Case, Problem, Suite
 from proctor.ports import Found, Placed, Renders, Source
+from proctor.session.finding import BUILTIN
 from proctor.session.loading import with_repeats_rule
 from proctor.session.pass_rules import restated
 from proctor.wording import counted, listed
@@ -77,6 +78,7 @@ def converted(
     """
     render = _renderer(to)
     path = suite.name if source is None else source.path
+    suite = replace(suite, name=suite.name.removeprefix(BUILTIN))  # a copy of a built-in suite is the user's
     if to != "proctor":  # the only one that says where a suite came from
         suite = replace(suite, notes={name: note for name, note in suite.notes.items() if name not in ASIDE})
     cases = list(cases)

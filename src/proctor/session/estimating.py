@@ -26,7 +26,7 @@ from proctor.ports import Placed, Store
 from proctor.pricing import cost_usd
 from proctor.session.casting import Wishes, judge_of
 from proctor.session.estimates import ANSWER_TOKENS, BYTES_A_TOKEN, Estimate, Share
-from proctor.session.finding import TIERS, builtin
+from proctor.session.finding import BUILTIN, TIERS, builtin
 from proctor.session.jobs import with_defaults
 from proctor.session.loading import Loaded, survey
 from proctor.session.measuring import Measured, Measures, key_of
@@ -94,8 +94,8 @@ class _Cases(Struct, frozen=True):
 
 def _suites(store: Store, request: Request) -> Iterator[_Cases]:
     for word in request.suites:
-        tier = next((one for one in TIERS if word in (one, str(builtin(one)))), None)
-        if tier is None:
+        tier = word.removeprefix(BUILTIN)
+        if tier not in TIERS:
             raise UsageError(f"{word!r} is no built-in suite: {', '.join(TIERS)}.")
         yield _builtin(tier)
     for word in request.stored:
@@ -113,7 +113,7 @@ def _builtin(tier: str) -> _Cases:
         cases.append(placed.case)
 
     loaded = survey(builtin(tier), keep)
-    return _Cases(loaded.suite, lambda: cases)
+    return _Cases(replace(loaded.suite, name=f"{BUILTIN}{tier}"), lambda: cases)
 
 
 def _cases(store: Store, content: str) -> Iterator[Case]:

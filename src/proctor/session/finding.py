@@ -1,4 +1,4 @@
-"""The word a user gives for a suite, to files, and what a suite may see of the files around it."""
+"""The built-in suites, the versions that words name, and what a suite may see of the files around it."""
 
 from __future__ import annotations
 
@@ -6,124 +6,39 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
-from io import BytesIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import proctor
-from proctor.dialects.detection import head
-from proctor.dialects.telling_apart import is_of_promptfoo
-from proctor.errors import UsageError, suggestion
+from proctor.errors import UsageError
 from proctor.ports import Found, Source
 
 TIERS = ("cheap", "moderate", "comprehensive")
-"""The built-in suites, whose names no other suite may take."""
+"""The built-in suites."""
+BUILTIN = "builtin:"
+"""What the names of built-in suites begin with, and no others."""
 
-_BUILTIN = Path(proctor.__file__).with_name("suites") / "v1.0"
-_ENDINGS = (".jsonl", ".csv", ".ndjson", ".json", ".yaml", ".yml")
-_YAML = (".yaml", ".yml")
-_TESTS = re.compile(rb"^(\{\s*)?[\"']?(tests|eval_cases|evalcases)[\"']?[ \t]*:", re.MULTILINE)
-_TURN = re.compile("^(?:\ufeff)?# 👤".encode(), re.MULTILINE)
+_FOLDER = Path(proctor.__file__).with_name("suites") / "v1.0"
 _VERSION = re.compile(r"(.+)@(v[0-9]+|sha256:[0-9a-f]*)", re.DOTALL)
 _OWN_GRADERS = (".proctor/assertions", ".agentv/assertions")
 _WILD = frozenset("*?[")
 
 
-class NoSuchSuite(UsageError):
-    """A word that stands for no file."""
-
-
-def find(word: str) -> list[Path]:
-    """The files a word stands for.
-
-    In this order: a file; a folder, which stands for every suite file in it, and for itself where there are
-    Markdown tests in it or below; not `NAME@v2`, which is in a store; a built-in tier; a file
-    `suites/WORD.*`.
-
-    Raises:
-        NoSuchSuite: it stands for nothing here; a store may still have a suite of that name.
-        UsageError: it stands for more than one file, or for a folder without any.
-    """
-    if not word.strip():
-        raise UsageError("The name of the suite is empty. Is a variable not set?")
-    path = Path(word)
-    if path.is_file():
-        return [path]
-    if path.is_dir():
-        inside = sorted(filter(_is_suite, path.iterdir()))
-        if _has_markdown_tests(path):
-            inside.append(path)
-        if not inside:
-            wanted = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
-            raise UsageError(f"The folder {word!r} has no suite in it ({wanted}).")
-        return inside
-    if versioned(word) is not None:
-        raise NoSuchSuite(
-            f"There is no file or folder {word!r}; only suites in a store have versions. "
-            f"`proctor suites export {word} -o FILE` writes one to a file."
-        )
-    if word in TIERS:
-        return [builtin(word)]
-    suites = [file for file in Path("suites").glob("*") if file.is_file() and not _is_other_yaml(file)]
-    named = sorted(file for file in suites if word in (file.stem, _name(file)))
-    if len(named) > 1:
-        found = ", ".join(file.as_posix() for file in named)
-        raise UsageError(f"The suite {word!r} is more than one file: {found}. Name one of them.")
-    if named:
-        return named
-    known = sorted({*TIERS, *map(_name, suites)})
-    raise NoSuchSuite(
-        f"There is no suite {word!r}: no file, no folder and no name. {suggestion(word, known)}"
-    )
-
-
 def builtin(tier: str) -> Path:
     """The file of a built-in suite, one of `TIERS`."""
-    return _BUILTIN / f"{tier}.jsonl"
+    return _FOLDER / f"{tier}.jsonl"
 
 
 def is_builtin(path: Path) -> bool:
     """Whether a file is that of a built-in suite."""
-    return path.resolve().parent == _BUILTIN.resolve()
+    return path.resolve().parent == _FOLDER.resolve()
 
 
 def versioned(word: str) -> tuple[str, str] | None:
     """The name and the version in `NAME@v2` or `NAME@sha256:…`; None for any other word."""
     found = _VERSION.fullmatch(word)
     return None if found is None else (found[1], found[2])
-
-
-def _name(file: Path) -> str:
-    return file.stem.removesuffix(".eval")
-
-
-def _is_suite(file: Path) -> bool:
-    return file.suffix.lower() in _ENDINGS and file.is_file() and not _is_other_yaml(file)
-
-
-def _is_other_yaml(file: Path) -> bool:
-    """Whether a file is YAML and no suite: targets, settings, what goes with a JSON Lines file."""
-    if file.suffix.lower() not in _YAML:
-        return False
-    data = file.read_bytes()
-    return not _TESTS.search(data) and not is_of_promptfoo(head(file.name, BytesIO(data)))
-
-
-def _has_markdown_tests(folder: Path) -> bool:
-    """Whether any Markdown file in a folder or below has a turn; hidden ones, prompts and READMEs aside."""
-    for inside, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != "prompts" and not name.startswith("."))
-        for name in sorted(files):
-            if not name.lower().endswith(".md") or name.startswith(".") or name.lower() == "readme.md":
-                continue
-            file = Path(inside, name)
-            try:
-                if file.is_file() and _TURN.search(file.read_bytes()):
-                    return True
-            except OSError:  # it may not be read, which is said where another one makes the folder a suite
-                continue
-    return False
 
 
 def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str, Any] = {}) -> Source:

@@ -16,6 +16,7 @@ from proctor.errors import BundleError, ProctorError, UsageError
 from proctor.model import Defaults, Run, Suite
 from proctor.ports import Store
 from proctor.proof.bundle import Statement, config_of, environment_of, published, published_trial
+from proctor.session.finding import BUILTIN
 from proctor.session.reporting import rows_of
 from proctor.session.taking_in import Wants, cases_of, take_suite, trials_of, verified
 from proctor.session.telling import Tell, telling
@@ -76,7 +77,7 @@ def _there(store: Store, run_id: str) -> Run | None:
 
 
 def _stored(store: Store, bundle: Bundle, found: Verified, wants: Wants, told: Tell | None) -> Run:
-    before = {(one.suite.name, one.suite.version) for one in store.versions(found.run.suite.name)}
+    before = {(one.suite.name, one.suite.version) for one in store.versions()}
     suite = take_suite(store, bundle, found, wants)
     whole = replace(found.run, suite=suite, tags=(f"{TAG}-{found.standing}",), imported=found.standing)
     run = replace(whole, status="running", finished_at=None)
@@ -131,7 +132,8 @@ def _is_same(store: Store, run: Run, bundle: Bundle, found: Verified) -> bool:
 
 def _plain(suite: Suite) -> Suite:
     """The header without what a store or a place gives it."""
-    return replace(suite, version=None, content="", folder="", defaults=Defaults())
+    name = suite.name.removeprefix(BUILTIN)  # which bundles of earlier versions do not have
+    return replace(suite, name=name, version=None, content="", folder="", defaults=Defaults())
 
 
 def _equal(stored: Iterator[Any], read: Iterator[Any]) -> bool:

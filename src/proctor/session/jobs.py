@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -18,12 +18,13 @@ from proctor.reports.problems import lines_of
 from proctor.session import events
 from proctor.session.casting import Casting, Naming, Wanted, casting_of
 from proctor.session.continuing import StoredRuns
-from proctor.session.finding import NoSuchSuite, find, source_of
+from proctor.session.finding import source_of
 from proctor.session.loading import Loaded, load_placeholder, load_source
+from proctor.session.locating import Located, Locator, NoSuchSuite, choice
 from proctor.session.naming import Names
 from proctor.session.request import Job, Request, check_group, new_id
 from proctor.session.splitting import as_asked
-from proctor.session.suites import Saving, stored_suite
+from proctor.session.suites import saving, stored_suite
 
 SKIP_INVALID = "`--skip-invalid` runs the other cases and counts each of these as an error."
 """How to run a suite all the same."""
@@ -176,20 +177,24 @@ class Jobs:
 
     def _load_all(self, request: Request) -> list[Loaded]:
         errors = list[Problem]()
+        unrecognised = list[Problem]()
         unreadable: dict[Path, tuple[Problem, ...]] = {}
         saved = (*request.saved, *(self._kept(word) for word in request.stored))
         suites = [self._saved(suite.title, suite, request) for suite in saved]
-        for word in request.suites:
-            try:
-                paths = find(word)
-            except NoSuchSuite as missing:
-                suites.append(self._stored(word, request, missing))
+        meant = [self._meant(word, request) for word in request.suites]
+        paths = dict.fromkeys(path for one in meant if isinstance(one, Located) for path in one.paths)
+        left = dict(paths)
+        for one in meant:
+            if isinstance(one, Loaded):
+                suites.append(one)
                 continue
-            except UsageError as error:
-                raise UsageError(f"{error}{self._flag_meant(word, request)}") from None
-            for path in paths:
+            unrecognised.extend(one.problems)
+            for path in one.paths:
+                if path not in left:  # an earlier word stands for it too
+                    continue
+                del left[path]
                 try:
-                    loaded = self._load(path, request)
+                    loaded = self._load(path, request, paths)
                 except SuiteError as error:
                     unreadable[path] = error.problems
                     continue
@@ -199,12 +204,12 @@ class Jobs:
                 errors.extend(loaded.errors)
                 suites.append(loaded)
         several = len(suites) + len(unreadable) > 1
-        if request.skip_invalid and several:
-            suites += [self._unreadable(path, problems, request) for path, problems in unreadable.items()]
-        elif errors or unreadable:
+        if request.skip_invalid and several and not unrecognised:
+            suites += [self._unreadable(path, unreadable[path], request, paths) for path in unreadable]
+        elif errors or unreadable or unrecognised:
             is_way_out = not (request.skip_invalid or request.regrade) and (several or _has_cases(suites))
-            hint = SKIP_INVALID if is_way_out else ""
-            problems = [*errors, *chain(*unreadable.values())]
+            hint = SKIP_INVALID if is_way_out and (errors or unreadable) else ""
+            problems = [*unrecognised, *errors, *chain(*unreadable.values())]
             warnings = [problem for loaded in suites for problem in loaded.warnings]
             raise SuiteError([*problems, *warnings], hint=hint)
         for loaded in suites:
@@ -212,8 +217,29 @@ class Jobs:
                 self._warn(line)
         return suites
 
-    def _load(self, path: Path, request: Request) -> Loaded:
-        writer = Saving(self.store.saving(), path)
+    def _meant(self, word: str, request: Request) -> Located | Loaded:
+        """The files of a word, or the suite that it names in the store; tells what else it could mean."""
+        locator = Locator(
+            is_saved=lambda name: self.store.suite(name) is not None,
+            environ=self.environ,
+            config=request.config,
+            dialect=request.dialect,
+            strict=request.strict,
+        )
+        try:
+            located = locator.find(word)
+        except NoSuchSuite as missing:
+            return self._stored(word, request, missing)
+        except UsageError as error:
+            raise UsageError(f"{error}{self._flag_meant(word, request)}") from None
+        for line in located.warnings:
+            self._warn(line)
+        for line in located.notes:
+            self.listen(events.Told(line))
+        return located
+
+    def _load(self, path: Path, request: Request, paths: Collection[Path]) -> Loaded:
+        writer = saving(self.store, path, others=paths)
         try:
             return load_source(
                 source_of(path, self.environ, request.config.reading(path)),
@@ -226,9 +252,11 @@ class Jobs:
         finally:
             writer.drop()
 
-    def _unreadable(self, path: Path, problems: tuple[Problem, ...], request: Request) -> Loaded:
+    def _unreadable(
+        self, path: Path, problems: tuple[Problem, ...], request: Request, paths: Collection[Path]
+    ) -> Loaded:
         """The suite of a file in which nothing can be read: one case, which is an error."""
-        writer = Saving(self.store.saving(), path)
+        writer = saving(self.store, path, others=paths)
         errors = [problem for problem in problems if problem.level == "error"]
         try:
             return load_placeholder(path, errors, writer=writer, indexer=_indexer_of(request))
@@ -240,6 +268,8 @@ class Jobs:
         suite = stored_suite(self.store, word)
         if suite is None:
             raise UsageError(f"{missing}{self._flag_meant(word, request)}")
+        for line in choice(word, f"the suite {suite.title} of the store"):
+            self.listen(events.Told(line))
         return self._saved(word, suite, request)
 
     def _kept(self, word: str) -> Suite:

@@ -110,7 +110,7 @@ def load_source(
         SuiteError: no dialect, or more than one, recognises it.
         UsageError: there is no such dialect.
     """
-    name = dialect or _dialect_of(source)
+    name = dialect or dialect_of(source)
     reading = _Reading(source.path, indexer or Indexer(Selection(), None), writer, tell)
     if skip_invalid:
         placeholders = Placeholders(source, read(name, DIALECTS.get(name), source))
@@ -188,7 +188,7 @@ def survey_source(
     """
     reading = _Reading(source.path, Indexer(Selection(), None), None, tell)
     reading.inspect = inspect
-    return reading.of(dialect or _dialect_of(source), source)
+    return reading.of(dialect or dialect_of(source), source)
 
 
 @contextmanager
@@ -203,7 +203,12 @@ def _collector_resting() -> Iterator[None]:
             gc.enable()
 
 
-def _dialect_of(source: Source) -> str:
+def dialect_of(source: Source) -> str:
+    """The name of the dialect that recognises a suite.
+
+    Raises:
+        SuiteError: none does (`unknown-dialect`), or several do.
+    """
     if source.is_folder:
         return "ai_tester"  # the only one whose suites are folders
     beginning = head(source.path, source.lines())

@@ -16,9 +16,8 @@ from proctor.targets.naming import known_words, parse_target
 if TYPE_CHECKING:
     from proctor.targets.targets_file import TargetsFile
 
-_FILES = tuple(
-    folder + name for folder in ("", ".proctor/", ".agentv/") for name in ("targets.yaml", "targets.yml")
-)
+TARGETS_FILES = ("targets.yaml", "targets.yml")
+_FILES = tuple(folder + name for folder in ("", ".proctor/", ".agentv/") for name in TARGETS_FILES)
 DEFAULT = "default"
 """The name of the target that is asked where the user names none."""
 

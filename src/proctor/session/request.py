@@ -36,6 +36,8 @@ class Request(Struct, frozen=True, kw_only=True):
     fixed: tuple[str, ...] = ()
     """The flags that were given and that a stored run has decided already."""
     dialect: str | None = None
+    strict: bool = False
+    """A file of a folder that no format recognises is an error; else it is skipped."""
     skip_invalid: bool = False
     """A case that is wrong in its file counts as an error and keeps no other from being run."""
     config: Config = Config()

@@ -108,7 +108,8 @@ class Session:
                 self._listen(events.Warned(f"{error} Until then semantic similarity stays unscored."))
 
 
-def _placeholders(jobs: Sequence[Job]) -> list[Case]:
-    """The cases that are never sent, each once though several targets have it."""
-    cases = {(job.run.suite.digest, case.id): case for job in jobs for case in job.index.placeholders}
-    return list(cases.values())
+def _placeholders(jobs: Sequence[Job]) -> list[tuple[str, Case]]:
+    """The cases that are never sent, each once though several targets have it, by names that differ."""
+    several = len({job.run.suite.digest for job in jobs}) > 1
+    cases = {(job.run.suite.name, case.id): case for job in jobs for case in job.index.placeholders}
+    return [(f"{suite}: {name}" if several else name, case) for (suite, name), case in cases.items()]

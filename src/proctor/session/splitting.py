@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from msgspec.structs import replace
 
-import proctor
 from proctor.errors import UsageError
 from proctor.model import Run, SplitRule
-from proctor.session.finding import TIERS
+from proctor.session.finding import BUILTIN
 from proctor.session.loading import Loaded
 from proctor.session.request import Request
-
-_BUILTIN = Path(proctor.__file__).with_name("suites").resolve()
 
 
 def as_asked(loaded: Loaded, request: Request) -> Loaded:
@@ -29,7 +24,7 @@ def as_asked(loaded: Loaded, request: Request) -> Loaded:
     if ratio is not None and not 0 < ratio < 1:  # also where it is not a number
         raise UsageError(f"--holdout is a share between 0 and 1, such as 0.2, and not {ratio}.")
     by_flag = _by_flag(request)
-    if _is_builtin(loaded):
+    if suite.name.startswith(BUILTIN):
         if not by_flag:
             return loaded
         raise UsageError(
@@ -57,13 +52,6 @@ def _by_flag(request: Request) -> bool:
     names = ("holdout", "split-method")
     by_file = any(name in request.config.flags for name in names)
     return not by_file or any(f"--{name}" in request.fixed for name in names)
-
-
-def _is_builtin(loaded: Loaded) -> bool:
-    path = Path(loaded.path)
-    if path.is_file():
-        return _BUILTIN in path.resolve().parents
-    return loaded.suite.name in TIERS  # a stored one, and no other suite may take their names
 
 
 def check_alike(earlier: Run, wanted: Run, request: Request, flag: str) -> None:

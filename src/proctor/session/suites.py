@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -12,11 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.errors import SuiteError, UsageError, suggestion
-from proctor.model import Case, Problem, Suite
+from proctor.model import Problem, Suite
 from proctor.ports import SavedSuite, Source, Store, StoredCase, SuiteWriter
 from proctor.session.configuring import Config
-from proctor.session.finding import TIERS, NoSuchSuite, find, is_builtin, source_of, versioned
+from proctor.session.finding import BUILTIN, TIERS, builtin, is_builtin, source_of, versioned
 from proctor.session.loading import Loaded, load
+from proctor.session.locating import Located, Locator, NoSuchSuite
+from proctor.session.suite_names import name_for
 from proctor.stores import STORES
 
 _NOTHING = Config()
@@ -51,58 +53,49 @@ class Opened(Struct, frozen=True, kw_only=True):
     """Its file; None for one in a store."""
 
 
-class Saving:
-    """A writer that keeps a suite under a name, unless it is that of a built-in suite."""
+def saving(store: Store, path: Path, name: str | None = None, others: Collection[Path] = ()) -> SuiteWriter:
+    """A writer that keeps the suite of a file under its name; a built-in one as `builtin:cheap`.
 
-    def __init__(self, writer: SuiteWriter, path: Path, name: str | None = None) -> None:
-        """Adds nothing.
+    Its `keep` raises UsageError where the name is that of a built-in suite, and this is another one.
 
-        Args:
-            writer: what keeps it.
-            path: the file it comes from.
-            name: the name, instead of the one that the file gives it.
-        """
-        self._writer = writer
-        self._path = path
-        self._name = name
+    Args:
+        store: where it is kept.
+        path: the file.
+        name: the name, instead of the one that the file gives it.
+        others: the files of the same command, which get other names.
+    """
 
-    def add(self, case: Case, sent: str) -> None:
-        """The next case, in order, with the digest of what is sent for it."""
-        self._writer.add(case, sent)
+    def choose(suite: Suite) -> str:
+        if name is None and is_builtin(path):
+            return f"{BUILTIN}{path.stem}"
+        check_builtin(name or suite.name, suite.digest)
+        return name or name_for(store, path, suite, others)
 
-    def keep(self, suite: Suite) -> Suite:
-        """Keep the suite with its cases.
-
-        Raises:
-            UsageError: the name is that of a built-in suite, and this is another one.
-        """
-        name = self._name or suite.name
-        if name in TIERS and not is_builtin(self._path):
-            raise UsageError(
-                f"{str(self._path)!r} cannot be saved as {name!r}: that is the name of a built-in suite. "
-                "Rename it, or give it another name with `proctor suites save --name`."
-            )
-        return self._writer.keep(replace(suite, name=name))
-
-    def drop(self) -> None:
-        """Forget what was added. Safe to call at any time."""
-        self._writer.drop()
+    return store.saving(name=choose)
 
 
 class Suites:
     """The suites of one store, and those in files."""
 
-    def __init__(self, store: Store | None, environ: Mapping[str, str], config: Config = _NOTHING) -> None:
+    def __init__(
+        self,
+        store: Store | None,
+        environ: Mapping[str, str],
+        config: Config = _NOTHING,
+        tell: Callable[[Located], None] = lambda _located: None,
+    ) -> None:
         """Reads nothing yet.
 
         Args:
             store: where suites are saved and found; None where there is none.
             environ: what suites may name as `${{ NAME }}`.
             config: what the project says of reading suites.
+            tell: called with the files of each word, for what the user is to know of them.
         """
         self._store = store
         self._environ = environ
         self._config = config
+        self._tell = tell
 
     def save(self, word: str, *, dialect: str | None = None, name: str | None = None) -> Iterator[Saved]:
         """Save each suite of a word, one after the other.
@@ -118,7 +111,7 @@ class Suites:
         """
         if self._store is None:
             raise ValueError("a suite is saved in a store")
-        paths = self._files(word)
+        paths = self._files(word, dialect)
         if name is not None:
             check_name(name)
             if len(paths) > 1:
@@ -129,7 +122,7 @@ class Suites:
         for path in paths:
             before = self._store.versions()
             try:
-                loaded = self._load(path, dialect, Saving(self._store.saving(), path, name))
+                loaded = self._load(path, dialect, saving(self._store, path, name, paths))
             except SuiteError as error:
                 wrong.extend(error.problems)
                 continue
@@ -158,7 +151,7 @@ class Suites:
         from tempfile import TemporaryDirectory  # with seven other modules, which no run needs
 
         try:
-            paths = find(word)
+            paths = self._located(word, dialect)
         except NoSuchSuite as missing:
             suite = None if self._store is None else stored_suite(self._store, word)
             if suite is None or self._store is None:
@@ -181,9 +174,19 @@ class Suites:
                 source=self._source(paths[0]),
             )
 
-    def _files(self, word: str) -> list[Path]:
+    def _located(self, word: str, dialect: str | None) -> tuple[Path, ...]:
+        located = Locator(
+            is_saved=lambda name: self._store is not None and self._store.suite(name) is not None,
+            environ=self._environ,
+            config=self._config,
+            dialect=dialect,
+        ).find(word)
+        self._tell(located)
+        return located.paths
+
+    def _files(self, word: str, dialect: str | None) -> tuple[Path, ...]:
         try:
-            return find(word)
+            return self._located(word, dialect)
         except NoSuchSuite as missing:
             if self._store is not None and stored_suite(self._store, word) is not None:
                 raise UsageError(
@@ -217,6 +220,25 @@ class Suites:
     def _stored_names(self, word: str) -> str:
         names = [] if self._store is None else _names(self._store)
         return f" In the store: {suggestion(word, names).removeprefix('Known are: ')}" if names else ""
+
+
+def check_builtin(name: str, digest: str) -> None:
+    """Refuse the name of a built-in suite for another one.
+
+    Raises:
+        UsageError: the name begins with `builtin:`, and the digest is not that of the built-in suite.
+    """
+    if name.startswith(BUILTIN) and digest != builtin_digest(name.removeprefix(BUILTIN)):
+        raise UsageError(
+            f"A suite of your own cannot be saved as {name!r}: the names of built-in suites begin with "
+            f"{BUILTIN!r}. Give it another name."
+        )
+
+
+@cache
+def builtin_digest(tier: str) -> str | None:
+    """The digest of a built-in suite; None where there is no such suite."""
+    return load(builtin(tier)).suite.digest if tier in TIERS else None
 
 
 def stored_suite(store: Store, word: str) -> Suite | None:

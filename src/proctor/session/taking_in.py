@@ -24,10 +24,10 @@ from proctor.ports import Store
 from proctor.proof.bundle import SUITE, TRIALS, Statement
 from proctor.proof.checking import shown
 from proctor.proof.lines import CaseLine, HiddenLine, TrialLine, case_from, trial_from
-from proctor.session.finding import TIERS, find, versioned
+from proctor.session.finding import BUILTIN, TIERS, versioned
 from proctor.session.foreign import Foreign
-from proctor.session.loading import load
 from proctor.session.naming import Names
+from proctor.session.suites import builtin_digest, check_builtin
 from proctor.session.telling import Tell
 from proctor.session.verifying import Verified, verify
 
@@ -123,7 +123,8 @@ def take_suite(store: Store, bundle: Bundle, found: Verified, wants: Wants) -> S
     statement, whole = found.statement, found.statement.kind == "full"
     header = replace(found.run.suite, version=None, folder="", defaults=Defaults())
     if not whole:
-        header = replace(header, name=f"{header.name} (public part)", split_rule=None)
+        name = f"{header.name.removeprefix(BUILTIN)} (public part)"
+        header = replace(header, name=name, split_rule=None)
     foreign = Foreign(wants.own_targets, judged=wants.judged)
     indexer = Indexer(Selection(), None)
     digests: list[tuple[str, str, str]] = []
@@ -140,14 +141,13 @@ def take_suite(store: Store, bundle: Bundle, found: Verified, wants: Wants) -> S
             raise _changed(bundle)
         if not wants.allow_programs:
             foreign.check(indexer.index(suite.split_rule))
-        check_name(suite)
-        return writer.keep(suite)
+        return writer.keep(replace(suite, name=name_of(suite)))
     finally:
         writer.drop()
 
 
-def check_name(suite: Suite) -> None:
-    """Refuse a name that would be taken for something else.
+def name_of(suite: Suite) -> str:
+    """The name under which a bundle's suite is saved; earlier versions called a built-in one only `cheap`.
 
     Raises:
         UsageError: it is that of a version or of a built-in suite with other cases, or cannot be listed.
@@ -155,11 +155,16 @@ def check_name(suite: Suite) -> None:
     name = suite.name
     if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME or versioned(name) is not None:
         raise UsageError(f"The suite of this bundle is called {shown(name)}, which no suite here can be.")
-    if name in TIERS and load(find(name)[0]).suite.digest != suite.digest:
+    if name in TIERS and suite.digest == builtin_digest(name):
+        return f"{BUILTIN}{name}"
+    try:
+        check_builtin(name, suite.digest)
+    except UsageError:
         raise UsageError(
             f"The suite of this bundle is called {name!r} and is not the built-in suite of that name. "
             "Another version of Proctor may have made it; nothing was saved."
-        )
+        ) from None
+    return name
 
 
 def _lines(bundle: Bundle, statement: Statement, name: str, skipped: int = 0) -> Iterator[bytes]:

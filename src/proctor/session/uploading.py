@@ -18,10 +18,9 @@ from proctor.model import Case, Defaults, Problem, SplitRule, Suite
 from proctor.ports import Placed, Store, SuiteWriter
 from proctor.session.checking import check_source
 from proctor.session.configuring import Config
-from proctor.session.finding import TIERS
 from proctor.session.foreign import acts
 from proctor.session.loading import load_source
-from proctor.session.suites import Saved, check_name, state_of
+from proctor.session.suites import Saved, check_builtin, check_name, state_of
 from proctor.session.uploaded import FOLDER, Upload, decoded, source_of
 from proctor.wording import listed
 
@@ -188,6 +187,7 @@ class _Careful:
             raise SuiteError(self._wrong)
         suite, _ = _own(suite, self._upload, self._name, self._own)
         _check_name(suite.name)
+        check_builtin(suite.name, suite.digest)
         return self._writer.keep(suite)
 
     def drop(self) -> None:
@@ -199,8 +199,6 @@ def _check_name(name: str) -> None:
     check_name(name)
     if len(name) > LONGEST_NAME:
         raise UsageError(f"The name has {len(name)} characters; give it at most {LONGEST_NAME}.")
-    if name in TIERS:
-        raise UsageError(f"{name!r} is the name of a built-in suite. Give yours another name.")
 
 
 def _check_text(upload: Upload) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from hashlib import sha256
 
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ class SavingSuite:
         *,
         aside: bool = False,
         again: bool = False,
+        name: Callable[[Suite], str] | None = None,
     ) -> None:
         """Use `SqliteStore.saving`.
 
@@ -36,9 +38,11 @@ class SavingSuite:
             versions: its versions, over the same connection.
             aside: no version that is there is changed, and none made the current one.
             again: the version was forgotten, and becomes what it was.
+            name: chooses the name of the suite, while nobody else can save; None leaves it as it is.
         """
         self._aside = aside
         self._again = again
+        self._name = name
         self._path = path
         self._db = db
         self._versions = versions
@@ -91,7 +95,8 @@ class SavingSuite:
                     self._db.execute("INSERT INTO contents VALUES (?, ?)", (self._key, content))
                 elif self._key is not None:
                     self._db.execute("ROLLBACK TO added")
-                suite = self._versioned(replace(suite, content=content))
+                name = suite.name if self._name is None else self._name(suite)
+                suite = self._versioned(replace(suite, content=content, name=name))
                 self._db.execute("COMMIT")
         except BaseException:
             self.drop()

@@ -2,7 +2,8 @@
 
 A row is a few columns to find it by, and the noun's canonical JSON. `trials.verdict` is a cache of
 `proctor.verdicts`; it is NULL while a trial waits for its judges. `versions.content` is NULL for a version
-that was forgotten, and `versions.turn` grows with everything that is saved under a name. Of `labels` the
+that was forgotten, and `versions.turn` grows with everything that is saved under a name. `origins.path` is
+relative to the store's folder, so that a project can be moved and copied with its store. Of `labels` the
 newest row of one person and answer counts; earlier ones stay and count again when it is taken back, and none
 is deleted with its run.
 """
@@ -95,6 +96,37 @@ def _fourth(db: Connection) -> None:
             body BLOB NOT NULL)"""
     )
     db.execute("CREATE INDEX labels_by_answer ON labels (run, case_id, repeat, by)")
+
+
+_TIERS = {
+    "cheap": "sha256:5d0e7c58d1a35159d04110517b0e49ca18394a8e6050ae93e8bae0c5f8e9e88b",
+    "moderate": "sha256:5208cf65b07bbbe4ce36c16d136c6308c2770f372b7c0a81c5092a733f2c213d",
+    "comprehensive": "sha256:c6ec5926202f9bcb32cbbb85602d55c469cb5dd7db498b09d289ad2c131f6ff9",
+}
+"""The digests of the built-in suites that stores before version 5 have under these names."""
+
+
+@MIGRATIONS.append
+def _fifth(db: Connection) -> None:
+    """Files that names of suites came from; and built-in suites get names of their own, `builtin:cheap`."""
+    db.execute("CREATE TABLE origins (name TEXT PRIMARY KEY, path BLOB NOT NULL)")
+    db.execute("CREATE INDEX origins_by_path ON origins (path)")
+    for tier, digest in _TIERS.items():
+        for key, body in db.execute("SELECT key, body FROM runs WHERE suite = ?", (digest,)).fetchall():
+            run = _object(body)
+            if run is not None and isinstance(run.get("suite"), dict) and run["suite"].get("name") == tier:
+                run["suite"]["name"] = f"builtin:{tier}"
+                db.execute("UPDATE runs SET body = ? WHERE key = ?", (_body(run), key))
+        for name, body in db.execute(
+            "SELECT name, body FROM versions WHERE digest = ? AND (name = ? OR name GLOB ?)",
+            (digest, tier, f"{tier}@v*"),  # the latter in a store of what was deleted
+        ).fetchall():
+            header = _object(body)
+            new = f"builtin:{name}"
+            db.execute(
+                "UPDATE versions SET name = ?, body = ? WHERE name = ? AND digest = ?",
+                (new, body if header is None else _body({**header, "name": new}), name, digest),
+            )
 
 
 class _Versions:

@@ -62,7 +62,9 @@ class SqliteStore(BesideRuns):
 
     # --- suites ---
 
-    def saving(self, *, aside: bool = False, again: bool = False) -> SavingSuite:
+    def saving(
+        self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
+    ) -> SavingSuite:
         """Begin to save a suite; nothing of it is there before `keep`.
 
         Args:
@@ -70,8 +72,9 @@ class SqliteStore(BesideRuns):
                 that one; the content is kept for a run that is begun next.
             again: the version was forgotten and becomes what it was, with its number and its place among the
                 others; one that is there already stays as it is.
+            name: chooses the name, while nobody else can save; None leaves it as it is.
         """
-        return SavingSuite(self.path, self._db, self._versions, aside=aside, again=again)
+        return SavingSuite(self.path, self._db, self._versions, aside=aside, again=again, name=name)
 
     def suite(self, name: str, version: str | None = None) -> Suite | None:
         """The suite of that name, or None.
@@ -89,6 +92,18 @@ class SqliteStore(BesideRuns):
     def versions(self, name: str | None = None) -> list[SavedSuite]:
         """The versions of the suite of that name, or of all suites; by name, then in order of version."""
         return self._versions.all(name)
+
+    def origin(self, name: str) -> str | None:
+        """The absolute path of the file that has a suite's name; None where no file has it."""
+        return self._versions.origin(name)
+
+    def names_from(self, path: str) -> list[str]:
+        """The names of suites that the file of an absolute path has."""
+        return self._versions.names_from(path)
+
+    def claim_name(self, name: str, path: str) -> None:
+        """Give a suite's name to the file of an absolute path, and take it from any other file."""
+        self._versions.claim_name(name, path)
 
     def forget(self, name: str, version: str) -> None:
         """Forget one version of a suite; its number is given to no other.

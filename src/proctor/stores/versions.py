@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -31,6 +33,7 @@ class Versions:
             db: a connection to it.
         """
         self._path = path
+        self._folder = Path(path).parent
         self._db = db
 
     def save(self, suite: Suite, *, aside: bool = False) -> Suite:
@@ -127,6 +130,30 @@ class Versions:
                 (name, name),
             ).fetchall()
         return [made(self._path, partial(_saved, *row)) for row in rows]
+
+    def origin(self, name: str) -> str | None:
+        """See `Store.origin`."""
+        with as_store_errors(self._path):
+            row = self._db.execute("SELECT path FROM origins WHERE name = ?", (name,)).fetchone()
+        return None if row is None else os.path.normpath(self._folder / os.fsdecode(row[0]))
+
+    def names_from(self, path: str) -> list[str]:
+        """See `Store.names_from`."""
+        with as_store_errors(self._path):
+            rows = self._db.execute("SELECT name FROM origins WHERE path = ?", (self._kept(path),)).fetchall()
+        return [name for (name,) in rows]
+
+    def claim_name(self, name: str, path: str) -> None:
+        """See `Store.claim_name`."""
+        with as_store_errors(self._path):
+            self._db.execute("INSERT OR REPLACE INTO origins VALUES (?, ?)", (name, self._kept(path)))
+
+    def _kept(self, path: str) -> bytes:
+        """A path as it is kept: from the store's folder on, where the system has a way there."""
+        try:
+            return os.fsencode(os.path.relpath(path, self._folder))
+        except ValueError:  # another drive
+            return os.fsencode(path)
 
     def forget(self, name: str, version: str) -> None:
         """See `Store.forget`.

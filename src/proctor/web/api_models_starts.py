@@ -19,7 +19,10 @@ class RunWanted(Asked):
     """What is to be run, with the same choices as the page Run Suite; null leaves a choice to the project."""
 
     suite: _Name = Field(
-        description="The name of a suite in the store, or `cheap`, `moderate`, `comprehensive`.",
+        description=(
+            "The name of a suite in the store, or `builtin:cheap`, `builtin:moderate` or "
+            "`builtin:comprehensive`."
+        ),
         examples=["my_suite"],
     )
     version: str | None = Field(

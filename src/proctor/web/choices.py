@@ -18,7 +18,7 @@ from proctor.comparison.facts import Split
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Params, Selection, Settings, Suite
 from proctor.ports import Store
-from proctor.session.finding import TIERS, builtin
+from proctor.session.finding import BUILTIN, TIERS
 from proctor.session.request import Request
 from proctor.web.offers import SPLITS, Project, Usual, check_named, offer_of
 
@@ -93,7 +93,7 @@ class Choices(Struct, frozen=True, kw_only=True):
     """What is to be run, checked."""
 
     suite: str
-    """Its name; of a built-in one the word that stands for it."""
+    """Its name."""
     version: str | None
     """None for a built-in suite."""
     targets: tuple[str, ...] = ()
@@ -216,7 +216,8 @@ class _Checking:
         version = self._text("version")
         if not name:
             self.wrong["suite"] = "Choose a suite."
-        if not name or name in TIERS:
+        tier = name.removeprefix(BUILTIN)
+        if not name or (tier in TIERS and (tier != name or store.suite(name) is None)):
             return None
         newest = store.suite(name)
         if newest is None or newest.version is None:
@@ -231,9 +232,8 @@ class _Checking:
         return found or newest
 
     def tier(self) -> str:
-        """The word for the built-in suite: its name, or its file where the folder has one of that name."""
-        name = self._given["suite"][-1]
-        return str(builtin(name)) if (self._project.folder / name).exists() else name
+        """The word for the built-in suite."""
+        return f"{BUILTIN}{self._given['suite'][-1].removeprefix(BUILTIN)}"
 
     def named(self, field: str) -> tuple[str, ...]:
         """Those who are named in a field, if each of them may be."""

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from proctor.ports import SavedSuite, Store
 from proctor.session.estimates import Estimate
-from proctor.session.finding import TIERS
+from proctor.session.finding import BUILTIN
 from proctor.session.request import new_id
 from proctor.web.children import children_of
 from proctor.web.choices import FIELDS, RANGES, Choices, Given, WrongChoices, chosen, usual_number
@@ -24,7 +24,7 @@ from proctor.web.visitors import visitor_of
 
 router = APIRouter()
 
-_TIERS = {"cheap": 10, "moderate": 25, "comprehensive": 75}
+_TIERS = {f"{BUILTIN}cheap": 10, f"{BUILTIN}moderate": 25, f"{BUILTIN}comprehensive": 75}
 """The cases of each built-in suite."""
 
 
@@ -132,6 +132,8 @@ def _shown(request: Request, store: Store, given: Given, *, began: bool) -> Show
             estimate = estimate_of(site, store, choices)
         except WrongChoices as error:
             wrong = error.wrong
+    if choices is not None and choices.version is None:  # `cheap` means `builtin:cheap`
+        given = {**given, "suite": [choices.suite]}
     words = ["SUITE", "--target=TARGET"] if choices is None else choices.words
     if estimate is not None and not estimate.targets:
         words = [*words, "--target=TARGET"]
@@ -139,8 +141,8 @@ def _shown(request: Request, store: Store, given: Given, *, began: bool) -> Show
     name = next(iter(reversed(given["suite"])), "")
     return Shown(
         given=given,
-        suites=tuple(dict.fromkeys(one.suite.name for one in saved if one.suite.name not in TIERS)),
-        versions=tuple(one for one in reversed(saved) if one.suite.name == name and name not in TIERS),
+        suites=tuple(dict.fromkeys(one.suite.name for one in saved if one.suite.name not in _TIERS)),
+        versions=tuple(one for one in reversed(saved) if one.suite.name == name and name not in _TIERS),
         offer=offer_of(project),
         usual=_usual(project),
         wrong=wrong,

@@ -18,7 +18,7 @@ from proctor.reports.figures import one_line
 from proctor.reports.rows import counts_row
 from proctor.session.describing import Overview, overviews
 from proctor.session.discarding import Discarded, Trash
-from proctor.session.finding import TIERS
+from proctor.session.finding import BUILTIN, TIERS
 from proctor.session.listing import listed
 from proctor.stores import STORES
 from proctor.web.pages import page, url
@@ -39,6 +39,7 @@ SORTS: dict[str, tuple[str, Callable[[Overview], Any], bool]] = {
 """What the list can be sorted by: its heading, its value, and whether the largest comes first."""
 _AT_ONCE = 100
 """So many suites a page."""
+_BUILTIN = tuple(f"{BUILTIN}{tier}" for tier in TIERS)
 _UNDO = 10
 """So many deleted versions are offered back."""
 
@@ -60,7 +61,7 @@ def suites(
     sort = sort if sort in SORTS else "name"
     if not site.store_path.exists():  # looking at nothing makes nothing
         return page(
-            request, "suites.html", entries=[], answer=_answer([]), deleted=[], tiers=TIERS, **_state()
+            request, "suites.html", entries=[], answer=_answer([]), deleted=[], tiers=_BUILTIN, **_state()
         )
     with site.store() as store:
         found = overviews(store)
@@ -75,7 +76,7 @@ def suites(
         entries=entries,
         answer=_answer(found),
         deleted=deleted,
-        tiers=TIERS,
+        tiers=_BUILTIN,
         **_state(sort, down=down, find=find, following=following, after=after),
     )
 
