@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +21,7 @@ from proctor.certification import (
     word_of,
 )
 from proctor.errors import ExitCode
+from proctor.holdout import held_out
 from proctor.model import Run, Selection, Settings, SplitRule, Suite, TargetSpec
 from proctor.stats import wilson
 
@@ -64,6 +66,56 @@ def test_nothing_speaks_against_enough_cases_that_were_all_measured_and_all_aske
 )
 def test_each_thing_that_speaks_against_it_is_told(told: dict[str, Any], said: str) -> None:
     assert against(**told) == [said]
+
+
+def few(part: Any, cases: int, whole: int, share: float | None, min_cases: int = MIN_CASES) -> str:
+    """What is told of too few cases of a suite."""
+    of = Measured(part=part, cases=cases, not_measured=0, hidden=0, suite_cases=whole, share=share)
+    return str(NotCertified(hindrances(of, Terms(min_cases=min_cases))))
+
+
+@pytest.mark.parametrize(
+    ("cases", "whole", "share", "takes", "larger"),
+    [
+        (6, 30, 0.2, "With 20 % held out that is a suite of 100 cases.", "hold out 67 % of these 30"),
+        (10, 100, 0.1, "With 10 % held out that is a suite of 200 cases.", "hold out 20 % of these 100"),
+        (3, 21, 0.125, "With 12.5 % held out that is a suite of 160 cases.", "hold out 96 % of these 21"),
+        (19, 95, 0.2, "With 20 % held out that is a suite of 100 cases.", "hold out 22 % of these 95"),
+        (2, 10, 0.2, "With 20 % held out that is a suite of 100 cases.", ""),
+        (4, 20, 0.2, "With 20 % held out that is a suite of 100 cases.", ""),
+    ],
+)
+def test_too_small_a_holdout_is_told_with_the_suite_that_it_takes_and_both_ways_out(
+    cases: int, whole: int, share: float, takes: str, larger: str
+) -> None:
+    told = few("holdout", cases, whole, share)
+    assert f"{cases} holdout cases say too little; it takes 20. {takes} Write more cases" in told
+    assert ("hold out" in told) == bool(larger)
+    assert larger in told
+    assert "or lower the minimum (--min-cases)" in told
+
+
+@given(st.integers(1, 60), st.integers(1, 300), st.integers(1, 99).map(lambda per_cent: per_cent / 100))
+def test_what_it_takes_is_enough_and_so_is_the_larger_share(least: int, whole: int, share: float) -> None:
+    methods: tuple[Any, ...] = ("rank", "shuffle")
+    for method in methods:
+        rule = SplitRule(ratio=share, method=method)
+        held = len(held_out([str(n) for n in range(whole)], [None] * whole, rule))
+        if held >= least:
+            continue
+        told = few("holdout", held, whole, share, least)
+        takes = int(re.findall(r"a suite of ([\d,]+) case", told)[0].replace(",", ""))
+        assert len(held_out([str(n) for n in range(takes)], [None] * takes, rule)) >= least
+        for larger in re.findall(r"--holdout ([\d.]+)", told):
+            wider = SplitRule(ratio=float(larger), method=method)
+            assert len(held_out([str(n) for n in range(whole)], [None] * whole, wider)) >= least
+
+
+def test_where_nothing_is_held_out_more_cases_or_a_lower_minimum_are_the_ways_out() -> None:
+    told = few("all", 10, 10, None)
+    assert (
+        "10 cases say too little; it takes 20. Write more cases, or lower the minimum (--min-cases)." in told
+    )
 
 
 def test_a_whole_split_is_no_picking() -> None:
@@ -115,12 +167,22 @@ def test_how_a_number_was_counted_is_told_where_that_is_not_the_usual_way() -> N
     def shorts(run: Run) -> list[str]:
         return [one.short for one in conditions(run)]
 
-    assert shorts(made()) == []
-    assert shorts(made(threshold=0.0)) == ["threshold 0"]
-    assert shorts(made(Suite(name="s", dialect="agentv", repeats_rule="any"))) == ["any repeat"]
-    assert shorts(made(Suite(name="s", dialect="agentv", repeats_rule="mean"))) == [""]
-    (graded,) = conditions(made(regrade_of="20260101-000000-aaaaaa"))
+    def split(rule: Any = "each") -> Suite:
+        return Suite(name="s", dialect="meridian", split_rule=SplitRule(), repeats_rule=rule)
+
+    assert shorts(made(split())) == []
+    assert shorts(made(split(), threshold=0.0)) == ["threshold 0"]
+    assert shorts(made(split("any"))) == ["any repeat"]
+    assert shorts(made(split("mean"))) == [""]
+    (graded,) = conditions(made(split(), regrade_of="20260101-000000-aaaaaa"))
     assert "20260101-000000-aaaaaa" in graded.sentence
+
+
+@pytest.mark.parametrize("off", [True, False])
+def test_where_nothing_was_held_out_the_certificate_says_so(off: bool) -> None:
+    (told,) = conditions(made(Suite(name="s", dialect="meridian", no_holdout=off)))
+    assert told.sentence.startswith("Nothing was held out")
+    assert told.short == "no holdout"
 
 
 def test_verified_is_what_was_derived_again_and_signed_by_somebody_known() -> None:

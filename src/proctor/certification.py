@@ -7,6 +7,8 @@ what the certificate calls them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from math import ceil
 from typing import Literal
 
 from msgspec import Struct
@@ -46,12 +48,18 @@ class Measured(Struct, frozen=True, kw_only=True):
     hidden: int
     """Trials that the bundle hides."""
     selection: Selection = Selection()
+    suite_cases: int = 0
+    """All cases of the suite."""
+    share: float | None = None
+    """How much of them is held out; None where nothing is."""
 
 
 class Hindrance(Struct, frozen=True, kw_only=True):
     """Why a run gets no certificate, unless it is forced."""
 
     sentence: str
+    remedy: str = ""
+    """What to do, where the sentence does not say it; no certificate needs it."""
     short: str
     """For a badge."""
     exit_code: ExitCode = ExitCode.FAILED
@@ -72,7 +80,7 @@ class NotCertified(ProctorError):
     """The end of the text: how the user may have it all the same."""
 
     def __init__(self, hindrances: Sequence[Hindrance]) -> None:
-        reasons = " ".join(one.sentence for one in hindrances)
+        reasons = " ".join(part for one in hindrances for part in (one.sentence, one.remedy) if part)
         super().__init__(f"Not certified. {reasons} {self.overruled}")
         self.exit_code = max(one.exit_code for one in hindrances)
 
@@ -96,6 +104,8 @@ def measured(
         not_measured=not_measured,
         hidden=hidden if split == "holdout" else 0,
         selection=run.settings.selection,
+        suite_cases=run.suite.case_count,
+        share=None if run.suite.split_rule is None else run.suite.split_rule.ratio,
     )
 
 
@@ -116,9 +126,22 @@ def _too_little(of: Measured, terms: Terms) -> Iterator[Hindrance]:
         named = "case" if of.part == "all" else f"{of.part} case"
         yield Hindrance(
             sentence=f"{counted(of.cases, named)} {'says' if of.cases == 1 else 'say'} too little; it takes "
-            f"{terms.min_cases:,}: --min-cases.",
+            f"{terms.min_cases:,}.",
+            remedy=_ways_out(of, terms.min_cases),
             short=counted(of.cases, "case"),
         )
+
+
+def _ways_out(of: Measured, least: int) -> str:
+    """How a run comes to that many cases at least; of a holdout also how large its suite must be."""
+    takes, larger = "", ""
+    if of.part == "holdout" and of.share is not None:
+        whole = counted(ceil(least / Decimal(str(of.share))), "case")
+        takes = f"With {of.share * 100:g} % held out that is a suite of {whole}. "
+        per_cent = ceil(Decimal(100 * least) / of.suite_cases) if of.suite_cases else 100
+        if per_cent < 100:
+            larger = f" hold out {per_cent} % of these {of.suite_cases:,} (--holdout {per_cent / 100:g}),"
+    return f"{takes}Write more cases,{larger} or lower the minimum (--min-cases)."
 
 
 def _chosen(of: Measured) -> Iterator[Hindrance]:
@@ -147,6 +170,14 @@ def _hidden(of: Measured) -> Iterator[Hindrance]:
 def conditions(run: Run) -> tuple[Condition, ...]:
     """How the number of a run was counted, where that is not the usual way."""
     found = []
+    if run.suite.split_rule is None:
+        found.append(
+            Condition(
+                sentence="Nothing was held out: this is the pass rate of all cases, and prompts may have "
+                "been fitted to them.",
+                short="no holdout",
+            )
+        )
     if run.settings.threshold is not None:
         bar = f"{run.settings.threshold:g}"
         found.append(

@@ -13,8 +13,8 @@ from msgspec import Struct
 from proctor.codec import decode, encode, judged_digest, sent_digest
 from proctor.model import Case, Suite
 
-_OF_THE_CASES = ("version", "digest", "content", "case_count", "suite_hash", "folder")
-"""Fields of a header that follow from the cases, or from where the suite lies."""
+_OF_THE_CASES = ("version", "digest", "content", "case_count", "suite_hash", "folder", "no_holdout")
+"""Fields of a header that follow from the cases, from where the suite lies, or from its split rule."""
 
 
 class Change(Struct, frozen=True):

@@ -14,7 +14,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from proctor.model import Case, Score, SplitRule, Trial
+from proctor.model import Case, Score, SplitRule, Suite, Trial
 
 SEALED = "sealed; --reveal shows it"
 """What stands where a sealed trial has a reason."""
@@ -28,6 +28,14 @@ def rank(seed: int, case_id: str) -> bytes:
 def holdout_size(count: int, ratio: float) -> int:
     """How many of `count` cases are held out: exactly ceil(count × ratio)."""
     return int((count * Decimal(str(ratio))).to_integral_value(ROUND_CEILING))
+
+
+def divided(suite: Suite, share: float) -> Suite:
+    """The suite with that share of its cases held out, from 0 for none to below 1."""
+    if share == 0:
+        return replace(suite, split_rule=None, no_holdout=True)
+    rule = replace(suite.split_rule or SplitRule(), ratio=share)
+    return replace(suite, split_rule=rule, no_holdout=False)
 
 
 def held_out(ids: Sequence[str], categories: Sequence[str | None], rule: SplitRule) -> set[int]:

@@ -152,6 +152,8 @@ class Suite(Noun, frozen=True, kw_only=True):
     description: str | None = None
     pass_rule: PassRule = PassRule()
     split_rule: SplitRule | None = None
+    no_holdout: bool = False
+    """Its file, a page or a flag says that nothing of it is held out; else it only has no split rule."""
     case_count: int = 0
     digest: str = ""
     """Over its sorted cases, defaults and pass rule; not over name, order, dialect or path."""

@@ -178,10 +178,44 @@ def test_a_bundle_is_certified_by_who_does_not_know_its_maker(
     assert proctor("certify", "b.zip", "--json").json["word"] == "verified"
 
 
+def test_a_run_without_a_holdout_says_so_on_its_certificate(proctor: Proctor, suite: Proctor) -> None:
+    rows = [(f"t{n}", f"say {n}", f"say {n}" if n > 4 else "no") for n in range(30)]
+    proctor("run", suite(*rows), "--target", "echo", "--no-holdout", "-q")
+    told = proctor("certify", "last", "-o", "c.json", "-o", "c.md", "-o", "b.svg")
+    sentence = (
+        "Nothing was held out: this is the pass rate of all cases, and prompts may have been fitted to them."
+    )
+    assert told.code == 0
+    assert sentence in told.out
+    assert sentence in Path("c.md").read_text(encoding="utf-8")
+    certificate = json.loads(Path("c.json").read_text(encoding="utf-8"))
+    assert (certificate["part"], certificate["conditions"]) == ("all", [sentence])
+    assert badge_text("b.svg") == "83.3 % verified · n=30 · 66–93 % · no holdout"
+    assert "#55650f" in Path("b.svg").read_text(encoding="utf-8"), "olive, by the rate and not its interval"
+
+
+def test_the_documented_workflow_of_30_cases_is_told_what_it_takes(proctor: Proctor, suite: Proctor) -> None:
+    proctor("run", suite(*((f"t{n}", "x", "x") for n in range(30))), "--target", "echo", "-q")
+    told = proctor("certify", "last")
+    assert told.code == 1
+    assert (
+        "6 holdout cases say too little; it takes 20. With 20 % held out that is a suite of 100 cases. Write "
+        "more cases, hold out 67 % of these 30 (--holdout 0.67), or lower the minimum (--min-cases)."
+    ) in told.err
+    proctor("run", "s.jsonl", "--target", "echo", "-q", "--holdout", "0.67")
+    assert proctor("certify", "last").code == 0
+    forced = proctor("certify", "last", "--min-cases", "40", "--force").out
+    assert "Forced: 21 holdout cases say too little; it takes 40.\n" in forced
+
+
 def test_unsigned_is_self_attested_and_grey(proctor: Proctor, run: str, keys: Path) -> None:
     proctor("certify", run, "-o", "b.svg", "--no-sign")
     assert "self-attested" in badge_text("b.svg")
-    assert "#5d6167" in Path("b.svg").read_text(encoding="utf-8")
+    drawn = Path("b.svg").read_text(encoding="utf-8")
+    assert "#5d6167" in drawn
+    assert (
+        "Grey: the number is self-attested, and nobody who is trusted here vouches for it.</title>" in drawn
+    )
     assert not keys.exists()
 
 

@@ -341,7 +341,7 @@ def test_warnings_that_nobody_reads_do_not_end_a_run(start: Proctor, suite: Proc
     assert begun.stderr is not None
     begun.stderr.close()
     assert begun.stdout is not None
-    assert "3 passed" in begun.stdout.read()
+    assert "Completed: Dev 2/2 | Holdout 1/1\n" in begun.stdout.read()
     assert begun.wait(PATIENCE_S) == 0
 
 
@@ -396,6 +396,6 @@ def test_on_a_terminal_there_is_a_bar_and_colour_and_the_same_words(
     text = shown.decode("utf-8")
     assert begun.wait(PATIENCE_S) == 1
     assert "/30" in text
-    assert "29 passed" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    assert "\n1 failed · in " in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     assert "\x1b[" in text
     assert "Traceback" not in text

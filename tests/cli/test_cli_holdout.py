@@ -154,7 +154,9 @@ def test_a_selection_takes_from_the_split(proctor: Proctor, plain: str) -> None:
         (("cheap", "--holdout", "0.2"), "Built-in suites are not split"),
         (("cheap", "--split-method", "rank"), "Built-in suites are not split"),
         (("plain.jsonl", "--split-method", "shuffle"), "--holdout 0.2"),
-        (("birds.jsonl", "--holdout", "0"), "--holdout"),
+        (("birds.jsonl", "--holdout", "-0.1"), "--holdout"),
+        (("birds.jsonl", "--no-holdout", "--split", "holdout"), "--split holdout"),
+        (("birds.jsonl", "--holdout", "0", "--split-method", "shuffle"), "--split-method shuffle"),
         (("birds.jsonl", "--holdout", "1"), "--holdout"),
         (("birds.jsonl", "--holdout", "20%"), "20%"),
         (("birds.jsonl", "--holdout", "nan"), "nan"),
@@ -173,6 +175,103 @@ def test_a_built_in_suite_stays_one_when_it_is_named_by_its_file(proctor: Procto
     file = Path(package.__file__).with_name("suites") / "v1.0" / "cheap.jsonl"
     told = proctor("run", file, "--target", "echo", "--holdout", "0.2")
     assert (told.code, "Built-in suites are not split" in told.err) == (4, True)
+
+
+# --- revealed by the project -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def revealing(folder: Path) -> None:
+    (folder / "proctor.toml").write_text("reveal = true\n", encoding="utf-8")
+
+
+@pytest.mark.usefixtures("revealing")
+@pytest.mark.parametrize(
+    "words", [("run",), ("regrade", "last"), ("runs", "show", "last"), ("runs", "export", "last")]
+)
+def test_a_project_can_reveal_the_holdout_and_each_time_counts_as_a_look(
+    proctor: Proctor, one: str, looks: Callable[[], list[str]], words: tuple[str, ...]
+) -> None:
+    run = ("run", one, "--target", "echo", *SHUFFLED)
+    if words != ("run",):
+        proctor(*run, "-q")
+        assert looks() == []
+    for shown, flag in ((True, ()), (False, ("--no-reveal",))):
+        flags = [] if words[:2] == ("runs", "show") else ["-o", "out.json"]
+        told = proctor(*(run if words == ("run",) else words), *flags, *flag)
+        text = Path("out.json").read_text(encoding="utf-8") if flags else told.out
+        assert (f"{SECRET}?" in text) is shown
+    assert looks() == ["rate", "reveal", "rate"]
+
+
+@pytest.mark.usefixtures("revealing")
+def test_what_the_project_reveals_and_nobody_sees_is_no_look(
+    proctor: Proctor, one: str, looks: Callable[[], list[str]]
+) -> None:
+    proctor("run", one, "--target", "echo", "-q")
+    assert looks() == []
+
+
+# --- no holdout --------------------------------------------------------------------------------------------
+
+HEADER = {"suite_name": "birds"}
+
+
+def check_whole(told: Any) -> None:
+    """Check that a run tells of every case and of no holdout."""
+    assert told.code == 1
+    assert "FAIL" in told.out
+    assert "oldout" not in told.out
+    assert "Dev Accuracy" not in told.out
+
+
+@pytest.mark.parametrize(
+    "words", [("--no-holdout",), ("--holdout", "0"), ("--holdout", "0.3", "--no-holdout")]
+)
+def test_a_run_can_hold_nothing_out(proctor: Proctor, birds: str, words: tuple[str, ...]) -> None:
+    check_whole(proctor("run", birds, "--target", "echo", *words))
+    assert held_out(proctor, birds, *words) == set()
+    run = proctor("run", birds, "--target", "echo", "--json", *words).run
+    assert (run["splits"], run["looks"], run["split_notes"]) == ({}, None, [])
+
+
+@pytest.mark.parametrize("value", ["0", "0.0"])
+def test_a_project_can_hold_nothing_out_and_a_flag_outranks_it(
+    proctor: Proctor, birds: str, folder: Path, value: str
+) -> None:
+    (folder / "proctor.toml").write_text(f"holdout = {value}\n", encoding="utf-8")
+    check_whole(proctor("run", birds, "--target", "echo"))
+    assert proctor("run", birds, "--target", "echo", "--holdout", "0.3", "--json").run["splits"]
+    assert proctor("run", "cheap", "--target", "echo").code == 1
+
+
+@pytest.mark.parametrize("value", [0, 0.0, False])
+def test_a_suite_can_hold_nothing_out_and_a_flag_outranks_it(
+    proctor: Proctor, suite: Proctor, value: object
+) -> None:
+    rows = [{"id": f"b{n}", "input": f"q {n}", "expected": "no"} for n in range(10)]
+    name = suite({**HEADER, "holdout": value}, *rows)
+    check_whole(proctor("run", name, "--target", "echo"))
+    assert len(held_out(proctor, name, "--holdout", "0.3")) == 3
+
+
+def test_a_suite_can_hold_another_share_out(proctor: Proctor, suite: Proctor) -> None:
+    rows = [{"id": f"b{n}", "input": f"q {n}", "expected": "no"} for n in range(10)]
+    assert len(held_out(proctor, suite({**HEADER, "holdout": 0.5}, *rows))) == 5
+
+
+def test_no_holdout_is_what_built_in_suites_have_anyway(proctor: Proctor) -> None:
+    assert proctor("run", "cheap", "--target", "echo", "--no-holdout", "--json").run["splits"] == {}
+
+
+def test_a_run_that_shows_what_other_runs_hold_out_counts_as_a_look(
+    proctor: Proctor, birds: str, looks: Callable[[], list[str]]
+) -> None:
+    proctor("run", birds, "--target", "echo", "--no-holdout")
+    assert looks() == ["reveal"]
+    proctor("runs", "show", "last", "--failures")
+    assert looks() == ["reveal"]
+    assert "Look 2 at this holdout." in proctor("run", birds, "--target", "echo").out
 
 
 # --- sealing -----------------------------------------------------------------------------------------------
@@ -398,5 +497,5 @@ def test_a_warning_stands_below_the_table_and_in_the_json(
     target = script(rules={f"t{n}": "no" if f"t{n}" in held else "x" for n in range(40)})
     lines = proctor("run", name, "--target", target).out.splitlines()
     assert lines[7] == RULE
-    assert lines[9].startswith("Warning: 0.0% of the holdout passed and 100.0% of dev.")
+    assert lines[9].startswith("Warning: the holdout is further below dev than chance explains")
     assert proctor("runs", "show", "last", "--json").run["split_notes"] == [lines[9]]

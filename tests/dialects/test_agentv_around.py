@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.dialects.agentv import DIALECT
-from proctor.model import Case, Hook, Problem, Suite
+from proctor.model import Case, Hook, Problem, SplitRule, Suite
 from proctor.ports import Found, Placed, Source
 
 
@@ -53,6 +53,20 @@ def indented(text: str) -> str:
 
 def codes(text: str, **files: str) -> list[tuple[str, int | None]]:
     return [(problem.code, problem.line) for problem in read(text, **files)[2]]
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"), [("0", None), ("false", None), ("0.3", SplitRule(ratio=0.3)), ("null", None)]
+)
+def test_a_suite_says_how_much_of_it_is_held_out(value: str, rule: SplitRule | None) -> None:
+    suite, _, problems = read(f"holdout: {value}\ntests: [{{id: a, criteria: c, input: i}}]\n")
+    assert (suite.split_rule, suite.no_holdout) == (rule, value in ("0", "false"))
+    assert [problem for problem in problems if problem.level == "error"] == []
+
+
+def test_a_holdout_that_is_no_share_is_an_error_at_its_line() -> None:
+    _, _, problems = read("tests: [{id: a, criteria: c, input: i}]\nholdout: a fifth\n")
+    assert [(one.code, one.line) for one in problems if one.level == "error"] == [("bad-holdout", 2)]
 
 
 # --- workspaces --------------------------------------------------------------------------------------------

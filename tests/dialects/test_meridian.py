@@ -197,6 +197,23 @@ def test_a_header_names_the_suite_and_every_suite_is_split() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "rule"),
+    [(0, None), (0.0, None), (False, None), (0.3, SplitRule(ratio=0.3)), (None, SplitRule())],
+)
+def test_a_header_says_how_much_is_held_out(value: object, rule: SplitRule | None) -> None:
+    header = read(line({"suite_name": "s", "holdout": value}))[0]
+    assert header == Suite(name="s", dialect="meridian", split_rule=rule, no_holdout=rule is None)
+
+
+@pytest.mark.parametrize("value", [True, 1, -0.2, "20%", "0", [0.2]])
+def test_a_holdout_that_is_no_share_is_an_error(value: object) -> None:
+    problem = read(line({"suite_name": "s", "holdout": value}))[1]
+    assert isinstance(problem, Problem)
+    assert (problem.code, problem.field, problem.line) == ("bad-holdout", "holdout", 1)
+    assert "such as 0.2, or 0 to hold out none" in problem.message
+
+
+@pytest.mark.parametrize(
     ("first", "row"),
     [
         (b"input,expected\n", b"x,y\n"),

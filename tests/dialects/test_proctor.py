@@ -167,6 +167,13 @@ def test_a_case_and_a_header_with_everything_come_back_as_they_were() -> None:
     assert digest(suite, cases) == digest(SUITE, [WHOLE])
 
 
+@pytest.mark.parametrize(("value", "rule"), [(b"0", None), (b"false", None), (b"0.3", SplitRule(ratio=0.3))])
+def test_a_header_says_how_much_is_held_out(value: bytes, rule: SplitRule | None) -> None:
+    suite, cases, _ = read(b'{"proctor": 1, "name": "s", "holdout": ' + value + b"}\n" + line())
+    assert (suite.split_rule, suite.no_holdout) == (rule, rule is None)
+    assert read(written(suite, *cases))[0] == suite
+
+
 def test_what_is_written_again_is_the_same_to_the_byte() -> None:
     first = written(SUITE, WHOLE)
     suite, cases, _ = read(first)
@@ -335,6 +342,10 @@ def test_a_mark_at_the_beginning_blank_lines_and_other_line_endings_are_read() -
         (b'{"proctor": 1, "name": "s", "repeats_rule": "best"}', "unknown-value", "repeats_rule"),
         (b'{"proctor": 1, "name": "s", "split_rule": {"ratio": 1}}', "out-of-range", "split_rule.ratio"),
         (b'{"proctor": 1, "name": "s", "defaults": {"targets": "x"}}', "wrong-type", "defaults.targets"),
+        (b'{"proctor": 1, "name": "s", "holdout": 1}', "out-of-range", "holdout"),
+        (b'{"proctor": 1, "name": "s", "holdout": true}', "bad-holdout", "holdout"),
+        (b'{"proctor": 1, "name": "s", "holdout": "0"}', "wrong-type", "holdout"),
+        (b'{"proctor": 1, "name": "s", "holdout": 0.3, "split_rule": {}}', "conflicting-fields", "holdout"),
     ],
 )
 def test_a_header_that_is_wrong_is_an_error_and_the_cases_are_read(

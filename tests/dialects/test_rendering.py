@@ -106,6 +106,7 @@ HEADERS: dict[str, dict[str, Any]] = {
     "described": {"description": "Cities.", "declared_version": "2.1"},
     "rules": {"pass_rule": PassRule(threshold=0.8), "repeats_rule": "mean"},
     "split": {"split_rule": SplitRule(ratio=0.3)},
+    "whole": {"no_holdout": True},
     "defaults": {"defaults": Defaults(targets=("small",), budget_usd=2.0)},
     "notes": {"notes": {"author": "Ida"}},
 }

@@ -152,7 +152,7 @@ def test_the_simplest_test_of_dialect_meridian_that_says_it_is_written(
     made = converted(Suite(name="s", dialect="x"), [case], "meridian", lossy=False)
     assert errors(made.problems) == []
     header, written = made.files[MAIN].splitlines()
-    assert json.loads(header) == {"suite_name": "s"}
+    assert json.loads(header) == {"suite_name": "s", "holdout": 0}
     assert json.loads(written) == {"id": "a", "input": "Hi", **row}
 
 

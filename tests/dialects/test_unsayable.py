@@ -89,25 +89,27 @@ def test_a_label_that_a_dialect_gives_by_itself_says_nothing(
 
 
 @pytest.mark.parametrize(
-    ("suite", "split", "level", "field"),
+    ("suite", "has_holdout", "level", "field"),
     [
-        ({}, None, None, None),
-        ({"split_rule": SplitRule()}, SplitRule(), None, None),
-        ({"split_rule": SplitRule()}, None, "warning", "split_rule"),
-        ({}, SplitRule(), "warning", "split_rule"),
-        ({"split_rule": SplitRule(ratio=0.3)}, None, "error", "split_rule"),
-        ({"split_rule": SplitRule(ratio=0.3)}, SplitRule(), "error", "split_rule"),
-        ({"defaults": Defaults(reuse=True)}, None, None, None),
-        ({"defaults": Defaults(cache=True)}, None, "error", "defaults"),
-        ({"description": "D."}, None, "error", "description"),
+        ({}, False, None, None),
+        ({}, True, None, None),
+        ({"split_rule": SplitRule()}, True, None, None),
+        ({"split_rule": SplitRule()}, False, "warning", "split_rule"),
+        ({"split_rule": SplitRule(ratio=0.3)}, False, "error", "split_rule"),
+        ({"split_rule": SplitRule(ratio=0.3)}, True, None, None),
+        ({"split_rule": SplitRule(seed=7)}, True, "error", "split_rule"),
+        ({"split_rule": SplitRule(method="shuffle")}, True, "error", "split_rule"),
+        ({"defaults": Defaults(reuse=True)}, False, None, None),
+        ({"defaults": Defaults(cache=True)}, False, "error", "defaults"),
+        ({"description": "D."}, False, "error", "description"),
     ],
 )
 def test_what_a_header_says_is_noted_and_what_a_dialect_always_does_is_a_warning(
-    suite: dict[str, object], split: SplitRule | None, level: str | None, field: str | None
+    suite: dict[str, object], has_holdout: bool, level: str | None, field: str | None
 ) -> None:
     given_suite = Suite(name="s", dialect="x", **suite)  # type: ignore[arg-type]
     unsaid = Unsaid(given_suite, "some", lossy=False)
-    note_suite(unsaid, given_suite, ("description", "notes"), split=split)
+    note_suite(unsaid, given_suite, ("description", "notes"), has_holdout=has_holdout)
     assert [(problem.level, problem.field) for problem in unsaid.problems] == (
         [] if level is None else [(level, field)]
     )

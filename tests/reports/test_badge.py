@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from proctor.reports.badge import Badge, escaped, fill_of, picture, svg, width_of
 
 SVG = "{http://www.w3.org/2000/svg}"
-LINE = Badge(label="facts holdout", message="77.5 % verified · n=40 · 62–88 %", low=0.62, link="bundle.zip")
+LINE = Badge(label="facts holdout", message="77.5 % verified · n=40 · 62–88 %", rate=0.775, link="bundle.zip")
 
 HOSTILE = st.one_of(
     st.text(max_size=400),
@@ -79,7 +79,10 @@ def test_a_long_text_loses_its_end_and_says_so() -> None:
 
 def test_it_says_what_it_is_to_who_cannot_see_it_and_leads_to_what_it_is_of() -> None:
     root = ElementTree.fromstring(svg(LINE))
-    told = "facts holdout: 77.5 % verified · n=40 · 62–88 %"
+    told = (
+        "facts holdout: 77.5 % verified · n=40 · 62–88 %. The colour is that of the pass rate: green from "
+        "90 %, olive from 75 %, amber from 50 %, red below."
+    )
     assert root.attrib["role"] == "img"
     assert root.attrib["aria-label"] == told
     assert root[0].tag == f"{SVG}title"
@@ -96,16 +99,25 @@ def luminance(colour: str) -> float:
 
 
 @given(st.none() | st.floats(0, 1))
-def test_white_is_readable_on_every_colour(low: float | None) -> None:
-    drawn = svg(Badge(label="a", message="b", low=low))
+def test_white_is_readable_on_every_colour(rate: float | None) -> None:
+    drawn = svg(Badge(label="a", message="b", rate=rate))
     fills = {one.attrib["fill"] for one in ElementTree.fromstring(drawn).iter() if "fill" in one.attrib}
-    assert fill_of(low) in fills
+    assert fill_of(rate) in fills
     assert all(1.05 / (luminance(fill) + 0.05) >= 4.5 for fill in fills - {"#ffffff"})
 
 
-def test_the_colour_is_that_of_the_lower_end() -> None:
-    assert [fill_of(low) for low in (0.1, 0.49)] == [fill_of(0.0)] * 2
-    assert len({fill_of(low) for low in (None, 0.2, 0.6, 0.8, 0.95)}) == 5
+def test_the_colour_is_that_of_the_rate_and_the_title_says_so() -> None:
+    assert [fill_of(rate) for rate in (0.1, 0.49)] == [fill_of(0.0)] * 2
+    assert fill_of(25 / 30) == fill_of(0.75) != fill_of(27 / 30) == fill_of(0.9)
+    assert len({fill_of(rate) for rate in (None, 0.2, 0.6, 0.8, 0.95)}) == 5
+    for rate, words in (
+        (0.83, "The colour is that of the pass rate"),
+        (None, "Grey: nobody vouches for it."),
+    ):
+        badge = Badge(label="a", message="b", rate=rate, grey="Grey: nobody vouches for it.", title="t" * 900)
+        title = ElementTree.fromstring(svg(badge))[0].text or ""
+        assert words in title
+        assert len(title) < 600
 
 
 def test_in_markdown_the_picture_links_as_the_badge_does_and_shows_its_text_as_it_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def test_what_was_not_asked_for_is_counted_and_what_judging_cost_told_apart(
     judged = Score(grader="llm_judge", name="kind", value=1.0, outcome=Verdict.PASS, judgments=judgments)
     asked, kept = (Output(text="x", cost_usd=0.5, cached=cached) for cached in (False, True))
     made = reported((trial("x", judged, output=asked), case("a")), (trial("x", output=kept), case("b")))
-    (footer,) = (line for line in lines(made) if " passed · " in line)
+    (footer,) = (line for line in lines(made) if " · cost " in line)
     assert footer.endswith(" · 1 from the cache · 1 judgment reused · cost $0.5000 + $0.2500 for judging")
     assert "for judging, 1 from the cache, 1 judgment reused." in "".join(render([made]))
 
@@ -94,9 +95,9 @@ def split(
             "| 0.0%             | 0.0% (+0.0pp)      | 0             |",
         ),
         (
-            (3, 3, 0, 0),
-            "Completed: Dev 3/3 | Holdout 0/0",
-            "| 100.0%           | –                  | 3             |",
+            (0, 0, 3, 3),
+            "Completed: Dev 0/0 | Holdout 3/3",
+            "| –                | 100.0%             | 3             |",
         ),
     ],
 )
@@ -109,6 +110,29 @@ def test_a_split_run_begins_with_both_accuracies(
     assert text[2] == text[5] == rule
     assert text[3] == "| Dev Accuracy     | Holdout Accuracy   | Total Passed  | Latency |"
     assert text[4] == cells + " 0ms     |"
+
+
+def test_a_run_of_dev_cases_alone_has_no_table_of_accuracies(split: Callable[..., Reported]) -> None:
+    text = list(lines(split(3, 4, 0, 0)))
+    assert text[0] == "s on echo"
+    assert [line.split()[:4] for line in text[2:4]] == [
+        ["passed", "total", "rate", "0%"],
+        ["all", "3", "4", "75.0%"],
+    ]
+    assert "oldout" not in "\n".join(text)
+
+
+@pytest.mark.parametrize("numbers", [(16, 23, 4, 7), (17, 24, 0, 0)])
+def test_no_number_of_a_run_stands_twice_on_a_screen(
+    split: Callable[..., Reported], numbers: tuple[int, ...]
+) -> None:
+    dev_passed, dev, holdout_passed, holdout = numbers
+    passed, total = dev_passed + holdout_passed, dev + holdout
+    text = "\n".join(line for line in lines(split(*numbers)) if not line.startswith(("Run ", "FAIL", "…")))
+    for count in {passed, total, dev_passed, dev, holdout_passed, holdout} - {0}:
+        assert len(re.findall(rf"(?<![\d.]){count}(?![\d.%–]| tests)", text)) <= 1, (count, text)
+    rates = re.findall(r"\d+\.\d%", text)
+    assert len(rates) == len(set(rates)) == (3 if holdout else 1)
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_the_numbers_are_those_of_the_run(mixed: Reported) -> None:
     text = " ".join(" ".join(read(mixed).texts).split())
     assert "openai:m-1 passed 2 of 7 (28.6%, 7–66%)" in text
     for words in (
-        "dev 2 5 40.0% · n 5 · 10–80%",
+        "dev 2 5 40.0% · n 4 · 10–80%",
         "Intervals are over 6 cases",
         "Charts are drawn by vl-convert",
     ):

@@ -76,7 +76,7 @@ def test_a_filter_writes_as_the_command_line_does(source: str, value: Any, shown
 
 
 def test_a_share_is_a_dot_on_a_band_on_an_axis_with_its_text() -> None:
-    counts = {"pass_rate": 0.5, "ci95": [0.25, 1.0], "total": 1200}
+    counts = {"pass_rate": 0.5, "ci95": [0.25, 1.0], "total": 3600, "cases": 1200}
     text = made("{{ parts.share(counts) }}", counts=counts)
     assert number("cx", text) == 62
     assert number("x", text) == 34

@@ -95,6 +95,23 @@ def test_a_suite_from_a_page_is_always_split_in_80_and_20() -> None:
     assert plain.suite.split_rule.ratio == 0.2
 
 
+def test_a_suite_from_a_page_is_split_as_its_header_or_else_the_form_says() -> None:
+    def share(text: str, holdout: float | None = None) -> float | None:
+        suite = draft_of(of_text(text), holdout=holdout).suite
+        assert suite is not None
+        assert suite.no_holdout is (suite.split_rule is None)
+        return None if suite.split_rule is None else suite.split_rule.ratio
+
+    header = '{"suite_name": "s", "holdout": %s}\n'
+    assert share(header % "0" + JSONL) is None
+    assert share(header % "0" + JSONL, 0.3) == 0.3
+    assert share(header % "0.5" + JSONL) == 0.5
+    assert share(header % "0.5" + JSONL, 0) is None
+    assert share(YAML, 0) is None
+    with pytest.raises(UsageError, match=r"The share held out is 1\.5; give a share below 1"):
+        draft_of(of_text(JSONL), holdout=1.5)
+
+
 # --- what a page may not say -------------------------------------------------------------------------------
 
 HEADER = '{"proctor": 1, "name": "p"}\n{"id": "a", '

@@ -204,6 +204,17 @@ def test_what_is_held_out_is_sealed_until_it_is_revealed_and_that_is_recorded(as
     assert kinds == ["rate", "reveal"]
 
 
+def test_a_suite_and_a_run_can_hold_nothing_out(ask: Ask, stored: str) -> None:
+    wanted = {"suite": "birds", "targets": ["echo"], "holdout": 0}
+    assert ask("POST", "/estimates", wanted)["holdout"] is None
+    assert ask("GET", f"/runs/{run_of(ask, suite='birds', holdout=0)}")["splits"] == {}
+    body = {"text": cases(10), "name": "whole", "holdout": 0}
+    assert ask("POST", "/suites", body, status=201)["version"] == "v1"
+    assert ask("GET", "/suite", name="whole")["splits"] is None
+    ask("POST", "/suites", {**body, "holdout": 1}, status=422)
+    ask("POST", "/estimates", {**wanted, "holdout": 1}, status=422)
+
+
 def test_a_list_of_runs_tells_no_rate_of_a_holdout_alone(ask: Ask, stored: str, site: Site) -> None:
     words = ["run", "birds.jsonl", "--target", "echo", "--quiet", "--split", "holdout"]
     _invoke([*words, "--store", str(site.store_path)])

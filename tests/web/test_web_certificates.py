@@ -80,6 +80,19 @@ def changed(data: bytes, name: str, old: bytes, new: bytes) -> bytes:
     return out.getvalue()
 
 
+def test_the_pages_of_a_run_and_of_its_certificate_count_the_same_cases(
+    project: Path, server: Server
+) -> None:
+    run_id = run_of("--holdout", "0.5", "--repeat", "2")
+    page = make(server, run_id, "")
+    assert " on 25 holdout cases" in heading(page)
+    assert " · n 25 · " in page
+    page = server.get(f"/runs/{run_id}").text
+    assert "of its 25 cases only id" in page
+    assert " · n 25 · " in page
+    assert "n 50" not in page
+
+
 def test_without_a_run_it_says_what_the_place_is_for(project: Path, server: Server) -> None:
     page = server.get("/certificates").text
     assert heading(page) == "No certificate yet"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from html import unescape
@@ -15,7 +16,9 @@ import pytest
 from msgspec.structs import replace
 
 from patience import PATIENCE_S
+from proctor.cli.main import _invoke
 from proctor.comparison.comparing import compared
+from proctor.errors import ExitCode
 from proctor.model import Run, Settings
 from proctor.reports import comparing_words as words
 from proctor.session import comparing
@@ -282,6 +285,26 @@ def test_an_empty_folder_says_what_the_page_is_for_and_makes_no_store(server: Se
     assert "proctor run" in answer.text
     assert server.get("/compare?run=a&run=b").status == 200
     assert not server.site.store_path.exists()
+
+
+def test_a_command_that_the_choice_of_runs_suggests_works_as_it_stands(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(server.site.folder)
+
+    def suggested() -> list[list[str]]:
+        found = re.findall(
+            r'<code>(proctor [^<]*)</code> <button type="button" data-copy', server.page("/compare")
+        )
+        return [shlex.split(unescape(line))[1:] for line in found]
+
+    (run,) = suggested()
+    assert int(_invoke(run)) == ExitCode.FAILED
+    assert suggested() == [], "one run cannot be compared"
+    _invoke([*run, "--quiet"])
+    (compare,) = suggested()
+    assert compare[0] == "compare"
+    assert int(_invoke(compare)) == ExitCode.OK
 
 
 def test_the_facts_of_runs_are_kept_while_there_is_room(world: World) -> None:

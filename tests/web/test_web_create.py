@@ -234,6 +234,28 @@ def test_a_saved_suite_is_edited_as_its_next_version(server: Served) -> None:
     assert server.get("/suites/new?name=other").status == 404
 
 
+def test_nothing_is_held_out_where_the_form_or_the_file_says_so(server: Served) -> None:
+    for text, holdout in ((GOOD, "0"), (GOOD, " 0.0 "), ('{"suite_name": "x", "holdout": 0}\n' + GOOD, "")):
+        fields = {"text": text, "name": "mine", "holdout": holdout}
+        assert "Nothing is held out." in server.post("/suites/check", fields).text
+        place = server.post("/suites/save", fields).headers["location"]
+        assert answer_of(server.get(place).text) == "mine v1: 20 cases, not run yet"
+    assert 'name="holdout" value="0"' in server.get("/suites/new?name=mine&version=v1").text
+    server.post("/suites/save", {"text": GOOD, "name": "mine", "holdout": "0.5"})
+    assert "but for tags, metadata, order or holdout" in server.get("/suites").text
+    assert answer_of(server.get("/suite?name=mine").text).startswith("mine v1: 20 cases, 10 dev + 10 holdout")
+
+
+@pytest.mark.parametrize("holdout", ["some", "1", "-0.5", "nan", "20%"])
+def test_a_holdout_that_is_no_share_is_refused_and_kept_in_the_form(server: Served, holdout: str) -> None:
+    for place in ("/suites/check", "/suites/save"):
+        answer = server.post(place, {"text": GOOD, "name": "mine", "holdout": holdout})
+        assert answer.status == 400
+        assert "The share held out is" in answer.text
+        assert f'name="holdout" value="{holdout}"' in answer.text
+    assert saved(server) == []
+
+
 def test_two_browsers_and_the_command_line_at_once_lose_nothing(server: Served) -> None:
     statuses: list[int] = []
 

@@ -121,7 +121,7 @@ def exactly(counts: dict[str, Any]) -> str:
 
 
 def share(counts: dict[str, Any]) -> str:
-    return f"{percent(counts['pass_rate'])} · n {counts['total']} · {exactly(counts)}"
+    return f"{percent(counts['pass_rate'])} · n {counts['cases']} · {exactly(counts)}"
 
 
 def test_the_page_of_a_run_says_what_runs_show_says(world: World, told: Json) -> None:

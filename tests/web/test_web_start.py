@@ -143,6 +143,8 @@ WRONG = [
     ("max_tokens", "9" * 5000, "is not a whole number"),
     ("threshold", "1.01", "is not a number from 0 to 1"),
     ("min_pass_rate", "-0.1", "is not a number from 0 to 1"),
+    ("holdout", "1", "is not a number from 0 to below 1"),
+    ("holdout", "-0.1", "is not a number from 0 to below 1"),
     ("reuse", "maybe", "is neither yes nor no"),
     ("tag", "a\x1bb", "each of one line"),
     ("tag", "no such tag", "leaves no case"),
@@ -269,6 +271,26 @@ def test_what_the_project_says_stands_in_the_fields(server: Any, save: Save, sit
         "--target=mock:hi",
         "--temperature=0",
     ]
+
+
+def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Site) -> None:
+    save()
+    page = server.get("/run?suite=ten&target=echo&holdout=0").text
+    assert first_line(page).startswith("10 cases × 1 target")
+    assert words_of(site, suite="ten", target="echo", holdout="0")[-1] == "--holdout=0"
+    with site.store() as store, pytest.raises(WrongChoices) as refused:
+        chosen(store, given(suite="ten", target="echo", holdout="0", split="dev"), project_of(site))
+    assert list(refused.value.wrong) == ["split"]
+    site.config = Config(flags={"holdout": 0})
+    page = server.get("/run?suite=ten&target=echo").text
+    assert 'id="holdout" name="holdout" value="0"' in page
+    assert first_line(page).startswith("10 cases × 1 target")
+    assert first_line(server.get("/run?suite=ten&target=echo&holdout=0.3").text).startswith(
+        "7 dev + 3 holdout"
+    )
+    assert "Built-in suites are not split" in unescape(
+        server.get("/run?suite=cheap&target=echo&holdout=0.3").text
+    )
 
 
 # --- starting ----------------------------------------------------------------------------------------------

@@ -184,7 +184,10 @@ def certify(page: Page, run: str, folder: Path) -> Path:
     page.goto(f"/runs/{run}")
     page.get_by_role("link", name="Certify").click()
     page.get_by_role("button", name="Make the certificate").click()
-    expect(page.get_by_role("alert")).to_contain_text("Not certified. 6 holdout cases say too little")
+    expect(page.get_by_role("alert")).to_have_text(
+        "Not certified. 6 holdout cases say too little; it takes 20. With 20 % held out that is a suite of "
+        "100 cases. Write more cases, hold out 67 % of these 30, or lower the minimum."
+    )
     page.get_by_label("Fewest cases").fill("5")
     page.get_by_role("button", name="Make the certificate").click()
     expect(h1(page)).to_contain_text(re.compile(r"^[\d.]+% \(\d+–\d+%\) verified on 6 holdout cases"))

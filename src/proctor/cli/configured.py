@@ -12,8 +12,8 @@ from proctor.session.configuring import Config, load_config
 
 _NEVER = frozenset(
     {
-        *("help", "json", "quiet", "output", "resume", "retry-errors", "reveal", "suite"),
-        *("group", "saved"),
+        *("help", "json", "quiet", "output", "resume", "retry-errors", "suite"),
+        *("group", "saved", "no-holdout"),
     }
 )
 """Flags that belong to one command and to no project."""

@@ -34,6 +34,14 @@ def store_option(function: F) -> F:
     )(function)
 
 
+def reveal_option(function: F) -> F:
+    """`--reveal`, which `proctor.toml` may say for every `Configured` command."""
+    return click.option(
+        "--reveal/--no-reveal",
+        help="Show what is held out too; counts as a look at it.  [default: no-reveal]",
+    )(function)
+
+
 def _store_of_project() -> str | None:
     from proctor.cli.configured import config_of
 

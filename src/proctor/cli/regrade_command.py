@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from proctor.cli.configured import Configured
-from proctor.cli.options import store_option
+from proctor.cli.options import reveal_option, store_option
 from proctor.cli.running import make_and_tell
 from proctor.model import Params, Settings
 from proctor.session.configuring import Config
@@ -36,7 +36,7 @@ _SETTINGS = (
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=120.0, metavar="S")
 @click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
 @click.option("--dialect", metavar="D", help="The dialect of --suite.")
-@click.option("--reveal", is_flag=True, help="Show what is held out too; counts as a look at it.")
+@reveal_option
 @store_option
 @click.option("-o", "--output", "outputs", multiple=True, metavar="FILE", help="Write the results to FILE.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")

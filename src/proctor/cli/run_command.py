@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from proctor.cli.configured import Configured
-from proctor.cli.options import store_option
+from proctor.cli.options import reveal_option, store_option
 from proctor.cli.running import make_and_tell
 from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings
@@ -125,17 +125,18 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--holdout",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        type=click.FloatRange(0, 1, max_open=True),
         metavar="SHARE",
-        help="Hold out this share of the cases, such as 0.2.  [default: 0.2 in dialect meridian]",
+        help="Hold out this share of the cases, such as 0.2; 0 for none.  [default: 0.2 in dialect meridian]",
     ),
+    click.option("--no-holdout", "holdout", flag_value=0.0, help="Hold nothing out, as --holdout 0."),
     click.option(
         "--split-method",
         type=click.Choice(["rank", "shuffle"]),
         help="Hold cases out by the rank of their ids, or as dialect meridian's own program does.  "
         "[default: rank]",
     ),
-    click.option("--reveal", is_flag=True, help="Show what is held out too; counts as a look at it."),
+    reveal_option,
     click.option(
         "--tag", "tags", multiple=True, help="Only cases with this tag. May be repeated: any of them."
     ),

@@ -14,7 +14,8 @@ import click
 from msgspec.structs import replace
 
 from proctor.cli.bundle_options import bundle_options, wants_of
-from proctor.cli.options import open_store, show, store_option
+from proctor.cli.configured import Configured
+from proctor.cli.options import open_store, reveal_option, show, store_option
 from proctor.cli.outputs import check_outputs, write_output
 from proctor.cli.saying import say, say_json, tell
 from proctor.errors import StoreError, UsageError
@@ -73,14 +74,13 @@ _SIGNED = {
     "unknown": "signed by unknown keys alone",
     "unsigned": "not signed: anyone could have made it",
 }
-_REVEAL = click.option("--reveal", is_flag=True, help="Show also what is sealed; counts as a look at it.")
 
 
-@command.command("show")
+@command.command("show", cls=Configured)
 @click.argument("run")
 @click.option("--failures", is_flag=True, help="Every trial that did not pass, with question and answer.")
 @click.option("--case", "case_id", metavar="ID", help="One case, with everything that is known of it.")
-@_REVEAL
+@reveal_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
 @store_option
 def show_run(
@@ -139,12 +139,12 @@ def _kept(run: Run) -> Iterator[str]:
         yield f"Workspaces that were kept are in {folder}."
 
 
-@command.command("export")
+@command.command("export", cls=Configured)
 @click.argument("run", nargs=-1, required=True)
 @click.option(
     "-o", "--output", required=True, metavar="FILE", help="Ends in .html .md .json .jsonl .csv .xml."
 )
-@_REVEAL
+@reveal_option
 @store_option
 def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -> None:
     """Write every trial of each RUN to a file, as its ending says."""
@@ -157,10 +157,10 @@ def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -
         say(f"{total:,} trials written to {output}", err=True)
 
 
-@command.command("labels")
+@command.command("labels", cls=Configured)
 @click.argument("run")
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE, which ends in .jsonl, instead.")
-@_REVEAL
+@reveal_option
 @store_option
 def export_labels(run: str, output: str | None, reveal: bool, store: str | None) -> None:
     """Write what people said of RUN's answers.

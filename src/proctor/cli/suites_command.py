@@ -28,7 +28,7 @@ from proctor.wording import counted
 _STATES = {
     "new": "",
     "same": ", the same as before",
-    "renewed": ", the same but for tags, metadata or order",
+    "renewed": ", the same but for tags, metadata, order or holdout",
     "earlier": ", which it was before",
 }
 

@@ -13,7 +13,7 @@ from proctor.dialects.agentv_messages import files_of, input_of
 from proctor.dialects.agentv_shared import named, place_of, resolved_row, snake_case, texts_of, unset
 from proctor.dialects.agentv_tests import Common, assertions_of, rule_of
 from proctor.dialects.agentv_workspace import level_of, workspace_of
-from proctor.dialects.reading import file_name
+from proctor.dialects.reading import HOLDOUT, file_name, with_holdout
 from proctor.dialects.yaml_reading import without_effect
 from proctor.fields import Fields, Notes
 from proctor.model import Defaults, PassRule, Suite
@@ -23,7 +23,7 @@ from proctor.yaml12 import plain
 
 SUITE: Final = (
     *("name", "description", "version", "category", "tags", "metadata", "input", "input_files", "tests"),
-    *("target", "execution", "assertions", "workspace"),
+    *("target", "execution", "assertions", "workspace", HOLDOUT),
 )
 WITHOUT_EFFECT: Final = (
     *("$schema", "author", "license", "requires", "suite", "evaluator", "governance", "preprocessors"),
@@ -65,7 +65,7 @@ def heading_of(row: dict[str, Any], source: Source, notes: Notes) -> Heading:
     tests = named(fields, *TESTS)
     kept: dict[str, Any] = {}
     execution = _object(fields, "execution", "execution.")
-    suite = _suite(fields, execution, source, kept)
+    suite = with_holdout(_suite(fields, execution, source, kept), fields)
     common = _common(fields, execution, source, kept, row.get("input"))
     common, suite = _with_trials(common, suite, execution, kept)
     without_effect(fields, WITHOUT_EFFECT, kept)

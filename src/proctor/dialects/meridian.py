@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from proctor.dialects.meridian_csv import columns, csv_rows
 from proctor.dialects.meridian_expected import NUMERIC, Check, as_text, exact, lower
 from proctor.dialects.meridian_expected import TYPES as EXPECTED_TYPES
-from proctor.dialects.reading import UTF_16, file_name, parse_object, peek, rows
+from proctor.dialects.reading import HOLDOUT, UTF_16, file_name, parse_object, peek, rows, with_holdout
 from proctor.dialects.telling_apart import is_of_deepeval, is_of_fieldkit, is_of_inspect
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, shown
@@ -46,7 +46,9 @@ _TEST: Final = (
     *("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags", "scoring"),
     *("num_runs", "category", "metadata", *_KEPT),
 )
-_HEADER: Final = ("suite_name", "description", "version", "task_type", "license", "categories", "created_at")
+_HEADER: Final = (
+    *("suite_name", "description", "version", "task_type", "license", "categories", "created_at", HOLDOUT),
+)
 _SCORING: Final = ("method", "weight", "params")
 _OWN: Final = ("scorer", "expected", "answer", "rubric", "suite_name", "scoring", "prompt")
 _SHARED: Final = frozenset(("id", "input", "category", "metadata", "tags"))
@@ -139,8 +141,9 @@ def _header(fields: Fields, path: str) -> Suite:
     for unused in ("task_type", "license", "created_at"):
         fields.text(unused)
     fields.texts("categories")
+    suite = with_holdout(_suite(path, name, version, description), fields)
     fields.finish(_HEADER)
-    return _suite(path, name, version, description)
+    return suite
 
 
 # --- one test ----------------------------------------------------------------------------------------------

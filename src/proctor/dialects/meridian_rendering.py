@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from proctor.dialects.meridian_rendering_expected import UNSCORED, Shape, shape_of
+from proctor.dialects.reading import HOLDOUT
 from proctor.dialects.rendered_files import json_line
 from proctor.dialects.unsayable import Unsaid, no_such_check, note_suite
 from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
@@ -25,7 +26,7 @@ _NOT_OF_CASES: Final = (
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
     """The suite as one file of JSON Lines. See `proctor.ports.Renders`."""
     header = Unsaid(suite, "meridian", lossy=lossy)
-    note_suite(header, suite, _NOT_OF_SUITES, split=SplitRule())
+    note_suite(header, suite, _NOT_OF_SUITES, has_holdout=True)
     cases = list(cases)
     rule = "mean" if any((case.repeats or 1) > 1 for case in cases) else "each"
     if suite.repeats_rule != rule:
@@ -46,7 +47,9 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
 
 def _header(suite: Suite) -> dict[str, Any]:
     said = {"suite_name": suite.name, "description": suite.description, "version": suite.declared_version}
-    return {name: value for name, value in said.items() if value is not None}
+    header = {name: value for name, value in said.items() if value is not None}
+    share = 0 if suite.split_rule is None else suite.split_rule.ratio
+    return header if share == SplitRule().ratio else {**header, HOLDOUT: share}
 
 
 def _row(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from msgspec import convert
 
 from proctor.dialects.proctor import ASIDE, KEY
 from proctor.dialects.proctor_schema import VERSION, check_case, check_header
-from proctor.dialects.reading import file_name, rows
-from proctor.fields import Notes
+from proctor.dialects.reading import HOLDOUT, file_name, rows, with_holdout
+from proctor.fields import Fields, Notes
 from proctor.model import Case, Problem, Suite
 from proctor.ports import Placed, Source
 
@@ -61,12 +61,15 @@ def _suite(row: dict[str, Any], source: Source, notes: Notes) -> Suite:
         )
         return _nameless(source)
     check_header(row, notes)
+    fields = Fields(row, notes)
+    if row.get(HOLDOUT) is not None and row.get("split_rule") is not None:
+        fields.error("conflicting-fields", HOLDOUT, "and `split_rule` both divide the suite; keep one.")
     if notes.failed:
         return _nameless(source)
-    said = {name: value for name, value in row.items() if name not in (KEY, *ASIDE)}
+    said = {name: value for name, value in row.items() if name not in (KEY, HOLDOUT, *ASIDE)}
     aside = {name: row[name] for name in ASIDE if row.get(name) is not None}
     said["notes"] = {**said.get("notes", {}), **aside}
-    return convert({**said, "dialect": "proctor", "folder": source.folder}, Suite)
+    return with_holdout(convert({**said, "dialect": "proctor", "folder": source.folder}, Suite), fields)
 
 
 def _case(row: dict[str, Any], notes: Notes) -> Case | None:

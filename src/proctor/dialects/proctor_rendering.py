@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from proctor.codec import as_written
 from proctor.dialects.proctor import ASIDE, FROM, KEY
 from proctor.dialects.proctor_schema import HEADER, VERSION
+from proctor.dialects.reading import HOLDOUT
 from proctor.dialects.rendered_files import json_line
 from proctor.model import Case, Problem, Suite
 from proctor.ports import Rendered
@@ -24,7 +25,9 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
 
 def _header(suite: Suite) -> dict[str, Any]:
     plain = to_builtins(suite)
-    said = {name: plain[name] for name in HEADER if name in plain}
+    said = {name: plain[name] for name in HEADER if name in plain} | (
+        {HOLDOUT: 0} if suite.no_holdout else {}
+    )
     if suite.dialect != "proctor":
         return {KEY: VERSION, **said, FROM: suite.dialect}
     # Where it came from stands among the notes, since it has no effect.

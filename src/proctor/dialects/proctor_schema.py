@@ -18,6 +18,7 @@ import msgspec
 from msgspec import NODEFAULT, Meta, Struct, ValidationError
 from msgspec.structs import fields
 
+from proctor.dialects.reading import HOLDOUT
 from proctor.errors import suggestion
 from proctor.fields import Notes, kind_of, shown
 from proctor.model import (
@@ -128,7 +129,8 @@ def _strictly(kind: Any, limit: Meta | None = None) -> Any:
 @cache
 def _header() -> type[Struct]:
     about = "The first line of a suite: what holds for all of its cases."
-    own = [("proctor", Literal[1]), ("from_", str | None, None)]
+    share = bool | Annotated[float, Meta(ge=0, lt=1)] | None
+    own = [("proctor", Literal[1]), ("from_", str | None, None), (HOLDOUT, share, None)]
     return _strict("Header", about, [*own, *_fields_of(Suite, HEADER)])
 
 

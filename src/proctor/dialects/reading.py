@@ -17,10 +17,13 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from proctor.fields import kind_of, shown
-from proctor.model import Problem, Row
+from proctor.fields import Fields, kind_of, shown
+from proctor.holdout import divided
+from proctor.model import Problem, Row, Suite
 
 BOM: Final = b"\xef\xbb\xbf"
+HOLDOUT: Final = "holdout"
+"""The field of a header that says which share of the cases is held out."""
 MAX_NESTING: Final = 64
 """Levels of lists and objects in one line; deeper ones cannot be written back by every JSON library."""
 
@@ -180,3 +183,18 @@ def _deeper_than(value: Any, levels: int) -> bool:
 def file_name(path: str) -> PurePosixPath:
     """A file's name without its folder, whichever separator the path uses."""
     return PurePosixPath(PurePosixPath(path.replace("\\", "/")).name)
+
+
+def with_holdout(suite: Suite, fields: Fields) -> Suite:
+    """The suite, divided as its header says: by a share, not at all by 0 or false, else as it is."""
+    share: Any = fields.take(HOLDOUT)
+    if share is None:
+        return suite
+    is_number = type(share) in (int, float)
+    if share is False or (is_number and 0 <= share < 1):
+        return divided(suite, float(share))
+    message = (
+        f"is {shown(share)}; it must be the share of cases to hold out, such as 0.2, or 0 to hold out none."
+    )
+    fields.error("bad-holdout", HOLDOUT, message)
+    return suite

@@ -144,24 +144,23 @@ def no_such_check(assertion: Assertion) -> str:
     return f"it has no check like {assertion.grader!r}{given}."
 
 
-def note_suite(unsaid: Unsaid, suite: Suite, names: Iterable[str], *, split: SplitRule | None = None) -> None:
+def note_suite(unsaid: Unsaid, suite: Suite, names: Iterable[str], *, has_holdout: bool = False) -> None:
     """Note what a format cannot say of a suite's header.
 
     Args:
         unsaid: where it is noted.
         suite: the suite.
         names: fields that the format does not have.
-        split: how suites of the format are always divided.
+        has_holdout: its header says which share of the cases is held out, by rank and seed 42.
     """
     unsaid.note_each(names)
     defaults = replace(suite.defaults, reuse=None)
     if defaults != Defaults():
         unsaid.note("defaults", "it does not say how a suite is to be run.")
-    if suite.split_rule == split:
+    rule = suite.split_rule
+    if rule is None or (has_holdout and rule == SplitRule(ratio=rule.ratio)):
         return
-    if suite.split_rule not in (None, SplitRule()):
+    if rule != SplitRule():
         unsaid.note("split_rule", "it has no rule of its own for dev and holdout.")
-    elif split is None:
-        unsaid.doubt("split_rule", "its suites are not divided; run it with --holdout 0.2.")
     else:
-        unsaid.doubt("split_rule", "its suites are always divided into dev and holdout.")
+        unsaid.doubt("split_rule", "its suites are not divided; run it with --holdout 0.2.")

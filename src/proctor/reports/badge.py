@@ -27,7 +27,9 @@ _UNSEEN = re.compile("[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\u200e\u200f\u061c]
 
 _LABEL_FILL = "#3a3f45"
 _FILLS = ((0.9, "#1a6b3a"), (0.75, "#55650f"), (0.5, "#8a5700"), (0.0, "#a2372b"))
-"""The fill of a number by the lower end of its interval, so that few cases never look good."""
+"""The fill of a pass rate: green, olive, amber and red."""
+MEANING = "The colour is that of the pass rate: green from 90 %, olive from 75 %, amber from 50 %, red below."
+"""What the fill of a pass rate says."""
 _NO_STANDING = "#5d6167"
 
 _WIDTHS = dict(
@@ -59,10 +61,12 @@ class Badge(Struct, frozen=True, kw_only=True):
     """On the left: what it is about."""
     message: str
     """On the right: what is said of it."""
-    low: float | None = None
-    """The lower end of the interval of the number, which gives the colour; None for grey."""
+    rate: float | None = None
+    """The pass rate, which gives the colour; None for grey."""
+    grey: str = ""
+    """A sentence that says why it is grey."""
     title: str = ""
-    """For who reads or hears more than the badge."""
+    """For who reads or hears more than the badge; its SVG says there what its colour means too."""
     link: str | None = None
     """Where a click leads: an address of http or https, or a path."""
 
@@ -73,10 +77,12 @@ def svg(badge: Badge) -> str:
     left, right = _GAP * 2 + _pixels(label), _GAP * 2 + _pixels(message)
     width = left + right
     title = _clean(badge.title or f"{badge.label}: {badge.message}")[:_TITLE]
+    meaning = badge.grey if badge.rate is None else MEANING
+    title = f"{title}. {meaning}" if meaning else title
     drawn = "\n".join(
         (
             f'<rect width="{width}" height="20" rx="{_ROUND}" fill="{_LABEL_FILL}"/>',
-            f'<path d="{_right_side(left, right)}" fill="{fill_of(badge.low)}"/>',
+            f'<path d="{_right_side(left, right)}" fill="{fill_of(badge.rate)}"/>',
             _text(label, _GAP),
             _text(message, left + _GAP),
         )
@@ -91,14 +97,14 @@ def svg(badge: Badge) -> str:
     )
 
 
-def fill_of(low: float | None) -> str:
-    """The colour behind a number by the lower end of its interval; white on it has a contrast of 4.5 or more.
+def fill_of(rate: float | None) -> str:
+    """The colour behind a pass rate; white on it has a contrast of 4.5 or more.
 
     The contrast that WCAG 2.2 wants of text, https://www.w3.org/TR/WCAG22/#contrast-minimum.
     """
-    if low is None:
+    if rate is None:
         return _NO_STANDING
-    return next(fill for bar, fill in _FILLS if low >= bar)
+    return next(fill for bar, fill in _FILLS if rate >= bar)
 
 
 def picture(badge: Badge, path: str) -> str:

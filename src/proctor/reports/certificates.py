@@ -204,15 +204,28 @@ def markdown(certified: Certified, badge: str | None, bundle: str | None) -> Ite
 def badge_of(certified: Certified, link: str | None) -> Badge:
     """The badge: the rate, what it is worth, how many cases it is of, and its interval."""
     message = message_of(certified)
-    trusted = certified.word in ("verified", "recounted") and not certified.forced
+    rate = certified.claim.pass_rate
+    grey = why_grey(certified.word, rate, forced=bool(certified.forced))
     title = f"{message} · {_title(certified)} on {certified.statement.target.name}"
     return Badge(
         label=_label(certified),
         message=message,
-        low=certified.claim.ci95[0] if trusted and certified.claim.ci95 is not None else None,
+        rate=None if grey else rate,
+        grey=grey,
         title=f"{title} · {_day(certified.statement.started_at)}",
         link=link,
     )
+
+
+def why_grey(word: str, rate: float | None, *, forced: bool) -> str:
+    """Why a badge has no colour, as a sentence; empty where it has the colour of its rate."""
+    if forced:
+        return "Grey: the certificate was forced."
+    if rate is None:
+        return "Grey: nothing was measured."
+    if word in ("verified", "recounted"):
+        return ""
+    return f"Grey: the number is {word}, and nobody who is trusted here vouches for it."
 
 
 def message_of(certified: Certified) -> str:

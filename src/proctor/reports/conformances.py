@@ -146,13 +146,13 @@ def badge_of(checked: CheckedTarget, link: str | None) -> Badge:
     """Its badge: how many of the checks passed."""
     found = checked.found
     word = "certified" if found.is_certified else "not certified" if found.is_measured else "not measured"
-    low = found.ci95[0] if found.ci95 is not None and found.is_measured else None
     missed = [one.check.name for one in found.checked if one.verdict is not CheckVerdict.PASS]
     told = f"; without {', '.join(missed)}" if 0 < len(missed) <= _NAMED else ""
     return Badge(
         label=checked.target.name,
         message=f"target {found.passed}/{found.total} · {word}",
-        low=low,
+        rate=found.passed / found.total if found.is_measured else None,
+        grey="Grey: too many checks have no answer.",
         title=f"{checked.target.name}: {found.passed} of {found.total} checks passed, {word}{told}",
         link=link,
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from msgspec import Struct
 
 from proctor.model import Run, Verdict
 from proctor.reports.figures import (
@@ -47,7 +49,8 @@ def opening(dev: int | None, holdout: int | None) -> str | None:
 def lines(reported: Reported) -> Iterator[str]:
     """All that is told of a run that has ended."""
     run, tally = reported.run, reported.tally
-    if run.suite.split_rule is not None and tally.splits:
+    has_holdout = "holdout" in tally.splits
+    if has_holdout:
         yield from _split_lines(tally)
         yield ""
         beside = [*split_notes(tally.splits), *filter(None, [which_look(reported)])]
@@ -55,7 +58,7 @@ def lines(reported: Reported) -> Iterator[str]:
     reported_as = ", ".join(sorted(tally.models - {run.target.model}))
     yield one_line(f"{run.suite.title} on {run.target.name}" + (f" ({reported_as})" if reported_as else ""))
     yield ""
-    yield from _table(tally)
+    yield from _lined(_rows(tally, below_splits=has_holdout))
     yield ""
     yield from _not_passed(reported)
     yield _footer(run, tally)
@@ -79,7 +82,7 @@ def together(runs: Sequence[Reported]) -> Iterator[str]:
     for reported in runs:
         names = (reported.run.suite.title, reported.run.target.name)
         name = names[1] if len(suites) == 1 else names[0] if len(targets) == 1 else " on ".join(names)
-        rows.append((one_line(name), reported.tally.counted))
+        rows.append(_row(one_line(name), reported.tally.counted))
     yield from _lined(rows)
 
 
@@ -106,22 +109,52 @@ def _split_lines(tally: Tally) -> Iterator[str]:
     yield rule
 
 
-def _table(tally: Tally) -> Iterator[str]:
-    rows = [("all", tally.counted)]
-    for groups in (tally.splits, tally.categories):
-        if len(groups) > 1:
-            rows += [(f"  {one_line(name)}", groups[name]) for name in sorted(groups)]
-    yield from _lined(rows)
+class _Row(Struct, frozen=True):
+    """A line of a table: a name, its numbers as texts, and what its axis shows."""
+
+    name: str
+    numbers: tuple[str, ...]
+    counts: Counts
 
 
-def _lined(rows: Sequence[tuple[str, Counts]]) -> Iterator[str]:
-    width = max(12, *(len(name) for name, _ in rows))
-    yield f"{'':<{width}}  passed  total    rate  {AXIS_HEAD}"
-    for name, counts in rows:
-        yield (
-            f"{name:<{width}}  {counts.passed:>6}  {counts.total:>5}  {percent(counts.pass_rate):>6}  "
-            f"{drawn(counts.pass_rate, counts.ci95)}  {interval(counts.ci95)}"
-        )
+_NUMBERS = {"passed": 6, "total": 5, "rate": 6}
+"""The columns of a table that hold numbers, each with its width."""
+
+
+def _row(name: str, counts: Counts, *, without: Collection[str] = ()) -> _Row:
+    """A line, without the numbers of some columns."""
+    numbers = (str(counts.passed), str(counts.total), percent(counts.pass_rate))
+    shown = ("" if head in without else text for head, text in zip(_NUMBERS, numbers, strict=True))
+    return _Row(name, tuple(shown), counts)
+
+
+def _rows(tally: Tally, *, below_splits: bool) -> Iterator[_Row]:
+    """The run, its splits and its categories; below the lines of the splits without the numbers of those."""
+    above = _NUMBERS if below_splits else ()
+    several = len(tally.splits) > 1
+    yield _row("all", tally.counted, without=["passed"] if below_splits and several else above)
+    if several:
+        for name in sorted(tally.splits):
+            yield _row(f"  {name}", tally.splits[name], without=above)
+    if len(tally.categories) > 1:
+        for name in sorted(tally.categories):
+            yield _row(f"  {one_line(name)}", tally.categories[name])
+
+
+def _lined(rows: Iterable[_Row]) -> Iterator[str]:
+    """The lines of a table; a column without a number is left out."""
+    rows = list(rows)
+    width = max(12, *(len(row.name) for row in rows))
+    used = [any(texts) for texts in zip(*(row.numbers for row in rows), strict=True)]
+
+    def cells(texts: Iterable[str]) -> str:
+        columns = zip(texts, _NUMBERS.values(), used, strict=True)
+        return "".join(f"{text:>{size}}  " for text, size, has_numbers in columns if has_numbers)
+
+    yield f"{'':<{width}}  {cells(_NUMBERS)}{AXIS_HEAD}"
+    for row in rows:
+        drawing = drawn(row.counts.pass_rate, row.counts.ci95)
+        yield f"{row.name:<{width}}  {cells(row.numbers)}{drawing}  {interval(row.counts.ci95)}"
 
 
 def _not_passed(reported: Reported) -> Iterator[str]:
@@ -149,7 +182,7 @@ def verdict_line(one: Told) -> str:
 
 def _footer(run: Run, tally: Tally) -> str:
     counts, latency = tally.counted, tally.latency_ms()
-    parts = [f"{counts.passed} passed", f"{counts.failed} failed"]
+    parts = [f"{counts.failed} failed"] * bool(counts.failed)  # how many passed stands in the table
     parts += [f"{counts.errors} error{'s' * (counts.errors > 1)}"] * bool(counts.errors)
     parts += [f"{counts.unscored} unscored"] * bool(counts.unscored)
     if run.finished_at is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from proctor.reports.figures import percent, points
+from proctor.reports.figures import points
 from proctor.stats import newcombe
 from proctor.verdicts import Counts
 
@@ -50,9 +50,9 @@ def _warning(dev: _Part, holdout: _Part) -> str | None:
         return None
     low, high = map(points, interval)
     return (
-        f"Warning: {percent(holdout.rate)} of the holdout passed and {percent(dev.rate)} of dev. Chance "
-        f"hardly explains {points(holdout.rate - dev.rate)} (95 % interval {low} to {high}): the prompt "
-        "may have been fitted to the dev cases. Believe the holdout, and write new cases."
+        "Warning: the holdout is further below dev than chance explains (95 % interval of the difference "
+        f"{low} to {high}): the prompt may have been fitted to the dev cases. Believe the holdout, and write "
+        "new cases."
     )
 
 
@@ -68,16 +68,12 @@ def _too_small(dev: _Part, holdout: _Part) -> str | None:
     drop = smallest_drop(dev.passed, dev.cases, holdout.cases)
     if not dev.passed or (drop is not None and drop < _LARGE - 1e-9):
         return None
-    cases = f"{holdout.cases} holdout case{'s' * (holdout.cases > 1)}"
+    few = "Note: too few holdout cases were measured to show a drop from dev"
     if drop is None:
-        return (
-            f"Note: {cases} could show nothing: even if none passed, that could be chance beside the "
-            f"{percent(dev.rate)} of dev. Write more cases."
-        )
-    return (
-        f"Note: {cases} can only show a drop from dev of {drop * 100:.1f}pp or more; anything less could be "
-        "chance. Write more cases."
-    )
+        return f"{few}: even if none of them passed, that could be chance. Write more cases."
+    if drop > dev.rate - 1e-9:
+        return f"{few}, unless none of them passes. Write more cases."
+    return f"{few} of less than {drop * 100:.1f}pp: it could be chance. Write more cases."
 
 
 def smallest_drop(dev_passed: float, dev_cases: int, holdout_cases: int) -> float | None:

@@ -84,7 +84,7 @@ def reach_of(ends: Sequence[float | None]) -> float:
 
 def _bounds(counts: Any) -> tuple[float, float] | None:
     """The interval of a pass rate; that of a `counts_row` is rounded already, and so it is computed again."""
-    if not isinstance(counts, Mapping) or "cases" not in counts:
+    if not isinstance(counts, Mapping) or "errors" not in counts:
         found: tuple[float, float] | None = counts["ci95"] if isinstance(counts, Mapping) else counts.ci95
         return found
     exact = Counts()

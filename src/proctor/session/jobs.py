@@ -116,7 +116,9 @@ class Jobs:
             if len(loaded) > 1:
                 raise UsageError("Name one suite by which the answers are graded, and not several.")
             # The split stays that of the run, so that grading again opens nothing that is sealed.
-            suite = replace(loaded[0].suite, split_rule=earlier.suite.split_rule)
+            suite = replace(
+                loaded[0].suite, split_rule=earlier.suite.split_rule, no_holdout=earlier.suite.no_holdout
+            )
 
         def casting(wanted: Wanted) -> Casting:
             return self._judges_again(earlier, suite.folder, wanted, request)

@@ -22,6 +22,7 @@ from proctor.ports import Stay, Store, StoredTrial
 from proctor.session import events
 from proctor.session.cast import Cast, specs_of
 from proctor.session.reaching import Reach
+from proctor.session.reporting import keep_look
 from proctor.session.request import Job
 from proctor.session.reusing import finder_of
 from proctor.variables import filled_case, masked, names_in, unmasked
@@ -104,6 +105,8 @@ class Making:
         else:
             self._run = replace(self._run, versions=_versions(), started_at=datetime.now(UTC))
             self._store.begin(self._run)
+            if self._run.suite.no_holdout:  # it shows what other runs of the suite hold out
+                keep_look(self._store, self._run, "reveal")
         index = self._index
         splits = (
             [index.split_of(position) for position in index.chosen] if index.holdout is not None else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from proctor.errors import UsageError
-from proctor.model import Run, SplitRule
+from proctor.holdout import divided
+from proctor.model import Run
 from proctor.session.finding import BUILTIN
 from proctor.session.loading import Loaded
 from proctor.session.request import Request
@@ -21,11 +22,13 @@ def as_asked(loaded: Loaded, request: Request) -> Loaded:
     ratio, method = request.holdout, request.split_method
     if ratio is None and method is None:
         return loaded
-    if ratio is not None and not 0 < ratio < 1:  # also where it is not a number
-        raise UsageError(f"--holdout is a share between 0 and 1, such as 0.2, and not {ratio}.")
+    if ratio is not None:
+        check_share(ratio, "--holdout")
     by_flag = _by_flag(request)
+    if ratio == 0:
+        _check_whole(request, by_flag=by_flag)
     if suite.name.startswith(BUILTIN):
-        if not by_flag:
+        if not by_flag or ratio == 0:
             return loaded
         raise UsageError(
             f"Built-in suites are not split, so {suite.name} has no holdout. Leave --holdout and "
@@ -38,13 +41,38 @@ def as_asked(loaded: Loaded, request: Request) -> Loaded:
             f"The suite {suite.name!r} is not split, so there is nothing to do by --split-method {method}. "
             "Say with --holdout 0.2 how much of it is to be held out."
         )
-    rule = suite.split_rule or SplitRule()
-    rule = replace(
-        rule,
-        ratio=rule.ratio if ratio is None else ratio,
-        method=rule.method if method is None else method,
-    )
-    return replace(loaded, suite=replace(suite, split_rule=rule))
+    if ratio is not None:
+        suite = divided(suite, ratio)
+    if suite.split_rule is not None and method is not None:
+        suite = replace(suite, split_rule=replace(suite.split_rule, method=method))
+    return replace(loaded, suite=suite)
+
+
+def check_share(share: float, name: str) -> None:
+    """Refuse what cannot be the share of cases to hold out.
+
+    Args:
+        share: the share.
+        name: what it is called, for the message.
+
+    Raises:
+        UsageError: it is not from 0 to below 1.
+    """
+    if not 0 <= share < 1:  # also where it is not a number
+        raise UsageError(f"{name} is {share}; give a share below 1, such as 0.2, or 0 to hold nothing out.")
+
+
+def _check_whole(request: Request, *, by_flag: bool) -> None:
+    """Refuse what contradicts a holdout of 0."""
+    split = request.settings.selection.split
+    if split != "all":
+        raise UsageError(
+            f"Nothing is held out, so --split {split} selects no part. Leave out --split or the holdout of 0."
+        )
+    if request.split_method is not None and by_flag and "--split-method" in request.fixed:
+        raise UsageError(
+            f"Nothing is held out, so --split-method {request.split_method} has no effect. Leave it out."
+        )
 
 
 def _by_flag(request: Request) -> bool:

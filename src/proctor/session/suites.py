@@ -25,8 +25,8 @@ _NOTHING = Config()
 
 
 State = Literal["new", "same", "renewed", "earlier"]
-"""What saving came to: a new version; the current one, as it was or with other tags, metadata or order; or an
-earlier one, which is current again."""
+"""What saving came to: a new version; the current one, as it was or with other tags, metadata, order or
+holdout; or an earlier one, which is current again."""
 
 
 class Saved(Struct, frozen=True, kw_only=True):
@@ -270,7 +270,8 @@ def state_of(suite: Suite, before: list[SavedSuite]) -> State:
         return "new"
     if not was.current:
         return "earlier"
-    return "same" if was.suite.content == suite.content else "renewed"
+    same = (was.suite.content, was.suite.split_rule) == (suite.content, suite.split_rule)
+    return "same" if same else "renewed"
 
 
 def _names(store: Store) -> list[str]:

@@ -14,12 +14,14 @@ from msgspec.structs import replace
 
 from proctor.errors import SuiteError, UsageError
 from proctor.fields import shown
+from proctor.holdout import divided
 from proctor.model import Case, Defaults, Problem, SplitRule, Suite
 from proctor.ports import Placed, Store, SuiteWriter
 from proctor.session.checking import check_source
 from proctor.session.configuring import Config
 from proctor.session.foreign import acts
 from proctor.session.loading import load_source
+from proctor.session.splitting import check_share
 from proctor.session.suites import Saved, check_builtin, check_name, state_of
 from proctor.session.uploaded import FOLDER, Upload, decoded, source_of
 from proctor.wording import listed
@@ -78,6 +80,7 @@ def draft_of(
     *,
     name: str = "",
     dialect: str | None = None,
+    holdout: float | None = None,
     own_targets: Collection[str] = (),
     options: Mapping[str, Any] = {},
 ) -> Draft:
@@ -87,13 +90,16 @@ def draft_of(
         upload: the files.
         name: what the suite is to be called; empty leaves that to its file.
         dialect: its dialect's name, instead of finding it from the content.
+        holdout: the share of its cases that is held out, 0 for none; None leaves that to the file, and is a
+            fifth where the file does not say.
         own_targets: the names of the targets file here, which a suite may use.
         options: see `options_of`.
 
     Raises:
-        UsageError: it is no text, or there is no such dialect.
+        UsageError: it is no text, there is no such dialect, or the holdout is no share.
     """
     _check_text(upload)
+    _check_holdout(holdout)
     first: list[Case] = []
 
     def inspect(placed: Placed) -> Iterator[Problem]:
@@ -105,7 +111,7 @@ def draft_of(
     problems = tuple(map(_here, checked.problems))
     if checked.loaded is None:
         return Draft(upload=upload, suite=None, problems=problems)
-    suite, left_out = _own(checked.loaded.suite, upload, name, own_targets)
+    suite, left_out = _own(checked.loaded.suite, upload, name, holdout, own_targets)
     draft = Draft(upload=upload, suite=suite, problems=(*left_out, *problems), first=tuple(first))
     if draft.errors:  # which cases are held out depends on all of them
         return draft
@@ -118,6 +124,7 @@ def save(
     *,
     name: str = "",
     dialect: str | None = None,
+    holdout: float | None = None,
     own_targets: Collection[str] = (),
     options: Mapping[str, Any] = {},
 ) -> Saved:
@@ -128,16 +135,18 @@ def save(
         upload: as for `draft_of`, and so are all others.
         name: what the suite is called; empty leaves that to its file.
         dialect: its dialect's name, instead of finding it from the content.
+        holdout: as for `draft_of`.
         own_targets: the names of the targets file here.
         options: see `options_of`.
 
     Raises:
         SuiteError: it is wrong, or would act on this machine; nothing was saved.
-        UsageError: the name cannot be had.
+        UsageError: the name cannot be had, or the holdout is no share.
     """
     _check_text(upload)
+    _check_holdout(holdout)
     before = store.versions()
-    writer = _Careful(store.saving(), upload, name, own_targets)
+    writer = _Careful(store.saving(), upload, name, holdout, own_targets)
     try:
         loaded = load_source(source_of(upload, options), dialect=dialect, writer=writer)
     except SuiteError as error:
@@ -164,10 +173,18 @@ def options_of(config: Config) -> dict[str, Any]:
 class _Careful:
     """A writer that keeps nothing of a suite which would act on this machine."""
 
-    def __init__(self, writer: SuiteWriter, upload: Upload, name: str, own_targets: Collection[str]) -> None:
+    def __init__(
+        self,
+        writer: SuiteWriter,
+        upload: Upload,
+        name: str,
+        holdout: float | None,
+        own_targets: Collection[str],
+    ) -> None:
         self._writer = writer
         self._upload = upload
         self._name = name
+        self._holdout = holdout
         self._own = own_targets
         self._wrong: list[Problem] = []
 
@@ -185,7 +202,7 @@ class _Careful:
         """
         if self._wrong:
             raise SuiteError(self._wrong)
-        suite, _ = _own(suite, self._upload, self._name, self._own)
+        suite, _ = _own(suite, self._upload, self._name, self._holdout, self._own)
         _check_name(suite.name)
         check_builtin(suite.name, suite.digest)
         return self._writer.keep(suite)
@@ -211,13 +228,20 @@ def _check_text(upload: Upload) -> None:
             decoded(data, path)
 
 
+def _check_holdout(holdout: float | None) -> None:
+    if holdout is not None:
+        check_share(holdout, "The share held out")
+
+
 def _own(
-    suite: Suite, upload: Upload, name: str, own_targets: Collection[str]
+    suite: Suite, upload: Upload, name: str, holdout: float | None, own_targets: Collection[str]
 ) -> tuple[Suite, list[Problem]]:
     """A suite's header as it is saved from a page: named, split, and run on nobody that is not known here."""
     title = name.strip() or (upload.name if upload.is_folder and upload.name else suite.name)
     foreign = [target for target in suite.defaults.targets if target not in own_targets]
-    suite = replace(suite, name=title, folder="", split_rule=suite.split_rule or SplitRule())
+    if holdout is None and suite.split_rule is None and not suite.no_holdout:
+        holdout = SplitRule().ratio
+    suite = replace(suite if holdout is None else divided(suite, holdout), name=title, folder="")
     if not foreign:
         return suite, []
     message = (

@@ -51,7 +51,8 @@ def make_certificate(request: Request, body: models.CertificateWanted) -> Respon
     with site.store() as store:
         run = run_of(store, body.run)
     try:
-        made = make(site, run, key_of(site, body.sign_key or ""), lambda _done, _total: None)
+        key = key_of(site, body.sign_key or "")
+        made = make(site, run, key, lambda _done, _total: None, fewest=body.min_cases)
     except NotMade as error:
         raise Conflict(str(error)) from None
     return answer(_row(made), 201, {"location": f"/api/v1/certificates/{run.id}"})

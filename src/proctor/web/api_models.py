@@ -46,6 +46,13 @@ class SuiteText(Asked):
         examples=["meridian"],
         json_schema_extra={"anyOf": [{"type": "string", "enum": [*DIALECTS.names()]}, {"type": "null"}]},
     )
+    holdout: float | None = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        description="The share of the cases that is held out; 0 for none. Without it as the text says, "
+        "else 0.2.",
+    )
 
 
 class Found(BaseModel):
@@ -81,8 +88,8 @@ class SavedSuite(BaseModel):
     suite: str
     version: str = Field(examples=["v1"])
     state: Literal["new", "same", "renewed", "earlier"] = Field(
-        description="A new version; the current one, as it was or with other tags, metadata or order; or an "
-        "earlier one, which is current again."
+        description="A new version; the current one, as it was or with other tags, metadata, order or "
+        "holdout; or an earlier one, which is current again."
     )
     cases: int
     dialect: str

@@ -27,6 +27,9 @@ class CertificateWanted(Asked):
         "signature.",
         examples=["default"],
     )
+    min_cases: int | None = Field(
+        default=None, ge=1, le=999_999, description="Of fewer cases there is no certificate; 20 without it."
+    )
 
 
 class NamedSuite(BaseModel):

@@ -39,6 +39,12 @@ class RunWanted(Asked):
     )
     judges: list[_Name] = Field(default=[], max_length=50, description="Who judges; named as targets are.")
     split: Split | None = Field(default=None, description="Which cases.")
+    holdout: float | None = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        description="The share of the cases that is held out; 0 for none. As the suite says without it.",
+    )
     tags: list[_Tag] = Field(default=[], max_length=50, description="Only cases with any of these tags.")
     repeats: int | None = Field(default=None, ge=1, le=_MOST, description="Ask every case so often.")
     concurrency: int | None = Field(default=None, ge=1, le=_MOST, description="Most calls at once.")

@@ -57,7 +57,7 @@ def save_suite(request: Request, body: models.SuiteText) -> Response:
     """
     site = site_of(request)
     upload = of_text(body.text, body.filename or body.name, body.dialect)
-    given: dict[str, Any] = {"name": body.name, "dialect": body.dialect, **_here(site)}
+    given: dict[str, Any] = {**_wanted(body), **_here(site)}
     try:
         with site.store() as store:
             saved = save(store, upload, **given)
@@ -83,7 +83,7 @@ def save_suite(request: Request, body: models.SuiteText) -> Response:
 def validate_suite(request: Request, body: models.SuiteText) -> Response:
     """Every error and warning of a suite, with its line; nothing is saved."""
     upload = of_text(body.text, body.filename or body.name, body.dialect)
-    draft = draft_of(upload, name=body.name, dialect=body.dialect, **_here(site_of(request)))
+    draft = draft_of(upload, **_wanted(body), **_here(site_of(request)))
     row = {
         "path": upload.main,
         "dialect": None if draft.suite is None else draft.suite.dialect,
@@ -170,6 +170,11 @@ def export_suite(
         raise SuiteError(made.problems)
     row = {"suite": suite.name, "version": suite.version, "dialect": to}
     return answer({**row, "files": _files(made), "warnings": _rows(made.problems)})
+
+
+def _wanted(body: models.SuiteText) -> dict[str, Any]:
+    """What a body says of the suite besides its text."""
+    return {"name": body.name, "dialect": body.dialect, "holdout": body.holdout}
 
 
 def _here(site: Site) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from proctor.certification import conditions
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Run
 from proctor.ports import Store
+from proctor.reports.badge import MEANING
+from proctor.reports.certificates import why_grey
 from proctor.reports.figures import interval, one_line, percent
 from proctor.session.attesting import check_finished
 from proctor.session.listing import Filter, fitting
@@ -88,6 +90,7 @@ def _one(request: Request, store: Store, run_id: str, task_id: str) -> Response:
         splits=run is not None and run.suite.split_rule is not None,
         command=f"proctor certify {shlex.quote(run_id)} -o certificate.json -o certificate.md -o badge.svg",
         meaning=_MEANING,
+        colour="" if made is None else _colour(made.said),
         **_keys(site),
     )
 
@@ -172,6 +175,11 @@ def sentence(said: Certificate, looks: int | None) -> str:
     if said.part != "holdout" or looks is None:
         return text
     return f"{text}, looked at {'once' if looks == 1 else f'{looks:,} times'}"
+
+
+def _colour(said: Certificate) -> str:
+    """What the colour of the badge means."""
+    return why_grey(said.word, said.pass_rate, forced=bool(said.forced)) or MEANING
 
 
 def _looks(store: Store, said: Certificate) -> int | None:

@@ -45,7 +45,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _PROGRESS = re.compile(r"([\d,]+) of ([\d,]+) [a-z ]+ so far")
 _ABANDONED_S = 24 * 3600.0
 _SAID = "proctor: error: "
-_FLAG = re.compile(r": --[a-z-]+(?=\.)")
+_FLAG = re.compile(r": --[a-z-]+(?=\.)| \(--[^)]*\)")
 _REMEMBERED = 20
 """Lines at the end of what a command said."""
 

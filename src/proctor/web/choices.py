@@ -40,6 +40,8 @@ class Range(Struct, frozen=True):
     above: bool = False
     """`least` itself is too little."""
     most: float | None = None
+    below: bool = False
+    """`most` itself is too much."""
 
     @property
     def words(self) -> str:
@@ -48,16 +50,18 @@ class Range(Struct, frozen=True):
         if self.least is None:
             return kind
         if self.most is not None:
-            return f"{kind} from {self.least:g} to {self.most:g}"
+            return f"{kind} from {self.least:g} to {'below ' if self.below else ''}{self.most:g}"
         return f"{kind} above {self.least:g}" if self.above else f"{kind}, {self.least:g} or more"
 
     def has(self, value: float) -> bool:
         """Whether it takes a number."""
         low = self.least is not None and (value <= self.least if self.above else value < self.least)
-        return isfinite(value) and not low and not (self.most is not None and value > self.most)
+        high = self.most is not None and (value >= self.most if self.below else value > self.most)
+        return isfinite(value) and not low and not high
 
 
 RANGES: Final[dict[str, Range]] = {
+    "holdout": Range("holdout", whole=False, least=0, most=1, below=True),
     "repeats": Range("repeat", whole=True, usual=1, least=1),
     "concurrency": Range("concurrency", whole=True, usual=32, least=1),
     "budget_usd": Range("budget-usd", whole=False, least=0, above=True),
@@ -147,7 +151,8 @@ class Choices(Struct, frozen=True, kw_only=True):
             settings=settings,
             explicit=frozenset({*self.numbers, *given, *({"reuse"} if reuse is not None else ())}),
             config=project.config,
-            holdout=usual.number("holdout"),
+            fixed=("--holdout",) if "holdout" in self.numbers else (),
+            holdout=numbers["holdout"],
             split_method=next(
                 (one for one in ("rank", "shuffle") if one in usual.texts("split-method")), None
             ),
@@ -184,6 +189,7 @@ def chosen(store: Store, given: Given, project: Project, *, whole: bool = True) 
     judges = checking.named("judge")
     numbers = {name: value for name in RANGES if (value := checking.number(name)) is not None}
     split, reuse, tags = checking.split(), checking.reuse(), checking.tags()
+    checking.parts(split, numbers.get("holdout", usual_number("holdout", project.usual)))
     if checking.wrong:
         raise WrongChoices(checking.wrong)
     return Choices(
@@ -280,6 +286,11 @@ class _Checking:
         if found is None:
             self.wrong["split"] = f"{text[:40]!r} is none of {', '.join(SPLITS)}."
         return None if found == usual else found
+
+    def parts(self, split: Split | None, holdout: float | None) -> None:
+        """Make sure that there are parts to choose from, where one of them is chosen."""
+        if holdout == 0 and (split or self._project.usual.split) != "all":
+            self.wrong["split"] = "Nothing is held out, so there are no parts. Choose dev and holdout."
 
     def reuse(self) -> bool | None:
         """Whether earlier answers are taken over; None leaves it to the suite."""

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from proctor.dialects import DIALECTS, RENDERERS
 from proctor.errors import ProctorError, SuiteError, UsageError
 from proctor.holdout import holdout_size
-from proctor.model import SplitRule, Suite
+from proctor.model import Suite
 from proctor.reports.figures import one_line
 from proctor.session.converting import MAIN, converted
 from proctor.session.naming import Names
@@ -40,7 +40,7 @@ DEMO = "demo"
 _STATES = {
     "new": "",
     "same": " It is the same as before.",
-    "renewed": " It is the same but for tags, metadata or order.",
+    "renewed": " It is the same but for tags, metadata, order or holdout.",
     "earlier": " It was this version before, and is current again.",
 }
 
@@ -57,6 +57,25 @@ class Asked(Struct, frozen=True, kw_only=True):
     """What is in the editor, where nothing is held."""
     key: str = ""
     """The upload that is held instead of a text."""
+    holdout: str = ""
+    """The share that is held out; empty leaves that to the file."""
+
+    @property
+    def share(self) -> float | None:
+        """The share as a number.
+
+        Raises:
+            UsageError: it is none.
+        """
+        if not self.holdout:
+            return None
+        try:
+            return float(self.holdout)
+        except ValueError:
+            raise UsageError(
+                f"The share held out is {self.holdout[:40]!r}; give a share below 1, such as 0.2, or 0 to "
+                "hold nothing out."
+            ) from None
 
 
 @router.get("/suites/new")
@@ -65,7 +84,12 @@ def create(request: Request, name: str = "", version: str = "") -> Response:
     if not name:
         return _page(request, Asked(), None)
     text, suite = _written(site_of(request), name, version)
-    asked = Asked(name=suite.name, file_name="" if text is None else "suite", text=text or "")
+    asked = Asked(
+        name=suite.name,
+        file_name="" if text is None else "suite",
+        text=text or "",
+        holdout="0" if suite.no_holdout else "",  # which not every format can say
+    )
     if text is None:
         visitor_of(request).tell(
             f"{suite.title} is too large, or too many files, to be edited here. Export it."
@@ -111,6 +135,7 @@ def keep(request: Request, form: Annotated[Form, Depends(form_of)]) -> Response:
                 upload,
                 name=asked.name,
                 dialect=asked.dialect or None,
+                holdout=asked.share,
                 own_targets=own_targets(site),
                 options=options_of(site.config),
             )
@@ -132,6 +157,7 @@ def _asked(form: Form) -> Asked:
         file_name=form.text("file_name"),
         text=form.text("text"),
         key=form.text("key"),
+        holdout=form.text("holdout").strip(),
     )
 
 
@@ -199,17 +225,18 @@ def _looked_over(request: Request, asked: Asked, upload: Upload, status: int = 2
         upload,
         name=asked.name,
         dialect=asked.dialect or None,
+        holdout=asked.share,
         own_targets=own_targets(site),
         options=options_of(site.config),
     )
     text = upload.text
     if text is not None and len(text) <= MOST_EDITED:
-        shown = Asked(name=asked.name, dialect=asked.dialect, file_name=upload.main, text=text)
+        shown = replace(asked, file_name=upload.main, text=text, key="")
     else:
         key, shelf, visitor = asked.key, shelf_of(site), visitor_of(request)
         if not key or shelf.get(visitor.id, key) != upload:
             key = shelf.put(visitor.id, upload)
-        shown = Asked(name=asked.name, dialect=asked.dialect, key=key)
+        shown = replace(asked, file_name="", text="", key=key)
     return _page(request, shown, draft, status=status)
 
 
@@ -265,12 +292,11 @@ def first_line(draft: Draft) -> str:
 
 
 def _split(draft: Draft) -> str:
-    """How the suite is divided, as a sentence's beginning."""
+    """How many cases are dev and holdout; empty where nothing is held out."""
     suite = draft.suite
-    if suite is None:
+    if suite is None or suite.split_rule is None:
         return ""
-    rule = suite.split_rule or SplitRule()
-    held = len(draft.holdout) or holdout_size(suite.case_count, rule.ratio)
+    held = len(draft.holdout) or holdout_size(suite.case_count, suite.split_rule.ratio)
     return f"{suite.case_count - held:,} dev + {held:,} holdout"
 
 
