@@ -56,8 +56,9 @@ def test_every_number_of_the_run_is_of_cases(proctor: Proctor, fifty: str) -> No
     assert row["splits"]["holdout"]["total"] == 10
     dev = row["splits"]["dev"]["passed"]
     assert f"Dev {dev}/40 | Holdout {9 - dev}/10" in ran.out
-    assert "all                9     50   18.0%" in ran.out
-    assert "9 passed · 41 failed" in ran.out
+    assert "| 9             |" in ran.out
+    assert "all              50   18.0%" in ran.out
+    assert "41 failed" in ran.out
     assert "Each case counts once, by the mean of its trials' scores; 41 of 82 trials passed." in ran.out
     assert "**9 of 50 passed**" in Path("r.md").read_text(encoding="utf-8")
     assert "41/82" not in Path("r.html").read_text(encoding="utf-8")

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from proctor.dialects.inspect import DIALECT, SCORERS
+from proctor.dialects.inspect import DIALECT
+from proctor.dialects.inspect_samples import SCORERS
 from proctor.errors import UsageError
 from proctor.graders import GRADERS
 from proctor.grading import bind

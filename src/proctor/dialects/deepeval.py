@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from proctor.dialects.csv_reading import table_rows
-from proctor.dialects.inspect import content_question
 from proctor.dialects.reading import file_name
 from proctor.dialects.telling_apart import is_of_deepeval
 from proctor.fields import Fields, Notes
@@ -40,6 +38,8 @@ class DeepEval:
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
         """The header, the cases in file order, and every problem where it is met."""
+        from proctor.dialects.csv_reading import table_rows  # most runs are of another dialect
+
         yield Suite(name=file_name(source.path).stem or "suite", dialect="deepeval")
         noted: set[tuple[str, str | None]] = set()
         for item in table_rows(source):
@@ -88,6 +88,8 @@ def _case(fields: Fields, default_id: str) -> Case:
 
 def _assertion(expected: str | None, notes: Notes) -> Assertion:
     if expected is not None and expected.strip():
+        from proctor.dialects.inspect_samples import content_question
+
         return Assertion(grader="llm_judge", params={"prompt": content_question([expected])}, label=TYPES[0])
     if notes.failed:
         return Assertion(grader="")

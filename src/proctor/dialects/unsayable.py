@@ -16,7 +16,7 @@ from proctor.codec import decode, encode
 from proctor.dialects.agentv_assertions import TYPES as AGENTV_TYPES
 from proctor.dialects.deepeval import TYPES as DEEPEVAL_TYPES
 from proctor.dialects.fieldkit import TYPES as FIELDKIT_TYPES
-from proctor.dialects.inspect import TYPES as INSPECT_TYPES
+from proctor.dialects.inspect_samples import TYPES as INSPECT_TYPES
 from proctor.dialects.meridian import SCORERS
 from proctor.dialects.meridian_expected import TYPES as MERIDIAN_TYPES
 from proctor.dialects.openai_evals import TYPES as OPENAI_TYPES

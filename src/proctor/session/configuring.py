@@ -152,7 +152,7 @@ def _inspect_scorer(table: dict[str, Any], shown: str) -> str | None:
     value = table.get("inspect-scorer")
     if value is None:
         return None
-    from proctor.dialects.inspect import SCORERS  # few projects name one
+    from proctor.dialects.inspect_samples import SCORERS  # few projects name one
 
     if not isinstance(value, str) or value not in SCORERS:
         known = ", ".join(SCORERS)
