@@ -7,11 +7,13 @@ file → suite and cases → planned trials → output → scores → trial → 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from proctor.engines.patience import Patience
 from proctor.errors import UsageError
+from proctor.lints.counting import too_few_cases
 from proctor.ports import Store
 from proctor.session import events
 from proctor.session.cast import specs_of
@@ -62,6 +64,8 @@ class Session:
         prices = load_prices(self._environ, self._folder)
         desk = Jobs(self._store, self._environ, self._listen, prices.date)
         jobs = desk.of(request)
+        if message := _too_few_cases(jobs):
+            self._listen(events.Warned(message))
         settings = jobs[0].run.settings  # of a stored run these are its own, where nothing else was asked for
         reach = Reach(
             self._environ,
@@ -102,3 +106,16 @@ class Session:
                 await reach.open_embedder()
             except UsageError as error:
                 self._listen(events.Warned(f"{error} Until then semantic similarity stays unscored."))
+
+
+def _too_few_cases(jobs: Sequence[Job]) -> str | None:
+    """A warning where few cases decide between targets or by a gate; None where they decide nothing."""
+    targets = Counter(job.run.suite.digest for job in jobs)
+    return too_few_cases(
+        {
+            job.run.suite.name: len(job.index.chosen)
+            for job in jobs
+            if (targets[job.run.suite.digest] > 1 or job.run.settings.min_pass_rate)
+            and "too-few-cases" not in job.wanted.silenced
+        }
+    )
