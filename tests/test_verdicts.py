@@ -208,6 +208,21 @@ def test_what_was_not_measured_is_in_the_total_and_is_no_pass() -> None:
     assert counts.ci95 == pytest.approx((0.3968, 0.8922), abs=1e-4)
 
 
+def test_measured_trials_are_counted_without_errors_and_unscored_ones() -> None:
+    measured = counts_of(passed=7, failed=1, errors=32).measured
+    assert (measured.total, measured.pass_rate, measured.ci95) == (8, 7 / 8, wilson(7, 8))
+    nothing = counts_of(passed=0, errors=3, unscored=2).measured
+    assert (nothing.total, nothing.pass_rate, nothing.ci95) == (0, None, None)
+
+
+def test_the_interval_of_measured_trials_counts_cases_and_not_repeats() -> None:
+    counts = Counts()
+    for _case in range(4):
+        for repeat, verdict in enumerate((PASS, FAIL, ERROR, ERROR)):
+            counts.add(verdict, first=repeat == 0)
+    assert (counts.measured.total, counts.measured.ci95) == (8, wilson(1, 2))
+
+
 def test_the_interval_counts_cases_and_not_repeats() -> None:
     counts = Counts()
     for repeat in range(5):

@@ -134,28 +134,71 @@ def _seen(
     reworded: int = 0,
 ) -> Seen:
     changed = change_at is not None and number >= change_at
-    run = Run(
+    run = _run(number)
+    seeing = Seeing(run, places)
+    for place, chance in enumerate(chances):
+        passes = drawn.random() < chance and not (changed and place >= len(chances) * 0.8)
+        text = ("yes" if passes else "no") + "!" * (changed and place < reworded)
+        seeing.add(_trial(run, place, text, model=f"model-{1 + changed}"), PassRule())
+    return seeing.seen()
+
+
+def _run(number: int) -> Run:
+    return Run(
         id=f"r{number}",
         group="g",
         suite=Suite(name="support", version="v1", dialect="proctor"),
         target=TargetSpec(name="production", kind="echo"),
         started_at=BEGAN + timedelta(days=number),
     )
+
+
+def _trial(run: Run, place: int, text: str, *, repeat: int = 0, model: str | None = None) -> Trial:
+    """A trial that passes when its text begins with `yes`."""
+    passes = text.startswith("yes")
+    outcome = Verdict.PASS if passes else Verdict.FAIL
+    return Trial(
+        case_id=f"c{place}",
+        position=place,
+        repeat=repeat,
+        sent="",
+        output=Output(text=text, model=model),
+        scores=(Score(grader="exact", name="exact", value=float(passes), outcome=outcome),),
+        started_at=run.started_at,
+    )
+
+
+# --- other words -------------------------------------------------------------------------------------------
+
+
+def rewording(cases: int, share: float, repeats: int, series: int, nights: int = 30) -> tuple[int, int]:
+    """In how many series `drift` says drifting on any night, and on how many nights of all.
+
+    The target does not change and passes every case, but words an answer otherwise with a chance of `share`:
+    with 1 always in words that it never uses again, else in the same other words.
+    """
+    drawn = Random(f"{SEED}/{cases}/{share}/{repeats}/{nights}")
+    some = red = 0
+    for _ in range(series):
+        places, rows = Places(), list[Seen]()
+        states = []
+        for night in range(nights + 1):
+            rows.append(_worded(drawn, places, night, cases, share, repeats))
+            if night:
+                states.append(drift(rows).state)
+        some += "drifting" in states
+        red += states.count("drifting")
+    return some, red
+
+
+def _worded(drawn: Random, places: Places, night: int, cases: int, share: float, repeats: int) -> Seen:
+    run = _run(night)
     seeing = Seeing(run, places)
-    for place, chance in enumerate(chances):
-        passes = drawn.random() < chance and not (changed and place >= len(chances) * 0.8)
-        outcome = Verdict.PASS if passes else Verdict.FAIL
-        text = ("yes" if passes else "no") + "!" * (changed and place < reworded)
-        score = Score(grader="exact", name="exact", value=float(passes), outcome=outcome)
-        trial = Trial(
-            case_id=f"c{place}",
-            position=place,
-            sent="",
-            output=Output(text=text, model=f"model-{1 + changed}"),
-            scores=(score,),
-            started_at=run.started_at,
-        )
-        seeing.add(trial, PassRule())
+    for place in range(cases):
+        for repeat in range(repeats):
+            other = f"yes {drawn.random()}" if share == 1 else "yes, surely"
+            text = other if drawn.random() < share else "yes"
+            seeing.add(_trial(run, place, text, repeat=repeat), PassRule())
     return seeing.seen()
 
 
@@ -174,6 +217,12 @@ def tables(series: int) -> Iterator[str]:
     for cases, drop in ((40, 0.1), (100, 0.1), (500, 0.03)):
         for night in (10, 100):
             yield power_row(cases, drop, night, max(1, series // 2))
+    yield ""
+    yield "| cases | answers reworded | repeats | series of 30 nights with an alarm | nights with one |"
+    yield "|--:|--:|--:|---|---|"
+    for repeats in (1, 2):
+        for cases, share in ((10, 0.05), (10, 0.2), (40, 0.05), (40, 0.2), (40, 1.0)):
+            yield wording_row(cases, share, repeats, series)
     yield ""
     yield "| runs | changed | a change point is told | at the right run |"
     yield "|--:|---|---|---|"
@@ -195,8 +244,14 @@ def power_row(cases: int, drop: float, night: int, series: int) -> str:
     return f"| {cases} | {drop:.0%} | {night} | {shares} |"
 
 
-def turning_row(runs: int, change_at: int | None, series: int) -> str:
+def wording_row(cases: int, share: float, repeats: int, series: int, nights: int = 30) -> str:
     """A line of the third table."""
+    some, red = rewording(cases, share, repeats, series, nights)
+    return f"| {cases} | {share:.0%} | {repeats} | {_share(some, series)} | {_share(red, series * nights)} |"
+
+
+def turning_row(runs: int, change_at: int | None, series: int) -> str:
+    """A line of the fourth table."""
     told, right = turned(runs, change_at, series)
     where = "never" if change_at is None else f"from run {change_at + 1} on"
     place = "–" if change_at is None else _share(right, series)

@@ -16,7 +16,7 @@ from proctor.errors import UsageError, suggestion
 from proctor.grading import Graders, Help, Manner, grade, grade_at_once, manner_of, score
 from proctor.lints.contamination import Cases, Search
 from proctor.lints.contradictions import contradictions
-from proctor.lints.counting import tokens_estimated, too_few_cases
+from proctor.lints.counting import tokens_estimated
 from proctor.lints.duplicates import Duplicates
 from proctor.lints.expecting import empty_expected, json_expected, judges_without_rubric
 from proctor.lints.finding import Finding, Passes, Spot
@@ -43,7 +43,7 @@ CODES: Final = {
     "regex-empty": "a pattern matches an empty answer",
     "similar-id": "two ids differ only in case or white space",
     "tokens-est": "the estimate of a case's tokens is far off",
-    "too-few-cases": "the suite has too few cases to say anything",
+    "too-few-cases": "too few cases decide a comparison or a gate",
     "unknown-lint": "`lint` of a case names no rule",
     "vacuous-echo": "a case passes on its own prompt",
     "vacuous-empty": "a case passes on an empty answer",
@@ -130,12 +130,11 @@ class Linter:
             self._tell(finding, spot)
         self._duplicates.add(case, spot, judged_digest(case).encode("ascii"))
 
-    def done(self, suite: Suite, *, whole: bool = True) -> list[Problem]:
+    def done(self, suite: Suite) -> list[Problem]:
         """Everything that was found, in the order of the cases' lines in each file.
 
         Args:
             suite: the suite's header.
-            whole: no case had an error, so that their number is that of the suite.
         """
         for finding, spot in self._vacuous.done(suite.pass_rule):
             self._tell(finding, spot)
@@ -143,11 +142,6 @@ class Linter:
             self._tell(finding, spot, other)
         for finding, spot in self._ids.done():
             self._tell(finding, spot)
-        if whole:
-            above = Spot("", self._path, 1)
-            hushed = any("too-few-cases" in codes for codes in self._silenced.values())
-            for finding in () if hushed else too_few_cases(suite, self._count):
-                self._tell(finding, above)
         return in_file_order(self._problems, self.files)
 
     def _tell(self, finding: Finding, *spots: Spot) -> None:

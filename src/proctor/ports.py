@@ -47,6 +47,9 @@ class Source(Struct, frozen=True, kw_only=True):
     find: Callable[[str], Found | None] = lambda _reference: None
     """The file of a relative path: looked for from the suite's folder, then from each folder above it up to
     the repository's, then from the working directory. None when it is nowhere."""
+    within: Callable[[str], Found | None] = lambda _path: None
+    """The file of a relative path in the suite's folder or below. None where there is none, and where `..` or
+    a link leads out of the folder."""
     expand: Callable[[str], list[str]] = lambda _glob: []
     """The files that a glob matches, from the suite's folder, sorted; each can be given to `find`."""
     program: Callable[[str], tuple[str, ...] | None] = lambda _name: None

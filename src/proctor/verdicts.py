@@ -166,6 +166,18 @@ class Counts:
         return self.passed / self.total if self.total else None
 
     @property
+    def measured(self) -> Counts:
+        """The trials that are neither ERROR nor UNSCORED.
+
+        With repeats the cases among them are not known; they count as the same share of all cases, so that
+        the interval is rather too wide than too narrow.
+        """
+        counts = Counts()
+        counts.passed, counts.failed = self.passed, self.failed
+        counts.cases = self.cases * counts.total // max(1, self.total)
+        return counts
+
+    @property
     def ci95(self) -> tuple[float, float] | None:
         """The Wilson interval of the pass rate, over cases: the repeats of a case are not independent."""
         rate = self.pass_rate

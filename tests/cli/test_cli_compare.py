@@ -86,6 +86,30 @@ def test_a_tag_that_still_names_a_newer_run_is_told(proctor: Proctor, asked: Pro
     assert f"Run {older}" in proctor("runs", "show", "baseline").out
 
 
+# --- too few cases -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("passing", "words", "told"),
+    [
+        ((5, 8), (), 0),  # the sentence on the difference says what so many cases can show
+        ((5, 8), ("--gate",), 1),
+        ((0, 9), ("--gate",), 0),  # ten cases were enough to show that
+        ((5, 8, 6), (), 1),
+        ((5, 8, 6), ("--gate",), 1),
+    ],
+)
+def test_too_few_cases_are_told_where_a_gate_or_a_rank_rests_on_them(
+    proctor: Proctor, asked: Proctor, passing: tuple[int, ...], words: tuple[str, ...], told: int
+) -> None:
+    runs = [asked(count, "--limit", 10) for count in passing]
+    given = proctor("compare", *runs, *words)
+    assert given.err.count("Too few cases to tell targets apart") == told
+    assert ("With 10 cases nothing under" in given.out) is (passing == (5, 8))
+    json = proctor("compare", *runs, *words, "--json").json
+    assert len(json["warnings"]) == told
+
+
 # --- two runs ----------------------------------------------------------------------------------------------
 
 

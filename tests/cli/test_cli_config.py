@@ -111,7 +111,7 @@ def test_a_validation_takes_the_suites_that_the_project_names(
     refused = proctor("validate")
     assert (refused.code, "Missing argument 'SUITE...'" in refused.err) == (4, True)
     config('suite = ["tests"]\nrepeat = 2\n')
-    told = proctor("validate", "--json", "--ignore", "too-few-cases")
+    told = proctor("validate", "--json")
     assert [(one["path"], one["cases"]) for one in told.json["files"]] == [("tests/s.jsonl", 3)]
     (folder / "o.jsonl").write_text(json.dumps(ROWS[0]), encoding="utf-8")
     assert [one["path"] for one in proctor("validate", "o.jsonl", "--json").json["files"]] == ["o.jsonl"]

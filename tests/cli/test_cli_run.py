@@ -193,3 +193,47 @@ def test_a_suite_whose_file_is_gone_runs_by_its_name_from_the_store(
     assert again["suite_digest"] == first["suite_digest"]
     assert again["total"] == first["splits"]["dev"]["total"]
     assert proctor("run", "never-run", "--target", "echo").code == 4
+
+
+# --- too few cases -----------------------------------------------------------------------------------------
+
+FEW = "Too few cases to tell targets apart or to decide by a gate"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), 0),
+        (("--min-pass-rate", "0.5"), 1),
+        (("--min-pass-rate", "0"), 0),
+        (("--target", "scripted:yes.jsonl"), 1),
+        (("--target", "scripted:yes.jsonl", "--min-pass-rate", "0.5"), 1),
+        (("o.jsonl", "--min-pass-rate", "0.5"), 1),
+        (("o.jsonl",), 0),
+    ],
+)
+def test_too_few_cases_are_told_once_and_only_where_something_rests_on_them(
+    proctor: Proctor, suite: Proctor, folder: Path, words: tuple[str, ...], told: int
+) -> None:
+    (folder / "yes.jsonl").write_text('{"*": "yes"}', encoding="utf-8")
+    suite(("b", "y", "y"), name="o.jsonl")
+    err = proctor("run", suite(("a", "x", "x")), "--target", "echo", *words).err
+    assert err.count(FEW) == told
+    if "o.jsonl" in words and told:
+        assert "'s' (1 case), 'o' (1 case)" in err
+
+
+def test_enough_cases_are_not_called_too_few_unless_a_selection_leaves_few(
+    proctor: Proctor, suite: Proctor
+) -> None:
+    name = suite(*((f"t{number}", f"say {number}", "no") for number in range(20)))
+    gate = ("--target", "echo", "--min-pass-rate", 0.5)
+    assert FEW not in proctor("run", name, *gate).err
+    assert FEW in proctor("run", name, *gate, "--limit", 19).err
+
+
+def test_a_case_silences_that_its_suite_is_small(proctor: Proctor, suite: Proctor) -> None:
+    name = suite({"id": "a", "input": "x", "expected": "x", "lint": ["too-few-cases"]})
+    for word in (name, "s"):  # the file, then the suite in the store
+        assert FEW not in proctor("run", word, "--target", "echo", "--min-pass-rate", 0.5).err
+        Path(name).unlink(missing_ok=True)

@@ -100,6 +100,32 @@ def test_a_list_as_json_has_the_facts_of_the_lines_and_takes_the_same_filters(
     assert ([one["run"] for one in short["runs"]], short["more"]) == ([other], True)
 
 
+def test_a_list_counts_errors_and_shows_the_rate_of_what_was_measured(
+    proctor: Proctor, suite: Proctor, folder: Path
+) -> None:
+    lines = [{f"t{number}": "no" if number == 7 else "yes"} for number in range(8)]
+    (folder / "some.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    name = suite(*((f"t{number}", "Well?", "yes") for number in range(40)))
+    assert proctor("run", name, "--target", "scripted:some.jsonl", "--retries", 0).code == 3
+    head, line = proctor("runs", "list").out.splitlines()
+    assert " ".join(head.split()[2:]) == (
+        "passed rate 95% interval errors measured rate 95% interval suite on target"
+    )
+    assert line.split()[2:9] == ["7/40", "17.5%", "9–32%", "32", "7/8", "87.5%", "53–98%"]
+    (row,) = proctor("runs", "list", "--json").json["runs"]
+    assert (row["pass_rate"], row["errors"]) == (0.175, 32)
+    assert row["measured"] == {
+        "total": 8,
+        "passed": 7,
+        "failed": 1,
+        "errors": 0,
+        "unscored": 0,
+        "cases": 8,
+        "pass_rate": 0.875,
+        "ci95": [0.529, 0.978],
+    }
+
+
 def test_a_stored_run_is_shown_as_it_was_told(proctor: Proctor, half: str) -> None:
     told = proctor("run", half, "--target", "echo", "--split", "dev")
     run_id = told.out.splitlines()[-1].removeprefix("Run ")
@@ -168,7 +194,7 @@ def test_a_list_counts_cases_where_a_suite_says_how_repeats_count(proctor: Proct
         encoding="utf-8",
     )
     proctor("run", "s.yaml", "--target", "echo")
-    assert " 1/2   50.0%         9–91%  s v1 on echo\n" in proctor("runs", "list").out
+    assert "1/2 50.0% 9–91% 0 1/2 50.0% 9–91% s v1 on echo" in " ".join(proctor("runs", "list").out.split())
 
 
 def test_the_interval_in_a_list_is_over_cases_and_not_over_their_repeats(

@@ -34,7 +34,7 @@ def test_a_leak_is_a_warning_with_its_file_and_line(proctor: Proctor, ferry: str
     assert told.code == 0
     begins = "s.jsonl:2: warning: LEAK WARNING: Test 'sum' input contains expected answer"
     assert any(line.startswith(begins) for line in told.err.splitlines())
-    assert "s.jsonl: 2 cases of dialect meridian, 0 errors, 2 warnings" in told.out
+    assert "s.jsonl: 2 cases of dialect meridian, 0 errors, 1 warning" in told.out
 
 
 def test_a_judge_without_a_rubric_is_an_error_of_this_dialect_and_told_once(
@@ -65,14 +65,14 @@ def test_problems_of_reading_and_of_rules_come_in_file_order(proctor: Proctor, s
         {"id": "b", "input": "Which year?", "expected": 1814},
         ("c", "Is 3 + 5 = 8?", "8"),
     )
-    told = proctor("validate", name, "--json", "--ignore", "too-few-cases")
+    told = proctor("validate", name, "--json")
     assert codes(told) == ["leak", "not-text", "leak"]
     assert [warning["line"] for warning in told.json["files"][0]["warnings"]] == [1, 2, 3]
 
 
 def test_warnings_of_rules_count_under_strict(proctor: Proctor, ferry: str) -> None:
     assert proctor("validate", ferry, "--strict").code == 4
-    told = proctor("validate", ferry, "--strict", "--ignore", "leak", "--ignore", "too-few-cases")
+    told = proctor("validate", ferry, "--strict", "--ignore", "leak")
     assert (told.code, told.err) == (0, "")
 
 
@@ -96,7 +96,7 @@ def test_a_row_silences_a_rule_with_lint(proctor: Proctor, suite: Proctor, writt
 
 
 def test_a_column_silences_a_rule_too(proctor: Proctor, folder: Path) -> None:
-    rows = ["id,input,expected,lint", 'a,"Is 4 + 5 = 9?",9,"leak, too-few-cases"', 'b,"Is 4 + 4 = 8?",8,']
+    rows = ["id,input,expected,lint", 'a,"Is 4 + 5 = 9?",9,leak', 'b,"Is 4 + 4 = 8?",8,']
     (folder / "s.csv").write_text("\n".join(rows), encoding="utf-8")
     told = proctor("validate", "s.csv", "--json")
     assert [warning["case"] for warning in told.json["files"][0]["warnings"]] == ["b"]
@@ -111,7 +111,7 @@ def test_a_row_of_dialect_pramana_may_have_lint(proctor: Proctor, folder: Path) 
         "assertion": {"type": "exact_match"},
         "metadata": {"difficulty": "easy", "tokens_est": 5},
     }
-    for lint, expected in ((None, ["too-few-cases", "leak"]), (["leak"], ["too-few-cases"])):
+    for lint, expected in ((None, ["leak"]), (["leak"], [])):
         written = row if lint is None else {**row, "lint": lint}
         (folder / "s.jsonl").write_text(json.dumps(written), encoding="utf-8")
         assert sorted(codes(proctor("validate", "s.jsonl", "--json"))) == sorted(expected)
@@ -145,14 +145,15 @@ def test_a_suite_that_cannot_be_told_apart_is_told_as_before(proctor: Proctor, f
 
 def test_a_suite_that_is_named_twice_is_told_once(proctor: Proctor, ferry: str) -> None:
     told = proctor("validate", ferry, ".", f"./{ferry}")
-    assert told.out.splitlines() == ["s.jsonl: 2 cases of dialect meridian, 0 errors, 2 warnings"]
+    assert told.out.splitlines() == ["s.jsonl: 2 cases of dialect meridian, 0 errors, 1 warning"]
 
 
-def test_a_finding_about_a_folder_names_no_line(proctor: Proctor, folder: Path) -> None:
+def test_a_problem_of_a_folder_names_no_line(proctor: Proctor, folder: Path) -> None:
     (folder / "tests").mkdir()
     (folder / "tests" / "sum.md").write_text("# 👤\n\nWhat is 4 + 5?\n\n---\n\nSays nine.\n", "utf-8")
+    (folder / "proctor.toml").write_text('evaluators = ["strict"]\n', encoding="utf-8")
     (line,) = proctor("validate", "tests").err.splitlines()
-    assert line.startswith("tests: warning: Suite 'tests' has 1 case")
+    assert line.startswith("tests: error: `evaluators` of proctor.toml names 'strict'")
 
 
 # --- other text --------------------------------------------------------------------------------------------
@@ -226,3 +227,9 @@ def test_a_file_that_is_not_there_is_refused(proctor: Proctor, ferry: str) -> No
     told = proctor("validate", ferry, "--against", "nowhere.txt")
     assert told.code == 4
     assert "'nowhere.txt'" in told.err
+
+
+def test_a_small_suite_is_no_reason_for_a_warning(proctor: Proctor, suite: Proctor) -> None:
+    told = proctor("validate", suite(("a", "What is 4 + 5?", "nine")), "--strict")
+    assert (told.code, told.err) == (0, "")
+    assert proctor("validate", "s.jsonl", "--ignore", "too-few-cases").code == 0

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from proctor.codec import assertion_digest, decode, encode, judged_digest, sent_digest
 from proctor.dialects.agentv import DIALECT
 from proctor.dialects.agentv_assertions import DEFAULT
+from proctor.dialects.attachments import attachment
 from proctor.dialects.js_regex import to_python
 from proctor.dialects.agentv_rendering import render
 from proctor.model import (
@@ -376,15 +377,14 @@ def test_every_assertion_that_it_has_a_type_for_is_said(assertions: list[Asserti
 
 
 FILES = st.builds(
-    Attachment, kind=st.just("file"), path=NAMES.map(lambda name: f"files/{name}-{len(name)}"), text=TEXTS
+    attachment,
+    st.just("file"),
+    NAMES.map(lambda name: f"files/{name}-{len(name)}"),
+    TEXTS.map(str.encode),
 )
 BLOBS = st.builds(
-    Attachment,
-    kind=st.just("image"),
-    path=NAMES.map(lambda name: f"images/{name}.png"),
-    media_type=st.just("image/png"),
-    data=st.binary(max_size=9),
-)
+    attachment, st.just("image"), NAMES.map(lambda name: f"images/{name}.png"), st.binary(max_size=9)
+).filter(lambda made: made.media_type.startswith("image/"))
 TOOL_CALLS = st.builds(
     ToolCall,
     name=NAMES,
@@ -594,6 +594,7 @@ def test_a_file_is_read_as_the_text_that_it_was(text: str) -> None:
         ),
         attaching("a.md", "${{ WHO }}", media_type="text/markdown"),
         attaching("a.bin", None, data=b"text", media_type="application/octet-stream"),
+        attaching("a.png", None, kind="image", data=b"\xff\xd8\xff", media_type="image/png"),
         attaching("a.tiff", None, kind="image", data=b"\xff", media_type="image/tiff"),
     ],
 )

@@ -39,7 +39,7 @@ from proctor.model import (
     ToolCall,
     Workspace,
 )
-from proctor.ports import Placed, Rendered, Source
+from proctor.ports import Found, Placed, Rendered, Source
 
 HEADER = b'{"proctor": 1, "name": "s"}\n'
 SCHEMA = files("proctor") / "schemas" / "suite.schema.json"
@@ -113,8 +113,14 @@ def written(suite: Suite, *cases: Case) -> bytes:
     return b"".join(piece.data for piece in pieces if isinstance(piece, Rendered))
 
 
-def read(data: bytes) -> tuple[Suite, list[Case], list[Problem]]:
-    items = list(DIALECT.read(Source(path="s.jsonl", lines=lambda: BytesIO(data))))
+def read(data: bytes, **files: bytes) -> tuple[Suite, list[Case], list[Problem]]:
+    """The suite, its cases and its problems; files of the folder are named with `_` for a dot."""
+    around = {name.replace("_", "."): content for name, content in files.items()}
+
+    def within(path: str) -> Found | None:
+        return Found(path=path, data=around[path]) if path in around else None
+
+    items = list(DIALECT.read(Source(path="s.jsonl", lines=lambda: BytesIO(data), within=within)))
     (suite,) = [item for item in items if isinstance(item, Suite)]
     cases = [item.case for item in items if isinstance(item, Placed)]
     return suite, cases, [item for item in items if isinstance(item, Problem)]
@@ -239,6 +245,50 @@ def test_any_case_comes_back_with_its_digests(case: Case) -> None:
     assert problems == []
     assert encode(found) == encode(case)
     assert (sent_digest(found), judged_digest(found)) == (sent_digest(case), judged_digest(case))
+
+
+# --- files that are named and not written out --------------------------------------------------------------
+
+
+def test_a_part_with_a_path_alone_is_read_from_the_suites_folder() -> None:
+    row = line(**of_part(kind="file", path="r.pdf"))
+    _, (case,), problems = read(HEADER + row, r_pdf=b"%PDF-1.7\xff")
+    assert problems == []
+    (part,) = case.input[0].parts
+    assert part == Attachment(kind="file", path="r.pdf", media_type="application/pdf", data=b"%PDF-1.7\xff")
+    _, (case,), _ = read(HEADER + line(**of_part(kind="file", path="n.md")), n_md=b"one\r\ntwo")
+    assert case.input[0].parts == (Attachment(kind="file", path="n.md", text="one\ntwo"),)
+
+
+def test_a_media_type_that_the_suite_gives_is_that_of_the_file() -> None:
+    row = line(**of_part(kind="file", path="a.bin", media_type="audio/ogg"))
+    _, (case,), _ = read(HEADER + row, a_bin=b"\xff")
+    assert case.input[0].parts == (
+        Attachment(kind="file", path="a.bin", media_type="audio/ogg", data=b"\xff"),
+    )
+
+
+@pytest.mark.parametrize("content", [{"text": "here"}, {"text": ""}, {"data": "/w=="}, {"data": ""}])
+def test_a_part_with_its_content_is_never_read_from_a_file(content: dict[str, str]) -> None:
+    _, (case,), problems = read(HEADER + line(**of_part(kind="file", path="n.md", **content)), n_md=b"there")
+    (part,) = case.input[0].parts
+    assert problems == []
+    assert isinstance(part, Attachment)
+    assert b"there" not in (part.data, (part.text or "").encode())
+
+
+def test_every_missing_file_of_a_case_is_named() -> None:
+    parts = [{"kind": "file", "path": "a.md"}, {"kind": "image", "path": "b.png"}]
+    _, _, problems = read(HEADER + line(input=[{"role": "user", "parts": parts}]))
+    assert [problem.field for problem in problems] == ["input[0].parts[0].path", "input[0].parts[1].path"]
+
+
+def test_a_part_whose_file_is_not_in_the_folder_is_an_error_that_says_what_to_do() -> None:
+    _, cases, (problem,) = read(HEADER + line(**of_part(kind="file", path="../n.md", text=None)))
+    assert (cases, problem.code, problem.line) == ([], "missing-file", 2)
+    assert problem.field == "input[0].parts[0].path"
+    for word in ("'../n.md'", "the suite's folder", "`text`", "`data`"):
+        assert word in problem.message
 
 
 # --- nothing is passed over --------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def test_verdicts_are_compared_only_where_judges_are_the_same(series: Series) ->
     assert len(found.last.flips.worse) == 3
     alone = drift(series(failing(0), failing(9), runs={1: other}))
     assert (alone.last.flips, alone.passing) == (None, None)
-    assert alone.state == "drifting"  # by its answers
+    assert alone.state == "watch"  # by its answers
 
 
 # --- the promise, by simulation ----------------------------------------------------------------------------

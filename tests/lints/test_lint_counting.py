@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from proctor.lints.counting import too_few_cases
-from proctor.model import Case, SplitRule, Suite
+from proctor.model import Case
 
-SUITE = Suite(name="small", dialect="pramana")
 Codes = Callable[..., list[str]]
 Make = Callable[..., Case]
 
 
 @pytest.mark.parametrize(("count", "told"), [(0, False), (1, True), (19, True), (20, False), (900, False)])
 def test_fewer_than_twenty_cases_are_too_few(count: int, told: bool) -> None:
-    assert bool(list(too_few_cases(SUITE, count))) is told
+    assert (too_few_cases({"small": count}) is not None) is told
 
 
 @pytest.mark.parametrize(
     ("count", "said"),
-    [(8, "with 8 cases, 7 passed means 53-98 %"), (1, "with 1 case, 1 passed means 21-100 %")],
+    [(8, "With 8 cases, 7 passed means 53-98 %"), (1, "With 1 case, 1 passed means 21-100 %")],
 )
 def test_the_message_says_what_a_pass_rate_means_at_that_number(count: int, said: str) -> None:
-    (finding,) = too_few_cases(SUITE, count)
-    assert said in finding.message
-    assert "holdout" not in finding.message
+    message = too_few_cases({"small": count}) or ""
+    assert said in message
+    assert message.startswith("Too few cases to tell targets apart or to decide by a gate: 'small' (")
 
 
-def test_a_suite_that_is_split_is_told_of_its_holdout_as_well() -> None:
-    divided = Suite(name="small", dialect="meridian", split_rule=SplitRule(ratio=0.2))
-    (finding,) = too_few_cases(divided, 11)
-    assert re.search(
-        r"with 11 cases, 9 passed .*; in the holdout, with 3 cases, 3 passed means 44-100 %", finding.message
-    )
+def test_several_suites_are_named_once_and_the_smallest_is_explained() -> None:
+    sizes = {"large": 40, **{f"s{number}": 12 - number for number in range(7)}}
+    message = too_few_cases(sizes) or ""
+    assert "'s0' (12 cases), 's1' (11 cases)" in message
+    assert "'s4' (8 cases) and 2 more. With 6 cases, 5 passed" in message
+    assert "large" not in message
 
 
 @pytest.mark.parametrize(

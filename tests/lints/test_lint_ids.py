@@ -82,7 +82,7 @@ def test_letters_that_look_alike_inside_one_word_are_told_at_their_case(lint: Li
 def test_some_cases_without_an_id_among_others_are_told_once(
     named: tuple[bool, ...], lines: list[int]
 ) -> None:
-    linter = Linter("s.jsonl", GRADERS.get, ("near-duplicate", "too-few-cases"))
+    linter = Linter("s.jsonl", GRADERS.get, ("near-duplicate",))
     for line, own in enumerate(named, 1):
         linter.add(Placed(Case(id=f"test_{line}", input=()), line, named=own))
     assert [problem.line for problem in linter.done(Suite(name="s", dialect="meridian"))] == lines

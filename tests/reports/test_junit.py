@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.model import Case, Trial
+from proctor.model import Case, Output, Trial
 from proctor.reports.junit import render
 from proctor.reports.rows import Reported
 
@@ -99,3 +99,32 @@ def test_any_character_anywhere_gives_xml_that_parses(
 
 def test_nothing_to_report_is_xml_too() -> None:
     assert list(parsed().iter("testcase")) == []
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "count", "each", "all_together"),
+    [
+        (0.02, 1, "0.000", "0.000"),
+        (0.4, 10, "0.000", "0.004"),
+        (1.5, 2, "0.002", "0.003"),
+        (120, 3, "0.120", "0.360"),
+        (1234567.891, 1, "1234.568", "1234.568"),
+    ],
+)
+def test_times_are_seconds_with_three_decimals_and_their_sum_is_of_what_was_measured(
+    reported: Callable[..., Reported],
+    case: Callable[..., Case],
+    trial: Callable[..., Trial],
+    latency_ms: float,
+    count: int,
+    each: str,
+    all_together: str,
+) -> None:
+    output = Output(text="4", latency_ms=latency_ms)
+    made = [
+        (trial("4", case_id=f"c{place}", position=place, output=output), case(f"c{place}"))
+        for place in range(count)
+    ]
+    (suite,) = parsed(reported(*made)).iter("testsuite")
+    assert [test.attrib["time"] for test in suite.iter("testcase")] == [each] * count
+    assert suite.attrib["time"] == all_together

@@ -196,3 +196,54 @@ def test_a_suite_knows_its_folder_and_the_environment(here: Path, monkeypatch: p
     source = source_of(Path("evals/deep/s.yaml"), {"A": "b"})
     assert (source.folder, source.environ) == (str(here / "repo/evals/deep"), {"A": "b"})
     assert source.path == "evals/deep/s.yaml"
+
+
+# --- files that must lie within the suite's folder ---------------------------------------------------------
+
+
+def test_a_file_within_the_folder_is_read_and_named_from_there(here: Path) -> None:
+    write(here, "repo/evals/deep/data/a.txt", "letters")
+    for reference in ("data/a.txt", "./data/a.txt", "data\\a.txt", "data/../data/a.txt"):
+        found = suite(here).within(reference)
+        assert found is not None
+        assert (found.path, found.data) == ("data/a.txt", b"letters")
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "../a.txt",
+        "data/../../a.txt",
+        "link.txt",
+        "up/a.txt",
+        "loop",
+        "data",
+        "no.txt",
+        "",
+        "a\0b",
+    ],
+)
+def test_no_path_and_no_link_leads_out_of_the_folder(here: Path, reference: str) -> None:
+    outside = write(here, "repo/evals/a.txt")
+    deep = here / "repo/evals/deep"
+    (deep / "data").mkdir()
+    (deep / "link.txt").symlink_to(outside)
+    (deep / "up").symlink_to(outside.parent)
+    (deep / "loop").symlink_to(deep / "loop")
+    assert suite(here).within(reference) is None
+
+
+def test_a_link_that_stays_within_the_folder_is_followed(here: Path) -> None:
+    target = write(here, "repo/evals/deep/data/a.txt")
+    (here / "repo/evals/deep/near.txt").symlink_to(target)
+    found = suite(here).within("near.txt")
+    assert found is not None
+    assert found.data == b"x"
+
+
+def test_a_suite_that_is_reached_by_a_link_has_the_folder_of_the_link(here: Path) -> None:
+    write(here, "repo/evals/deep/a.txt", "beside")
+    (here / "short").symlink_to(here / "repo/evals/deep")
+    found = source_of(here / "short/s.yaml").within("a.txt")
+    assert found is not None
+    assert found.data == b"beside"

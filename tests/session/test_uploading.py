@@ -368,3 +368,12 @@ def _closing(path: Path):  # type: ignore[no-untyped-def]
 
 def _all_of(store: Store) -> list[object]:
     return [(one, [stored.case for stored in store.cases(one.suite.content)]) for one in store.versions()]
+
+
+def test_an_upload_has_within_its_suites_folder_what_was_uploaded_there() -> None:
+    source = source_of(of_files({"a/suite.jsonl": JSONL.encode(), "a/b.md": b"here", "c.md": b"above"}))
+    found = source.within("b.md")
+    assert found is not None
+    assert (found.path, found.data) == ("b.md", b"here")
+    for reference in ("../c.md", "/c.md", "c.md", "", "/etc/hostname"):
+        assert source.within(reference) is None

@@ -149,9 +149,23 @@ def test_the_list_tells_of_each_run_what_it_came_to(kept: Kept, server: Served) 
     assert second[1:5] == ["r2", "other v1", "gpt-y", "finished"]
     assert first[1:5] == ["r1", "caps v1", "gpt-x", "finished"]
     assert "80.0% · n 10 · 49–94%" in first[5]
-    assert first[6:] == ["$0.4500", "2026-03-01 12:00 UTC", "baseline"]
+    assert first[6:] == ["0", "$0.4500", "2026-03-01 12:00 UTC", "baseline"]
     assert 'type="checkbox" name="run" value="r1"' in page
     assert re.search(r'<form method="get" action="/compare">', page)
+
+
+def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(
+    kept: Kept, server: Served, trial: Make
+) -> None:
+    run = kept.begin("r1", suite=kept.suite(split=False))
+    kept.record(run, range(4), failed=(1,))
+    for place in range(4, 10):
+        kept.store.record(run.id, trial(None, case_id=f"c{place}", position=place), Verdict.ERROR)
+    kept.store.update(replace(run, status="finished", finished_at=run.started_at))
+    (row,) = rows(server.get("/runs").text)
+    assert "30.0% · n 10 · 11–60%" in row[5]
+    assert "measured: 75.0% · n 4 · 30–95%" in row[5]
+    assert row[6] == "6"
 
 
 def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server: Served) -> None:
@@ -170,7 +184,7 @@ def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server
 def test_the_rate_of_a_run_of_the_holdout_alone_is_in_no_list(kept: Kept, server: Served, site: Site) -> None:
     run = kept.made(settings=Settings(selection=Selection(split="holdout")))
     row = rows(server.get("/runs").text)[0]
-    assert row[5] == "sealed, n 10"
+    assert row[5:7] == ["sealed, n 10", "–"]
     assert looks(site, run) == []
 
 

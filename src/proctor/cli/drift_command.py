@@ -43,8 +43,9 @@ def command(
 
     SUITE is a file, NAME, NAME@v2 or sha256:…; a changed file is another suite. Both words may be left out
     where only one suite has several runs on one target. Nobody is asked. The answers of each run are held
-    against those of the first run and of the run before: 95 % identical is stable, 80 % is watch, less is
-    drifting. Verdicts are compared by a test that may be made every day.
+    against those of the first run and of the run before: 95 % identical is stable, less is watch. Less than
+    80 % is drifting where repeats (`run --repeat 2`) show that it is no noise. Verdicts are compared by a
+    test that may be made every day; fewer passed cases are drifting whatever the words are.
 
     Exit codes: 0 stable, watch or noisy, 1 drifting, 3 the last run was not measured, 5 fewer than two runs.
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, cast
 
 from proctor.dialects.agentv_shared import resolved, texts_of
+from proctor.dialects.attachments import IMAGES, attachment
 from proctor.dialects.reading import file_name
 from proctor.dialects.yaml_reading import file_of, without_effect
 from proctor.fields import Fields, Notes
@@ -20,17 +21,6 @@ from proctor.yaml12 import plain
 
 ROLES: Final = ("system", "user", "assistant", "tool")
 BLOCKS: Final = ("text", "file", "image")
-IMAGES: Final = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    ".svg": "image/svg+xml",
-    ".bmp": "image/bmp",
-}
-"""Endings of image files with their media types."""
-
 MESSAGE: Final = ("role", "content", "name", "tool_calls")
 BLOCK: Final = ("type", "value")
 TOOL_CALL: Final = ("tool", "input", "output", "id", "duration_ms", "start_time", "end_time")
@@ -212,15 +202,12 @@ def attached(
     found = file_of(path, source, notes, field, line)
     if found is None:
         return None
-    shown = path.replace("\\", "/")
-    if kind == "file":
-        try:
-            text = found.data.decode("utf-8-sig").replace("\r\n", "\n")
-            return Attachment(kind=kind, path=shown, text=text)
-        except UnicodeDecodeError:
-            pass
-    media_type = IMAGES.get(ending, "application/octet-stream")
-    return Attachment(kind=kind, path=shown, media_type=media_type, data=found.data)
+    made = attachment(kind, path.replace("\\", "/"), found.data)
+    if kind == "image" and not made.media_type.startswith("image/"):
+        message = f"`{field}` is {path[:200]!r}, a file of type {made.media_type}. Write `type: file` for it."
+        notes.error("unknown-image", message, field, line=line)
+        return None
+    return made
 
 
 def _joined(parts: Parts) -> str:

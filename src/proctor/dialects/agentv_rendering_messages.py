@@ -48,7 +48,10 @@ def why(messages: tuple[Message, ...], source: Source) -> tuple[int | None, str]
             return place, f"its roles are {', '.join(ROLES)}."
         if any(isinstance(part, Attachment) for part in message.parts):
             if input_value((message,), source) is None:
-                return place, "its files lie inside the suite's folder, and are texts if they are UTF-8."
+                return place, (
+                    "its files lie inside the suite's folder, are texts if they are UTF-8, and have the "
+                    "media type of their content or ending."
+                )
         elif message.parts and input_value((message,), source) is None:
             return place, "a message without files is one text."
     return None, "its messages say something, and each call in them names its tool."

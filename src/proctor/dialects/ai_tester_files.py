@@ -15,6 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from proctor.dialects.ai_tester_document import text_of
+from proctor.dialects.attachments import DOCUMENTS
 from proctor.dialects.yaml_reading import shown_path
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, kind_of, shown
@@ -31,16 +32,6 @@ IMAGES: Final = {
     ".jpeg": "image/jpeg",
     ".gif": "image/gif",
     ".webp": "image/webp",
-}
-OTHERS: Final = {
-    ".pdf": "application/pdf",
-    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-    ".mp3": "audio/mpeg",
-    ".mp4": "video/mp4",
-    ".wav": "audio/wav",
-    ".mkv": "video/x-matroska",
 }
 TEXTS: Final = (
     *(".txt", ".md", ".yaml", ".yml", ".json", ".csv", ".tsv"),
@@ -138,8 +129,8 @@ class Library:
     def _read(self, path: str) -> Attachment | Problem:
         """A file with its content, or what is wrong with it."""
         ending = splitext(path.replace("\\", "/"))[1].lower()
-        if ending not in (*IMAGES, *OTHERS, *TEXTS):
-            known = ", ".join((*TEXTS, *IMAGES, *OTHERS))
+        if ending not in (*IMAGES, *DOCUMENTS, *TEXTS):
+            known = ", ".join((*TEXTS, *IMAGES, *DOCUMENTS))
             message = f"The attached file {shown(path)} has an ending that is not known. Known are: {known}."
             return Problem(code="unknown-ending", message=message)
         found = self._source.find(path)
@@ -153,7 +144,7 @@ class Library:
         name = path.replace("\\", "/")
         if ending not in TEXTS:
             kind: Any = "image" if ending in IMAGES else "file"
-            media_type = IMAGES.get(ending) or OTHERS[ending]
+            media_type = IMAGES.get(ending) or DOCUMENTS[ending]
             return Attachment(kind=kind, path=name, media_type=media_type, data=found.data)
         try:
             text = found.data.decode("utf-8-sig").replace("\r\n", "\n")

@@ -7,12 +7,14 @@ from itertools import chain
 from typing import Any, Final
 
 from msgspec import convert
+from msgspec.structs import replace
 
+from proctor.dialects.attachments import attachment
 from proctor.dialects.proctor import ASIDE, KEY
 from proctor.dialects.proctor_schema import VERSION, check_case, check_header
 from proctor.dialects.reading import HOLDOUT, file_name, rows, with_holdout
-from proctor.fields import Fields, Notes
-from proctor.model import Case, Problem, Suite
+from proctor.fields import Fields, Notes, shown
+from proctor.model import Attachment, Case, Problem, Suite
 from proctor.ports import Placed, Source
 
 NESTING: Final = 96
@@ -40,7 +42,7 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
             continue
         line, row = item
         notes = Notes(source.path, line, of_case=True)
-        case = _case(row, notes)
+        case = _case(row, source, notes)
         if case is None:
             yield from notes.problems
         else:
@@ -72,7 +74,7 @@ def _suite(row: dict[str, Any], source: Source, notes: Notes) -> Suite:
     return with_holdout(convert({**said, "dialect": "proctor", "folder": source.folder}, Suite), fields)
 
 
-def _case(row: dict[str, Any], notes: Notes) -> Case | None:
+def _case(row: dict[str, Any], source: Source, notes: Notes) -> Case | None:
     if KEY in row:
         notes.error("late-header", f"A header (`{KEY}`) must be the first line; move it there.", KEY)
         return None
@@ -81,8 +83,36 @@ def _case(row: dict[str, Any], notes: Notes) -> Case | None:
     check_case(row, notes)
     if notes.failed:
         return None
-    case = convert(row, Case)
-    if any(message.parts or message.content.strip() for message in case.input):
+    case = _with_files(convert(row, Case), row, source, notes)
+    if case is None or any(message.parts or message.content.strip() for message in case.input):
         return case
     notes.error("missing-prompt", "`input` is empty; write what is asked.", "input")
     return None
+
+
+def _with_files(case: Case, row: dict[str, Any], source: Source, notes: Notes) -> Case | None:
+    """The case with the content of each file that its row names by a path alone; None without one of them."""
+    messages = list(case.input)
+    for number, message in enumerate(row["input"]):
+        parts = list(messages[number].parts)
+        for place, part in enumerate(message.get("parts", ())):
+            if isinstance(part, dict) and part.get("text") is None and "data" not in part:
+                field = f"input[{number}].parts[{place}].path"
+                parts[place] = _read(part, field, source, notes) or parts[place]
+        messages[number] = replace(messages[number], parts=tuple(parts))
+    return None if notes.failed else replace(case, input=tuple(messages))
+
+
+def _read(part: dict[str, Any], field: str, source: Source, notes: Notes) -> Attachment | None:
+    path: str = part["path"]
+    found = source.within(path)
+    if found is None:
+        message = (
+            f"`{field}` is {shown(path)}, and there is no such file in the suite's folder, outside of which "
+            "none is read. Put it there, or write its content in `text`, or as base64 in `data`."
+        )
+        notes.error("missing-file", message, field)
+        return None
+    made = attachment(part["kind"], path.replace("\\", "/"), found.data)
+    own_type = None if made.text is not None else part.get("media_type")
+    return made if own_type is None else replace(made, media_type=own_type)

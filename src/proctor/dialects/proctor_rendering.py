@@ -12,7 +12,7 @@ from proctor.dialects.proctor import ASIDE, FROM, KEY
 from proctor.dialects.proctor_schema import HEADER, VERSION
 from proctor.dialects.reading import HOLDOUT
 from proctor.dialects.rendered_files import json_line
-from proctor.model import Case, Problem, Suite
+from proctor.model import Attachment, Case, Problem, Suite
 from proctor.ports import Rendered
 
 
@@ -20,7 +20,7 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
     """The suite as one file. See `proctor.ports.Renders`; nothing is ever lost."""
     yield Rendered("", json_line(_header(suite)))
     for case in cases:
-        yield Rendered("", as_written(case) + b"\n")
+        yield Rendered("", _line(case))
 
 
 def _header(suite: Suite) -> dict[str, Any]:
@@ -35,3 +35,16 @@ def _header(suite: Suite) -> dict[str, Any]:
     aside = {name: notes.pop(name) for name in ASIDE if isinstance(notes.get(name), str)}
     said.pop("notes", None)
     return {KEY: VERSION, **said, **({"notes": notes} if notes else {}), **aside}
+
+
+def _line(case: Case) -> bytes:
+    """A case as JSON; a file without any content has `data`, since a path alone is read from the folder."""
+    files = [part for message in case.input for part in message.parts if isinstance(part, Attachment)]
+    if all(file.data or file.text is not None for file in files):
+        return as_written(case) + b"\n"
+    row = to_builtins(case)
+    for message in row["input"]:
+        for part in message.get("parts", ()):
+            if isinstance(part, dict) and "text" not in part:
+                part.setdefault("data", "")
+    return json_line(row)

@@ -76,18 +76,20 @@ def _pairs(given: Sequence[int]) -> float:
     return alike / (len(given) * (len(given) - 1))
 
 
-def noise(series: Sequence[Seen]) -> Sameness | None:
-    """How identical the answers are of a target that does not repeat them; None for one that does, or may.
+def repeated(series: Sequence[Seen]) -> list[Sameness]:
+    """Of each run with repeats that tell it, how identical two answers to one question are.
 
-    It is seen in repeats within a run, so that no change from one run to another can look like it: in the
-    first run that has any, and in at least half of those that have; the more identical of the two counts.
+    It is seen within a run, so that no change from one run to another can look like it.
     """
-    measured = [same for seen in series if repeats_tell(seen.run) and (same := within(seen)) is not None]
-    if not measured:
+    return [same for seen in series if repeats_tell(seen.run) and (same := within(seen)) is not None]
+
+
+def usual(repeats: Sequence[Sameness]) -> Sameness | None:
+    """The first of them, or that which at least half of them reach: the more identical of the two."""
+    if not repeats:
         return None
-    middle = sorted(measured, key=_share)[len(measured) // 2]
-    usual = max(measured[0], middle, key=_share)
-    return None if usual.level == "stable" else usual
+    middle = sorted(repeats, key=_share)[len(repeats) // 2]
+    return max(repeats[0], middle, key=_share)
 
 
 def repeats_tell(run: Run) -> bool:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from proctor.drift.flips import Flips, flips
 from proctor.drift.rows import alike, passes
-from proctor.drift.sameness import WATCH, Sameness, noise, sameness
+from proctor.drift.sameness import WATCH, Sameness, repeated, sameness, usual
 from proctor.drift.seen import Kept, Seen
 from proctor.drift.sides import Changed, changes, judging_of
 from proctor.drift.turning import Row, Split, split
@@ -92,8 +92,8 @@ class Drift(Struct, frozen=True, kw_only=True):
     state: State
     since: datetime | None
     """Since when it has been in this state without a break; None where that cannot be said."""
-    noise: Sameness | None
-    """How identical two answers in one run are, where the target does not repeat them."""
+    repeats: Sameness | None
+    """How identical two answers to one question in one run usually are; None without repeats that tell it."""
     turning: Turning | None
     """The change point, where one is shown."""
     passing: Turning | None
@@ -103,6 +103,11 @@ class Drift(Struct, frozen=True, kw_only=True):
     """It is drifting by how many answers are identical."""
     by_verdicts: bool
     """It is drifting by how many cases pass."""
+
+    @property
+    def noise(self) -> Sameness | None:
+        """The same, where the target does not repeat its answers."""
+        return None if self.repeats is None or self.repeats.level == "stable" else self.repeats
 
     @property
     def last(self) -> Step:
@@ -133,24 +138,28 @@ def drift(series: Sequence[Seen]) -> Drift:
     """
     if len(series) < 2:
         raise ValueError(f"drift needs two runs, not {len(series)}.")
-    steps, measured, turnings = _steps(series), noise(series), list(_turnings(series))
-    lowest = steps[-1].lowest
+    steps, repeats, turnings = _steps(series), repeated(series), list(_turnings(series))
+    usually, lowest = usual(repeats), steps[-1].lowest
     large = next((one for one in turnings if one.large), None)
     worse = next((one for one in turnings if one.worse), None)
+    # Other words are drift only where repeats show that they are no noise: that there is none, or less of it.
+    steady = all(same.level == "stable" for same in repeats)
     few = lowest is not None and lowest.level == "drifting"
-    by_answers = few and (measured is None or large is not None)
+    by_answers = few and bool(repeats) and (steady or large is not None)
     if lowest is None:
         state: State = "unknown"
     elif by_answers or worse is not None:
         state = "drifting"
+    elif lowest.level == "stable":
+        state = "stable"
     else:
-        state = lowest.level if measured is None or lowest.level == "stable" else "noisy"
-    decided = worse if not by_answers else large if measured is not None else None
+        state = "watch" if (usually is None or usually.level == "stable") else "noisy"
+    decided = large if by_answers else worse
     return Drift(
         steps=steps,
         state=state,
         since=_since(steps, state) if decided is None else steps[decided.after].at,
-        noise=measured,
+        repeats=usually,
         turning=_told(turnings),
         passing=next((one for one in turnings if one.what == "verdicts"), None),
         changed=changes(series),
@@ -180,12 +189,16 @@ def _steps(series: Sequence[Seen]) -> tuple[Step, ...]:
 
 
 def _since(steps: Sequence[Step], state: State) -> datetime | None:
-    """When the unbroken row of runs began whose identical answers have the name that the last one has."""
+    """When the unbroken row of runs began whose identical answers have the name that the last one has.
+
+    What is not stable is one name for a target to watch, as it may be less than that would say.
+    """
     if state in ("noisy", "unknown"):
         return None
+    names = {"stable"} if state == "stable" else {"watch", "drifting"} if state == "watch" else {"drifting"}
     since = steps[-1]
     for step in reversed(steps[1:]):
-        if step.lowest is None or step.lowest.level != state:
+        if step.lowest is None or step.lowest.level not in names:
             return since.at
         since = step
     return steps[0].at if state == "stable" else since.at

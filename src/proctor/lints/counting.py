@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any, Final
 
 from proctor.codec import encode
-from proctor.holdout import holdout_size
 from proctor.lints.finding import Finding, Passes, test_of
-from proctor.model import Case, Suite
+from proctor.model import Case
 from proctor.stats import wilson
+from proctor.wording import counted, listed
 
 ENOUGH: Final = 20
 """From so many cases on, nothing is said of their number."""
+_NAMED: Final = 5
+"""So many suites are named."""
 CHARACTERS_A_TOKEN: Final = 4
 ANSWER: Final = 50
 """So many tokens are allowed for an answer, whose length nobody knows beforehand."""
@@ -21,30 +23,29 @@ _FACTOR: Final = 3
 _LEAST_OFF: Final = 50
 
 
-def too_few_cases(suite: Suite, count: int) -> Iterator[Finding]:
-    """`too-few-cases`: a suite whose pass rate could be nearly anything."""
-    if not 0 < count < ENOUGH:
-        return
-    said = _interval(count)
-    if suite.split_rule is not None:
-        held = holdout_size(count, suite.split_rule.ratio)
-        if held:
-            said += f"; in the holdout, {_interval(held)}"
-    message = (
-        f"Suite {suite.name!r} has {_cases(count)}, too few to tell targets apart: {said}. "
-        f"Write at least {ENOUGH} cases."
-    )
-    yield Finding("too-few-cases", message)
+def too_few_cases(sizes: Mapping[str, int]) -> str | None:
+    """`too-few-cases`: suites on which a pass rate could be nearly anything.
 
+    The linter does not say it: who runs a suite to see what fails needs no more cases.
 
-def _interval(count: int) -> str:
+    Args:
+        sizes: how many cases of each suite count, by its name.
+
+    Returns:
+        One sentence about all that have too few; None where each has enough.
+    """
+    small = {name: count for name, count in sizes.items() if 0 < count < ENOUGH}
+    if not small:
+        return None
+    count = min(small.values())
     passed = ceil(count * 0.8)
     low, high = wilson(passed, count) or (0.0, 1.0)
-    return f"with {_cases(count)}, {passed} passed means {low * 100:.0f}-{high * 100:.0f} %"
-
-
-def _cases(count: int) -> str:
-    return "1 case" if count == 1 else f"{count} cases"
+    which = listed([f"{name!r} ({counted(size, 'case')})" for name, size in small.items()], _NAMED)
+    return (
+        f"Too few cases to tell targets apart or to decide by a gate: {which}. With "
+        f"{counted(count, 'case')}, {passed} passed means {low * 100:.0f}-{high * 100:.0f} %. "
+        f"Write at least {ENOUGH} cases."
+    )
 
 
 def tokens_estimated(case: Case, passes: Passes) -> Iterator[Finding]:  # noqa: ARG001  # as every rule

@@ -11,6 +11,7 @@ from proctor.comparison.differences import Difference, Measure, Side
 from proctor.comparison.gating import Rule, could_compare, exit_code
 from proctor.comparison.ranking import Ranking
 from proctor.errors import ExitCode
+from proctor.lints.counting import too_few_cases
 from proctor.reports import comparing_words as words
 from proctor.reports.figures import (
     AXIS_HEAD,
@@ -68,8 +69,16 @@ class Compared(Struct, frozen=True, kw_only=True):
 
     @property
     def doubts(self) -> list[str]:
-        """Why runs may not be comparable, each sentence once."""
-        return list(dict.fromkeys(doubt for found in self.gated for doubt in found.doubts))
+        """Why runs may not be comparable, and whether too few cases decide, each sentence once."""
+        doubts = dict.fromkeys(doubt for found in self.gated for doubt in found.doubts)
+        return [*doubts, *filter(None, [self._too_few_cases()])]
+
+    def _too_few_cases(self) -> str | None:
+        """Of two runs without a gate, the sentence on their difference says what so many cases can show."""
+        if self.rule is None and self.ranking is None:
+            return None
+        unclear = [found for found in self.comparisons if found.whole.shows not in ("better", "worse")]
+        return too_few_cases({found.baseline.suite.name: found.whole.cases for found in unclear})
 
 
 def lines(compared: Compared, flips: int = 10) -> Iterator[str]:

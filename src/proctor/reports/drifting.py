@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from proctor.drift.flips import Flips
-from proctor.drift.sameness import Sameness, within
+from proctor.drift.sameness import Sameness
 from proctor.drift.series import Drift, Turning
 from proctor.drift.sides import Changed
 from proctor.model import Run
@@ -86,19 +86,19 @@ def answer(drift: Drift) -> str:
 
 
 def _noise(drift: Drift) -> Iterator[str]:
-    noise = drift.noise
+    """How far other words say anything of the target."""
+    noise, lowest = drift.noise, drift.last.lowest
     if noise is not None:
         usual = f"{percent(noise.share)} identical ({interval(noise.ci95)})"
         weighed = "; the answers have changed by more" if drift.by_answers else ", so identity says little"
         yield f"This target does not repeat its answers: two to one question in one run are {usual}{weighed}."
-    elif drift.by_answers and not _repeated(drift):
-        yield "A target that answers otherwise each time looks the same; --repeat 2 tells them apart."
-
-
-def _repeated(drift: Drift) -> bool:
-    """Whether it was seen, in one run or in two, that the target can repeat its answers."""
-    alike = (same for step in drift.steps for same in (step.with_before, within(step.seen)))
-    return any(same is not None and same.level == "stable" for same in alike)
+    elif drift.state == "watch" and drift.repeats is None:
+        yield (
+            "Other words alone are no drift: a target that words each answer anew looks the same. "
+            "--repeat 2 tells them apart."
+        )
+    elif drift.state == "watch" and lowest is not None and lowest.level == "drifting":
+        yield "This target repeats most of its answers, and so few other ones can be chance."
 
 
 def _turned(drift: Drift, turning: Turning) -> str:

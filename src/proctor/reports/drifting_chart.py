@@ -20,6 +20,12 @@ _PASSED, _FIRST, _BEFORE = (
 _GREY = "#7a7a7a"
 _MARKED = 4
 """So many changes are marked: the change point, and what changed lately."""
+_TIMES = (
+    dict.fromkeys(("week", "date", "day"), "%-d %b")
+    | dict.fromkeys(("hours", "minutes"), "%H:%M")
+    | {"seconds": "%H:%M:%S"}
+)
+"""Ticks on a day, in 24 hours; months and years are written out."""
 _POINTS = 60
 """Up to so many runs are drawn with a point each."""
 
@@ -29,7 +35,13 @@ def chart(drifted: Drifted) -> Chart:
     drift, run = drifted.drift, drifted.last
     rows = [row for step in drift.steps for row in _rows(step)]
     x = {"field": "at", "type": "temporal", "title": "UTC", "scale": {"type": "utc"}}
-    x["axis"] = {"grid": False, "labelOverlap": "greedy", "labelSeparation": 8, "tickCount": 8}
+    x["axis"] = {
+        "grid": False,
+        "labelOverlap": "greedy",
+        "labelSeparation": 8,
+        "tickCount": 8,
+        "format": _TIMES,
+    }
     legend = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1, "columns": 3}
     colour = {"field": "series", "type": "nominal", "sort": [_PASSED, _FIRST, _BEFORE], "legend": legend}
     band = {"x": x, "y": _share("low"), "y2": {"field": "high"}, "color": colour}

@@ -8,13 +8,15 @@ from typing import Any
 from msgspec import Struct
 
 from proctor.model import Run
-from proctor.reports.figures import as_json, interval, one_line, percent, utc
+from proctor.reports.figures import NONE, as_json, interval, one_line, percent, utc
 from proctor.reports.rows import counts_row
 from proctor.verdicts import Counts
 
-HEAD = f"{'run':<22}  {'status':<11}  {'passed':>13}  {'rate':>6}  {'95% interval':>12}  suite on target"
+_COLUMNS = ("passed", "rate", "95% interval", "errors", "measured", "rate", "95% interval")
+_WIDTHS = (13, 6, 12, 6, 13, 6, 12)
+HEAD = f"{'run':<22}  {'status':<11}  {'  '.join(map(str.rjust, _COLUMNS, _WIDTHS))}  suite on target"
 """What stands above the lines."""
-_RATES = ("passed", "failed", "errors", "unscored", "pass_rate", "ci95")
+_RATES = ("passed", "failed", "errors", "unscored", "pass_rate", "ci95", "measured")
 
 
 class Listed(Struct, frozen=True, kw_only=True):
@@ -34,16 +36,26 @@ class Listed(Struct, frozen=True, kw_only=True):
 def line(one: Listed) -> str:
     """One line about a run."""
     run, counts = one.run, one.counts
-    rate, bounds = percent(counts.pass_rate), interval(counts.ci95)
-    share = f"{counts.passed:,}/{counts.total:,}"
     if one.sealed:
-        rate, bounds, share = percent(None), interval(None), f"sealed/{counts.total:,}"
+        nothing = Counts()
+        cells = (*_rate(f"sealed/{counts.total:,}", nothing), NONE, *_rate(NONE, nothing))
+    else:
+        measured = counts.measured
+        cells = (*_rate(_share(counts), counts), f"{counts.errors:,}", *_rate(_share(measured), measured))
     missing = f" ({run.planned - one.there:,} missing)" if one.there < run.planned else ""
     tags = f"  [{', '.join(run.tags)}]" if run.tags else ""
     return (
-        f"{run.id:<22}  {run.status:<11}  {share:>13}  {rate:>6}  {bounds:>12}  "
+        f"{run.id:<22}  {run.status:<11}  {'  '.join(map(str.rjust, cells, _WIDTHS))}  "
         f"{one_line(f'{run.suite.title} on {run.target.name}')}{missing}{tags}"
     )
+
+
+def _share(counts: Counts) -> str:
+    return f"{counts.passed:,}/{counts.total:,}"
+
+
+def _rate(share: str, counts: Counts) -> tuple[str, str, str]:
+    return share, percent(counts.pass_rate), interval(counts.ci95)
 
 
 def row(one: Listed) -> dict[str, Any]:
@@ -62,6 +74,7 @@ def row(one: Listed) -> dict[str, Any]:
         "planned": run.planned,
         "missing": max(0, run.planned - one.there),
         **counts_row(one.counts),
+        "measured": counts_row(one.counts.measured),
         **(dict.fromkeys(_RATES) if one.sealed else {}),
         "repeats_rule": run.suite.repeats_rule,
         "sealed": one.sealed,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.lints.silencing import silenced
 from proctor.model import Case, Params, Run, TargetSpec
 from proctor.ports import Grader
 
@@ -30,6 +31,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """The targets that cases name."""
     variables: frozenset[str] = frozenset()
     """The environment variables that cases name."""
+    silenced: frozenset[str] = frozenset()
+    """The codes of rules that cases silence with `lint`."""
     places: dict[str, Place] = {}
     """Where each target and judge is named first, where that is known."""
 
@@ -44,6 +47,7 @@ class Wishes:
         self._judges: set[str] = set()
         self._targets: set[str] = set()
         self._variables: set[str] = set()
+        self._silenced: set[str] = set()
         self._places: dict[str, Place] = {}
 
     def add(self, case: Case, graders: Iterable[Grader], place: Place | None = None) -> None:
@@ -53,6 +57,8 @@ class Wishes:
             self._note(case.target, place)
         if case.variables:
             self._variables.update(case.variables)
+        if "lint" in case.metadata:
+            self._silenced |= silenced(case)
         for grader in graders:
             needs = grader.wants()
             if needs:
@@ -77,6 +83,7 @@ class Wishes:
             judges=frozenset(self._judges),
             targets=frozenset(self._targets),
             variables=frozenset(self._variables),
+            silenced=frozenset(self._silenced),
             places=self._places,
         )
 

@@ -15,7 +15,6 @@ from proctor.linting import Contamination, Linter, in_file_order
 from proctor.model import Problem
 from proctor.ports import Placed, Source
 from proctor.session import events
-from proctor.session.finding import is_builtin
 from proctor.session.loading import Loaded, survey, survey_source
 
 _PIECE = 1 << 18
@@ -71,7 +70,7 @@ def check(
         )
     except SuiteError as error:
         return Checked(str(path), None, error.problems)
-    found = linter.done(loaded.suite, whole=not loaded.errors and not is_builtin(path))
+    found = linter.done(loaded.suite)
     if contamination is not None:
         own = {Path(file).resolve() for file in (str(path), *linter.files)}
         for file in against:
@@ -107,7 +106,7 @@ def check_source(
         loaded = survey_source(source, look, dialect=dialect)
     except SuiteError as error:
         return Checked(source.path, None, error.problems)
-    found = more + linter.done(loaded.suite, whole=not loaded.errors)
+    found = more + linter.done(loaded.suite)
     return _checked(source.path, loaded, found, linter, is_folder=source.is_folder)
 
 

@@ -73,6 +73,7 @@ def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str,
         lines=lines,
         neighbour=neighbour,
         find=lru_cache(maxsize=64)(around.find),
+        within=around.within,
         expand=lru_cache(maxsize=64)(around.expand),
         program=lru_cache(maxsize=64)(around.program),
         folder=str(around.folder),
@@ -112,6 +113,16 @@ class _Around:
             except (OSError, ValueError):  # a name that no file can have, or one that may not be read
                 continue
         return None
+
+    def within(self, path: str) -> Found | None:
+        """See `Source.within`."""
+        try:
+            folder = os.path.realpath(self.folder)
+            file = Path(os.path.realpath(f"{folder}/{path}".replace("\\", "/")))
+            inside = file.relative_to(folder)
+            return Found(path=inside.as_posix(), data=file.read_bytes()) if file.is_file() else None
+        except (OSError, ValueError):  # outside, a name that no file can have, or one that may not be read
+            return None
 
     def expand(self, pattern: str) -> list[str]:
         """See `Source.expand`; a glob that ends in `/` matches folders. Hidden files match no `*`.

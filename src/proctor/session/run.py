@@ -7,11 +7,13 @@ file → suite and cases → planned trials → output → scores → trial → 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from proctor.engines.patience import Patience
 from proctor.errors import UsageError
+from proctor.lints.counting import too_few_cases
 from proctor.model import Case
 from proctor.placeholders import summary
 from proctor.ports import Store
@@ -66,6 +68,8 @@ class Session:
         jobs = desk.of(request)
         if placeholders := _placeholders(jobs):
             self._listen(events.Warned(summary(placeholders)))
+        if message := _too_few_cases(jobs):
+            self._listen(events.Warned(message))
         settings = jobs[0].run.settings  # of a stored run these are its own, where nothing else was asked for
         reach = Reach(
             self._environ,
@@ -113,3 +117,16 @@ def _placeholders(jobs: Sequence[Job]) -> list[tuple[str, Case]]:
     several = len({job.run.suite.digest for job in jobs}) > 1
     cases = {(job.run.suite.name, case.id): case for job in jobs for case in job.index.placeholders}
     return [(f"{suite}: {name}" if several else name, case) for (suite, name), case in cases.items()]
+
+
+def _too_few_cases(jobs: Sequence[Job]) -> str | None:
+    """A warning where few cases decide between targets or by a gate; None where they decide nothing."""
+    targets = Counter(job.run.suite.digest for job in jobs)
+    return too_few_cases(
+        {
+            job.run.suite.name: len(job.index.chosen)
+            for job in jobs
+            if (targets[job.run.suite.digest] > 1 or job.run.settings.min_pass_rate)
+            and "too-few-cases" not in job.wanted.silenced
+        }
+    )

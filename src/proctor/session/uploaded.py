@@ -267,6 +267,7 @@ class _Around:
             lines=self._lines,
             neighbour=self._neighbour,
             find=self._find,
+            within=self._within,
             expand=lru_cache(maxsize=64)(self._expand),
             environ={},
             is_folder=upload.is_folder,
@@ -293,6 +294,12 @@ class _Around:
                 return Found(path=relpath(path, self._folder or "."), data=self._data(path) or b"")
             start = None if not start else dirname(start)
         return None
+
+    def _within(self, path: str) -> Found | None:
+        wanted = normpath(path.replace("\\", "/"))
+        whole = None if wanted.startswith(("/", "..")) else _joined(self._folder, wanted)
+        data = None if whole is None else self._data(whole)
+        return None if data is None else Found(path=wanted, data=data)
 
     def _data(self, path: str) -> bytes | None:
         if path in self._files:

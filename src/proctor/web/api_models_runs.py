@@ -51,6 +51,7 @@ class ListedRun(BaseModel):
     cases: int
     pass_rate: Share
     ci95: Ends
+    measured: Numbers | None = Field(description="The same without what is an error or unscored.")
     repeats_rule: RepeatsRule
     sealed: bool
     tags: list[str]

@@ -38,6 +38,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     run: Run
     status: str
     counts: dict[str, Any]
+    measured: dict[str, Any]
+    """The same without what is ERROR or UNSCORED."""
     sealed: bool
     """Its pass rate would be that of its holdout alone, and a list is no look."""
     done: int
@@ -241,6 +243,7 @@ def _entry(store: Store, run: Run, looked: Looked | None, alive: set[str]) -> En
         run=run,
         status=_status(run, alive),
         counts=counts_row(counts),
+        measured=counts_row(counts.measured),
         sealed=sealed,
         done=done,
         cost=cost,

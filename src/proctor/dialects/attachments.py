@@ -1,0 +1,64 @@
+"""The bytes of a file that goes with a prompt, to a text or to bytes with their media type. Pure."""
+
+from __future__ import annotations
+
+from posixpath import splitext
+from typing import Final, Literal
+
+from proctor.model import Attachment
+
+IMAGES: Final = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".svg": "image/svg+xml",
+    ".bmp": "image/bmp",
+}
+"""Endings of image files with their media types."""
+DOCUMENTS: Final = {
+    ".pdf": "application/pdf",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    ".mp3": "audio/mpeg",
+    ".mp4": "video/mp4",
+    ".wav": "audio/wav",
+    ".mkv": "video/x-matroska",
+}
+"""The same of other files. `mimetypes` would name more, and others on each machine: digests hold the type."""
+_UNKNOWN: Final = "application/octet-stream"
+_SIGNATURES: Final = (
+    (b"%PDF-", "application/pdf"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+"""How files of these types begin."""
+
+
+def attachment(kind: Literal["file", "image"], path: str, data: bytes) -> Attachment:
+    """What is sent of a file: text in UTF-8 as text, anything else and each image as bytes.
+
+    A PDF may be written in letters alone and is bytes all the same. The media type follows the content where
+    that is clear, else the ending of the path.
+    """
+    media_type = _signed(data)
+    if kind == "file" and media_type is None:
+        try:
+            text = data.decode("utf-8-sig").replace("\r\n", "\n")
+            return Attachment(kind=kind, path=path, text=text)
+        except UnicodeDecodeError:
+            pass
+    ending = splitext(path)[1].lower()
+    media_type = media_type or IMAGES.get(ending) or DOCUMENTS.get(ending, _UNKNOWN)
+    return Attachment(kind=kind, path=path, media_type=media_type, data=data)
+
+
+def _signed(data: bytes) -> str | None:
+    """The media type that the first bytes of a file show."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((media_type for start, media_type in _SIGNATURES if data.startswith(start)), None)

@@ -1,0 +1,33 @@
+"""The chart of a target over time: its axis is in UTC and has 24 hours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from proctor.drift.seen import Seen
+from proctor.drift.series import drift
+from proctor.reports.drifting import Drifted
+from proctor.reports.drifting_chart import chart
+
+
+@pytest.mark.parametrize(
+    ("began", "every", "ticks"),
+    [
+        (datetime(2026, 11, 22, 23, 58, tzinfo=UTC), timedelta(minutes=4), {"23:58", "23 Nov", "00:14"}),
+        (datetime(2026, 11, 22, 22, 14, tzinfo=UTC), timedelta(hours=1), {"23:00", "23 Nov", "00:30"}),
+        (datetime(2026, 11, 22, 12, 14, 1, tzinfo=UTC), timedelta(seconds=2), {"12:14:01", "12:14:09"}),
+        (datetime(2026, 11, 22, 0, 14, tzinfo=UTC), timedelta(days=1), {"23 Nov", "24 Nov", "26 Nov"}),
+    ],
+)
+def test_times_are_utc_in_24_hours(
+    series: Callable[..., list[Seen]], began: datetime, every: timedelta, ticks: set[str]
+) -> None:
+    runs = {number: {"started_at": began + number * every} for number in range(5)}
+    drawing = chart(Drifted(drift=drift(series(*[["yes"] * 9] * 5, runs=runs)))).svg()
+    words = {word.strip() for word in re.findall(r">([^<>]+)</text>", drawing)}
+    assert ticks <= words
+    assert not [word for word in words if re.search(r"\b[AP]M\b", word)]
