@@ -8,6 +8,7 @@ GRADERS: Registry[type[Any]] = Registry(
     "graders",
     {
         "choice": "proctor.graders.choice:Choice",
+        "classification": "proctor.graders.classification:Classification",
         "composite": "proctor.graders.composite:Composite",
         "consistency": "proctor.graders.consistency:Consistency",
         "contains": "proctor.graders.text:Contains",
