@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from proctor.dialects.telling_apart import is_of_promptfoo
+from proctor.dialects.telling_apart import is_of_evals_registry, is_of_promptfoo
 from proctor.model import Problem, Suite
 from proctor.ports import Head, Placed, Source
 
@@ -34,7 +34,7 @@ class AgentV:
     def recognises(self, head: Head) -> str | None:
         """A field that only this dialect has, in a row or above the tests, or a name such as YAML has."""
         names = {name for row in head.rows for name in row}
-        if is_of_promptfoo(head):
+        if is_of_promptfoo(head) or is_of_evals_registry(head):
             return None
         for name in _OWN:
             if name in names:

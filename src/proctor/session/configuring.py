@@ -10,10 +10,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from proctor.dialects.openai_evals_classes import TYPES
 from proctor.errors import UsageError, suggestion
 
 NAME = "proctor.toml"
-_READING = ("prompts", "evaluators", "substitutions", "open-book")
+_READING = ("prompts", "evaluators", "substitutions", "open-book", "evals-class")
 """Keys that say how suites are read; every other one stands for a flag of `run`."""
 
 
@@ -33,6 +34,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """What placeholders in the checks of graded prompts stand for."""
     open_book: bool | None = None
     """Whether questions of FinanceBench are shown with their evidence; None leaves it to the dialect."""
+    evals_class: str | None = None
+    """How rows of OpenAI's evals are judged that no registry names; None refuses them."""
 
     def reading(self, path: Path) -> dict[str, Any]:
         """The options of the `Source` of a suite, which is that file or all of that folder."""
@@ -46,6 +49,8 @@ class Config(Struct, frozen=True, kw_only=True):
             options["substitutions"] = dict(self.substitutions)
         if self.open_book is not None:
             options["open_book"] = self.open_book
+        if self.evals_class is not None:
+            options["evals_class"] = self.evals_class
         return options
 
 
@@ -80,6 +85,7 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
         evaluators=tuple(_texts(table, "evaluators", shown)),
         substitutions=_substitutions(table, shown),
         open_book=_open_book(table, shown),
+        evals_class=_evals_class(table, shown),
     )
 
 
@@ -140,4 +146,12 @@ def _open_book(table: dict[str, Any], shown: str) -> bool | None:
     value = table.get("open-book")
     if value is not None and not isinstance(value, bool):
         raise UsageError(f"{shown}: error: `open-book` is {value!r}; give true or false.")
+    return value
+
+
+def _evals_class(table: dict[str, Any], shown: str) -> str | None:
+    value = table.get("evals-class")
+    if value is not None and value not in TYPES:
+        known = ", ".join(TYPES)
+        raise UsageError(f"{shown}: error: `evals-class` is {value!r}; give one of: {known}.")
     return value

@@ -157,6 +157,8 @@ def options_of(config: Config) -> dict[str, Any]:
         options["substitutions"] = dict(config.substitutions)
     if config.open_book is not None:
         options["open_book"] = config.open_book
+    if config.evals_class is not None:
+        options["evals_class"] = config.evals_class
     return options
 
 
