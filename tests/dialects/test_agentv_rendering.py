@@ -211,6 +211,9 @@ PATTERNS = st.tuples(
                 "\\u{1F600}",
                 "\\cA",
                 "[$]",
+                "\\bx\\B",
+                "[\\w-]\\W",
+                "[^\\D]",
             ),
             *("(?i:x)\\.", "${{ WHO }}$", "[\\]a]\\$", "\\\\Z", "(?<!x)y"),
         ]
@@ -534,7 +537,8 @@ def test_a_suite_is_written_for_people() -> None:
 @pytest.mark.parametrize(
     ("pattern", "written_as"),
     [
-        ({"pattern": r"^\d+\Z"}, {"value": r"^\d+$"}),
+        ({"pattern": r"^[0-9]+\Z"}, {"value": r"^[0-9]+$"}),
+        ({"pattern": r"[0-9A-Za-z0-9_\-](?a:\b)"}, {"value": r"[0-9A-Za-z0-9_\-]\b"}),
         ({"pattern": r"(?P<a>x)(?P=a)"}, {"value": r"(?<a>x)\k<a>"}),
         ({"pattern": r"\U0001f600", "flags": "i"}, {"value": r"\u{1f600}", "flags": "iu"}),
         ({"pattern": r"\A(?:ab)"}, {"value": "ab", "flags": "y"}),
@@ -546,6 +550,13 @@ def test_a_pattern_is_written_as_javascript_has_it(pattern: Any, written_as: Any
     made = assert_same(make(assertions=(Assertion(grader="regex", params=pattern),)))
     (row,) = made.tests[0]["assertions"]
     assert {name: row[name] for name in row if name != "type"} == written_as
+
+
+def test_a_class_that_knows_all_of_unicode_is_told_how_javascript_says_it() -> None:
+    made = written([make(assertions=(Assertion(grader="regex", params={"pattern": r"^\w+\b"}),))])
+    assert made.files[""] == b"name: s\ntests: []\n"
+    (problem,) = made.told
+    assert "know ASCII only. Write them so here too: `[0-9]`" in problem.message
 
 
 def test_a_suite_without_cases_has_an_empty_list() -> None:
@@ -641,6 +652,8 @@ CHECKS: list[tuple[str, dict[str, Any]]] = [
     ("regex", {"pattern": "a$"}),
     ("regex", {"pattern": "a", "flags": "x"}),
     ("regex", {"pattern": "("}),
+    ("regex", {"pattern": r"\d"}),
+    ("regex", {"pattern": "(?i)a"}),
     ("llm_grader", {"prompt": "prompts/none.md"}),
     ("llm_grader", {}),
     ("rubrics", {"items": []}),

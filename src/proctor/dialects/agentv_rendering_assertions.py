@@ -152,9 +152,12 @@ _PYTHON: Final = re.compile(
     | \\U(?P<point>[0-9A-Fa-f]{8})
     | (?P<end>\\Z)
     | \\.
+    | \(\?a:(?P<ascii>\\[bB])\)
     | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])""",
     re.DOTALL | re.VERBOSE,
 )
+_UNICODE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[dDwWbB](?!\))")
+"""A class of characters that knows all of Unicode in Python."""
 _STICKY: Final = re.compile(r"\\A\(\?:(.*)\)", re.DOTALL)
 
 
@@ -170,6 +173,11 @@ def _regex(params: Params, _source: Source) -> Iterator[Row]:
         every = flags + unicode + more
         yield {"type": "regex", "value": written, **({"flags": every} if every else {})}
     yield {"type": "regex", "value": pattern, **({"flags": flags} if flags else {})}
+    if _UNICODE.search(pattern):
+        raise Unsayable(
+            r"`\d`, `\w` and `\b` of its patterns know ASCII only. Write them so here too: `[0-9]`, "
+            r"`[A-Za-z0-9_]` and `(?a:\b)`."
+        )
 
 
 def _to_javascript(pattern: str) -> tuple[str, str]:
@@ -180,6 +188,8 @@ def _to_javascript(pattern: str) -> tuple[str, str]:
         nonlocal points
         if found["again"]:
             return f"\\k<{found[2]}>"
+        if found["ascii"]:
+            return found["ascii"]
         if found["point"]:
             points += 1
             return f"\\u{{{found['point'].lstrip('0') or '0'}}}"
