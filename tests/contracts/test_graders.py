@@ -54,7 +54,10 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
     "is_json": [{}],
     "json_array": [{}, {"min_items": 1, "schema": {"type": "string"}}],
     "json_keys": [{"keys": ["a"]}],
-    "json_schema": [{"schema": {"type": "object", "patternProperties": {"^a": {"pattern": "b+"}}}}],
+    "json_schema": [
+        {"schema": {"type": "object", "patternProperties": {"^a": {"pattern": "b+"}}}},
+        {"schema": {"format": "date"}, "formats": True},
+    ],
     "latency": [{"threshold_ms": 5000}],
     "length": [{"min_words": 1, "max_sentences": 2}, {"max_words": 5}],
     "llm_grader": [

@@ -180,13 +180,20 @@ def is_json(asked: Asked) -> Lowered:
     schema = _schema(asked)
     if schema is None:
         return Lowered("is_json", {"strip_fences": False})
-    return Lowered("json_schema", {"schema": schema, "strip_fences": False})
+    return Lowered("json_schema", {"schema": schema, "strip_fences": False, **_formats(schema)})
 
 
 def contains_json(asked: Asked) -> Lowered:
     """`contains-json`: a JSON object stands in the answer, as the schema allows if one is given."""
     schema = _schema(asked)
-    return Lowered("contains_json", {} if schema is None else {"schema": schema})
+    return Lowered("contains_json", {} if schema is None else {"schema": schema, **_formats(schema)})
+
+
+def _formats(schema: Any) -> dict[str, Any]:
+    """The parameter that has formats checked, where a schema has any."""
+    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    own = isinstance(schema, dict) and isinstance(schema.get("format"), str)
+    return {"formats": True} if own or any(map(_formats, parts)) else {}
 
 
 def _schema(asked: Asked) -> Any:
