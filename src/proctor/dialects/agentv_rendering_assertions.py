@@ -156,8 +156,6 @@ _PYTHON: Final = re.compile(
     | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])""",
     re.DOTALL | re.VERBOSE,
 )
-_UNICODE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[dDwWbB](?!\))")
-"""A class of characters that knows all of Unicode in Python."""
 _STICKY: Final = re.compile(r"\\A\(\?:(.*)\)", re.DOTALL)
 
 
@@ -173,11 +171,6 @@ def _regex(params: Params, _source: Source) -> Iterator[Row]:
         every = flags + unicode + more
         yield {"type": "regex", "value": written, **({"flags": every} if every else {})}
     yield {"type": "regex", "value": pattern, **({"flags": flags} if flags else {})}
-    if _UNICODE.search(pattern):
-        raise Unsayable(
-            r"`\d`, `\w` and `\b` of its patterns know ASCII only. Write them so here too: `[0-9]`, "
-            r"`[A-Za-z0-9_]` and `(?a:\b)`."
-        )
 
 
 def _to_javascript(pattern: str) -> tuple[str, str]:

@@ -91,6 +91,23 @@ def wrong_with(pattern: str) -> str | None:
     return None
 
 
+def with_ascii_classes(pattern: str) -> str:
+    r"""A pattern of Python's whose `\d`, `\w` and `\b` know ASCII only, as JavaScript's do."""
+
+    def narrow(token: re.Match[str]) -> str:
+        if token["set"] is not None:
+            return _MEMBER.sub(lambda each: _IN_SET.get(each["letter"] or "", each[0]), token[0])
+        if token["letter"] in ("b", "B"):
+            return f"(?a:{token[0]})"
+        return _ASCII.get(token["letter"] or "", token[0])
+
+    # What is narrow already stays.
+    return "".join(
+        part if part.startswith("(?a:") else _TOKEN.sub(narrow, part)
+        for part in re.split(r"(\(\?a:\\[bB]\))", pattern)
+    )
+
+
 class _Translation:
     """A pattern while it is read from left to right."""
 
