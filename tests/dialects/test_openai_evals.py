@@ -254,6 +254,11 @@ def test_the_yaml_of_an_eval_is_a_suite(tmp_path: Path) -> None:
     assert (case.id, case.category, passes(case, "Assam.")) == ("line-1", None, True)
 
 
+def test_the_yaml_of_an_eval_may_stand_on_one_line(tmp_path: Path) -> None:
+    path = project(tmp_path, "tea.v1: {class: 'e:Match', args: {samples_jsonl: tea/black/samples.jsonl}}\n")
+    assert load(path).suite.dialect == "openai_evals"
+
+
 def test_the_yaml_of_several_evals_has_the_cases_of_each(tmp_path: Path) -> None:
     suite, cases, problems = read(project(tmp_path, TEA + GREEN))
     assert (suite.name, problems) == ("tea", [])

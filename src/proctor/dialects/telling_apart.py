@@ -9,8 +9,8 @@ from typing import Final
 from proctor.dialects.reading import parse_object
 from proctor.ports import Head
 
-_EVAL: Final = re.compile(r"""^[ \t]+["']?class["']?[ \t]*:[ \t]*["']?[\w.]+:\w""", re.MULTILINE)
-_DATA: Final = re.compile(r"""^[ \t]+["']?samples_jsonl["']?[ \t]*:""", re.MULTILINE)
+_EVAL: Final = re.compile(r"""\bclass["']?[ \t]*:[ \t]*["']?[\w.]+:\w""")
+_DATA: Final = re.compile(r"""\bsamples_jsonl["']?[ \t]*:""")
 _KEY: Final = re.compile(r'"(\w+)"\s*:')
 _PRAMANA: Final = frozenset(("assertion", "category", "metadata"))
 """What each case of dialect pramana has."""
@@ -45,7 +45,8 @@ def is_of_openai_evals(head: Head) -> bool:
 
 def is_of_evals_registry(head: Head) -> bool:
     """Whether a file is YAML of OpenAI's registry: entries that name a class and its data."""
-    return bool(_EVAL.search(head.text) and _DATA.search(head.text))
+    is_yaml = head.path.lower().endswith((".yaml", ".yml"))
+    return is_yaml and bool(_EVAL.search(head.text) and _DATA.search(head.text))
 
 
 def is_of_fieldkit(head: Head) -> bool:
