@@ -92,6 +92,8 @@ def test_filters_by_tags_say_any_all_or_none_of_them(
         ('prompts = "nowhere"', "there is no such folder"),
         ("evaluators = [1]", "`evaluators` is [1]; give a list of texts"),
         ('substitutions = "x"', "give a table of texts"),
+        ('evals-class = "match"', "give one of: Match, "),
+        ("evals-class = 4", "give one of: Match, "),
         ("target = ", "the file is not TOML in UTF-8"),
     ],
 )
@@ -187,3 +189,15 @@ def test_regrading_a_run_that_is_not_there_is_told(proctor: Proctor) -> None:
     told = proctor("regrade", "20200101")
     assert told.code == 4
     assert "no run '20200101'" in told.err
+
+
+@pytest.mark.parametrize(("kind", "passed"), [("Includes", 1), ("Match", 0)])
+def test_the_class_of_evals_that_no_registry_names_is_the_project_s(
+    proctor: Proctor, config: Any, folder: Path, kind: str, passed: int
+) -> None:
+    (folder / "tea.jsonl").write_text('{"input": "It is Assam", "ideal": "Assam"}', encoding="utf-8")
+    refused = proctor("run", "tea.jsonl", "--target", "echo")
+    assert refused.code == 4
+    assert "tea.jsonl:1: error: No registry names the file" in refused.err
+    config(f'evals-class = "{kind}"\n')
+    assert proctor("run", "tea.jsonl", "--target", "echo", "--json").run["passed"] == passed

@@ -21,6 +21,9 @@ from proctor.ports import Graded, Grading, Judge
 FOUR = {"name": "says", "assertion": {"grader": "contains", "params": {"value": "four"}}}
 PARAMS: dict[str, list[dict[str, Any]]] = {
     "choice": [{"value": "B"}, {"value": "F", "options": "ABCDEF", "anywhere": False}],
+    "classification": [
+        {"prompt": "Is {{ output }} four?", "choices": {"Yes": 1.0, "Unsure": 0.5, "No": 0.0}}
+    ],
     "composite": [
         {"members": [FOUR], "aggregator": {"type": "weighted_average", "weights": {"says": 2}}},
         {"members": [FOUR], "aggregator": {"type": "threshold", "threshold": 0.5}},
@@ -51,7 +54,10 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
     "is_json": [{}],
     "json_array": [{}, {"min_items": 1, "schema": {"type": "string"}}],
     "json_keys": [{"keys": ["a"]}],
-    "json_schema": [{"schema": {"type": "object", "patternProperties": {"^a": {"pattern": "b+"}}}}],
+    "json_schema": [
+        {"schema": {"type": "object", "patternProperties": {"^a": {"pattern": "b+"}}}},
+        {"schema": {"format": "date"}, "formats": True},
+    ],
     "latency": [{"threshold_ms": 5000}],
     "length": [{"min_words": 1, "max_sentences": 2}, {"max_words": 5}],
     "llm_grader": [
@@ -114,9 +120,12 @@ class Agreeable:
 
     async def answer(self, prompt: Prompt) -> Output:
         assert prompt.response_schema is not None
-        score = prompt.response_schema["properties"].get("score", {}).get("maximum")
+        asked = prompt.response_schema["properties"]
+        score = asked.get("score", {}).get("maximum")
         checks = [{"id": "four", "satisfied": True, "score": 10, "reasoning": "Agreed."}]
         reply = {"verdict": "YES", "pass": True, "score": score, "reason": "Agreed.", "checks": checks}
+        if "choice" in asked:
+            reply["choice"] = asked["choice"]["enum"][0]
         return Output(text=json.dumps(reply))
 
 

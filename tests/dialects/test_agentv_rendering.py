@@ -212,6 +212,9 @@ PATTERNS = st.tuples(
                 "\\u{1F600}",
                 "\\cA",
                 "[$]",
+                "\\bx\\B",
+                "[\\w-]\\W",
+                "[^\\D]",
             ),
             *("(?i:x)\\.", "${{ WHO }}$", "[\\]a]\\$", "\\\\Z", "(?<!x)y"),
         ]
@@ -534,7 +537,8 @@ def test_a_suite_is_written_for_people() -> None:
 @pytest.mark.parametrize(
     ("pattern", "written_as"),
     [
-        ({"pattern": r"^\d+\Z"}, {"value": r"^\d+$"}),
+        ({"pattern": r"^[0-9]+\Z"}, {"value": r"^[0-9]+$"}),
+        ({"pattern": r"[0-9A-Za-z0-9_\-](?a:\b)"}, {"value": r"[0-9A-Za-z0-9_\-]\b"}),
         ({"pattern": r"(?P<a>x)(?P=a)"}, {"value": r"(?<a>x)\k<a>"}),
         ({"pattern": r"\U0001f600", "flags": "i"}, {"value": r"\u{1f600}", "flags": "iu"}),
         ({"pattern": r"\A(?:ab)"}, {"value": "ab", "flags": "y"}),
@@ -642,6 +646,8 @@ CHECKS: list[tuple[str, dict[str, Any]]] = [
     ("regex", {"pattern": "a$"}),
     ("regex", {"pattern": "a", "flags": "x"}),
     ("regex", {"pattern": "("}),
+    ("regex", {"pattern": "(?i)a"}),
+    ("regex", {"pattern": r"\d"}),
     ("llm_grader", {"prompt": "prompts/none.md"}),
     ("llm_grader", {}),
     ("rubrics", {"items": []}),

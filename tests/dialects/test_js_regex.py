@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.js_regex import to_python, wrong_with
+from proctor.dialects.js_regex import NoPattern, to_python, wrong_with
+from proctor.graders.patterns import found
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,45 @@ from proctor.dialects.js_regex import to_python, wrong_with
         (r"x.y", "s", "x\ny", True),
         (r"ABC", "gi", "xabc", True),
         (r"^${{ WHO }}$", "", "${{ WHO }}", False),
+        # Classes know ASCII only.
+        (r"^\d+$", "", "42", True),
+        (r"^\d+$", "", "٤٢", False),
+        (r"^\D+$", "", "٤٢", True),
+        (r"^[\D]$", "", "٤", True),
+        (r"^\w$", "", "ä", False),
+        (r"^\W$", "", "ä", True),
+        (r"^[\w-]+$", "", "a-b_1", True),
+        (r"^[\w-]$", "", "ä", False),
+        (r"[\w-.]", "", "-", True),
+        (r"[\w-.]", "", "/", False),
+        (r"[+-\d]", "", "-", True),
+        (r"[^\W]", "", "ä", False),
+        (r"[\W]", "i", "k", False),
+        (r"\bve\b", "", "naïve", True),
+        (r"na\Bïve", "", "naïve", False),
+        (r"a\sb", "", "a\u00a0b", True),
+        (r"[\b]", "", "\b", True),
+        # Escapes without a meaning are their letters.
+        (r"\AHELLO", "", "HELLO", False),
+        (r"^\A$", "", "A", True),
+        (r"\Z", "", "Z", True),
+        (r"^\p{Lu}$", "", "p{Lu}", True),
+        (r"^\k<a>$", "", "k<a>", True),
+        (r"^\x4$", "", "x4", True),
+        (r"\x41\u0042", "", "AB", True),
+        (r"^\ud83d\ude00$", "", "😀", True),
+        (r"^\c1$", "", "\\c1", True),
+        # A number is that of a group, or of a character.
+        (r"(a)\1", "", "aa", True),
+        (r"(a)?\2", "", "\x02", True),
+        (r"\1(a)?b", "", "b", True),
+        (r"\07", "", "\x07", True),
+        (r"^\8$", "", "8", True),
+        # Flags of one group, as in ECMAScript 2025.
+        (r"(?i:hello) you", "", "HELLO you", True),
+        (r"(?i:hello) you", "", "HELLO YOU", False),
+        (r"(?m:a$)", "", "a\nb", True),
+        (r"(?-m:a$)", "m", "a\nb", False),
     ],
 )
 def test_a_pattern_means_what_it_means_in_javascript(
@@ -48,6 +88,35 @@ def test_a_pattern_means_what_it_means_in_javascript(
     for letter in kept:
         combined |= re.RegexFlag[letter.upper()]
     assert bool(re.search(made, text, combined)) is matches
+    assert found(made, text, flags=kept) is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wrong"),
+    [
+        ("(?i)hello", "invalid group: JavaScript has none that begins with '(?i'"),
+        ("a(?i)", "invalid group"),
+        ("(?P<a>x)", "invalid group"),
+        ("(?#x)a", "invalid group"),
+        ("(?>a)", "invalid group"),
+        ("(a)(?(1)a|b)", "invalid group"),
+        ("(?-:a)", "invalid group"),
+        ("a++", "nothing to repeat: '+' stands behind '+'"),
+        ("a{2}+", "nothing to repeat"),
+        ("a???", "nothing to repeat"),
+        (r"\b+", "nothing to repeat"),
+        ("^*", "nothing to repeat"),
+        ("[a", "has no end"),
+    ],
+)
+def test_what_javascript_refuses_is_no_pattern(pattern: str, wrong: str) -> None:
+    with pytest.raises(NoPattern, match=re.escape(wrong)):
+        to_python(pattern, "")
+
+
+def test_a_pattern_that_was_translated_stays_as_it_is() -> None:
+    made, _ = to_python(r"^[\w-]\d\W[^\d]+", "")
+    assert to_python(made, "") == (made, "")
 
 
 def test_a_reference_in_a_pattern_stays_as_written() -> None:
@@ -60,9 +129,13 @@ def test_a_flag_that_javascript_does_not_have_is_refused(flags: str) -> None:
         to_python("a", flags)
 
 
-@given(st.text("ab(?<>=!:)[]^$\\kcu{}1,.|*+", max_size=12), st.sampled_from(["", "u", "m", "y"]))
+@given(st.text("abdw(?<>=!:)[]^$\\kcu{}1,.|*+", max_size=12), st.sampled_from(["", "u", "m", "y"]))
 def test_any_text_is_translated_without_failing(pattern: str, flags: str) -> None:
-    made, kept = to_python(pattern, flags)
+    try:
+        made, kept = to_python(pattern, flags)
+    except NoPattern as error:
+        assert str(error)
+        return
     assert isinstance(made, str)
     assert set(kept) <= set("ims")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from proctor.dialects.promptfoo_targets import target_of
 from proctor.dialects.promptfoo_templates import BadTemplate, as_text, filled, resolved
 from proctor.graders import GRADERS
 from proctor.grading import Help, grade
-from proctor.model import Case, Output, Params, Problem, Suite, Verdict
+from proctor.model import Case, Output, Params, PassRule, Problem, Suite, Trial, Verdict
 from proctor.ports import Placed
 from proctor.session.finding import source_of
 from proctor.targets.naming import parse_target
+from proctor.verdicts import verdict_of
 
 HERE = Path(__file__).parent / "promptfoo"
 
@@ -63,6 +65,9 @@ ANSWERS: list[tuple[dict[str, Any], str, bool]] = [
     ({"type": "regex", "value": "^t.a$"}, "tea", True),
     ({"type": "regex", "value": "(?<a>t)ea$"}, "green tea", True),
     ({"type": "regex", "value": "^tea$"}, "tea\n", False),
+    ({"type": "regex", "value": r"^\d+$"}, "٤٢", False),
+    ({"type": "regex", "value": r"\bve\b"}, "naïve", True),
+    ({"type": "regex", "value": r"tea\Z"}, "tea", False),
     ({"type": "starts-with", "value": "Tea"}, "Tea for two", True),
     ({"type": "starts-with", "value": "Tea"}, " Tea for two", False),
     ({"type": "ends-with", "value": "two"}, "Tea for two", True),
@@ -70,6 +75,14 @@ ANSWERS: list[tuple[dict[str, Any], str, bool]] = [
     ({"type": "is-json"}, "```json\n[1]\n```", False),
     ({"type": "is-json", "value": {"type": "object"}}, "[1]", False),
     ({"type": "is-json", "value": "type: array"}, "[1]", True),
+    ({"type": "is-json", "value": {"properties": {"on": {"format": "date"}}}}, '{"on": "soon"}', False),
+    ({"type": "is-json", "value": {"properties": {"on": {"format": "date"}}}}, '{"on": "2024-02-29"}', True),
+    (
+        {"type": "contains-json", "value": {"additionalProperties": {"format": "email"}}},
+        'So: {"a": "b"} {"a": "b@c.de"}',
+        True,
+    ),
+    ({"type": "contains-json", "value": {"additionalProperties": {"format": "email"}}}, '{"a": "b"}', False),
     ({"type": "contains-json"}, 'So: {"a": 1}!', True),
     ({"type": "contains-json", "value": {"required": ["a"]}}, '{"b": 1} {"a": 1}', True),
     ({"type": "not-contains-json"}, "So: none", True),
@@ -124,6 +137,67 @@ def test_a_set_passes_as_a_whole(tmp_path: Path, more: dict[str, Any], answer: s
     _, (case,), problems = read(tmp_path, {"prompts": ["x"], "tests": [{"assert": [several]}]})
     assert problems == []
     assert asyncio.run(outcome(case, answer)) is (Verdict.PASS if passed else Verdict.FAIL)
+
+
+NONE = {"type": "contains", "value": "zzz"}
+
+
+@pytest.mark.parametrize(
+    ("test", "passed"),
+    [
+        ({"assert": [{**NONE, "weight": 0}]}, Verdict.PASS),
+        ({"assert": [{**ONE, "weight": 0}, {**NONE, "weight": 0}]}, Verdict.PASS),
+        ({"assert": [{**ONE, "type": "not-contains", "weight": 0}]}, Verdict.PASS),
+        ({"assert": [{**NONE, "weight": 0}], "threshold": 0}, Verdict.PASS),
+        ({"assert": [{**NONE, "weight": 0}, ONE]}, Verdict.PASS),
+        ({"assert": [{**ONE, "weight": 0}, NONE]}, Verdict.FAIL),
+        ({"assert": [NONE], "threshold": 0}, Verdict.PASS),
+        ({"assert": [NONE, ONE], "threshold": 0}, Verdict.PASS),
+        ({"assert": [NONE, ONE], "threshold": 0.5}, Verdict.PASS),
+        ({"assert": [NONE, ONE], "threshold": 0.6}, Verdict.FAIL),
+        ({"assert": [{"type": "assert-set", "threshold": 0, "assert": [NONE]}]}, Verdict.PASS),
+        ({"assert": [{"type": "assert-set", "assert": [{**NONE, "weight": 0}]}]}, Verdict.PASS),
+        ({"assert": [{"type": "assert-set", "assert": [{**NONE, "weight": 0}, NONE]}]}, Verdict.FAIL),
+        ({"assert": [{"type": "assert-set", "weight": 0, "assert": [NONE]}]}, Verdict.FAIL),
+        ({"assert": [{"type": "assert-set", "weight": 0, "assert": [NONE]}, ONE]}, Verdict.FAIL),
+        ({"assert": [{"type": "assert-set", "weight": 0, "assert": [ONE]}, ONE]}, Verdict.PASS),
+        (
+            {"assert": [{"type": "assert-set", "weight": 0, "threshold": 0.5, "assert": [ONE, NONE]}]},
+            Verdict.PASS,
+        ),
+        (
+            {"assert": [{"type": "assert-set", "weight": 0, "assert": [NONE]}, ONE], "threshold": 0.5},
+            Verdict.PASS,
+        ),
+        # There it fails whatever the answer is; nothing counts, so here it is not judged.
+        ({"assert": [{**ONE, "weight": 0}], "threshold": 0.5}, Verdict.UNSCORED),
+    ],
+)
+def test_weight_0_passes_and_threshold_0_is_one(
+    tmp_path: Path, test: dict[str, Any], passed: Verdict
+) -> None:
+    _, (case,), problems = read(tmp_path, {"prompts": ["x"], "tests": [test]})
+    assert problems == []
+    output = Output(text="tea")
+    scores = asyncio.run(grade(case, output, GRADERS.get, Help()))
+    trial = Trial(
+        case_id=case.id,
+        position=0,
+        sent="",
+        output=output,
+        scores=tuple(scores),
+        started_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    assert verdict_of(trial, case.pass_rule or PassRule()) is passed
+
+
+@pytest.mark.parametrize("pattern", ["(?i)tea", "(?P<a>x)", "a++", "(", "[a"])
+def test_a_pattern_that_javascript_refuses_is_an_error(tmp_path: Path, pattern: str) -> None:
+    test = {"assert": [{"type": "regex", "value": pattern}]}
+    _, cases, (problem,) = read(tmp_path, {"prompts": ["x"], "tests": [test]})
+    assert cases == []
+    assert problem.code == "bad-pattern"
+    assert f"is '{pattern}', no regular expression: " in problem.message
 
 
 def test_every_type_has_an_example_in_the_goldens() -> None:

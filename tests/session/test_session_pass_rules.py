@@ -162,7 +162,35 @@ def test_what_would_change_verdicts_is_still_refused() -> None:
 def test_only_graders_of_this_table_may_give_a_part() -> None:
     partly = {name for name in GRADERS.names() if not GRADERS.get(name).all_or_nothing}
     assert partly == {
-        *("composite", "consistency", "execution_metrics", "field_accuracy", "forbidden_words", "json_keys"),
+        *(
+            "classification",
+            "composite",
+            "consistency",
+            "execution_metrics",
+            "field_accuracy",
+            "forbidden_words",
+            "json_keys",
+        ),
         *("length", "llm_grader", "program", "required_words", "rubric", "rubrics", "semantic_similarity"),
         "tool_trajectory",
     }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "narrow"),
+    [
+        (r"^\w+\b5", r"^[A-Za-z0-9_]+(?a:\b)5"),
+        (r"[\d.]\D\\d", r"[0-9.][^0-9]\\d"),
+        (r"(?P<a>\B\W)(?a:\b)", r"(?P<a>(?a:\B)[^A-Za-z0-9_])(?a:\b)"),
+    ],
+)
+def test_a_pattern_that_knows_all_of_unicode_is_told_to_know_less(pattern: str, narrow: str) -> None:
+    held = case(Assertion(grader="regex", params={"pattern": pattern}))
+    made, (said,), problems = restated(suite(1.0), [held], "agentv")
+    assert (made, said.assertions[0].params) == (suite(1.0), {"pattern": narrow})
+    assert [(one.level, one.code, one.field) for one in problems] == [
+        ("warning", CODE, "assertions[0].params.pattern")
+    ]
+    assert restated(made, [said], "agentv")[2] == []
+    assert restated(suite(1.0), [held], "proctor")[1] == [held]
+    assert not converted(suite(1.0), [held], "agentv", lossy=False).failed

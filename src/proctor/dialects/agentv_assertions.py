@@ -16,7 +16,7 @@ from proctor.dialects.agentv_graders import OLD_TYPES, Lowered
 from proctor.dialects.agentv_including import Item, flat
 from proctor.dialects.agentv_rubrics import PASS_AT, of_items, text_item
 from proctor.dialects.agentv_rubrics import lower_rubrics as lower_rubrics
-from proctor.dialects.js_regex import to_python, wrong_with
+from proctor.dialects.js_regex import NoPattern, to_python, wrong_with
 from proctor.errors import UsageError, suggestion
 from proctor.fields import Notes, shown
 from proctor.model import Assertion
@@ -242,12 +242,15 @@ def _text_kind(lowered: Callable[[AssertionFields], Lowered]) -> _Kind:
 def _regex(fields: AssertionFields) -> Lowered:
     flags = fields.text("flags") or ""
     written = _value(fields)
+    pattern, wrong = written, None
     try:
         pattern, flags = to_python(written, flags)
+        wrong = wrong_with(pattern)
+    except NoPattern as error:
+        wrong = str(error)
     except ValueError as error:
         fields.error("bad-flag", "flags", f"{error}.")
-        pattern, flags = written, ""
-    wrong = wrong_with(pattern)
+        flags = ""
     if wrong is not None:
         fields.error(
             "bad-regex", "value", f"is {shown(written)}, no regular expression: {wrong}. Correct it."

@@ -152,6 +152,7 @@ _PYTHON: Final = re.compile(
     | \\U(?P<point>[0-9A-Fa-f]{8})
     | (?P<end>\\Z)
     | \\.
+    | \(\?a:(?P<ascii>\\[bB])\)
     | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])""",
     re.DOTALL | re.VERBOSE,
 )
@@ -180,6 +181,8 @@ def _to_javascript(pattern: str) -> tuple[str, str]:
         nonlocal points
         if found["again"]:
             return f"\\k<{found[2]}>"
+        if found["ascii"]:
+            return found["ascii"]
         if found["point"]:
             points += 1
             return f"\\u{{{found['point'].lstrip('0') or '0'}}}"

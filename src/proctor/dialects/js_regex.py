@@ -1,7 +1,10 @@
-"""JavaScript's regular expressions to Python's, where only the syntax differs.
+r"""JavaScript's regular expressions to Python's, so that they match here what they match there.
 
-Classes of characters keep Python's meaning and know all of Unicode. What has no simple counterpart, such as
-named properties, is left as it stands, and then no pattern to Python.
+`\d`, `\w` and `\b` know ASCII only, an escape without a meaning is its letter, and what is Python's alone,
+such as `(?i)` or `a++`, is no pattern. Four things keep Python's meaning: `\s`, which in JavaScript knows
+U+FEFF and not U+0085 and U+001C to U+001F; line breaks, of which `.`, `^` and `$` know only `\n`; characters
+beyond 16 bits, which are two there without the flag u; references to groups that took no part, which match
+nothing here.
 """
 
 from __future__ import annotations
@@ -15,21 +18,45 @@ KEPT: Final = "ims"
 DROPPED: Final = "gudv"
 """Flags that change nothing about whether a text has a match, or only how strictly a pattern is read."""
 
-_DIFFERS = re.compile(r"\(\?<|\\[kcu]|\$|\[\^?\]|\{,")
-_TOKEN = re.compile(
-    r"""(?P<reference>\$\{\{\s*[A-Za-z_][A-Za-z0-9_]*\s*\}\})
-    | \\k<(?P<again>\w+)>
-    | \\c(?P<control>[A-Za-z])
-    | \\u\{(?P<point>[0-9A-Fa-f]+)\}
-    | \\.
-    | (?P<group>\(\?<(?![=!]))
-    | (?P<anything>\[\^\])
-    | (?P<nothing>\[\])
+_ASCII: Final = {"d": "[0-9]", "D": "[^0-9]", "w": "[A-Za-z0-9_]", "W": "[^A-Za-z0-9_]"}
+"""Classes that know ASCII only."""
+_SAME: Final = frozenset("sSfnrtv")
+"""Letters whose escapes are those of Python."""
+_IN_SET: Final = {
+    "d": "0-9",
+    "D": r"\x00-/:-\U0010ffff",
+    "w": "A-Za-z0-9_",
+    # Without the four letters that Python takes for an i, k or s where it ignores case.
+    "W": r"\x00-/:-@\[-\^`{-\u012f\u0132-\u017e\u0180-\u2129\u212b-\U0010ffff",
+}
+"""What they are between brackets."""
+
+_ESCAPE: Final = r"""\\(?:
+        k<(?P<name>\w+)>
+        | c(?P<control>[A-Za-z])
+        | u\{(?P<point>[0-9A-Fa-f]+)\}
+        | u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})
+        | (?P<code>u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})
+        | (?P<digits>[0-9]{1,3})
+        | (?P<letter>[A-Za-z])
+        | (?P<sign>.)
+    )"""
+_TOKEN: Final = re.compile(
+    rf"""(?P<reference>\$\{{\{{\s*[A-Za-z_][A-Za-z0-9_]*\s*\}}\}})
+    | {_ESCAPE}
     | (?P<set>\[(?:\\.|[^\]\\])*\])
-    | (?P<end>\$)
-    | (?P<brace>\{(?=,\d*\}))""",
+    | (?P<repeat>(?:[*+?]|\{{[0-9]+(?:,[0-9]*)?\}})\??)
+    | (?P<group>\((?!\?)|\(\?(?:[:=!]|<[=!]|<(?=[^\W\d])|(?!-?:)[ims]*-?[ims]*:))
+    | (?P<wrong>\(\?.?)
+    | (?P<brace>\{{(?=,[0-9]*\}}))
+    | (?P<other>.)""",
     re.DOTALL | re.VERBOSE,
 )
+_MEMBER: Final = re.compile(rf"{_ESCAPE}|(?P<other>.)", re.DOTALL | re.VERBOSE)
+
+
+class NoPattern(ValueError):
+    """Why JavaScript refuses a pattern, as a clause."""
 
 
 def to_python(pattern: str, flags: str) -> tuple[str, str]:
@@ -40,6 +67,7 @@ def to_python(pattern: str, flags: str) -> tuple[str, str]:
         flags: JavaScript's letters.
 
     Raises:
+        NoPattern: JavaScript refuses the pattern.
         ValueError: a flag is not one of JavaScript's.
     """
     unknown = [letter for letter in flags if letter not in KEPT + DROPPED + "y"]
@@ -47,8 +75,7 @@ def to_python(pattern: str, flags: str) -> tuple[str, str]:
         raise ValueError(
             f"has the flag {unknown[0]!r}; use only i (ignore case), m (lines) and s (dot is all)"
         )
-    if _DIFFERS.search(pattern):
-        pattern = _TOKEN.sub(lambda found: _written(found, flags), pattern)
+    pattern = _Translation(pattern, flags).text()
     if "y" in flags:
         pattern = rf"\A(?:{pattern})"
     return pattern, "".join(letter for letter in KEPT if letter in flags)
@@ -64,29 +91,142 @@ def wrong_with(pattern: str) -> str | None:
     return None
 
 
-def _written(found: re.Match[str], flags: str) -> str:
-    kind, text = found.lastgroup, found[0]
-    if kind == "group":
-        return "(?P<"
-    if kind == "again":
-        return f"(?P={found['again']})"
-    if kind == "control":
-        return f"\\x{ord(found['control']) % 32:02x}"
-    if kind == "point":
-        # Without the flag, `\u{3}` is the letter u three times.
-        unicode = ("u" in flags or "v" in flags) and len(found["point"]) <= 6
-        return f"\\U{found['point']:0>8}" if unicode else text.removeprefix("\\")
-    if kind == "anything":
-        return r"[\s\S]"
-    if kind == "nothing":
-        return "(?!)"
-    if kind == "set":
-        return "[" + _TOKEN.sub(lambda inner: _in_set(inner, flags), text[1:-1]) + "]"
-    if kind == "end":
+def with_ascii_classes(pattern: str) -> str:
+    r"""A pattern of Python's whose `\d`, `\w` and `\b` know ASCII only, as JavaScript's do."""
+
+    def narrow(token: re.Match[str]) -> str:
+        if token["set"] is not None:
+            return _MEMBER.sub(lambda each: _IN_SET.get(each["letter"] or "", each[0]), token[0])
+        if token["letter"] in ("b", "B"):
+            return f"(?a:{token[0]})"
+        return _ASCII.get(token["letter"] or "", token[0])
+
+    # What is narrow already stays.
+    return "".join(
+        part if part.startswith("(?a:") else _TOKEN.sub(narrow, part)
+        for part in re.split(r"(\(\?a:\\[bB]\))", pattern)
+    )
+
+
+class _Translation:
+    """A pattern while it is read from left to right."""
+
+    def __init__(self, pattern: str, flags: str) -> None:
+        self._pattern = pattern
+        self._strict = "u" in flags or "v" in flags
+        self._lines = ["m" in flags]
+        """Whether `$` stands before line breaks, in each group that is open."""
+        self._open: list[int] = []
+        """The numbers of the groups that are open; 0 for those without one."""
+        self._closed: set[int] = set()
+        self._begun = 0
+        self._last = ""
+        """What the token before was, where nothing can repeat it."""
+        groups = [token["group"] for token in _TOKEN.finditer(pattern)]
+        self._groups = sum(group in ("(", "(?<") for group in groups)
+        self._has_names = "(?<" in groups
+
+    def text(self) -> str:
+        """The pattern as Python reads it.
+
+        Raises:
+            NoPattern: JavaScript refuses it.
+        """
+        return "".join(map(self._token, _TOKEN.finditer(self._pattern)))
+
+    def _token(self, token: re.Match[str]) -> str:
+        kind, text, last = token.lastgroup, token[0], self._last
+        self._last = ""
+        if kind == "repeat":
+            if last:
+                raise NoPattern(f"nothing to repeat: {text!r} stands behind {last!r}")
+            self._last = text
+        elif kind == "wrong":
+            raise NoPattern(f"invalid group: JavaScript has none that begins with {text!r}")
+        elif kind == "group":
+            return self._group(text)
+        elif kind == "set":
+            return self._set(text)
+        elif kind == "brace":
+            return "\\{"
+        elif kind == "other":
+            return self._other(text)
+        elif kind != "reference":
+            return self._escape(token)
+        return text
+
+    def _group(self, text: str) -> str:
+        numbered = text in ("(", "(?<")
+        self._begun += numbered
+        self._open.append(self._begun if numbered else 0)
+        on, _, off = text.removeprefix("(?").removesuffix(":").partition("-")
+        self._lines.append("m" in on or ("m" not in off and self._lines[-1]))
+        return "(?P<" if text == "(?<" else text
+
+    def _other(self, text: str) -> str:
+        if text == "[":
+            raise NoPattern("the set that begins with '[' has no end")
+        if text == ")" and self._open:
+            self._closed.add(self._open.pop())
+            self._lines.pop()
+        if text in "^$":
+            self._last = text
         # Python's `$` also stands before a last line break.
-        return "$" if "m" in flags else r"\Z"
-    return "\\{" if kind == "brace" else text
+        return r"\Z" if text == "$" and not self._lines[-1] else text
+
+    def _escape(self, token: re.Match[str]) -> str:
+        """What stands behind a backslash, outside brackets."""
+        letter, digits = token["letter"], token["digits"]
+        if letter in _ASCII:
+            return _ASCII[letter]
+        if letter in ("b", "B"):
+            self._last = token[0]
+            return f"(?a:{token[0]})"
+        if digits is not None and 0 < int(digits) <= self._groups:
+            return token[0] if int(digits) in self._closed else "(?:)"
+        if token["name"] is not None and self._has_names:
+            return f"(?P={token['name']})"
+        return self._character(token)
+
+    def _set(self, text: str) -> str:
+        """A set of characters, with its brackets."""
+        if text in ("[]", "[^]"):
+            return "(?!)" if text == "[]" else r"[\s\S]"
+        members = list(_MEMBER.finditer(text, 1, len(text) - 1))
+        parts = []
+        for place, member in enumerate(members):
+            beside = members[max(place - 1, 0) : place + 2]
+            if member[0] == "-" and any(each["letter"] in _IN_SET.keys() | set("sS") for each in beside):
+                parts.append(r"\-")  # no range begins or ends with a class
+            elif member["letter"] in _IN_SET:
+                parts.append(_IN_SET[member["letter"]])
+            else:
+                parts.append(r"\b" if member["letter"] == "b" else self._character(member))
+        return f"[{''.join(parts)}]"
+
+    def _character(self, token: re.Match[str]) -> str:
+        """An escape of one character, or what is none."""
+        text, letter, digits = token[0], token["letter"], token["digits"]
+        if token["control"] is not None:
+            return f"\\x{ord(token['control']) % 32:02x}"
+        if token["high"] is not None:
+            point = 0x10000 + (int(token["high"], 16) - 0xD800 << 10) + int(token["low"], 16) - 0xDC00
+            return f"\\U{point:08x}"
+        if token["point"] is not None and self._strict and len(token["point"]) <= 6:
+            return f"\\U{token['point']:0>8}"
+        if digits is not None and not self._strict:
+            return _octal(digits)
+        if letter in _SAME or (letter is not None and self._strict):
+            return text
+        if letter == "c":
+            return r"\\c"
+        # Without a meaning, `\u{3}` is the letter u three times, and `\A` an A.
+        plain = token["point"] is not None or token["name"] is not None or letter is not None
+        return text[1:] if plain else text
 
 
-def _in_set(found: re.Match[str], flags: str) -> str:
-    return _written(found, flags) if found.lastgroup in ("control", "point") else found[0]
+def _octal(digits: str) -> str:
+    """A number behind a backslash that is no group's: up to 255 in base 8, and then digits."""
+    length = next((size for size in (3, 2, 1) if re.fullmatch("[0-3]?[0-7]?[0-7]", digits[:size])), 0)
+    first = f"\\x{int(digits[:length], 8):02x}" if length else ""
+    return first + "".join(f"\\x{ord(digit):02x}" for digit in digits[length:])

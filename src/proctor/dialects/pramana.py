@@ -157,40 +157,42 @@ def _case(fields: Fields, notes: Notes) -> Case:
     )
 
 
-def input_of(fields: Fields, notes: Notes) -> tuple[Message, ...]:
-    """The messages of a case: of `input`, a text or a list of messages."""
-    value = fields.take("input")
+def input_of(fields: Fields, notes: Notes, name: str = "input") -> tuple[Message, ...]:
+    """The messages of a field, a text or a list of messages."""
+    value = fields.take(name)
     if isinstance(value, str):
         messages: tuple[Message, ...] = (Message(role="user", content=value),)
     elif isinstance(value, list):
-        messages = tuple(_message(item, place, fields, notes) for place, item in enumerate(value))
+        messages = tuple(
+            _message(item, f"{name}[{place}]", fields, notes) for place, item in enumerate(value)
+        )
     elif value is None:
-        fields.error("missing-prompt", "input", "is missing; it must be the prompt or a list of messages.")
+        fields.error("missing-prompt", name, "is missing; it must be the prompt or a list of messages.")
         return ()
     else:
-        fields.wrong("input", value, "text or a list of messages")
+        fields.wrong(name, value, "text or a list of messages")
         return ()
     for message in messages:
         if message.content and not message.content.isspace():
             return messages
-    if not notes.noted("input"):
-        fields.error("missing-prompt", "input", "is empty; write the prompt.")
+    if not notes.noted(name):
+        fields.error("missing-prompt", name, "is empty; write the prompt.")
     return messages
 
 
-def _message(item: Any, place: int, fields: Fields, notes: Notes) -> Message:
+def _message(item: Any, name: str, fields: Fields, notes: Notes) -> Message:
     if not isinstance(item, dict):
-        fields.wrong(f"input[{place}]", item, "an object with `role` and `content`")
+        fields.wrong(name, item, "an object with `role` and `content`")
         return Message(role="user")
-    message = Fields(item, notes, f"input[{place}].")
+    message = Fields(item, notes, f"{name}.")
     role = message.choice("role", ROLES)
     if "content" not in message:
         message.missing("content", "text")
     content = message.text("content") or ""
     message.forgive_null("name")
-    name = message.text("name")
+    speaker = message.text("name")
     message.finish(_MESSAGE)
-    return Message(role=role, content=content, name=name)
+    return Message(role=role, content=content, name=speaker)
 
 
 def ideal_of(fields: Fields) -> Ideal:

@@ -88,10 +88,13 @@ def _one(
         fields.error("bad-number", "weight", f"is {weight}; it must be 0 or more.")
     metric = asked.filled("metric", fields.text("metric") or "")
     _rest(fields, kind)
+    # A set of weight 0 adds nothing to the score, and fails its test all the same.
+    gate = 1.0 if lowered.pass_at is None else lowered.pass_at
     return Assertion(
         grader=lowered.grader,
         params=lowered.params,
         weight=1.0 if weight is None else float(weight),
+        required=gate if kind == SET and weight == 0 else None,
         negated=negated,
         pass_at=lowered.pass_at,
         label=metric or spelt,
@@ -170,6 +173,11 @@ def _set(asked: Asked, context: Context) -> Lowered:
         if one is not None:
             members.append(_member(one, number + 1))
     threshold = asked.share()
+    if members and not threshold and not any(each["assertion"].get("weight", 1.0) for each in members):
+        # Members of weight 0 pass whatever they find, and so does the set.
+        for each in members:
+            each["assertion"].pop("weight")
+        return Lowered("composite", _composite(members, {"type": "threshold", "threshold": 1.0}), 0.0)
     if threshold is None:
         return Lowered("composite", _composite(members, {"type": "threshold", "threshold": 1.0}))
     return Lowered("composite", _composite(members, {"type": "weighted_average"}), threshold)

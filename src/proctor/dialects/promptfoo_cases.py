@@ -235,6 +235,13 @@ def _cases(test: Test, name: str, notes: Notes, common: Common) -> Iterator[Case
             notes.error(error.code, f"`vars` {error}", "vars")
             return
         assertions = _assertions(test, options, notes, context, common)
+        if threshold is not None:  # then scores alone decide
+            assertions = [replace(each, required=None) for each in assertions]
+        rule = threshold
+        if assertions and not threshold and not any(each.weight for each in assertions):
+            # An assertion of weight 0 passes there, whatever it finds: a gate that every score reaches.
+            rule = 0.0
+            assertions = [replace(each, required=each.required or 0.0) for each in assertions]
         for prompt in common.prompts:
             ending = f"~{prompt.label}" if len(common.prompts) > 1 else ""
             yield Case(
@@ -243,7 +250,7 @@ def _cases(test: Test, name: str, notes: Notes, common: Common) -> Iterator[Case
                 assertions=tuple(assertions),
                 metadata={**default.metadata, **test.metadata},
                 repeats=common.repeats,
-                pass_rule=None if threshold is None else PassRule(threshold=threshold),
+                pass_rule=None if rule is None else PassRule(threshold=rule),
                 target=test.target or default.target,
             )
         if notes.failed:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from proctor.dialects.js_regex import to_python, wrong_with
+from proctor.dialects.js_regex import NoPattern, to_python, wrong_with
 from proctor.dialects.promptfoo_files import SCHEME, value_of
 from proctor.dialects.promptfoo_templates import BadTemplate, as_text, filled
 from proctor.fields import Fields, shown
@@ -129,11 +129,16 @@ def equals(asked: Asked) -> Lowered:
 
 def regex(asked: Asked) -> Lowered:
     """`regex`: a pattern of JavaScript's."""
-    pattern, _ = to_python(asked.text("a regular expression"), "")
-    wrong = wrong_with(pattern)
+    written = asked.text("a regular expression")
+    try:
+        pattern, _ = to_python(written, "")
+        wrong = wrong_with(pattern)
+    except NoPattern as error:
+        pattern, wrong = written, str(error)
     if wrong is not None:
-        message = f"is {shown(pattern)}, which is no regular expression that Python can read: {wrong}."
-        asked.fields.error("bad-pattern", "value", message)
+        asked.fields.error(
+            "bad-pattern", "value", f"is {shown(written)}, no regular expression: {wrong}. Correct it."
+        )
     return Lowered("regex", {"pattern": pattern})
 
 
@@ -175,13 +180,20 @@ def is_json(asked: Asked) -> Lowered:
     schema = _schema(asked)
     if schema is None:
         return Lowered("is_json", {"strip_fences": False})
-    return Lowered("json_schema", {"schema": schema, "strip_fences": False})
+    return Lowered("json_schema", {"schema": schema, "strip_fences": False, **_formats(schema)})
 
 
 def contains_json(asked: Asked) -> Lowered:
     """`contains-json`: a JSON object stands in the answer, as the schema allows if one is given."""
     schema = _schema(asked)
-    return Lowered("contains_json", {} if schema is None else {"schema": schema})
+    return Lowered("contains_json", {} if schema is None else {"schema": schema, **_formats(schema)})
+
+
+def _formats(schema: Any) -> dict[str, Any]:
+    """The parameter that has formats checked, where a schema has any."""
+    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    own = isinstance(schema, dict) and isinstance(schema.get("format"), str)
+    return {"formats": True} if own or any(map(_formats, parts)) else {}
 
 
 def _schema(asked: Asked) -> Any:

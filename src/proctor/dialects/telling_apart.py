@@ -10,6 +10,8 @@ from proctor.dialects.csv_reading import column_names, separator
 from proctor.dialects.reading import parse_object
 from proctor.ports import Head
 
+_EVAL: Final = re.compile(r"""\bclass["']?[ \t]*:[ \t]*["']?[\w.]+:\w""")
+_DATA: Final = re.compile(r"""\bsamples_jsonl["']?[ \t]*:""")
 _KEY: Final = re.compile(r'"(\w+)"\s*:')
 _PRAMANA: Final = frozenset(("assertion", "category", "metadata"))
 """What each case of dialect pramana has."""
@@ -76,6 +78,12 @@ def is_of_openai_evals(head: Head) -> bool:
     if not names >= {"input", "ideal"} or not names.isdisjoint(_PRAMANA):
         return False
     return "id" not in names or any(isinstance(row.get("input"), list) for row in head.rows)
+
+
+def is_of_evals_registry(head: Head) -> bool:
+    """Whether a file is YAML of OpenAI's registry: entries that name a class and its data."""
+    is_yaml = head.path.lower().endswith((".yaml", ".yml"))
+    return is_yaml and bool(_EVAL.search(head.text) and _DATA.search(head.text))
 
 
 def is_of_fieldkit(head: Head) -> bool:

@@ -9,6 +9,7 @@ GRADERS: Registry[type[Any]] = Registry(
     {
         "abstention": "proctor.graders.abstention:Abstention",
         "choice": "proctor.graders.choice:Choice",
+        "classification": "proctor.graders.classification:Classification",
         "composite": "proctor.graders.composite:Composite",
         "consistency": "proctor.graders.consistency:Consistency",
         "contains": "proctor.graders.text:Contains",

@@ -33,6 +33,8 @@ class ContainsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     keys: tuple[str, ...] = ()
     """The keys that it must have at its top level."""
     schema: Schema | None = None
+    formats: bool = False
+    """Check `format` of the schema as well."""
     which: Literal["any", "last"] = "any"
     """Which object counts where there are several: each of them, or only the last."""
 
@@ -60,8 +62,9 @@ class ContainsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def _checks(self) -> list[JsonKeys | JsonSchema]:
         keys = [JsonKeys(keys=self.keys, strip_fences=False)] if self.keys else []
-        schema = [] if self.schema is None else [JsonSchema(schema=self.schema, strip_fences=False)]
-        return [*keys, *schema]
+        if self.schema is None:
+            return [*keys]
+        return [*keys, JsonSchema(schema=self.schema, strip_fences=False, formats=self.formats)]
 
     def _mark(self, text: str, graded: Graded) -> Mark:
         alone = replace(graded, output=replace(graded.output, text=text))

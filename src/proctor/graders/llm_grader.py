@@ -171,7 +171,7 @@ def _stands_for(
     """What a name in a template becomes: material, words of the suite's own, or None where it is unknown."""
     name, path = _OLD.get(found[1], found[1]), found[2][1:]
     if name in _OF_CASE and not path:
-        return pieces[name]
+        return pieces.get(name)
     value = data.get(name)
     for key in path.split(".") if path else ():
         value = value.get(key) if isinstance(value, Mapping) else None

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, NoReturn
 import msgspec
 
 from proctor import codec
-from proctor.errors import CannotScore
+from proctor.errors import CannotScore, suggestion
 from proctor.graders import patterns
+from proctor.graders.formats import FORMATS, keeps_format
 from proctor.graders.text import clip, listed, shown
 from proctor.model import Entry, Mark
 from proctor.ports import Graded, Grading
@@ -107,18 +108,17 @@ class IsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class JsonSchema(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer is JSON that a schema allows; draft 2020-12 unless `$schema` says otherwise.
-
-    `format` is not checked, as the drafts leave it to the reader.
-    """
+    """Passes when the answer is JSON that a schema allows; draft 2020-12 unless `$schema` says otherwise."""
 
     all_or_nothing: ClassVar[bool] = True
 
     schema: Schema
     strip_fences: bool = True
+    formats: bool = False
+    """Check `format` as well, which the drafts leave to the reader."""
 
     def __post_init__(self) -> None:
-        _checked(self.schema)
+        _checked(self.schema, self.formats)
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it is, else 0; one entry a violation, with its place as a JSON path.
@@ -127,7 +127,7 @@ class JsonSchema(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
             CannotScore: a pattern did not end in time, or the schema goes round in circles.
         """
         value, failed = _read(graded, self.strip_fences)
-        return failed or _schema_mark(self.schema, value)
+        return failed or _violations(_checked(self.schema, self.formats), [("$", value)])
 
 
 class JsonKeys(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -216,10 +216,6 @@ def _kind(value: Any) -> str:
 # --- schemas -----------------------------------------------------------------------------------------------
 
 
-def _schema_mark(schema: Schema, value: Any) -> Mark:
-    return _violations(_checked(schema), [("$", value)])
-
-
 def _items_mark(schema: Schema, items: list[Any]) -> Mark:
     return _violations(_checked(schema), [(f"$[{at}]", item) for at, item in enumerate(items)])
 
@@ -249,14 +245,14 @@ def _violations(validator: Any, places: list[tuple[str, Any]]) -> Mark:
     return Mark(value=0.0, passed=False, reason=reason, entries=entries)
 
 
-def _checked(schema: Schema) -> Any:
+def _checked(schema: Schema, formats: bool = False) -> Any:
     """The validator of a schema.
 
     Raises:
-        ValueError: it is not a schema, points outside itself, or has a pattern that is not valid.
+        ValueError: it is not a schema, points outside itself, or has a pattern or format that is not known.
     """
     try:
-        return _validator(codec.encode(schema))
+        return _validator(codec.encode(schema), formats)
     except (msgspec.MsgspecError, TypeError, OverflowError) as error:
         raise ValueError(f"The schema is not JSON: {error}. Correct it.") from None
     except RecursionError:
@@ -264,7 +260,7 @@ def _checked(schema: Schema) -> Any:
 
 
 @lru_cache(maxsize=_KEPT_SCHEMAS)
-def _validator(encoded: bytes) -> Any:
+def _validator(encoded: bytes, formats: bool) -> Any:
     """A validator over a copy of the schema; kept, as making one takes a millisecond."""
     from jsonschema import validators
     from referencing import Registry
@@ -280,7 +276,7 @@ def _validator(encoded: bytes) -> Any:
     wrong = next(kind(kind.META_SCHEMA).iter_errors(schema), None)
     if wrong is not None:
         raise ValueError(f"The schema is not valid at {wrong.json_path}: {clip(wrong.message)}. Correct it.")
-    walk = _Walk(named, specification_with(kind.ID_OF(kind.META_SCHEMA)))
+    walk = _Walk(named, specification_with(kind.ID_OF(kind.META_SCHEMA)), formats=formats)
     root = walk.specification.create_resource(schema)
     walk.check(root, Registry().resolver_with_root(root))
     walk.conclude()
@@ -288,6 +284,7 @@ def _validator(encoded: bytes) -> Any:
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional,
+        **({"format": _format} if formats else {}),
     }
     # A registry without a way to retrieve makes the library fetch nothing.
     return validators.extend(kind, guards)(schema, registry=Registry())  # type: ignore[no-untyped-call]
@@ -296,8 +293,9 @@ def _validator(encoded: bytes) -> Any:
 class _Walk:
     """Goes through a schema and all that it points to, once, before any answer is checked."""
 
-    def __init__(self, named: str | None, specification: Any) -> None:
+    def __init__(self, named: str | None, specification: Any, *, formats: bool) -> None:
         self.named = named
+        self._formats = formats
         self.specification = specification
         self._seen: set[int] = set()
         self._words: set[str] = set()
@@ -320,6 +318,11 @@ class _Walk:
         for pattern in (schema.get("pattern"), *schema.get("patternProperties", ())):
             if isinstance(pattern, str):
                 patterns.compiled(pattern)
+        written = schema.get("format")
+        if self._formats and isinstance(written, str) and written not in FORMATS:
+            raise ValueError(
+                f"The schema has the `format` {written!r}. {suggestion(written, sorted(FORMATS))}"
+            )
         for word in ("$ref", "$dynamicRef", "$recursiveRef"):
             if isinstance(schema.get(word), str):
                 self._follow(word, schema[word], resolver)
@@ -358,6 +361,13 @@ def _pattern(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator
 
     if validator.is_type(value, "string") and not patterns.found(pattern, value):
         yield ValidationError(f"{shown(value)} does not match {shown(pattern)}")
+
+
+def _format(_validator: Any, name: str, value: Any, _schema: Any) -> Iterator[Exception]:
+    from jsonschema import ValidationError
+
+    if not keeps_format(name, value):
+        yield ValidationError(f"{clip(codec.encode(value).decode())} does not keep the format {name!r}")
 
 
 def _pattern_properties(validator: Any, allowed: Any, value: Any, _schema: Any) -> Iterator[Exception]:

@@ -10,10 +10,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from proctor.dialects.openai_evals_classes import TYPES
 from proctor.errors import UsageError, suggestion
 
 NAME = "proctor.toml"
-_READING = ("prompts", "evaluators", "substitutions", "open-book", "inspect-scorer")
+_READING = ("prompts", "evaluators", "substitutions", "open-book", "inspect-scorer", "evals-class")
 """Keys that say how suites are read; every other one stands for a flag of `run`."""
 
 
@@ -35,6 +36,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """Whether questions of FinanceBench are shown with their evidence; None leaves it to the dialect."""
     inspect_scorer: str | None = None
     """How answers to samples of Inspect are compared with the target; None leaves it to the dialect."""
+    evals_class: str | None = None
+    """How rows of OpenAI's evals are judged that no registry names; None refuses them."""
 
     def reading(self, path: Path) -> dict[str, Any]:
         """The options of the `Source` of a suite, which is that file or all of that folder."""
@@ -50,6 +53,8 @@ class Config(Struct, frozen=True, kw_only=True):
             options["open_book"] = self.open_book
         if self.inspect_scorer is not None:
             options["inspect_scorer"] = self.inspect_scorer
+        if self.evals_class is not None:
+            options["evals_class"] = self.evals_class
         return options
 
 
@@ -85,6 +90,7 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
         substitutions=_substitutions(table, shown),
         open_book=_open_book(table, shown),
         inspect_scorer=_inspect_scorer(table, shown),
+        evals_class=_evals_class(table, shown),
     )
 
 
@@ -157,4 +163,12 @@ def _inspect_scorer(table: dict[str, Any], shown: str) -> str | None:
     if not isinstance(value, str) or value not in SCORERS:
         known = ", ".join(SCORERS)
         raise UsageError(f"{shown}: error: `inspect-scorer` is {value!r}; give one of: {known}.")
+    return value
+
+
+def _evals_class(table: dict[str, Any], shown: str) -> str | None:
+    value = table.get("evals-class")
+    if value is not None and value not in TYPES:
+        known = ", ".join(TYPES)
+        raise UsageError(f"{shown}: error: `evals-class` is {value!r}; give one of: {known}.")
     return value

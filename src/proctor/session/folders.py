@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from proctor.dialects import DIALECTS
 from proctor.dialects.arrays import read
 from proctor.dialects.detection import head
-from proctor.dialects.telling_apart import is_of_promptfoo
+from proctor.dialects.telling_apart import is_of_evals_registry, is_of_promptfoo
 from proctor.errors import SuiteError, UsageError
 from proctor.ports import Found, Placed, Source
 from proctor.proof.bundle import ENVELOPE, SUITE
@@ -104,7 +104,10 @@ def is_other_yaml(file: Path) -> bool:
     if file.suffix.lower() not in _YAML:
         return False
     data = file.read_bytes()
-    return not _TESTS.search(data) and not is_of_promptfoo(head(file.name, BytesIO(data)))
+    if _TESTS.search(data):
+        return False
+    beginning = head(file.name, BytesIO(data))
+    return not (is_of_promptfoo(beginning) or is_of_evals_registry(beginning))
 
 
 def _has_markdown_tests(folder: Path) -> bool:

@@ -1,7 +1,8 @@
-"""Pass rules in the words of a dialect that has no others, where both come to the same.
+r"""Pass rules and patterns in the words of a dialect that has no others, where both come to the same.
 
 "Every check must pass" and "the weighted mean of the scores must reach 1" are one rule for checks that give 1
-or 0 and nothing between. So is a lower threshold that no case reaches with a check that failed.
+or 0 and nothing between. So is a lower threshold that no case reaches with a check that failed. A pattern of
+JavaScript's knows `\d`, `\w` and `\b` in ASCII only, which is the same for answers in ASCII.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from proctor.dialects.js_regex import with_ascii_classes
 from proctor.errors import UnknownName
 from proctor.fields import shown
 from proctor.graders import GRADERS
@@ -19,6 +21,8 @@ from proctor.stats import reaches
 
 CODE: Final = "said-otherwise"
 _ALL: Final = PassRule()
+_JAVASCRIPT: Final = "agentv"
+"""The dialect whose patterns are JavaScript's."""
 _WORDS: Final = {
     "agentv": PassRule(threshold=1.0),
     **dict.fromkeys(("ai_tester", "meridian", "pramana"), _ALL),
@@ -27,7 +31,7 @@ _WORDS: Final = {
 
 
 def restated(suite: Suite, cases: list[Case], to: str) -> tuple[Suite, list[Case], list[Problem]]:
-    """A suite whose pass rules a dialect can say, wherever that changes no verdict.
+    """A suite whose pass rules and patterns a dialect can say, wherever that changes no verdict.
 
     Args:
         suite: its header.
@@ -35,8 +39,8 @@ def restated(suite: Suite, cases: list[Case], to: str) -> tuple[Suite, list[Case
         to: the name of the dialect.
 
     Returns:
-        The suite, its cases and a warning for each rule that is now another one. A rule that would become
-        another one in truth is left as it is.
+        The suite, its cases and a warning for each rule or pattern that is now another one. A rule that would
+        become another one in truth is left as it is; a pattern is another one for answers beyond ASCII.
     """
     wanted = _WORDS.get(to)
     if wanted is None:
@@ -53,8 +57,27 @@ def restated(suite: Suite, cases: list[Case], to: str) -> tuple[Suite, list[Case
             if own != wanted:
                 problems.append(_told(suite, case, own, to))
             case = replace(case, pass_rule=None if suite.pass_rule == wanted else wanted)
-        said.append(case)
+        said.append(_narrowed(case, problems) if to == _JAVASCRIPT else case)
     return suite, said, problems
+
+
+def _narrowed(case: Case, problems: list[Problem]) -> Case:
+    """A case whose patterns know ASCII only, with a warning for each that is now another one."""
+    assertions = list(case.assertions)
+    for place, each in enumerate(assertions):
+        pattern = each.params.get("pattern")
+        if each.grader != "regex" or not isinstance(pattern, str):
+            continue
+        narrow = with_ascii_classes(pattern)
+        if narrow != pattern:
+            assertions[place] = replace(each, params={**each.params, "pattern": narrow})
+            message = (
+                f"Case {shown(case.id)}: patterns of dialect {_JAVASCRIPT} are JavaScript's, so `\\d`, "
+                f"`\\w` and `\\b` of {shown(pattern)} know ASCII only. It is the same for answers in ASCII."
+            )
+            field = f"assertions[{place}].params.pattern"
+            problems.append(Problem(level="warning", code=CODE, message=message, field=field, case=case.id))
+    return replace(case, assertions=tuple(assertions))
 
 
 def _is_foreign(rule: PassRule, wanted: PassRule) -> bool:

@@ -167,6 +167,8 @@ def options_of(config: Config) -> dict[str, Any]:
         options["open_book"] = config.open_book
     if config.inspect_scorer is not None:
         options["inspect_scorer"] = config.inspect_scorer
+    if config.evals_class is not None:
+        options["evals_class"] = config.evals_class
     return options
 
 
