@@ -150,7 +150,7 @@ WRONG: dict[str, tuple[str, bytes, bytes, list[str]]] = {
 
 
 def source(path: str, data: bytes) -> Source:
-    return Source(path=path, lines=lambda: BytesIO(data))
+    return Source(path=path, lines=lambda: BytesIO(data), options={"evals_class": "Match"})
 
 
 def folder(**texts: str) -> Source:

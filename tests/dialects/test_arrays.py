@@ -45,7 +45,7 @@ LAYOUTS: tuple[dict[str, Any], ...] = ({"indent": 1}, {"indent": 4, "ensure_asci
 
 
 def source(text: str, path: str = "suite.json") -> Source:
-    return Source(path=path, lines=lambda: BytesIO(text.encode("utf-8", "surrogateescape")))
+    return Source(path=path, lines=lambda: BytesIO(text.encode("utf-8", "surrogateescape")), options={"evals_class": "Match"})
 
 
 def items(name: str, text: str) -> list[Any]:
@@ -64,7 +64,7 @@ def test_an_array_is_the_suite_that_its_json_lines_are(
     array, lines = tmp_path / "suite.json", tmp_path / "suite.jsonl"
     array.write_text(json.dumps(ROWS[name], **layout), encoding="utf-8")
     lines.write_text("".join(json.dumps(row) + "\n" for row in ROWS[name]), encoding="utf-8")
-    of_array, of_lines = load(array), load(lines)
+    of_array, of_lines = (load(path, options={"evals_class": "Match"}) for path in (array, lines))
     assert of_lines.errors == []
     assert of_array.suite == of_lines.suite
     assert of_array.suite.dialect == name

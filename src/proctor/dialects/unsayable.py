@@ -19,7 +19,7 @@ from proctor.dialects.fieldkit import TYPES as FIELDKIT_TYPES
 from proctor.dialects.inspect_samples import TYPES as INSPECT_TYPES
 from proctor.dialects.meridian import SCORERS
 from proctor.dialects.meridian_expected import TYPES as MERIDIAN_TYPES
-from proctor.dialects.openai_evals import TYPES as OPENAI_TYPES
+from proctor.dialects.openai_evals_classes import TYPES as OPENAI_TYPES
 from proctor.dialects.pramana import KEPT as KEPT
 from proctor.dialects.pramana import TYPES as PRAMANA_TYPES
 from proctor.dialects.promptfoo_assertions import TYPES as PROMPTFOO_TYPES

@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from proctor.dialects.openai_evals_classes import TYPES
 from proctor.errors import UsageError, suggestion
 
 NAME = "proctor.toml"
@@ -89,8 +88,8 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
         evaluators=tuple(_texts(table, "evaluators", shown)),
         substitutions=_substitutions(table, shown),
         open_book=_open_book(table, shown),
-        inspect_scorer=_inspect_scorer(table, shown),
-        evals_class=_evals_class(table, shown),
+        inspect_scorer=_inspect_scorer(table, shown) if "inspect-scorer" in table else None,
+        evals_class=_evals_class(table, shown) if "evals-class" in table else None,
     )
 
 
@@ -154,21 +153,21 @@ def _open_book(table: dict[str, Any], shown: str) -> bool | None:
     return value
 
 
-def _inspect_scorer(table: dict[str, Any], shown: str) -> str | None:
-    value = table.get("inspect-scorer")
-    if value is None:
-        return None
-    from proctor.dialects.inspect_samples import SCORERS  # few projects name one
+def _inspect_scorer(table: dict[str, Any], shown: str) -> str:
+    from proctor.dialects.inspect_samples import SCORERS  # most projects have no dataset
 
+    value = table["inspect-scorer"]
     if not isinstance(value, str) or value not in SCORERS:
         known = ", ".join(SCORERS)
         raise UsageError(f"{shown}: error: `inspect-scorer` is {value!r}; give one of: {known}.")
     return value
 
 
-def _evals_class(table: dict[str, Any], shown: str) -> str | None:
-    value = table.get("evals-class")
-    if value is not None and value not in TYPES:
+def _evals_class(table: dict[str, Any], shown: str) -> str:
+    from proctor.dialects.openai_evals_classes import TYPES  # most projects have no evals
+
+    value: str = table["evals-class"]
+    if value not in TYPES:
         known = ", ".join(TYPES)
         raise UsageError(f"{shown}: error: `evals-class` is {value!r}; give one of: {known}.")
     return value
