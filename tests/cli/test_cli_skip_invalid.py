@@ -153,6 +153,15 @@ def test_what_is_known_and_cannot_be_done_is_unsupported(run: Proctor) -> None:
     assert "3 cases are unsupported and count as errors: line-1 " in told.err
 
 
+@pytest.mark.parametrize("field", ["extensions", "nunjucksFilters"])
+def test_code_that_may_change_every_test_makes_each_an_error(run: Proctor, field: str) -> None:
+    tests = [{"assert": [{"type": "contains", "value": "p"}]}] * 2
+    text = json.dumps({"prompts": ["p"], field: ["file://hooks.js:all"], "tests": tests})
+    Path("promptfooconfig.json").write_text(text, encoding="utf-8")
+    told = run("promptfooconfig.json")
+    assert (told.run["total"], told.run["errors"]) == (2, 2)
+
+
 # --- what becomes of the run -------------------------------------------------------------------------------
 
 

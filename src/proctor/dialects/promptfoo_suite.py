@@ -26,11 +26,15 @@ WITHOUT_EFFECT: Final = (
     *("tracing", "version", "writeLatestResults"),
 )
 REFUSED: Final = {
-    "scenarios": "are not read. Write each combination as a test of its own.",
-    "extensions": "are code, and no code of a suite is run. Remove them.",
-    "nunjucksFilters": "are code, and no code of a suite is run. Write the texts out.",
-    "redteam": "asks other services to make tests, and nothing is fetched. Write the tests out.",
+    "scenarios": ("unsupported", "are not read. Write each combination as a test of its own."),
+    "extensions": ("code", "are code, and no code of a suite is run. Remove them."),
+    "nunjucksFilters": ("code", "are code, and no code of a suite is run. Write the texts out."),
+    "redteam": (
+        "unsupported",
+        "asks other services to make tests, and nothing is fetched. Write the tests out.",
+    ),
 }
+"""Code and message by field. Code may change every test; the others add tests of their own."""
 EVALUATE: Final = ("maxConcurrency", "repeat", "cache")
 UNUSED_EVALUATE: Final = ("delay", "showProgressBar", "timeoutMs", "maxEvalTimeMs", "generateSuggestions")
 
@@ -72,10 +76,10 @@ def _configuration(source: Source, notes: Notes) -> dict[str, Any]:
 def _heading(fields: Fields, source: Source, *, readable: bool) -> tuple[Suite, Common]:
     notes = fields.notes
     kept: dict[str, Any] = {}
-    for name, why in REFUSED.items():
+    for name, (code, why) in REFUSED.items():
         if name in fields:
             fields.take(name)
-            fields.error("unsupported", name, why)
+            fields.error(code, name, why)
     line = fields.line_of("prompts")
     prompts = prompts_of(fields.take("prompts"), source, notes, line) if readable else ()
     default_line = fields.line_of("defaultTest") or 1
