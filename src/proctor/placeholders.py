@@ -31,7 +31,7 @@ _BESIDE_CASES: Final = frozenset(
 """Codes of problems of a file that may leave its cases what they are."""
 _INSIDE: Final = re.compile(r"[.\[]")
 _NAMED: Final = 10
-"""So many placeholders are named in one line."""
+"""How many placeholders one line names."""
 
 
 def kind_of(problems: Iterable[Problem]) -> Literal["invalid", "unsupported"]:

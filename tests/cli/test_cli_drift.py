@@ -108,7 +108,7 @@ def test_other_words_end_with_1_only_where_repeats_show_that_they_are_no_noise(
     asked("--repeat", repeats, answers=others(changed))
     told = proctor("drift", "--json")
     assert (told.code, told.json["exit_code"], told.json["drift"]["state"]) == (code, code, state)
-    without = "Other words alone are no drift: a target that words each answer anew looks the same."
+    without = "New wording alone is not drift: a target that rewords every answer looks the same."
     assert any(without in one for one in told.json["drift"]["sentences"]) is (
         repeats == 1 and state == "watch"
     )

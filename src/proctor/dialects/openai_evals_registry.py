@@ -18,7 +18,7 @@ from proctor.fields import Notes
 from proctor.ports import Found, Source
 
 MOST_LEVELS: Final = 8
-"""So many folders above the data are searched for `evals`; those of the original are at most four above."""
+"""How many folders above the data are searched for `evals`; the original's registry is at most four above."""
 _LFS: Final = b"version https://git-lfs."
 
 

@@ -15,7 +15,7 @@ from proctor.wording import counted, listed
 ENOUGH: Final = 20
 """From so many cases on, nothing is said of their number."""
 _NAMED: Final = 5
-"""So many suites are named."""
+"""How many suites one line names."""
 CHARACTERS_A_TOKEN: Final = 4
 ANSWER: Final = 50
 """So many tokens are allowed for an answer, whose length nobody knows beforehand."""

@@ -94,7 +94,7 @@ def _noise(drift: Drift) -> Iterator[str]:
         yield f"This target does not repeat its answers: two to one question in one run are {usual}{weighed}."
     elif drift.state == "watch" and drift.repeats is None:
         yield (
-            "Other words alone are no drift: a target that words each answer anew looks the same. "
+            "New wording alone is not drift: a target that rewords every answer looks the same. "
             "--repeat 2 tells them apart."
         )
     elif drift.state == "watch" and lowest is not None and lowest.level == "drifting":
