@@ -41,6 +41,8 @@ class Row(Noun, frozen=True, kw_only=True):
     line: int
     cases: int = 1
     """How many cases it would be."""
+    is_rest: bool = False
+    """It is all that follows in its file, and nobody knows how many cases that would be."""
 
 
 class Problem(Noun, frozen=True, kw_only=True):

@@ -1,12 +1,14 @@
 """What cannot be run in a suite's file, to placeholders: cases that are never sent and count as errors. Pure.
 
 A row that a dialect cannot read becomes as many placeholders as it would be cases, so that no suite shrinks.
+Where nobody knows how many, it becomes one, and so does every case.
 A problem of the file that changes no case becomes one placeholder; any other problem of the file makes a
 placeholder of every case, since nobody knows what the cases would mean without it.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, count
@@ -74,9 +76,8 @@ class Placeholders:
             source: the suite, for its path.
             items: what its dialect reads from it.
         """
-        end = "/" if source.is_folder else ""
         self._path = source.path
-        self._folder = re.sub(r"[^/\\]*$", "", source.path.rstrip("/\\") + end)
+        self._folder = source.path if source.is_folder else os.path.dirname(source.path)  # noqa: PTH120
         self._of_all: list[Problem] = []
         self._ids: set[str] = set()
         self.has_cases = False
@@ -86,8 +87,9 @@ class Placeholders:
                 self._ids.add(item.case.id)
                 self.has_cases = True
             elif isinstance(item, Problem) and item.level == "error":
-                self.has_cases = self.has_cases or _is_of_row(item)
-                if not (_is_of_row(item) or self._is_beside_cases(item)):
+                is_rest = item.row is not None and item.row.is_rest
+                self.has_cases = self.has_cases or (_is_of_row(item) and not is_rest)
+                if is_rest or not (_is_of_row(item) or self._is_beside_cases(item)):
                     self._of_all.append(item)
 
     def in_place_of_rows(
@@ -171,7 +173,8 @@ class Placeholders:
         return tuple(replace(problem, path=self._shown(problem.path)) for problem in problems)
 
     def _shown(self, path: str) -> str:
-        return path.removeprefix(self._folder)
+        """The path from the suite's folder, however that was written."""
+        return os.path.relpath(path or self._path, self._folder or ".").replace(os.sep, "/")
 
 
 def _is_of_row(problem: Problem) -> bool:

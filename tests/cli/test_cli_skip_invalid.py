@@ -266,3 +266,70 @@ def test_a_run_cut_short_is_resumed_with_it(run: Proctor, proctor: Proctor, brok
     db.close()
     told = proctor("run", f"--resume={first}", "--json")
     assert (told.code, told.run["total"], told.run["passed"], told.run["errors"]) == (3, 3, 2, 1)
+
+
+# --- nothing shrinks ---------------------------------------------------------------------------------------
+
+
+def test_a_quote_that_is_not_closed_counts_every_line_that_it_takes_along(run: Proctor) -> None:
+    rows = [f"q{number},a" for number in range(1, 9)]
+    Path("q.csv").write_text(
+        "\n".join(["question,answer", *rows[:2], f'"{rows[2]}', *rows[3:]]), encoding="utf-8"
+    )
+    told = run("q.csv")
+    assert (told.run["total"], told.run["errors"]) == (8, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        (
+            "s.eval.yaml",
+            {
+                "s.eval.yaml": "tests: [{id: a, input: x, assertions: [{type: equals, value: x}]}, file://more.yaml]",
+                "more.yaml": "- {id: b, input: x\n- {id: c, input: x}\n",
+            },
+        ),
+        ("s.json", {"s.json": '[\n{"id": "a", "input": "x", "target": "x"},\n{"id": "b" "input": "x"}\n]'}),
+    ],
+    ids=["file of tests", "array"],
+)
+def test_what_follows_a_mistake_and_cannot_be_counted_makes_every_case_an_error(
+    run: Proctor, name: str, files: dict[str, str]
+) -> None:
+    for path, text in files.items():
+        Path(path).write_text(text, encoding="utf-8")
+    told = run(name)
+    assert (told.run["total"], told.run["errors"]) == (2, 2)
+
+
+def test_an_eval_that_is_not_read_spoils_no_other_one(run: Proctor) -> None:
+    data = Path("evals/registry/data")
+    data.mkdir(parents=True)
+    rows = [json.dumps({"input": "x", "ideal": "x"})] * 2
+    for name in ("good", "bad"):
+        (data / f"{name}.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    evals = "".join(
+        f"{name}.v1:\n  class: evals.elsuite.{kind}\n  args: {{samples_jsonl: {name}.jsonl}}\n"
+        for name, kind in (("good", "basic.match:Match"), ("bad", "translate:Translate"))
+    )
+    Path("evals/registry/evals").mkdir()
+    Path("evals/registry/evals/e.yaml").write_text(evals, encoding="utf-8")
+    told = run("evals/registry/evals/e.yaml")
+    assert (told.run["total"], told.run["passed"], told.run["errors"]) == (4, 2, 2)
+    assert "bad.v1 (" in told.err
+
+
+@pytest.mark.parametrize("word", ["ag/s.yaml", "./ag/../ag/s.yaml", "{here}/ag/s.yaml"])
+def test_where_the_command_runs_changes_no_invalid_case(run: Proctor, word: str) -> None:
+    for folder in ("ag", "shared"):
+        Path(folder).mkdir()
+    good = '{"id": "a", "input": "x", "assertions": [{"type": "equals", "value": "x"}]}\n'
+    Path("shared/t.jsonl").write_text(good + "{\n", encoding="utf-8")
+    Path("ag/s.yaml").write_text("tests: [file://../shared/t.jsonl]", encoding="utf-8")
+    told = run(word.format(here=Path.cwd()))
+    assert "../shared/t.jsonl-line-2 (../shared/t.jsonl:2)" in told.err
+
+
+def test_a_file_that_is_named_in_two_ways_is_run_once(run: Proctor, broken: str) -> None:
+    assert run(broken, f"./{broken}", str(Path(broken).resolve())).run["total"] == 3

@@ -55,6 +55,13 @@ def test_suites_of_every_format_are_found_in_subfolders(write: Callable[..., Non
     assert (located().warnings, located().notes) == ((), ())
 
 
+def test_a_suite_beside_rows_of_the_same_name_is_a_suite_of_its_own(write: Callable[..., None]) -> None:
+    row = {"id": "d", "criteria": "c", "input": "?", "expected_output": "x"}
+    write({"data.jsonl": json.dumps(row), "data.eval.yaml": TESTS})
+    assert suites() == ["data.eval.yaml", "data.jsonl"]
+    assert located().notes == ()
+
+
 def test_hidden_folders_packages_bundles_and_virtual_environments_are_left_out(
     write: Callable[..., None],
 ) -> None:

@@ -124,7 +124,8 @@ def _file(found: Found, source: Source) -> Iterator[Raw | Problem]:
         message = f"Tests stand in files that end in {endings}. Rename the file, or narrow the glob."
         yield _problem("unknown-ending", message, path, 1)
         return
-    notes = Notes(path, 1, of_case=True)
+    notes = Notes(path, 1)
+    notes.row = Row(path=path, line=1, is_rest=True)
     value = yaml_of(found.data, notes)
     yield from notes.problems
     tests: Any = [value] if isinstance(value, dict) else value

@@ -156,7 +156,8 @@ def _array_of(source: Source) -> _Array | None:
 
 
 def _problem(code: str, message: str, source: Source, line: int) -> Problem:
-    return Problem(code=code, message=message, path=source.path, line=line)
+    row = Row(path=source.path, line=line, is_rest=True)
+    return Problem(code=code, message=message, path=source.path, line=line, row=row)
 
 
 def _after_space(text: str, place: int) -> int:

@@ -10,6 +10,8 @@ import csv
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from proctor.dialects.reading import BOM, UTF_16, peek, rows
 from proctor.fields import Notes, shown
 from proctor.model import Problem, Row
@@ -126,6 +128,8 @@ def records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple[int,
         except StopIteration:
             return
         except csv.Error as error:
+            # A quote that is not closed takes the rows below along.
+            row = replace(row, cases=reader.line_num - begins + 1)
             wrong = Problem(code="bad-csv", message=_explained(str(error)), path=path, line=begins, row=row)
         for number, place in decoded.wrong:
             message = f"Byte {place} of the line is not UTF-8; save the file as UTF-8."

@@ -21,8 +21,8 @@ from proctor.dialects.reading import file_name, rows
 from proctor.dialects.yaml_reading import shown_path, yaml_of
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, shown
-from proctor.model import Case, Message, Problem, Suite
-from proctor.ports import Placed, Source
+from proctor.model import Case, Message, Problem, Row, Suite
+from proctor.ports import Found, Placed, Source
 
 _YAML: Final = (".yaml", ".yml")
 _UNUSED_NAMES: Final = frozenset(("samples", "test", "data"))
@@ -88,10 +88,21 @@ def _read_registry(source: Source) -> Iterator[Suite | Placed | Problem]:
         # Of an eval that is not read and has no data of this kind, that is not told as well.
         named = "samples_jsonl" in each.args or not notes.failed
         file = data_of(source, each, "samples_jsonl", notes) if named else None
+        if notes.failed:
+            yield from _refused(each, notes, file)
+            continue
         yield from notes.problems
         if file is not None:
             path = shown_path(source, file.path)
             yield from _cases(BytesIO(file.data), path, layout)
+
+
+def _refused(each: Eval, notes: Notes, file: Found | None) -> Iterator[Problem]:
+    """The problems of an eval that is not read, which keep each of its rows from being a case."""
+    lines = 1 if file is None else sum(map(bool, map(bytes.strip, BytesIO(file.data))))
+    row = Row(path=notes.path, line=notes.line, cases=lines)
+    for problem in notes.problems:
+        yield problem if problem.level == "warning" else replace(problem, case=each.name, row=row)
 
 
 def _name(source: Source) -> str:

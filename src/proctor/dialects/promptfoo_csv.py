@@ -15,7 +15,7 @@ from proctor.dialects.promptfoo_assertions import CODE, TYPES, UNMEASURED
 from proctor.dialects.yaml_reading import shown_path
 from proctor.errors import suggestion
 from proctor.fields import Notes, shown
-from proctor.model import Problem
+from proctor.model import Problem, Row
 from proctor.ports import Found, Source
 
 COLUMNS: Final = (
@@ -50,6 +50,7 @@ def csv_tests(found: Found, text: str, source: Source) -> Iterator[Numbered | Pr
         try:
             cells = next(reader, None)
         except csv.Error as error:
+            notes.row = Row(path=path, line=notes.line, is_rest=True)
             notes.error(
                 "bad-csv", f"The row is not CSV: {error}. Quote the cell, and double quotes inside it."
             )

@@ -13,7 +13,7 @@ from proctor.dialects.promptfoo_files import DATA, data_of, ending_of, is_refuse
 from proctor.dialects.reading import rows
 from proctor.dialects.yaml_reading import file_of, shown_path
 from proctor.fields import Notes, kind_of, shown
-from proctor.model import Problem
+from proctor.model import Problem, Row
 from proctor.ports import Found, Source
 
 JSON_LINES: Final = (".jsonl", ".ndjson")
@@ -104,7 +104,8 @@ def _file(found: Found, field: str, notes: Notes, source: Source) -> Iterator[Ra
 
 
 def _data(found: Found, path: str, source: Source) -> Iterator[Raw | Problem]:
-    notes = Notes(path, 1, of_case=True)
+    notes = Notes(path, 1)
+    notes.row = Row(path=path, line=1, is_rest=True)
     value = data_of(found, source, notes)
     items: list[Any] = value if isinstance(value, list) else [value]
     lines = getattr(items, "lines", [1] * len(items))

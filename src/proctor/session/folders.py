@@ -141,20 +141,25 @@ def _read_by(
     for suite in sorted(suites, key=lambda path: path.suffix.lower() in _ROWS):
         if suite in used:
             continue
-        names, folders = _references(source(suite), dialect)
+        names, neighbours, folders = _references(source(suite), dialect)
         own = os.path.abspath(suite)  # noqa: PTH100
         inside = tuple(f"{folder}{os.sep}" for folder in folders if not own.startswith(f"{folder}{os.sep}"))
         used |= {
             file
             for name, file in absolute.items()
-            if name != own and (name in names or name.startswith(inside))
+            if name != own
+            and (name in names or (name in neighbours and file not in suites) or name.startswith(inside))
         }
     return frozenset(used)
 
 
-def _references(source: Source, dialect: str | None) -> tuple[set[str], set[str]]:
-    """The absolute paths of the files that a suite reads, and of the templates of its workspaces."""
+def _references(source: Source, dialect: str | None) -> tuple[set[str], set[str], set[str]]:
+    """The absolute paths of what a suite reads: files, files that go with it, templates of workspaces.
+
+    A file that may go with a suite may also be a suite of its own, which is not read for it.
+    """
     names: set[str] = set()
+    neighbours: set[str] = set()
     folders: set[str] = set()
 
     def absolute(path: str) -> str:
@@ -167,7 +172,7 @@ def _references(source: Source, dialect: str | None) -> tuple[set[str], set[str]
         return found
 
     def neighbour(name: str) -> bytes | None:
-        names.add(absolute(name))
+        neighbours.add(absolute(name))
         return source.neighbour(name)
 
     with suppress(SuiteError, UsageError):  # raised again when the suite is loaded
@@ -176,4 +181,4 @@ def _references(source: Source, dialect: str | None) -> tuple[set[str], set[str]
             workspace = item.case.workspace if isinstance(item, Placed) else None
             if workspace is not None and workspace.template:
                 folders.add(absolute(workspace.template))
-    return names, folders
+    return names, neighbours, folders

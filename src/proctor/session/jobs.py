@@ -185,16 +185,16 @@ class Jobs:
         suites = [self._saved(suite.title, suite, request) for suite in saved]
         meant = [self._meant(word, request) for word in request.suites]
         paths = dict.fromkeys(path for one in meant if isinstance(one, Located) for path in one.paths)
-        left = dict(paths)
+        left = {path.resolve() for path in paths}
         for one in meant:
             if isinstance(one, Loaded):
                 suites.append(one)
                 continue
             unrecognised.extend(one.problems)
             for path in one.paths:
-                if path not in left:  # an earlier word stands for it too
+                if (file := path.resolve()) not in left:  # an earlier word stands for it too
                     continue
-                del left[path]
+                left.remove(file)
                 try:
                     loaded = self._load(path, request, paths)
                 except SuiteError as error:
@@ -210,7 +210,7 @@ class Jobs:
             suites += [self._unreadable(path, unreadable[path], request, paths) for path in unreadable]
         elif errors or unreadable or unrecognised:
             is_way_out = not (request.skip_invalid or request.regrade) and (several or _has_cases(suites))
-            hint = SKIP_INVALID if is_way_out and (errors or unreadable) else ""
+            hint = SKIP_INVALID if is_way_out and not unrecognised else ""
             problems = [*unrecognised, *errors, *chain(*unreadable.values())]
             warnings = [problem for loaded in suites for problem in loaded.warnings]
             raise SuiteError([*problems, *warnings], hint=hint)

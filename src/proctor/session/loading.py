@@ -140,7 +140,7 @@ def load_placeholder(
     """
     source = Source(path=str(path), lines=tuple, is_folder=path.is_dir())
     reading = _Reading(str(path), indexer, writer, lambda _cases: None)
-    reading.take(Suite(name=path.stem or "suite", dialect="unknown"))
+    reading.take(Suite(name=path.stem.removesuffix(".eval") or "suite", dialect="unknown"))
     reading.add(Placeholders(source, ()).of_file(problems))
     loaded = reading.done()
     return replace(loaded, suite=writer.keep(loaded.suite))
@@ -280,6 +280,7 @@ class _Reading:
             self._paths.setdefault(problem.case, problem.path)
 
     def _take_case(self, placed: Placed) -> None:
+        self._repeats_rule = placed.repeats_rule or self._repeats_rule
         graders: list[Grader] = []
         problems = self._duplicates(placed)
         is_duplicate = bool(problems)
@@ -295,7 +296,6 @@ class _Reading:
         self._problems += problems
         if is_duplicate:
             return
-        self._repeats_rule = placed.repeats_rule or self._repeats_rule
         self.add(placed.case, graders, (placed.path or self._path, placed.line))
         if self.inspect is not None and not problems:
             self.inspect(placed)

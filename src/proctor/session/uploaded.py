@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from proctor.dialects.ai_tester import ENDING as MARKDOWN
 from proctor.dialects.ai_tester import has_user_turn
 from proctor.dialects.detection import head
-from proctor.dialects.telling_apart import is_of_promptfoo
+from proctor.dialects.telling_apart import is_of_evals_registry, is_of_promptfoo
 from proctor.errors import SuiteError, UsageError
 from proctor.fields import shown
 from proctor.ports import Found, Source
@@ -211,7 +211,10 @@ def _is_suite(path: str, data: bytes) -> bool:
         return True
     if ending not in _YAML:
         return False
-    return bool(_TESTS.search(data)) or is_of_promptfoo(head(basename(path), BytesIO(data)))
+    if _TESTS.search(data):
+        return True
+    beginning = head(basename(path), BytesIO(data))
+    return is_of_promptfoo(beginning) or is_of_evals_registry(beginning)
 
 
 def _is_markdown_test(path: str, data: bytes) -> bool:
@@ -280,7 +283,7 @@ class _Around:
 
     def _neighbour(self, name: str) -> bytes | None:
         path = _joined(self._folder, name)
-        return self._data(path) if path is not None and dirname(path) == self._folder else None
+        return self._files.get(path) if path is not None and dirname(path) == self._folder else None
 
     def _find(self, reference: str) -> Found | None:
         """From the suite's folder, then from each one above it."""
