@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from proctor.errors import TargetError, TargetTimeout
 from proctor.ports import Finished
 from proctor.targets.programs import SuitePrograms
@@ -185,6 +185,21 @@ async def test_a_program_that_is_late_dies_with_those_who_left_its_group(family:
     )
     assert re.search(rf"'python -S -c .*within {limit_s:g} s.* ends with: still at it", str(error), re.DOTALL)
     assert error.kind == "timeout"
+    assert await _living(family, 0) == []
+
+
+@linux
+async def test_a_program_that_is_cancelled_while_it_starts_dies_with_those_who_left_its_group(
+    family: Path,
+) -> None:
+    running = asyncio.create_task(run(family, "python", "-S", "-c", FAMILY, "3600"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    wait_until((family / "pids").exists)  # the loop stands still, as on a busy machine
+    running.cancel()
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(asyncio.CancelledError):
+            await running
     assert await _living(family, 0) == []
 
 

@@ -85,7 +85,7 @@ async def run_process(
     collector = _Collector(asyncio.get_running_loop(), output_limit)
     environ = {**environ, MARK: uuid4().hex}
     try:
-        transport = await _started(collector, argv, stdin, environ, cwd)
+        transport = await _start(collector, argv, stdin, environ, cwd)
     except (OSError, ValueError) as error:
         raise TargetError(f"{name} could not be started: {error}.", kind="program") from error
     try:
@@ -100,14 +100,37 @@ async def run_process(
         raise TargetTimeout(collector.with_errors(message)) from error
     finally:
         if transport.get_returncode() is None or collector.too_much:
-            kill_group(transport.get_pid())
-            kill_strays(environ[MARK])
+            _kill(transport, environ)
             await asyncio.wait([collector.exited], timeout=_GRACE_S)
         transport.close()
     if collector.too_much:
         message = f"{name} wrote more than {output_limit:,} bytes to stdout and was killed"
         raise TargetError(collector.with_errors(message), kind="program")
     return Finished(transport.get_returncode() or 0, bytes(collector.stdout), bytes(collector.stderr))
+
+
+async def _start(
+    collector: _Collector, argv: Sequence[str], stdin: bytes, environ: Mapping[str, str], cwd: str | None
+) -> asyncio.SubprocessTransport:
+    """Start the program; raises OSError or ValueError when it cannot be started.
+
+    Cancelled, it lets asyncio finish the start and then kills the program with all that it started. asyncio
+    would kill the program alone, and wait for ever where another process holds its pipes open.
+    """
+    starting = asyncio.ensure_future(_started(collector, argv, stdin, environ, cwd))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(OSError, ValueError):
+            transport = await starting
+            _kill(transport, environ)
+            transport.close()
+        raise
+
+
+def _kill(transport: asyncio.SubprocessTransport, environ: Mapping[str, str]) -> None:
+    kill_group(transport.get_pid())
+    kill_strays(environ[MARK])
 
 
 async def _started(
