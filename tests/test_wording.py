@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from proctor.model import Suite
-from proctor.wording import COUNTED_ONCE, counted, listed, trial_name
+from proctor.wording import counted, counted_once, listed, trial_name
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,6 @@ def test_a_trial_is_named_by_its_case_and_a_later_one_by_its_repeat_too() -> Non
 
 
 def test_every_rule_over_repeats_has_its_words() -> None:
-    assert {*COUNTED_ONCE, "each"} == set(get_args(get_type_hints(Suite)["repeats_rule"]))
+    rules = set(get_args(get_type_hints(Suite)["repeats_rule"]))
+    assert {rule for rule in rules if counted_once(rule, 0.8) is None} == {"each"}
+    assert counted_once("mean", 0.8) != counted_once("mean", None)

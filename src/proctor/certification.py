@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from proctor.errors import ExitCode, ProctorError
 from proctor.model import Run, Selection, Standing
-from proctor.wording import COUNTED_ONCE, counted
+from proctor.verdicts import threshold_of
+from proctor.wording import counted, counted_once
 
 MIN_CASES = 20
 """Fewer say too little: of 20 cases the 95 % interval is up to 40 points wide, of 10 up to 53."""
@@ -186,10 +187,10 @@ def conditions(run: Run) -> tuple[Condition, ...]:
                 short=f"threshold {bar}",
             )
         )
-    rule = COUNTED_ONCE.get(run.suite.repeats_rule)
+    rule = counted_once(run.suite.repeats_rule, threshold_of(run))
     if rule is not None:
         short = "any repeat" if run.suite.repeats_rule == "any" else ""
-        found.append(Condition(sentence=f"Each case counts once, {rule}.", short=short))
+        found.append(Condition(sentence=f"Each case counts once: {rule}.", short=short))
     if run.regrade_of is not None:
         found.append(Condition(sentence=f"Its answers are those of run {run.regrade_of}, graded again."))
     return tuple(found)

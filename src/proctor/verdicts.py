@@ -33,6 +33,12 @@ def rules_of(run: Run) -> Rules:
     return lambda case: case.pass_rule or rule
 
 
+def threshold_of(run: Run) -> float | None:
+    """The threshold of a run's cases, but for those that have their own; None where all must pass."""
+    threshold = run.settings.threshold
+    return run.suite.pass_rule.threshold if threshold is None else threshold
+
+
 def score_of(trial: Trial) -> float | None:
     """The weighted mean of a trial's scores, from 0 to 1; None when none of them counts or could be had."""
     total = weights = 0.0

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-COUNTED_ONCE = {
+_COUNTED_ONCE = {
     "any": "it passes if any of its trials does",
     "mean": "by the mean of its trials' scores",
     "lower_bound": "by the lower end of the 95 % interval of its trials' mean score",
 }
 """How a case counts once, by the rule over repeats; without such a rule each trial counts."""
+
+
+def counted_once(rule: str, threshold: float | None) -> str | None:
+    """How a case counts once; None where each trial counts.
+
+    Args:
+        rule: the rule over repeats.
+        threshold: the least mean score that passes; None where every assertion must pass.
+    """
+    if rule == "mean" and threshold is None:
+        return "it passes if all of its trials do"
+    return _COUNTED_ONCE.get(rule)
 
 
 def counted(count: int, noun: str) -> str:

@@ -18,8 +18,18 @@ from proctor.model import Calibration, Case, Message, Output, Run, Score, Trial,
 from proctor.plan import repeats_of
 from proctor.reports.figures import one_line, rounded, utc
 from proctor.reports.splits import split_notes
-from proctor.verdicts import Counts, Repeats, Spent, Tally, failed_gates, is_below_gate, rules_of, score_of
-from proctor.wording import COUNTED_ONCE, trial_name
+from proctor.verdicts import (
+    Counts,
+    Repeats,
+    Spent,
+    Tally,
+    failed_gates,
+    is_below_gate,
+    rules_of,
+    score_of,
+    threshold_of,
+)
+from proctor.wording import counted_once, trial_name
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -221,10 +231,11 @@ def taken_over(tally: Tally) -> list[str]:
 
 def by_case(reported: Reported) -> str | None:
     """A sentence that tells how repeats are counted; None where each trial counts for itself."""
-    how, trials = COUNTED_ONCE.get(reported.run.suite.repeats_rule), reported.tally.all
+    run, trials = reported.run, reported.tally.all
+    how = counted_once(run.suite.repeats_rule, threshold_of(run))
     if how is None:
         return None
-    return f"Each case counts once, {how}; {trials.passed:,} of {trials.total:,} trials passed."
+    return f"Each case counts once: {how}; {trials.passed:,} of {trials.total:,} trials passed."
 
 
 def over_cases(reported: Reported) -> str | None:
