@@ -116,8 +116,9 @@ def test_the_reason_quotes_the_words_that_decide() -> None:
 
 def test_half_of_the_answers_give_what_was_asked(tool: Any) -> None:
     rows = tool.abstentions()
-    assert Counter(row["part"] for row in rows) == {"first": 60, "second": 24, "third": 24, "independent": 20}
-    for part in ("first", "second", "third", "independent"):
+    sizes = {"first": 60, "second": 24, "third": 24, "development": 112, "blind": 60}
+    assert Counter(row["part"] for row in rows) == sizes
+    for part in ("first", "second", "third", "blind"):
         labels = Counter(row["abstains"] for row in rows if row["part"] == part)
         assert labels[True] == labels[False]
 
@@ -127,7 +128,10 @@ def test_the_page_has_the_figures_of_now(tool: Any) -> None:
     assert "\n".join(tool.abstention_table()) in page, "run: python tools/refusal_figures.py abstention"
 
 
-@pytest.mark.parametrize(("part", "precision", "recall"), [("first", 0.95, 1.0), ("independent", 0.8, 0.7)])
+@pytest.mark.parametrize(
+    ("part", "precision", "recall"),
+    [("first", 0.95, 1.0), ("development", 0.95, 0.95), ("blind", 0.85, 0.75)],
+)
 def test_it_is_right_at_least_so_often(tool: Any, part: str, precision: float, recall: float) -> None:
     figures = tool.abstention_figures("`abstention`", part)
     assert figures.precision >= precision

@@ -99,6 +99,15 @@ SCALE = Rubric(rubric="Names the right river.")
         ("It names the Nile. YES", True),
         ("It names a lake.\n\n**NO**", False),
         ("Does it name a river? Yes.", True),
+        ("Based on the rubric, the correct verdict is **NO**.", False),
+        ("Answer: [[NO]]", False),
+        ("[[YES]]", True),
+        ('{"verdict": "NO", "reason": "It says \\\\boxed{YES}."}', False),
+        ("\\boxed{YES}", True),
+        ("The final answer is $\\boxed{\\text{NO}}$.", False),
+        ("It names the Nile, so: Yes", True),
+        ("Definitely yes!", True),
+        ("After some thought I have to go with no.", False),
     ],
 )
 def test_a_verdict_is_read(reply: str, passed: bool) -> None:
@@ -125,6 +134,13 @@ def test_a_verdict_is_read(reply: str, passed: bool) -> None:
         "I would not say yes.",
         "I can't say yes.",
         "I see no reason to say yes.",
+        "If it named the Nile, that is a yes.",
+        "It is hardly a yes.",
+        "The answer ends with the word YES.",
+        "Verdict: NO (not YES)",
+        "\\boxed{YES} or \\boxed{NO}",
+        "[[YES]] [[NO]]",
+        "It names a river: yes?",
         "Yes?",
         "Yes... well",
         "Yes, but only in part.",
@@ -241,7 +257,8 @@ def test_the_reason_beside_a_verdict_is_kept(reply: str, feedback: str | None) -
 
 
 @pytest.mark.parametrize(
-    "piece", ["yes ", "no ", "no, ", "answer ", "the ", "**", "\n", ". ", "so, ", "i'd say "]
+    "piece",
+    ["yes ", "no ", "no, ", "answer ", "the ", "**", "\n", ". ", "so, ", "i'd say ", "[[yes", "\\boxed{yes"],
 )
 def test_a_long_reply_is_read_in_proportion(piece: str) -> None:
     """These 200,000 characters would take hours if it were by the square."""

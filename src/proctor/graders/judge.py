@@ -66,12 +66,15 @@ def read_verdict(reply: str) -> Reading | None:
 
     Read are a JSON object, also fenced, whose `verdict` is YES or NO in any case, and a text that has one of
     these words and not the other: as its first word ("Yes, it does."), after words that declare it
-    ("Answer: YES", "I would say no"), or alone at its end. "Yesterday", "Yes and no", "Yes, partly" and
-    "not YES" are no verdicts. The "no" of "no mention" is none either, so "Yes, there is no doubt" is YES.
+    ("Answer: YES", "I would say no"), or as its last word, unless the sentence denies it, sets a condition or
+    tells what the answer says. It may be framed as `[[YES]]` or boxed as in LaTeX. "Yesterday", "Yes and no",
+    "Yes, partly" and "not YES" are no verdicts. The "no" of "no mention" is none either: "Yes, there is no
+    doubt" is YES.
     """
     try:
         parsed = parse_json(reply)
     except (NotJson, CannotScore):
+        reply = _FRAMED.sub(lambda frame: frame[1] or frame[2], reply)
         return None if "{" in reply else _plain(reply)  # a second verdict may stand there
     if isinstance(parsed, dict):
         verdict = parsed.get("verdict")
@@ -107,7 +110,18 @@ _DECLARED = re.compile(
     re.IGNORECASE,
 )
 """Words that declare a verdict, from the beginning of their sentence."""
-_SENTENCE = re.compile(r"(?:[.!?][*_]{0,3}\s|\n)[\s*_`]{0,8}\Z")
+_FRAMED = re.compile(
+    r"\[\[ ?(yes|no) ?\]\]|\$?\\boxed\{(?:\\text(?:bf)?\{)? ?(yes|no) ?\}{1,2}\$?", re.IGNORECASE
+)
+"""A verdict in the frame that some prompts ask for."""
+_SENTENCES = re.compile(r"[.!?][*_]{0,3}\s|\n")
+_OPEN = re.compile(
+    r"\b(?:not|no|never|nor|hardly|cannot|without|if|unless|whether|would|could|might|maybe|perhaps|almost|nearly"
+    r"|partly|than|assistant|model|word|its|tells?|says?|said|asks?|reads|states?|claims?|ends?|begins?|contains?"
+    r"|repl(?:y|ies)|writes?)\b|n['’]t\b|['’]s (?:answer|reply|response)|[\"“]",
+    re.IGNORECASE,
+)
+"""Words by which a verdict at the end of their sentence is denied, conditional or the answer's own."""
 _END = re.compile(r"[*_`]{0,4}[.!]?[*_`]{0,4}\s*\Z")
 _BEFORE = 100
 """How many characters before a verdict can declare it."""
@@ -133,8 +147,10 @@ def _declared(reply: str, word: str, found: list[re.Match[str]]) -> Reading | No
             before = "…" + before  # not the beginning of the text
         if _DECLARED.search(before):
             return _followed(reply, word, match.end())
-        if _SENTENCE.search(before) and _END.match(reply, match.end()):
-            return _reading(word, reply[: match.start()].strip(_MARKS) or None)
+    last = found[-1]
+    before = reply[: last.start()]
+    if _END.match(reply, last.end()) and not _OPEN.search(_SENTENCES.split(before)[-1]):
+        return _reading(word, before.strip(_MARKS) or None)
     return None
 
 

@@ -266,16 +266,15 @@ def _end_mark(there: bool, verb: str, wanted: str, evidence: str) -> Mark:
 def place(word: str, text: str, *, whole: bool) -> int:
     """Where the word first stands in the text, or -1; with `whole`, not as a part of a longer word."""
     at = text.find(word)
-    if not whole or at < 0:
-        return at
-    before, after = _joins(word[0]), _joins(word[-1])
-    while at >= 0:
-        end = at + len(word)
-        free_before = not before or at == 0 or not _joins(text[at - 1])
-        if free_before and not (after and end < len(text) and _joins(text[end])):
-            return at
+    while whole and at >= 0 and not is_whole(text, at, at + len(word)):
         at = text.find(word, at + 1)
-    return -1
+    return at
+
+
+def is_whole(text: str, start: int, end: int) -> bool:
+    """Whether what stands there is not joined to other word characters at ends that are such themselves."""
+    joined_before = start > 0 and _joins(text[start]) and _joins(text[start - 1])
+    return not joined_before and not (end < len(text) and _joins(text[end - 1]) and _joins(text[end]))
 
 
 def _joins(char: str) -> bool:
