@@ -32,6 +32,12 @@ def read(*rows: dict[str, Any], **options: Any) -> list[Case | Problem]:
     ]
 
 
+@pytest.mark.parametrize("name", ["choices", "options", "context"])
+def test_what_a_plain_question_does_not_show_is_told(name: str) -> None:
+    told = [item for item in read({"question": "Red?", name: ["Mars"], "answer": "Mars"}) if isinstance(item, Problem)]
+    assert [(problem.level, problem.code, problem.field) for problem in told] == [("warning", "not-shown", name)]
+
+
 def one(row: dict[str, Any], **options: Any) -> Case:
     (case,) = read(row, **options)
     assert isinstance(case, Case)

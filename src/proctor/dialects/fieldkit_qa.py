@@ -324,13 +324,28 @@ LEGAL_BENCH: Final = Form(
     check=_exact,
     category="task",
 )
+
+
+def _plain_question(row: Row) -> str:
+    """The question alone, with a warning for what a reader would expect beside it."""
+    for name in ("choices", "options", "context"):
+        if name in row.fields:
+            message = (
+                "is kept as metadata and not shown to the model. Write it into the question, or name the "
+            )
+            row.fields.warn(
+                "not-shown", name, f"{message}fields `input`, `choices` and `target` for Inspect."
+            )
+    return row.question
+
+
 GENERIC: Final = Form(
     name="questions and answers",
     ids=("id", "qid"),
     prefix="q-",
     question=("question", "prompt", "input"),
     expected=_EXPECTED,
-    prompt=_question,
+    prompt=_plain_question,
     check=_exact,
 )
 
