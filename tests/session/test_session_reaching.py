@@ -229,6 +229,33 @@ async def test_a_budget_names_everybody_whose_price_is_not_known(
         await opened.target(specs[-1])
 
 
+# --- one process for all cases -----------------------------------------------------------------------------
+
+BATCH = TargetSpec(name="batch", kind="cli", options={"provider_batching": True})
+
+
+async def test_a_process_for_all_cases_is_one_a_run(reach: Callable[..., Reach], tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    records = "".join(f' \'{{"id": "{one}", "text": "4"}}\'' for one in ("a", "b"))
+    spec = replace(BATCH, model=f"echo + >> {log}; printf '%s\\n'{records}")
+    opened = reach()
+    for runs in (1, 2):
+        opened.begin()
+        outputs = await ask(await opened.target(spec), "a", "b")
+        assert [output.text for output in outputs if isinstance(output, Output)] == ["4", "4"]
+        assert log.read_text(encoding="utf-8") == "+\n" * runs
+
+
+async def test_a_process_for_all_cases_can_neither_judge_nor_keep_to_a_budget(
+    reach: Callable[..., Reach],
+) -> None:
+    opened = reach(batch=PRICE)
+    with pytest.raises(UsageError, match=r"'batch' .*one process answers all cases .* cannot judge.*--judge"):
+        await opened.target(BATCH, judging=True)
+    with pytest.raises(UsageError, match=r"'batch' .*one process answers all cases, and a budget"):
+        opened.require_prices([replace(ECHO, fallbacks=(BATCH,))])
+
+
 # --- cache -------------------------------------------------------------------------------------------------
 
 

@@ -78,6 +78,8 @@ class Reach:
         )
         self._limits: dict[tuple[str, str, int | None], Limit] = {}
         self._open: dict[bytes, Patient] = {}
+        self._begun = 0
+        """How many runs have begun."""
         self._embedder: Embeds | None = None
         self._prices = prices
         self._cache_path = cache_path
@@ -94,6 +96,7 @@ class Reach:
             spent_usd: what it has cost already, where it is continued.
             cached: whether answers are taken from the cache and kept in it.
         """
+        self._begun += 1
         self._budget = None
         if budget_usd is not None:
             self._budget = Budget(budget_usd, spent_usd=spent_usd, notify=self._notify)
@@ -107,9 +110,15 @@ class Reach:
         """Make sure that all who may be asked, fallbacks too, have a price, as a budget needs it.
 
         Raises:
-            UsageError: somebody has none; names all of them.
+            UsageError: somebody has none; names all of them. Or somebody answers all cases at once.
         """
-        asked = (one for spec in specs for one in _everyone(spec))
+        asked = [one for spec in specs for one in _everyone(spec)]
+        batch = next(filter(_answers_at_once, asked), None)
+        if batch is not None:
+            raise UsageError(
+                f"Target {batch.name!r} has `provider_batching`: one process answers all cases, and a budget "
+                "could not end it. Leave the budget out, or `provider_batching`."
+            )
         unknown = {one.name: _listed_as(one) for one in asked if self._price_in_budget(one) is None}
         if unknown:
             tables = (
@@ -147,8 +156,10 @@ class Reach:
 
         Raises:
             UsageError: it cannot be opened: a key, a file or a program is missing; or there is a budget and
-                no price.
+                no price; or it cannot judge.
         """
+        if judging:
+            _require_judges(spec)
         target = await self._layered(spec, judging)
         if self._lookups is None or self._cache is None:
             return target
@@ -186,7 +197,9 @@ class Reach:
 
     async def _patient(self, spec: TargetSpec) -> Patient:
         price = self.price(spec)
-        key = encode((replace(spec, name="", judge=None, fallbacks=()), price))
+        # What answers all cases at once answers those of one run.
+        run = self._begun if _answers_at_once(spec) else 0
+        key = encode((replace(spec, name="", judge=None, fallbacks=()), price, run))
         known = self._open.get(key)
         if known is not None:
             return known
@@ -290,6 +303,19 @@ def _everyone(spec: TargetSpec) -> Iterator[TargetSpec]:
     yield spec
     for one in spec.fallbacks:
         yield from _everyone(one)
+
+
+def _answers_at_once(spec: TargetSpec) -> bool:
+    """Whether one process answers all cases, so that it is shown no prompt."""
+    return bool(spec.options.get("provider_batching"))
+
+
+def _require_judges(spec: TargetSpec) -> None:
+    for one in filter(_answers_at_once, _everyone(spec)):
+        raise UsageError(
+            f"Target {one.name!r} has `provider_batching`: one process answers all cases and is shown no "
+            "prompt, so it cannot judge. Name another judge with --judge, or with its `grader_target`."
+        )
 
 
 def _listed_as(spec: TargetSpec) -> str:
