@@ -162,9 +162,8 @@ async def test_an_answer_without_tokens_is_charged_and_told(
     spec = TargetSpec(name="agent", kind="command", model="echo 4", params=Params(max_tokens=6))
     target = await opened.target(spec)
     assert texts(await ask(target, "a", "b", "c")) == ["4", "4", "budget"]
-    assert opened.notes() == [
-        "2 calls did not tell the cost, and the budget was charged what each may have cost at most."
-    ]
+    (note,) = opened.notes()
+    assert note.startswith("2 calls did not tell the cost, and the budget counts for each the most that ")
 
 
 async def test_of_a_program_the_first_call_goes_alone(reach: Callable[..., Reach], tmp_path: Path) -> None:
@@ -189,8 +188,21 @@ async def test_a_targets_own_instruction_is_paid_for(
     assert server.most_under_way == at_once
 
 
+async def test_a_command_line_that_tells_its_cost_needs_no_price(reach: Callable[..., Reach]) -> None:
+    opened = reach()
+    line = """echo '{"text": "4", "cost_usd": 2}'"""
+    spec = TargetSpec(name="agent", kind="cli", model=line)
+    opened.require_prices([spec])
+    opened.begin(budget_usd=5)
+    outputs = await ask(await opened.target(spec), "a", "b", "c", "d", "e")
+    assert [output if isinstance(output, str) else output.cost_usd for output in outputs] == [
+        *(2, 2, 2),
+        *("budget", "budget"),
+    ]
+
+
 ECHO = TargetSpec(name="echo", kind="echo")
-COMMAND = TargetSpec(name="agent", kind="cli", model="./agent {PROMPT}")
+COMMAND = TargetSpec(name="agent", kind="command", model="./agent")
 
 
 @pytest.mark.parametrize(
@@ -205,7 +217,8 @@ COMMAND = TargetSpec(name="agent", kind="cli", model="./agent {PROMPT}")
         ([TargetSpec(name="x", kind="openai", model="gpt-x", endpoint="http://127.0.0.1:1/v1")], {}, ["x"]),
         ([ECHO, COMMAND, TargetSpec(name="f", kind="function", model="a:b")], {}, ["agent", "f"]),
         ([COMMAND], {"agent": PRICE}, []),
-        ([COMMAND], {"./agent {PROMPT}": PRICE}, []),
+        ([COMMAND], {"./agent": PRICE}, []),
+        ([replace(COMMAND, kind="cli")], {}, []),
         (
             [replace(ECHO, fallbacks=(replace(COMMAND, fallbacks=(replace(COMMAND, name="b"),)),))],
             {},

@@ -26,6 +26,7 @@ from proctor.targets.discreet import discreet
 from proctor.targets.naming import parse_target
 from proctor.targets.opening import Opening
 from proctor.variables import filled, masked
+from proctor.wording import counted
 
 if TYPE_CHECKING:
     from proctor.stores.cache import AnswerCache
@@ -35,6 +36,8 @@ _PLACES = {"local": 1}
 """Kinds that answer one prompt at a time by nature: asking more at once only hides their latency."""
 _READ_ONE_PROMPT = frozenset({"anthropic", "azure", "google", "openai"})
 """Kinds that read what they are asked and no more; a program may ask a model again and again."""
+_TELL_COSTS = frozenset({"cli"})
+"""Kinds whose answers can tell what they cost."""
 _PROGRAMS = frozenset({"cli", "command"})
 """Kinds that end a call by themselves when its time is over."""
 _GRACE_S = 5.0
@@ -107,10 +110,11 @@ class Reach:
         self._lookups = Lookups() if cached and self._cache is not None else None
 
     def require_prices(self, specs: Iterable[TargetSpec]) -> None:
-        """Make sure that all who may be asked, fallbacks too, have a price, as a budget needs it.
+        """Make sure that all who may be asked, fallbacks too, have a price or can tell what they cost.
 
         Raises:
-            UsageError: somebody has none; names all of them. Or somebody answers all cases at once.
+            UsageError: a budget cannot be kept: somebody has no price (names all of them), or answers all
+                cases at once.
         """
         asked = [one for spec in specs for one in _everyone(spec)]
         batch = next(filter(_answers_at_once, asked), None)
@@ -119,7 +123,8 @@ class Reach:
                 f"Target {batch.name!r} has `provider_batching`: one process answers all cases, and a budget "
                 "could not end it. Leave the budget out, or `provider_batching`."
             )
-        unknown = {one.name: _listed_as(one) for one in asked if self._price_in_budget(one) is None}
+        unpriced = (one for one in asked if self._price_in_budget(one) is None)
+        unknown = {one.name: _listed_as(one) for one in unpriced if not tells_cost(one)}
         if unknown:
             tables = (
                 f"[models.{encode(table).decode('utf-8')}]" for table in dict.fromkeys(unknown.values())
@@ -140,10 +145,9 @@ class Reach:
         said = self._lookups.sentence() if self._lookups is not None else None
         notes = [] if said is None else [said]
         if self._budget is not None and self._budget.assumed:
-            count = self._budget.assumed
             notes.append(
-                f"{count:,} {'call' if count == 1 else 'calls'} did not tell the cost, and the budget was "
-                "charged what each may have cost at most."
+                f"{counted(self._budget.assumed, 'call')} did not tell the cost, and the budget counts for "
+                "each the most that it may have cost, or without a price the dearest call before it."
             )
         return notes
 
@@ -183,12 +187,10 @@ class Reach:
         if self._budget is None:
             return await self._patient(spec)
         self.require_prices([replace(spec, fallbacks=())])
-        price = self._price_in_budget(spec)
-        assert price is not None
         return Budgeted(
             await self._patient(spec),
             self._budget,
-            price=price,
+            price=self._price_in_budget(spec),
             output_tokens=_most_output(spec),
             also_sent=len(encode(self._options(spec))),
             bounded=spec.kind in _READ_ONE_PROMPT,
@@ -297,6 +299,11 @@ def places_of(spec: TargetSpec, concurrency: int) -> int:
     """How many calls of a target are under way at once at most."""
     places = _PLACES.get(spec.kind, concurrency)
     return places if spec.workers is None else min(places, spec.workers)
+
+
+def tells_cost(spec: TargetSpec) -> bool:
+    """Whether a target can tell by itself what an answer has cost, so that a budget needs no price of it."""
+    return spec.kind in _TELL_COSTS
 
 
 def _everyone(spec: TargetSpec) -> Iterator[TargetSpec]:
