@@ -110,10 +110,21 @@ async def test_a_batch_that_cannot_be_read_answers_nobody_and_is_not_made_again(
     assert (tmp_path / "runs").read_text(encoding="utf-8") == "batch 0\n"
 
 
-async def test_a_record_without_an_answer_is_no_answer(batch: Batch, ask: Make, tmp_path: Path) -> None:
-    async with batch(printing({"id": "a", "cost_usd": 1}), cwd=str(tmp_path)) as target:
-        (failed,) = await answers(target, ask, "a")
-    assert "needs `output` or `text`" in str(failed)
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"cost_usd": 1}, "The record with the id 'a' has neither `output` nor `text`."),
+        ({"output": [{"role": "assistant", "tool_calls": [{}]}]}, "it has no name under `tool`"),
+    ],
+)
+async def test_a_record_that_is_no_answer_leaves_the_others_theirs(
+    batch: Batch, ask: Make, tmp_path: Path, record: dict[str, Any], said: str
+) -> None:
+    line = printing({"id": "a", **record}, {"id": "b", "text": "zwei"})
+    async with batch(line, cwd=str(tmp_path)) as target:
+        failed, fine = await answers(target, ask, "a", "b")
+    assert isinstance(fine, Output)
+    assert said in str(failed)
 
 
 async def test_who_gives_up_leaves_the_process_to_the_others(batch: Batch, ask: Make, tmp_path: Path) -> None:

@@ -12,10 +12,18 @@ import json
 from contextlib import suppress
 from typing import Any
 
+from msgspec import Struct
+
 from proctor.errors import ProctorError, TargetError
 from proctor.model import Output, Prompt
 from proctor.targets.cli import Cli
 from proctor.targets.program_output import output_of, report_of
+
+
+class _Batch(Struct, frozen=True):
+    records: dict[str, bytes]
+    """The line of each case, by its id."""
+    elapsed_ms: float
 
 
 class CliBatch(Cli):
@@ -24,7 +32,7 @@ class CliBatch(Cli):
     def __init__(self, *args: Any) -> None:
         """Runs nothing yet; takes what `Cli` takes."""
         super().__init__(*args)
-        self._batches: dict[tuple[str | None, int], asyncio.Task[dict[str, Output]]] = {}
+        self._batches: dict[tuple[str | None, int], asyncio.Task[_Batch]] = {}
 
     async def aclose(self) -> None:
         """End every process that still runs."""
@@ -38,20 +46,18 @@ class CliBatch(Cli):
         if key not in self._batches:
             self._batches[key] = asyncio.create_task(self._batch(*key))
         # A prompt that is given up leaves the process to the others.
-        outputs = await asyncio.shield(self._batches[key])
-        output = outputs.get(prompt.case_id)
-        if output is None:
-            raise TargetError(
-                f"The program printed no record with the id {prompt.case_id!r}.", kind="protocol"
-            )
-        return output
+        batch = await asyncio.shield(self._batches[key])
+        line, name = batch.records.get(prompt.case_id), f"record with the id {prompt.case_id!r}"
+        if line is None:
+            raise TargetError(f"The program printed no {name}.", kind="protocol")
+        if report_of(line) is None:
+            raise TargetError(f"The {name} has neither `output` nor `text`.", kind="protocol")
+        return output_of(line, batch.elapsed_ms / len(batch.records))
 
-    async def _batch(self, workspace: str | None, repeat: int) -> dict[str, Output]:
-        data, elapsed_ms = await self._run(
-            Prompt(messages=(), case_id="batch", repeat=repeat, workspace=workspace)
-        )
-        records = _records(data)
-        return {id_: output_of(line, elapsed_ms / len(records)) for id_, line in records.items()}
+    async def _batch(self, workspace: str | None, repeat: int) -> _Batch:
+        prompt = Prompt(messages=(), case_id="batch", repeat=repeat, workspace=workspace)
+        data, elapsed_ms = await self._run(prompt)
+        return _Batch(_records(data), elapsed_ms)
 
 
 def _records(data: bytes) -> dict[str, bytes]:
@@ -69,8 +75,6 @@ def _records(data: bytes) -> dict[str, bytes]:
             raise _unreadable(number, "is no object with a text `id`")
         if id_ in records:
             raise _unreadable(number, f"has the id {id_!r} of an earlier line")
-        if report_of(line) is None:
-            raise _unreadable(number, f"has no answer to {id_!r}; it needs `output` or `text`")
         records[id_] = line
     return records
 
