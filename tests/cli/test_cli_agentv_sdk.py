@@ -39,6 +39,8 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     if "E404" in done.stderr:
         pytest.skip(f"The npm registry has no {SDK}; name a node_modules that has it in AGENTV_SDK.")
+    if done.returncode and not os.environ.get("CI"):
+        pytest.skip(f"npm cannot install {SDK} here; name a node_modules that has it in AGENTV_SDK.")
     assert done.returncode == 0, done.stderr
     return folder / "node_modules"
 
