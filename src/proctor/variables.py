@@ -113,6 +113,12 @@ def last_words(stream: bytes, most: int) -> str:
     return text if len(text) <= most else ELLIPSIS + text[len(text) - most + 1 :]
 
 
+def end_of(stream: bytes, name: str, most: int) -> str:
+    """The last words of a program's stdout or stderr as a sentence after a space; empty if it has none."""
+    words = last_words(stream, most)
+    return f" Its {name} ends with: {words}" if words else ""
+
+
 def unmasked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
     """What `masked` was given, as far as that can be told.
 

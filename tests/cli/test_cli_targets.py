@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,3 +140,24 @@ def test_the_file_of_a_new_project_can_be_read(proctor: Proctor, folder: Path) -
         "agent                   cli my-agent",
     ):
         assert line in out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the line is one of a POSIX shell")
+def test_one_process_answers_all_tests_of_a_run(proctor: Proctor, targets: Callable[[str], None]) -> None:
+    targets("""targets:
+  - name: batch
+    provider: cli
+    provider_batching: true
+    command: "echo run >> runs; cat answers.jsonl > {OUTPUT_FILE}"
+""")
+    answers = ({"id": "three", "text": "tres"}, {"id": "one", "text": "uno"})
+    Path("answers.jsonl").write_text("".join(json.dumps(one) + "\n" for one in answers), encoding="utf-8")
+    tests = "".join(
+        f"  - {{id: {id_}, input: Count., assertions: [{{type: equals, value: {word}}}]}}\n"
+        for id_, word in (("one", "uno"), ("two", "dos"), ("three", "tres"))
+    )
+    Path("count.eval.yaml").write_text(f"tests:\n{tests}", encoding="utf-8")
+    told = proctor("run", "count.eval.yaml", "--target", "batch", "--json")
+    assert (told.code, told.run["passed"], told.run["errors"]) == (3, 2, 1)
+    assert "no record with the id 'two'" in proctor("runs", "show", "last", "--case", "two").out
+    assert Path("runs").read_text(encoding="utf-8") == "run\n"

@@ -100,14 +100,20 @@ class Seller:
     """Answers after a while, and says what it takes for it."""
 
     def __init__(
-        self, cost: float | None = None, *, fails: TargetError | None = None, takes_s: float = 1
+        self,
+        cost: float | None = None,
+        *later: float | None,
+        fails: TargetError | None = None,
+        takes_s: float = 1,
     ) -> None:
-        self._cost = cost
+        """The last of several costs is that of all further calls."""
+        self._costs = (cost, *later)
         self._fails = fails
         self._takes_s = takes_s
         self.under_way = self.most_under_way = self.asked = 0
 
     async def answer(self, prompt: Prompt) -> Output:
+        nth = self.asked
         self.asked += 1
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
@@ -117,7 +123,7 @@ class Seller:
             self.under_way -= 1
         if self._fails is not None:
             raise self._fails
-        return Output(text="4", cost_usd=self._cost)
+        return Output(text="4", cost_usd=self._costs[min(nth, len(self._costs) - 1)])
 
 
 async def ask(target: Budgeted, times: int) -> list[str]:
@@ -308,6 +314,61 @@ def test_of_a_program_the_first_call_goes_alone_and_the_others_as_the_dearest_so
     became = virtually(go())
     assert became.count("fine") == 5
     assert (seller.most_under_way, budget.spent_usd) == (3, 50)
+
+
+def test_without_a_price_the_first_call_goes_alone_and_the_others_as_the_dearest_so_far(
+    virtually: Virtually,
+) -> None:
+    seller, budget = Seller(10, 12, 8), Budget(50)
+    target = Budgeted(seller, budget, price=None)
+
+    async def go() -> list[str]:
+        first = asyncio.create_task(ask(target, 8))
+        await asyncio.sleep(0.5)
+        assert seller.asked == 1
+        return await first
+
+    became = virtually(go())
+    assert (became.count("fine"), became.count("budget")) == (6, 2)
+    # 10; then four calls for which 10 each are set aside, and which cost 12, 8, 8 and 8; then one alone.
+    assert (seller.most_under_way, budget.spent_usd, budget.assumed) == (4, 54, 0)
+
+
+def test_without_a_price_an_answer_without_a_cost_is_the_last(virtually: Virtually) -> None:
+    seller, budget = Seller(None), Budget(50)
+    target = Budgeted(seller, budget, price=None)
+    assert virtually(ask(target, 8)) == ["fine", *["budget"] * 7]
+    assert (seller.asked, budget.spent_usd) == (1, 0)
+    with pytest.raises(
+        TargetError, match=r"has no price and did not tell .*: the budget cannot be kept.*`cost_usd`"
+    ):
+        virtually(target.answer(PROMPT))
+
+
+@pytest.mark.parametrize(
+    ("failure", "asked"),
+    [
+        (TargetError("no", kind="program"), 4),
+        (TargetError("no", kind="protocol"), 1),
+        (TargetTimeout("late"), 1),
+    ],
+)
+def test_without_a_price_a_failure_that_may_have_cost_something_is_the_last(
+    virtually: Virtually, failure: TargetError, asked: int
+) -> None:
+    seller, budget = Seller(fails=failure), Budget(50)
+    target = Budgeted(seller, budget, price=None)
+    assert virtually(ask(target, 4)) == [failure.kind] * asked + ["budget"] * (4 - asked)
+    assert (seller.asked, seller.most_under_way) == (asked, 1)
+
+
+def test_without_a_price_a_cost_that_is_missing_later_is_that_of_the_dearest_call(
+    virtually: Virtually,
+) -> None:
+    budget = Budget(50)
+    target = Budgeted(Seller(10, None), budget, price=None)
+    became = virtually(ask(target, 8))
+    assert (became.count("fine"), budget.spent_usd, budget.assumed) == (5, 50, 4)
 
 
 def test_a_program_that_has_to_wait_is_not_said_to_cost_without_end(virtually: Virtually) -> None:

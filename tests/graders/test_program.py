@@ -130,14 +130,24 @@ def test_what_is_no_result_is_unscored_and_says_what_is_wanted(printed: bytes, s
 def test_a_program_that_did_not_end_well_is_unscored_whatever_it_printed(exit_code: int, said: str) -> None:
     with pytest.raises(CannotScore) as caught:
         read({"score": 1}, exit_code)
-    assert str(caught.value) == f"The program 'check' {said}"
+    assert str(caught.value) == f"The program 'check' {said} Its stdout ends with: {{\"score\": 1}}"
 
 
-def test_only_the_end_of_a_long_stderr_is_told() -> None:
+def test_what_a_program_printed_before_it_failed_is_told() -> None:
     with pytest.raises(CannotScore) as caught:
-        read(b"", 3, b"x" * 60_000 + b"the cause")
+        read(b'{"score": 0, "why": "no corpus"}\n', 1, b"warming up\n")
+    assert str(caught.value) == (
+        "The program 'check' ended with exit code 1. Its stdout ends with: "
+        '{"score": 0, "why": "no corpus"} Its stderr ends with: warming up'
+    )
+
+
+def test_only_the_ends_of_long_outputs_are_told() -> None:
+    with pytest.raises(CannotScore) as caught:
+        read(b"y" * 60_000 + b"what it printed", 3, b"x" * 60_000 + b"the cause")
+    assert "yyywhat it printed Its stderr" in str(caught.value)
     assert str(caught.value).endswith("xxx" + "the cause")
-    assert len(str(caught.value)) < 2200
+    assert len(str(caught.value)) < 4200
 
 
 @given(
@@ -172,7 +182,7 @@ def test_any_output_is_a_mark_in_range_or_nothing_measured(stdout: Any, exit_cod
 @pytest.mark.parametrize(
     ("expected", "messages"),
     [
-        (None, None),
+        (None, []),
         ("42", [{"role": "assistant", "content": "42"}]),
         ("", [{"role": "assistant", "content": ""}]),
         ({"total": 3}, [{"role": "assistant", "content": {"total": 3}}]),
@@ -186,21 +196,20 @@ def test_what_is_expected_is_a_list_of_messages_in_every_form(expected: Any, mes
     assert expected_messages(expected) == messages
 
 
-def test_a_plain_answer_is_told_with_everything_unknown_null() -> None:
+def test_a_plain_answer_is_told_with_what_is_unknown_empty_or_null() -> None:
     case = Case(id="c1", input=(Message(role="user", content="2 + 2?"),))
     told = payload_of(Graded(case=case, output=Output(text="4")))
     message = {"role": "assistant", "content": "4"}
     assert told == {
         "test_id": "c1",
-        "criteria": None,
+        "criteria": "",
         "input": [{"role": "user", "content": "2 + 2?"}],
         "input_files": [],
-        "expected_output": None,
+        "expected_output": [],
         "answer": "4",
         "output_text": "4",
         "output": [message],
         "messages": [message],
-        "output_path": None,
         "trace": None,
         "token_usage": None,
         "cost_usd": None,
@@ -247,7 +256,7 @@ def test_all_that_is_known_is_told() -> None:
     )
     told = payload_of(Graded(case=case, output=output, workspace="/w"), {"depth": 2})
     assert told["input"][0]["content"] == [
-        {"type": "text", "value": "Read these."},
+        {"type": "text", "value": "Read these.", "text": "Read these."},
         {
             "type": "file",
             "value": "docs/a.md",
@@ -271,10 +280,9 @@ def test_all_that_is_known_is_told() -> None:
         "input": {"path": "a"},
         "output": "text",
         "id": "t1",
-        "start_time": None,
-        "end_time": None,
         "duration_ms": 12.5,
     }
+    assert told["output"][0]["tool_calls"][1] == {"tool": "Read", "input": {}, "output": None}
     assert told["trace"] == {
         "event_count": 3,
         "tool_calls": {"Read": 2, "Edit": 1},
@@ -335,8 +343,8 @@ async def test_a_program_that_reads_nothing_is_judged_by_what_it_prints(tmp_path
         ("pass", "printed nothing"),
         ("print('{\"score\": 1', end='')", "breaks off"),
         (
-            "import sys, time; print('{\"score\": 1}'); sys.stderr.write('busy\\n'); time.sleep(3600)",
-            r"within \S+ s and was killed\. Its stderr ends with: busy",
+            "import sys, time; print('half', flush=True); sys.stderr.write('busy\\n'); time.sleep(3600)",
+            r"within \S+ s and was killed\. Its stdout ends with: half Its stderr ends with: busy",
         ),
         ("while True: print('x' * 65536)", r"more than 10,000,000 bytes"),
     ],

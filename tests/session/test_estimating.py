@@ -89,7 +89,9 @@ async def test_what_is_not_known_is_said(make: Make, guess: Guess, thirty: str, 
     assert (unknown.cost_usd, unknown.seconds) == (None, None)
     both = guess(targets="openai:gpt-5.2 openai:some-model@http://127.0.0.1:1/v1")
     assert "= 60 calls, at least $0.0" in both.sentence
-    assert both.unpriced == ("openai:some-model@http://127.0.0.1:1/v1",)
+    assert both.unpriced == both.unlimited == ("openai:some-model@http://127.0.0.1:1/v1",)
+    telling = guess(targets="cli:./agent")  # its answers may have a cost
+    assert (telling.unpriced, telling.unlimited) == (("cli:./agent",), ())
     assert any("The price of openai:some-model@" in note for note in both.notes)
     assert any("guessed" in note and "openai:gpt-5.2" in note for note in both.notes)
     assert len(both.untimed) == 2

@@ -162,9 +162,8 @@ async def test_an_answer_without_tokens_is_charged_and_told(
     spec = TargetSpec(name="agent", kind="command", model="echo 4", params=Params(max_tokens=6))
     target = await opened.target(spec)
     assert texts(await ask(target, "a", "b", "c")) == ["4", "4", "budget"]
-    assert opened.notes() == [
-        "2 calls did not tell the cost, and the budget was charged what each may have cost at most."
-    ]
+    (note,) = opened.notes()
+    assert note.startswith("2 calls did not tell the cost, and the budget counts for each the most that ")
 
 
 async def test_of_a_program_the_first_call_goes_alone(reach: Callable[..., Reach], tmp_path: Path) -> None:
@@ -189,8 +188,21 @@ async def test_a_targets_own_instruction_is_paid_for(
     assert server.most_under_way == at_once
 
 
+async def test_a_command_line_that_tells_its_cost_needs_no_price(reach: Callable[..., Reach]) -> None:
+    opened = reach()
+    line = """echo '{"text": "4", "cost_usd": 2}'"""
+    spec = TargetSpec(name="agent", kind="cli", model=line)
+    opened.require_prices([spec])
+    opened.begin(budget_usd=5)
+    outputs = await ask(await opened.target(spec), "a", "b", "c", "d", "e")
+    assert [output if isinstance(output, str) else output.cost_usd for output in outputs] == [
+        *(2, 2, 2),
+        *("budget", "budget"),
+    ]
+
+
 ECHO = TargetSpec(name="echo", kind="echo")
-COMMAND = TargetSpec(name="agent", kind="cli", model="./agent {PROMPT}")
+COMMAND = TargetSpec(name="agent", kind="command", model="./agent")
 
 
 @pytest.mark.parametrize(
@@ -205,7 +217,8 @@ COMMAND = TargetSpec(name="agent", kind="cli", model="./agent {PROMPT}")
         ([TargetSpec(name="x", kind="openai", model="gpt-x", endpoint="http://127.0.0.1:1/v1")], {}, ["x"]),
         ([ECHO, COMMAND, TargetSpec(name="f", kind="function", model="a:b")], {}, ["agent", "f"]),
         ([COMMAND], {"agent": PRICE}, []),
-        ([COMMAND], {"./agent {PROMPT}": PRICE}, []),
+        ([COMMAND], {"./agent": PRICE}, []),
+        ([replace(COMMAND, kind="cli")], {}, []),
         (
             [replace(ECHO, fallbacks=(replace(COMMAND, fallbacks=(replace(COMMAND, name="b"),)),))],
             {},
@@ -227,6 +240,33 @@ async def test_a_budget_names_everybody_whose_price_is_not_known(
     opened.begin(budget_usd=1)
     with pytest.raises(UsageError, match=r"prices\.toml"):
         await opened.target(specs[-1])
+
+
+# --- one process for all cases -----------------------------------------------------------------------------
+
+BATCH = TargetSpec(name="batch", kind="cli", options={"provider_batching": True})
+
+
+async def test_a_process_for_all_cases_is_one_a_run(reach: Callable[..., Reach], tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    records = "".join(f' \'{{"id": "{one}", "text": "4"}}\'' for one in ("a", "b"))
+    spec = replace(BATCH, model=f"echo + >> {log}; printf '%s\\n'{records}")
+    opened = reach()
+    for runs in (1, 2):
+        opened.begin()
+        outputs = await ask(await opened.target(spec), "a", "b")
+        assert [output.text for output in outputs if isinstance(output, Output)] == ["4", "4"]
+        assert log.read_text(encoding="utf-8") == "+\n" * runs
+
+
+async def test_a_process_for_all_cases_can_neither_judge_nor_keep_to_a_budget(
+    reach: Callable[..., Reach],
+) -> None:
+    opened = reach(batch=PRICE)
+    with pytest.raises(UsageError, match=r"'batch' .*one process answers all cases .* cannot judge.*--judge"):
+        await opened.target(BATCH, judging=True)
+    with pytest.raises(UsageError, match=r"'batch' .*one process answers all cases, and a budget"):
+        opened.require_prices([replace(ECHO, fallbacks=(BATCH,))])
 
 
 # --- cache -------------------------------------------------------------------------------------------------

@@ -135,6 +135,14 @@ OPENAI = "https://api.openai.com/v1"
             {"files_format": "-f {path}", "keep_temp_files": True},
         ),
         ("provider: cli, command: a, keep_temp_files: false", "cli", "a", None, {}),
+        ("provider: cli, command: a, provider_batching: false", "cli", "a", None, {}),
+        (
+            "provider: cli, command: 'a {OUTPUT_FILE}', provider_batching: true",
+            "cli",
+            "a {OUTPUT_FILE}",
+            None,
+            {"provider_batching": True},
+        ),
         (
             "provider: cli, command: a, env: {A_KEY: '${{ KEY }}', N: 5}",
             "cli",
@@ -319,3 +327,9 @@ def test_a_list_of_targets_shows_what_they_name_and_which_variables_are_not_set(
         ("c", "openai", "m", ()),
         ("d", "cli", "cat", ("BLANK",)),
     ]
+
+
+@pytest.mark.parametrize("place", ["PROMPT", "PROMPT_FILE", "FILES"])
+def test_a_line_that_runs_once_for_all_tests_can_name_nothing_of_one(place: str) -> None:
+    with pytest.raises(SuiteError, match=rf"has \{{{place}\}}, but with `provider_batching` it runs once"):
+        _spec(f"provider: cli, command: 'a {{{place}}}', provider_batching: true")

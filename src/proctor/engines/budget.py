@@ -30,6 +30,7 @@ _PER_TOOL = 64
 """The marks around a tool; in tokens."""
 _PER_IMAGE = 50_000
 """More tokens than any endpoint takes an image for, whatever its size."""
+_NO_PRICE = Price(input=0.0, output=0.0)
 _MAY_BE_PAID = frozenset({"protocol", "timeout"})
 """Failures after which an endpoint may have charged for an answer that nobody could use."""
 
@@ -154,7 +155,7 @@ class Budgeted:
         target: Answers,
         budget: Budget,
         *,
-        price: Price,
+        price: Price | None,
         output_tokens: int = OUTPUT_TOKENS,
         also_sent: int = 0,
         bounded: bool = True,
@@ -165,7 +166,8 @@ class Budgeted:
         Args:
             target: the one to ask, with its retries.
             budget: shared with all others of the run.
-            price: what it takes.
+            price: what it takes; None where the target itself tells what each answer has cost. Then its first
+                call goes alone too, and once that told no cost it is asked no more.
             output_tokens: the most that an answer has.
             also_sent: how many bytes the target adds to every prompt.
             bounded: what it is asked is all that it reads. Else it may ask a model again and again: its first
@@ -174,12 +176,15 @@ class Budgeted:
         """
         self._target = target
         self._budget = budget
-        self._price = price
+        self._unpriced = price is None
+        self._price = _NO_PRICE if price is None else price
         self._output_tokens = output_tokens
         self._judging = judging
-        self._also_usd = also_sent * _dearer(price) / 1_000_000
-        self._unknown = not bounded and bool(price.input or price.output)
+        self._also_usd = also_sent * _dearer(self._price) / 1_000_000
+        self._unknown = self._unpriced or (not bounded and bool(self._price.input or self._price.output))
         """No call has told yet what one costs."""
+        self._untold = False
+        """A call that may have cost something told no cost, and nothing tells how much to count for it."""
         self._first = asyncio.Lock()
         self._dearest_usd = 0.0
 
@@ -189,10 +194,12 @@ class Budgeted:
         Raises:
             TargetError: there is none; of kind `budget` where it could not be paid.
         """
+        self._require_costs()
         bound_usd = self._also_usd + most_usd(prompt, self._price, self._output_tokens)
         began = monotonic()
         if self._unknown:
             async with self._first:
+                self._require_costs()
                 if self._unknown:
                     return await self._paid(prompt, inf, bound_usd, began)
         held_usd = max(bound_usd, self._dearest_usd)
@@ -206,20 +213,37 @@ class Budgeted:
     async def _paid(self, prompt: Prompt, held_usd: float, bound_usd: float, began: float) -> Output:
         await self._budget.enter(held_usd, first=self._judging)
         queue_ms = (monotonic() - began) * 1000
-        charged_usd = bound_usd  # also of a call that is cancelled: nobody knows what it came to
+        # Also of a call that is cancelled: nobody knows what it came to.
+        assumed_usd = charged_usd = self._dearest_usd if self._unpriced else bound_usd
         try:
             output = await self._target.answer(prompt)
-            self._budget.assumed += output.cost_usd is None and bound_usd > 0
-            charged_usd = self._seen(bound_usd if output.cost_usd is None else output.cost_usd)
+            if output.cost_usd is not None:
+                charged_usd = self._seen(output.cost_usd)
+            else:
+                self._assume(assumed_usd)
+                self._seen(assumed_usd)
         except ProctorError as error:
             if isinstance(error, TargetError) and error.kind in _MAY_BE_PAID:
-                self._budget.assumed += bound_usd > 0
+                self._assume(assumed_usd)
             else:
                 charged_usd = 0.0
             raise
         finally:
             self._budget.leave(held_usd, charged_usd)
         return output if queue_ms < 0.05 else replace(output, queue_ms=output.queue_ms + queue_ms)
+
+    def _assume(self, cost_usd: float) -> None:
+        self._budget.assumed += cost_usd > 0
+        self._untold = self._unpriced and self._unknown
+
+    def _require_costs(self) -> None:
+        if self._untold:
+            raise TargetError(
+                "The target has no price and did not tell what a call has cost: the budget cannot be kept. "
+                "Let it report `cost_usd`, or put its price into a prices.toml beside the store; then go on "
+                "with --retry-errors=RUN --budget-usd X.",
+                kind="budget",
+            )
 
     def _seen(self, cost_usd: float) -> float:
         self._unknown = False

@@ -1,7 +1,7 @@
 """A case and its output to the JSON that a program which grades reads on its stdin.
 
-The field names are those of AgentV's code graders. What is not known is null; lists and objects that can be
-empty (`input_files`, `metadata`, `config`) are there all the same.
+The field names are those of AgentV's code graders. What is not known has the form that its SDK takes: null,
+an empty text, list or object where the SDK wants one, or nothing at all where it refuses null.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str
     messages = said(output)
     return {
         "test_id": case.id,
-        "criteria": case.criteria,
+        "criteria": case.criteria or "",
         "input": [_message(message) for message in case.input],
         "input_files": [
             part.path
@@ -34,7 +34,6 @@ def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str
         "output_text": output.text,
         "output": messages,
         "messages": messages,
-        "output_path": None,
         "trace": _trace(output),
         "token_usage": usage_of(output.usage),
         "cost_usd": output.cost_usd,
@@ -48,14 +47,14 @@ def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str
     }
 
 
-def expected_messages(expected: Any) -> list[dict[str, Any]] | None:
+def expected_messages(expected: Any) -> list[dict[str, Any]]:
     """What a case expects as a list of messages, from any of the forms in which a case holds it.
 
     A list whose items all have a `role` is such a list already; a text, an object or any other value is the
-    content of one message of the assistant.
+    content of one message of the assistant. Where nothing is expected there is no message.
     """
     if expected is None:
-        return None
+        return []
     if isinstance(expected, list) and expected and all(_has_role(item) for item in expected):
         return expected
     return [{"role": "assistant", "content": expected}]
@@ -84,7 +83,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 def _block(part: str | Attachment) -> dict[str, Any]:
     if isinstance(part, str):
-        return {"type": "text", "value": part}
+        return {"type": "text", "value": part, "text": part}
     block = {"type": part.kind, "value": part.path, "path": part.path, "media_type": part.media_type}
     if part.text is not None:
         return {**block, "text": part.text}
@@ -92,14 +91,12 @@ def _block(part: str | Attachment) -> dict[str, Any]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
+    known = {"id": call.id, "duration_ms": call.duration_ms}
     return {
         "tool": call.name,
         "input": call.arguments,
         "output": call.output,
-        "id": call.id,
-        "start_time": None,
-        "end_time": None,
-        "duration_ms": call.duration_ms,
+        **{name: value for name, value in known.items() if value is not None},
     }
 
 
@@ -112,14 +109,14 @@ def _trace(output: Output) -> dict[str, Any] | None:
     for call in calls:
         if call.duration_ms is not None:
             durations.setdefault(call.name, []).append(call.duration_ms)
-    return {
+    trace: dict[str, Any] = {
         "event_count": len(calls),
         "tool_calls": dict(Counter(call.name for call in calls)),
         # Part of the format; no target reports which of its calls went wrong.
         "error_count": 0,
         "llm_call_count": sum(message.role == "assistant" for message in output.messages) or 1,
-        "tool_durations": durations or None,
     }
+    return {**trace, "tool_durations": durations} if durations else trace
 
 
 def usage_of(usage: Usage | None) -> dict[str, int] | None:

@@ -1,7 +1,7 @@
 """Outputs to marks by a program of the user's own: it reads JSON on stdin and prints one JSON object.
 
 A program is judged by what it printed, whether or not it read anything. One that did not end well, or whose
-output is not that object, has measured nothing: its case is UNSCORED, and the reason has its stderr. The
+output is not that object, has measured nothing: its case is UNSCORED, and the reason has what it wrote. The
 form is that of AgentV's code graders.
 """
 
@@ -24,10 +24,10 @@ from proctor.graders.text import clip, listed, shown
 from proctor.model import Entry, Mark
 from proctor.ports import Finished, Graded, Grading
 from proctor.stats import reaches
-from proctor.variables import last_words
+from proctor.variables import end_of
 
 _WANTED = 'It must print one JSON object and nothing else, such as {"score": 0.5, "assertions": []}.'
-_STDERR_SHOWN = 2000
+_SHOWN = 2000
 _REASON_SHOWN = 500
 
 
@@ -129,11 +129,10 @@ def read_mark(finished: Finished, called: str) -> Mark:
     """
     try:
         if finished.exit_code != 0:
-            raise _Unreadable(f"{finished.ending}.")
+            raise _Unreadable(f"{finished.ending}.{end_of(finished.stdout, 'stdout', _SHOWN)}")
         return _mark(_printed(finished.stdout))
     except _Unreadable as problem:
-        said = last_words(finished.stderr, _STDERR_SHOWN)
-        after = f" Its stderr ends with: {said}" if said else ""
+        after = end_of(finished.stderr, "stderr", _SHOWN)
         raise CannotScore(f"The program {shown(called)} {problem}{after}") from None
 
 

@@ -29,6 +29,8 @@ class Share(Struct, frozen=True, kw_only=True):
     """The tokens are those of earlier runs of the suite; else they are guessed from the length of texts."""
     cost_usd: float | None
     """None: its price is not known."""
+    tells_cost: bool = False
+    """It can tell by itself what each answer has cost."""
     seconds: float | None
     """None: it was never asked before."""
 
@@ -74,6 +76,12 @@ class Estimate(Struct, frozen=True, kw_only=True):
     def unpriced(self) -> tuple[str, ...]:
         """Those whose price is not known."""
         return tuple(dict.fromkeys(share.name for share in self.shares if share.cost_usd is None))
+
+    @property
+    def unlimited(self) -> tuple[str, ...]:
+        """Those whom no budget can limit: their price is not known, and they do not tell what they cost."""
+        telling = {share.name for share in self.shares if share.tells_cost}
+        return tuple(name for name in self.unpriced if name not in telling)
 
     @property
     def untimed(self) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from proctor.session.jobs import with_defaults
 from proctor.session.loading import Loaded, survey
 from proctor.session.measuring import Measured, Measures, key_of
 from proctor.session.naming import Names
-from proctor.session.reaching import Prices, load_prices, places_of
+from proctor.session.reaching import Prices, load_prices, places_of, tells_cost
 from proctor.session.request import Request
 from proctor.session.splitting import as_asked
 from proctor.session.suites import stored_suite
@@ -290,5 +290,6 @@ def _share(asked: _Sum, measured: Measured, prices: Prices, concurrency: int) ->
         usage=usage,
         counted=measured.usage is not None,
         cost_usd=cost_usd(usage, prices.in_budget(asked.spec)),
+        tells_cost=tells_cost(asked.spec),
         seconds=None if latency is None else latency * asked.calls / places,
     )

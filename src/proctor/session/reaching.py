@@ -26,6 +26,7 @@ from proctor.targets.discreet import discreet
 from proctor.targets.naming import parse_target
 from proctor.targets.opening import Opening
 from proctor.variables import filled, masked
+from proctor.wording import counted
 
 if TYPE_CHECKING:
     from proctor.stores.cache import AnswerCache
@@ -35,6 +36,8 @@ _PLACES = {"local": 1}
 """Kinds that answer one prompt at a time by nature: asking more at once only hides their latency."""
 _READ_ONE_PROMPT = frozenset({"anthropic", "azure", "google", "openai"})
 """Kinds that read what they are asked and no more; a program may ask a model again and again."""
+_TELL_COSTS = frozenset({"cli"})
+"""Kinds whose answers can tell what they cost."""
 _PROGRAMS = frozenset({"cli", "command"})
 """Kinds that end a call by themselves when its time is over."""
 _GRACE_S = 5.0
@@ -78,6 +81,8 @@ class Reach:
         )
         self._limits: dict[tuple[str, str, int | None], Limit] = {}
         self._open: dict[bytes, Patient] = {}
+        self._begun = 0
+        """How many runs have begun."""
         self._embedder: Embeds | None = None
         self._prices = prices
         self._cache_path = cache_path
@@ -94,6 +99,7 @@ class Reach:
             spent_usd: what it has cost already, where it is continued.
             cached: whether answers are taken from the cache and kept in it.
         """
+        self._begun += 1
         self._budget = None
         if budget_usd is not None:
             self._budget = Budget(budget_usd, spent_usd=spent_usd, notify=self._notify)
@@ -104,13 +110,21 @@ class Reach:
         self._lookups = Lookups() if cached and self._cache is not None else None
 
     def require_prices(self, specs: Iterable[TargetSpec]) -> None:
-        """Make sure that all who may be asked, fallbacks too, have a price, as a budget needs it.
+        """Make sure that all who may be asked, fallbacks too, have a price or can tell what they cost.
 
         Raises:
-            UsageError: somebody has none; names all of them.
+            UsageError: a budget cannot be kept: somebody has no price (names all of them), or answers all
+                cases at once.
         """
-        asked = (one for spec in specs for one in _everyone(spec))
-        unknown = {one.name: _listed_as(one) for one in asked if self._price_in_budget(one) is None}
+        asked = [one for spec in specs for one in _everyone(spec)]
+        batch = next(filter(_answers_at_once, asked), None)
+        if batch is not None:
+            raise UsageError(
+                f"Target {batch.name!r} has `provider_batching`: one process answers all cases, and a budget "
+                "could not end it. Leave the budget out, or `provider_batching`."
+            )
+        unpriced = (one for one in asked if self._price_in_budget(one) is None)
+        unknown = {one.name: _listed_as(one) for one in unpriced if not tells_cost(one)}
         if unknown:
             tables = (
                 f"[models.{encode(table).decode('utf-8')}]" for table in dict.fromkeys(unknown.values())
@@ -131,10 +145,9 @@ class Reach:
         said = self._lookups.sentence() if self._lookups is not None else None
         notes = [] if said is None else [said]
         if self._budget is not None and self._budget.assumed:
-            count = self._budget.assumed
             notes.append(
-                f"{count:,} {'call' if count == 1 else 'calls'} did not tell the cost, and the budget was "
-                "charged what each may have cost at most."
+                f"{counted(self._budget.assumed, 'call')} did not tell the cost, and the budget counts for "
+                "each the most that it may have cost, or without a price the dearest call before it."
             )
         return notes
 
@@ -147,8 +160,10 @@ class Reach:
 
         Raises:
             UsageError: it cannot be opened: a key, a file or a program is missing; or there is a budget and
-                no price.
+                no price; or it cannot judge.
         """
+        if judging:
+            _require_judges(spec)
         target = await self._layered(spec, judging)
         if self._lookups is None or self._cache is None:
             return target
@@ -172,12 +187,10 @@ class Reach:
         if self._budget is None:
             return await self._patient(spec)
         self.require_prices([replace(spec, fallbacks=())])
-        price = self._price_in_budget(spec)
-        assert price is not None
         return Budgeted(
             await self._patient(spec),
             self._budget,
-            price=price,
+            price=self._price_in_budget(spec),
             output_tokens=_most_output(spec),
             also_sent=len(encode(self._options(spec))),
             bounded=spec.kind in _READ_ONE_PROMPT,
@@ -186,7 +199,9 @@ class Reach:
 
     async def _patient(self, spec: TargetSpec) -> Patient:
         price = self.price(spec)
-        key = encode((replace(spec, name="", judge=None, fallbacks=()), price))
+        # What answers all cases at once answers those of one run.
+        run = self._begun if _answers_at_once(spec) else 0
+        key = encode((replace(spec, name="", judge=None, fallbacks=()), price, run))
         known = self._open.get(key)
         if known is not None:
             return known
@@ -286,10 +301,28 @@ def places_of(spec: TargetSpec, concurrency: int) -> int:
     return places if spec.workers is None else min(places, spec.workers)
 
 
+def tells_cost(spec: TargetSpec) -> bool:
+    """Whether a target can tell by itself what an answer has cost, so that a budget needs no price of it."""
+    return spec.kind in _TELL_COSTS
+
+
 def _everyone(spec: TargetSpec) -> Iterator[TargetSpec]:
     yield spec
     for one in spec.fallbacks:
         yield from _everyone(one)
+
+
+def _answers_at_once(spec: TargetSpec) -> bool:
+    """Whether one process answers all cases, so that it is shown no prompt."""
+    return bool(spec.options.get("provider_batching"))
+
+
+def _require_judges(spec: TargetSpec) -> None:
+    for one in filter(_answers_at_once, _everyone(spec)):
+        raise UsageError(
+            f"Target {one.name!r} has `provider_batching`: one process answers all cases and is shown no "
+            "prompt, so it cannot judge. Name another judge with --judge, or with its `grader_target`."
+        )
 
 
 def _listed_as(spec: TargetSpec) -> str:

@@ -19,6 +19,7 @@ from proctor.placeholders import summary
 from proctor.ports import Store
 from proctor.session import events
 from proctor.session.cast import specs_of
+from proctor.session.casting import judges_of
 from proctor.session.jobs import Jobs
 from proctor.session.making import Making
 from proctor.session.reaching import Reach, load_prices
@@ -103,8 +104,9 @@ class Session:
             reach.hide(job.wanted.variables)
             if job.run.settings.budget_usd is not None:
                 reach.require_prices(specs_of(job.run))
+            judges = judges_of(job.run)
             for spec in specs_of(job.run):
-                await reach.target(spec)
+                await reach.target(spec, judging=spec in judges)
         if any("embedder" in job.wanted.needs for job in jobs):
             try:
                 await reach.open_embedder()

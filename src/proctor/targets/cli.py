@@ -25,7 +25,7 @@ from proctor.errors import TargetError, TargetTimeout, UsageError
 from proctor.model import Attachment, Message, Output, Prompt, TargetSpec
 from proctor.ports import Finished
 from proctor.targets.discreet import hidden
-from proctor.targets.lines import FILE_PLACES, FOLDER, Line, quoted, shell
+from proctor.targets.lines import BATCH_PLACES, FILE_PLACES, FOLDER, Line, quoted, shell
 from proctor.targets.messages import form_variable, mentioned, written_out
 from proctor.targets.opening import Opening
 from proctor.targets.processes import inside, run_process, scrubbed
@@ -93,8 +93,7 @@ class Cli:
             TargetError: it failed, wrote too much or did not end in time.
         """
         try:
-            with self._folder(prompt) as folder:
-                output = await self._answer(prompt, folder)
+            output = await self._output(prompt)
         except TargetTimeout as error:
             raise TargetTimeout(self._shell.hidden(str(error))) from None
         except TargetError as error:
@@ -107,7 +106,15 @@ class Cli:
     async def aclose(self) -> None:
         """Nothing is left running between two prompts."""
 
-    async def _answer(self, prompt: Prompt, folder: Path) -> Output:
+    async def _output(self, prompt: Prompt) -> Output:
+        return output_of(*await self._run(prompt))
+
+    async def _run(self, prompt: Prompt) -> tuple[bytes, float]:
+        """What the program writes as its answer, and how many milliseconds it takes."""
+        with self._folder(prompt) as folder:
+            return await self._run_in(folder, prompt)
+
+    async def _run_in(self, folder: Path, prompt: Prompt) -> tuple[bytes, float]:
         places = self._line.places
         files = _unpacked(prompt.messages, folder / "files")
 
@@ -144,7 +151,7 @@ class Cli:
         if finished.exit_code != 0:
             raise failed(name, finished)
         data = read_answer(answer, name) if "OUTPUT_FILE" in places else finished.stdout
-        return output_of(data, latency_ms)
+        return data, latency_ms
 
     def _file(self, path: str) -> str:
         return self._form.filled({"path": quoted(path), "basename": quoted(Path(path).name)})
@@ -203,7 +210,7 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
         outside=environ,
     )
     try:
-        made = Cli(Line(filled(spec.model, environ)), runs, options, opening.timeout_s)
+        made = _made(filled(spec.model, environ), runs, options, opening.timeout_s)
     except ValueError as error:
         raise UsageError(f"The command line of target {spec.name!r} {error}") from None
     if "healthcheck" in options:
@@ -212,6 +219,14 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
         made.kept_in = tempfile.mkdtemp(prefix="proctor-kept-")
         opening.notify(f"Target {spec.name!r} keeps its files in {made.kept_in}.")
     return made
+
+
+def _made(line: str, runs: _Shell, options: Mapping[str, Any], timeout_s: float) -> Cli:
+    if not options.get("provider_batching"):
+        return Cli(Line(line), runs, options, timeout_s)
+    from proctor.targets.cli_batch import CliBatch
+
+    return CliBatch(Line(line, BATCH_PLACES), runs, options, timeout_s)
 
 
 def _beside(options: Mapping[str, Any]) -> dict[str, str]:

@@ -17,6 +17,8 @@ from proctor.errors import suggestion
 
 PLACES = ("PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
 """What a command line of kind `cli` may name."""
+BATCH_PLACES = ("EVAL_ID", "ATTEMPT", "OUTPUT_FILE")
+"""What it may name where it is run once for all prompts."""
 FOLDER = "PROCTOR_TARGETS_FOLDER"
 """The variable by which a line, which runs elsewhere, can name a program beside the targets file."""
 _OURS = frozenset({"PROMPT_FILE", "OUTPUT_FILE", "ATTEMPT"})

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from proctor.errors import TargetError, TargetTimeout
 from proctor.ports import Finished as Finished
-from proctor.variables import last_words
+from proctor.variables import end_of
 
 OUTPUT_LIMIT = 10_000_000
 """How many bytes a program may write to stdout."""
@@ -29,7 +29,7 @@ MARK = "PROCTOR_PROGRAM"
 """The variable by whose value the descendants of one program are found again."""
 
 _ERRORS_KEPT = 65_536
-_ERRORS_SHOWN = 500
+_SHOWN = 500
 _GRACE_S = 1.0
 _ROUNDS = 3
 """How often strays are looked for, as one may start another while it is being killed."""
@@ -78,7 +78,7 @@ async def run_process(
         called: what messages call it; None is its name.
 
     Raises:
-        TargetTimeout: it did not end in time; the message has the end of its stderr.
+        TargetTimeout: it did not end in time; the message has the ends of what it wrote.
         TargetError: of kind `program`: it could not be started or wrote too much.
     """
     name = repr(argv[0] if called is None else called)
@@ -97,7 +97,7 @@ async def run_process(
             await asyncio.wait([collector.exited, collector.read], timeout=_GRACE_S)
     except TimeoutError as error:
         message = f"{name} did not end within {timeout_s:g} s and was killed"
-        raise TargetTimeout(collector.with_errors(message)) from error
+        raise TargetTimeout(collector.with_last_words(message)) from error
     finally:
         if transport.get_returncode() is None or collector.too_much:
             _kill(transport, environ)
@@ -105,7 +105,7 @@ async def run_process(
         transport.close()
     if collector.too_much:
         message = f"{name} wrote more than {output_limit:,} bytes to stdout and was killed"
-        raise TargetError(collector.with_errors(message), kind="program")
+        raise TargetError(collector.with_last_words(message), kind="program")
     return Finished(transport.get_returncode() or 0, bytes(collector.stdout), bytes(collector.stderr))
 
 
@@ -191,10 +191,10 @@ class _Collector(asyncio.SubprocessProtocol):
         _settle(self.exited)
         _settle(self.over)
 
-    def with_errors(self, message: str) -> str:
-        """A message, still without its full stop, with the end of stderr if there is any."""
-        said = last_words(bytes(self.stderr), _ERRORS_SHOWN)
-        return f"{message}. Its stderr ends with: {said}" if said else f"{message}."
+    def with_last_words(self, message: str) -> str:
+        """A message, still without its full stop, with the ends of what the program wrote."""
+        ends = end_of(bytes(self.stdout), "stdout", _SHOWN), end_of(bytes(self.stderr), "stderr", _SHOWN)
+        return f"{message}.{''.join(ends)}"
 
 
 def kill_group(pid: int) -> None:

@@ -36,7 +36,7 @@ def output_of(data: bytes, latency_ms: float) -> Output:
     Raises:
         TargetError: it reports messages in a form that nobody can read, or what no store can hold.
     """
-    report = _report(data)
+    report = report_of(data)
     if report is None:
         return Output(text=decoded(data), latency_ms=latency_ms)
     messages = [_message(item, place) for place, item in enumerate(_items(report) or ())]
@@ -58,7 +58,7 @@ def output_of(data: bytes, latency_ms: float) -> Output:
     return output
 
 
-def _report(data: bytes) -> dict[str, Any] | None:
+def report_of(data: bytes) -> dict[str, Any] | None:
     """The object that is a report, or None for plain text."""
     if data.lstrip()[:1] != b"{":
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from proctor.errors import UsageError, suggestion
 from proctor.fields import Fields
 from proctor.model import Params, TargetSpec
-from proctor.targets.lines import FILE_PLACES, FOLDER, Line
+from proctor.targets.lines import BATCH_PLACES, FILE_PLACES, FOLDER, Line
 from proctor.targets.naming import HTTP, SERVICES, http_spec, parse_target
 from proctor.variables import REFERENCE, filled, names_in
 
@@ -42,16 +43,17 @@ IDLE: Final = (
     *("provider_batching", "subagent_mode_allowed", "verbose", "log_dir", "log_format", "thinking_budget"),
     *("retry_initial_delay_ms", "retry_max_delay_ms", "retry_backoff_factor", "retry_status_codes"),
 )
-"""Fields that other programs know and that change nothing here."""
+"""Fields that other programs know and that change nothing here, unless they are among the kind's `FIELDS`."""
 
 _ASKED = ("temperature", "max_output_tokens", "seed", "system_prompt", "timeout_seconds")
 _OVER_HTTP = ("model", "deployment", "variant", "base_url", "endpoint", "api_key", "api_format", *_ASKED)
 _CLI = ("command", "cwd", "timeout_seconds", "files_format", "healthcheck", "keep_temp_files", "env")
+_BATCHING = "provider_batching"
 _HEALTH = ("url", "command", "cwd", "timeout_seconds")
 FIELDS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(HTTP, _OVER_HTTP),
     "azure": (*_OVER_HTTP, "api_version"),
-    "cli": _CLI,
+    "cli": (*_CLI, _BATCHING),
     "echo": (),
     "function": ("function",),
     "local": ("model", *_ASKED),
@@ -236,6 +238,9 @@ def _cli(spec: TargetSpec, row: Row) -> TargetSpec:
         options["files_format"] = form
     if "keep_temp_files" in fields and fields.truth("keep_temp_files", default=False):
         options["keep_temp_files"] = True
+    if _BATCHING in fields and fields.truth(_BATCHING, default=False):
+        options[_BATCHING] = True
+        _check_batch(row, command)
     if (health := _health(row)) is not None:
         options["healthcheck"] = health
     if (variables := _variables(row)) is not None:
@@ -258,6 +263,18 @@ def _check_line(row: Row, name: str, command: str) -> None:
         _check(row, name, command)
     elif row.setting.environ is not None and all(one in row.setting.environ for one in names_in(command)):
         _check(row, name, filled(command, row.setting.environ))
+
+
+def _check_batch(row: Row, command: str) -> None:
+    """Refuse places that have no value where a line runs once for all tests."""
+    with suppress(ValueError):  # a line that cannot be read is a problem already
+        for place in sorted(Line(command).places.difference(BATCH_PLACES)):
+            row.fields.error(
+                "bad-placeholder",
+                "command",
+                f"has {{{place}}}, but with `provider_batching` it runs once for all tests and is shown none "
+                "of them. Remove one of the two.",
+            )
 
 
 def _check(row: Row, name: str, template: str, known: tuple[str, ...] | None = None) -> None:

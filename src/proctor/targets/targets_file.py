@@ -30,6 +30,7 @@ COMMON: Final = (
 _ROOT: Final = ("targets", "$schema", "version")
 _INTEGERS: Final = frozenset({"max_output_tokens", "max_retries", "seed", "workers"})
 _NUMBERS: Final = frozenset({"temperature", "timeout_seconds"})
+_TRUTHS: Final = frozenset({"keep_temp_files", "provider_batching"})
 _KNOWN: Final = frozenset({*COMMON, *kinds.IDLE, *(one for some in kinds.FIELDS.values() for one in some)})
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -308,6 +309,7 @@ def _row(row: Map, notes: Notes, setting: Setting) -> Row:
     """The fields of a target that have an effect, filled in as far as they are to be and can be."""
     kept, unknown, written = Map(row.line), set[str](), dict[str, str]()
     kept.lines = row.lines
+    idle = set(kinds.IDLE).difference(kinds.FIELDS.get(kinds.kind_of(str(row.get("provider"))), ()))
     for name, value in row.items():
         line = row.lines[name]
         snake = _CAMEL.sub("_", name).lower()
@@ -316,7 +318,7 @@ def _row(row: Map, notes: Notes, setting: Setting) -> Row:
                 "camel-case", f"Write `{snake}` for `{name}`: words are joined by _.", name, line=line
             )
             unknown.add(snake)
-        elif name in kinds.IDLE:
+        elif name in idle:
             notes.warn("no-effect", f"`{name}` has no effect here.", name, line=line)
         elif not (names := names_in(value)):
             kept[name] = value
@@ -343,9 +345,9 @@ def _is_set(variable: str, environ: Mapping[str, str], field: str) -> bool:
 
 def _typed(name: str, value: Any) -> Any:
     """A variable's text as the number or the truth that its field wants, where it is one."""
-    if not isinstance(value, str) or name not in _INTEGERS | _NUMBERS | {"keep_temp_files"}:
+    if not isinstance(value, str) or name not in _INTEGERS | _NUMBERS | _TRUTHS:
         return value
-    if name == "keep_temp_files":
+    if name in _TRUTHS:
         return {"true": True, "false": False}.get(value.strip().lower(), value)
     try:
         return int(value) if name in _INTEGERS else float(value)

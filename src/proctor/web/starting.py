@@ -44,8 +44,8 @@ def estimate_of(site: Site, store: Store, choices: Choices) -> Estimate:
         raise WrongChoices({"target": str(error)}) from None
     if not found.cases:
         raise WrongChoices({"split": "This leaves no case of the suite. Choose another split or other tags."})
-    if found.budget_usd is not None and found.unpriced:
-        names = ", ".join(found.unpriced)
+    if found.budget_usd is not None and found.unlimited:
+        names = ", ".join(found.unlimited)
         raise WrongChoices(
             {
                 "budget_usd": f"A budget needs the price of everybody who is asked, and that of {names} is "

@@ -1,0 +1,3 @@
+import { defineCodeGrader } from "@agentv/eval";
+
+export default defineCodeGrader(({ expectedOutput }) => ({ score: expectedOutput.length / 4 }));

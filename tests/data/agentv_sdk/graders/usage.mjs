@@ -1,0 +1,5 @@
+import { defineCodeGrader } from "@agentv/eval";
+
+export default defineCodeGrader(({ tokenUsage }) => ({
+  score: tokenUsage ? (tokenUsage.input + tokenUsage.output + (tokenUsage.cached ?? 0)) / 1000 : 0.5,
+}));

@@ -1,0 +1,156 @@
+"""Command lines that run once for all cases, and whose records go to the cases that they name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from patience import wait_until
+from proctor.errors import TargetError
+from proctor.model import Message, Output
+from proctor.targets.cli import Cli, open_target
+
+Make = Callable[..., Any]
+Batch = Callable[..., AbstractAsyncContextManager[Cli]]
+HERE = {"PATH": os.environ["PATH"]}
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the lines are those of a POSIX shell")
+
+
+@pytest.fixture
+def batch(opening: Make, spec: Make) -> Batch:
+    """A target that runs its line once; closed at the end."""
+
+    @asynccontextmanager
+    async def opened(line: str, **options: Any) -> AsyncIterator[Cli]:
+        made = replace(spec("cli", line), options={"provider_batching": True, **options})
+        target = await open_target(made, opening(**HERE))
+        try:
+            yield target
+        finally:
+            await target.aclose()
+
+    return opened
+
+
+def printing(*records: Any) -> str:
+    """A line that notes each of its runs and prints records."""
+    lines = "\n".join(record if isinstance(record, str) else json.dumps(record) for record in records)
+    return f"echo {{EVAL_ID}} {{ATTEMPT}} >> runs; cat <<'END'\n{lines}\nEND"
+
+
+async def answers(target: Cli, ask: Make, *ids: str, **of_prompt: Any) -> list[Output | BaseException]:
+    asked = [target.answer(ask("well?", case_id=one, **of_prompt)) for one in ids]
+    return await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def test_one_process_answers_all_cases_by_their_ids(batch: Batch, ask: Make, tmp_path: Path) -> None:
+    message = {"role": "assistant", "content": "zwei", "tool_calls": [{"tool": "look"}]}
+    line = printing(
+        {"id": "b", "output": [message], "cost_usd": 0.5, "duration_ms": 7},
+        {"id": "a", "text": "eins"},
+        "",
+        {"id": "not asked", "text": "x"},
+    )
+    async with batch(line, cwd=str(tmp_path)) as target:
+        one, two = await answers(target, ask, "a", "b")
+        (again,) = await answers(target, ask, "a")
+    assert isinstance(one, Output)
+    assert isinstance(two, Output)
+    assert one == again
+    assert (one.text, one.cost_usd, one.latency_ms > 0) == ("eins", None, True)
+    assert (two.text, two.cost_usd, two.duration_ms) == ("zwei", 0.5, 7)
+    assert [call.name for call in two.tool_calls] == ["look"]
+    assert two.messages[0] == Message(role="assistant", content="zwei", tool_calls=two.tool_calls)
+    assert (tmp_path / "runs").read_text(encoding="utf-8") == "batch 0\n"
+
+
+async def test_each_repeat_is_a_process_of_its_own(batch: Batch, ask: Make, tmp_path: Path) -> None:
+    async with batch(printing({"id": "a", "text": "eins"}), cwd=str(tmp_path)) as target:
+        for repeat in (0, 1, 1):
+            await answers(target, ask, "a", repeat=repeat)
+    assert (tmp_path / "runs").read_text(encoding="utf-8") == "batch 0\nbatch 1\n"
+
+
+async def test_a_case_without_a_record_has_no_answer(batch: Batch, ask: Make, tmp_path: Path) -> None:
+    async with batch(printing({"id": "a", "text": "eins"}), cwd=str(tmp_path)) as target:
+        one, two = await answers(target, ask, "a", "b")
+    assert isinstance(one, Output)
+    assert isinstance(two, TargetError)
+    assert (two.kind, str(two)) == ("protocol", "The program printed no record with the id 'b'.")
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ("not json", "line 2 is not JSON"),
+        ([1], "line 2 is no object with a text `id`"),
+        ({"text": "eins"}, "line 2 is no object with a text `id`"),
+        ({"id": 7, "text": "eins"}, "line 2 is no object with a text `id`"),
+        ({"id": "a", "text": "uno"}, "line 2 has the id 'a' of an earlier line"),
+    ],
+)
+async def test_a_batch_that_cannot_be_read_answers_nobody_and_is_not_made_again(
+    batch: Batch, ask: Make, tmp_path: Path, record: Any, said: str
+) -> None:
+    async with batch(printing({"id": "a", "text": "eins"}, record), cwd=str(tmp_path)) as target:
+        failed = await answers(target, ask, "a", "b")
+        failed += await answers(target, ask, "a")
+    assert [type(one) for one in failed] == [TargetError] * 3
+    assert said in str(failed[0])
+    assert (tmp_path / "runs").read_text(encoding="utf-8") == "batch 0\n"
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"cost_usd": 1}, "The record with the id 'a' has neither `output` nor `text`."),
+        ({"output": [{"role": "assistant", "tool_calls": [{}]}]}, "it has no name under `tool`"),
+    ],
+)
+async def test_a_record_that_is_no_answer_leaves_the_others_theirs(
+    batch: Batch, ask: Make, tmp_path: Path, record: dict[str, Any], said: str
+) -> None:
+    line = printing({"id": "a", **record}, {"id": "b", "text": "zwei"})
+    async with batch(line, cwd=str(tmp_path)) as target:
+        failed, fine = await answers(target, ask, "a", "b")
+    assert isinstance(fine, Output)
+    assert said in str(failed)
+
+
+async def test_who_gives_up_leaves_the_process_to_the_others(batch: Batch, ask: Make, tmp_path: Path) -> None:
+    line = printing({"id": "a", "text": "eins"}).replace(
+        "cat", "until [ -e go ]; do sleep 0.01; done; cat", 1
+    )
+    async with batch(line, cwd=str(tmp_path)) as target:
+        first = asyncio.ensure_future(target.answer(ask("well?", case_id="a")))
+        await asyncio.to_thread(wait_until, (tmp_path / "runs").exists)
+        first.cancel()
+        other = asyncio.ensure_future(target.answer(ask("well?", case_id="a")))
+        await asyncio.sleep(0)
+        (tmp_path / "go").touch()
+        assert (await other).text == "eins"
+    assert first.cancelled()
+    assert (tmp_path / "runs").read_text(encoding="utf-8") == "batch 0\n"
+
+
+async def test_closing_ends_the_process(batch: Batch, ask: Make, tmp_path: Path) -> None:
+    async with batch("echo $$ > pid; exec sleep 3600", cwd=str(tmp_path)) as target:
+        asked = asyncio.ensure_future(target.answer(ask("well?", case_id="a")))
+        await asyncio.to_thread(wait_until, lambda: _text(tmp_path / "pid"))
+        asked.cancel()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(_text(tmp_path / "pid")), 0)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
