@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from proctor import codec
 from proctor.errors import CannotScore, TargetError
-from proctor.graders.material import SYSTEM, Parts, code_of, images, is_empty, laid_out, usual
+from proctor.graders.material import SYSTEM, Parts, code_of, images_of, is_empty, laid_out, usual
 from proctor.graders.panel import Opinion, Reading, decided
 from proctor.graders.structure import NotJson, parse_json
 from proctor.graders.text import clip
@@ -155,7 +155,7 @@ def _known(graded: Graded, judge: Judge, request: Request) -> list[Opinion]:
 def messages_for(
     case: Case, output: Output, request: Request, *, turned: bool = False
 ) -> tuple[Message, ...]:
-    """The system message and the one user message that a judge gets first.
+    """The system message and the one user message that a judge gets first, with the images that they name.
 
     Args:
         case: the case.
@@ -165,11 +165,12 @@ def messages_for(
     """
     material = usual(case, output, turned=turned) if request.material is None else request.material
     parts = (*material, request.heading, request.question, request.form)
-    code = code_of((*request.before, *parts))
-    text, shown = laid_out(parts, code), images(case, output)
+    everything = (*request.before, *parts)
+    code, images = code_of(everything), images_of(everything)
+    text = laid_out(parts, code)
     return (
         Message(role="system", content=laid_out((*request.before, request.system.format(tag=code)), code)),
-        Message(role="user", content=text, parts=(text, *shown) if shown else ()),
+        Message(role="user", content=text, parts=(text, *images) if images else ()),
     )
 
 
