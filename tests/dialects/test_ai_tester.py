@@ -68,7 +68,7 @@ def test_a_test_is_a_case_whose_answer_evaluators_judge_by_the_instructions() ->
         id="month",
         input=(Message(role="user", content="Which month has 28 days?"),),
         criteria="Every month has.",
-        assertions=(Assertion(grader="instructions"),),
+        assertions=(Assertion(grader="instructions", params={"rule": "mean"}),),
         metadata={"file": "month.md"},
     )
 
