@@ -231,7 +231,7 @@ def test_front_matter_below_the_first_line_is_text_with_a_warning() -> None:
         ("tag: [a]", [("unknown-field", 2)]),
         ("tags: a", [("wrong-type", 2)]),
         ("tags: [a]\n\ntags: [b]", [("bad-yaml", 4)]),
-        ("tags: [\n", [("bad-yaml", 4)]),
+        ("tags: [\n", [("bad-yaml", 2)]),
         ("- a", [("wrong-type", 2)]),
         ("systemPrompts: []", [("empty-list", 2)]),
         ("systemPrompts: one", [("wrong-type", 2)]),
