@@ -13,6 +13,7 @@ from proctor.dialects import DIALECTS
 from proctor.model import Attachment, Case, Problem, Tool
 from proctor.ports import Placed
 from proctor.session.finding import source_of
+from proctor.targets.messages import as_text
 
 TEST = "# 👤\nHow far is the moon?\n---\nSome 384,000 km.\n"
 CALM = "---\nid: calm\n---\nYou are calm.\n"
@@ -65,7 +66,7 @@ def test_a_file_is_sent_where_its_placeholder_stands(root: Path) -> None:
         "t/facts.txt": b"\xef\xbb\xbfone\r\ntwo\r\n",
         "maps/m.pdf": b"%PDF",
     }
-    text = "Look at `{{_file:pics/moon.png}}` and {{ _file:facts.txt }}\n\n`{{_file:maps/m.pdf}}`\nNow?"
+    text = "Look at\n`{{_file:pics/moon.png}}`\nand\n\n{{ _file:facts.txt }}\n\n`{{_file:maps/m.pdf}}`\nNow?"
     write(root, {**files, "t/a/a.md": f"# 👤\n{text}\n---\nz"})
     (message,) = cases()["a/a"].input
     assert message.parts == (
@@ -77,6 +78,29 @@ def test_a_file_is_sent_where_its_placeholder_stands(root: Path) -> None:
         "Now?",
     )
     assert message.content == "Look at\n\nand\n\nNow?"
+
+
+def test_the_text_around_a_file_in_its_line_stays_as_it_stood(root: Path) -> None:
+    write(root, {"t/moon.png": b"\x89PNG", "t/a.txt": "one"})
+    text = "Compare (`{{_file:moon.png}}`) with `{{_file:a.txt}}` `{{_file:moon.png}}`:\n\n  - {{_file:a.txt}}\n  - x"
+    write(root, {"t/a.md": f"# 👤\n{text}\n---\nz"})
+    (message,) = cases()["a"].input
+    moon = Attachment(kind="image", path="moon.png", media_type="image/png", data=b"\x89PNG")
+    facts = Attachment(kind="file", path="a.txt", text="one")
+    texts = ("Compare (", ") with ", ":\n\n  - ", "\n  - x")
+    assert message.inline
+    assert message.parts == (texts[0], moon, texts[1], facts, moon, texts[2], facts, texts[3])
+    assert message.content == "".join(texts)
+    assert as_text(message) == (
+        'Compare (<image: path="moon.png">) with <file path="a.txt">\none\n</file><image: path="moon.png">:\n\n'
+        '  - <file path="a.txt">\none\n</file>\n  - x'
+    )
+
+
+def test_a_file_in_a_line_of_its_own_is_a_paragraph(root: Path) -> None:
+    write(root, {"t/a.txt": "one", "t/a.md": "# 👤\nRead:\n  `{{_file:a.txt}}`  \nNow?\n---\nz"})
+    (message,) = cases()["a"].input
+    assert (message.inline, message.content) == (False, "Read:\n\nNow?")
 
 
 def test_a_file_can_be_named_by_replacements_and_its_content_is_a_part_of_what_is_sent(root: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.graders.checklist import Item, Rubrics
 from proctor.graders.classification import Classification
@@ -88,6 +89,18 @@ async def test_images_of_a_question_that_is_not_shown_stay_away_from_the_judge(n
     assert ("asked.png" in text, images) == (False, [])
     text, images = await sent_to_judge(SHOWING_ANSWERS[name], DRAWN)
     assert images == ["answered.png"] == re.findall(r"\[image (\S+)\]", text)
+
+
+async def test_a_running_text_with_files_is_shown_to_the_judge_as_it_runs() -> None:
+    facts = Attachment(kind="file", path="facts.txt", text="It floats.")
+    parts = ("Is (", ASKED, ") in ", facts, " a ferry?")
+    asked = Message(role="user", content="Is () in  a ferry?", parts=parts, inline=True)
+    judge = Keeping()
+    graded = Graded(case=replace(CASE, input=(asked,)), output=PLAIN, judges=(Judge(name="j", target=judge),))
+    with pytest.raises(Exception, match="no verdict"):
+        await SHOWING_ALL["rubric"].grade(graded)
+    shown = "Is ([image asked.png]) in [file facts.txt]\nIt floats.\n[end of facts.txt] a ferry?"
+    assert f"\n{shown}\n<<<END" in judge.prompts[0].messages[1].content
 
 
 async def test_a_prompt_without_images_is_a_text_alone() -> None:

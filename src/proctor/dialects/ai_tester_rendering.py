@@ -265,7 +265,7 @@ def _role(message: Message) -> str:
 def _text(message: Message) -> str:
     if not message.parts:
         return message.content
-    return "\n\n".join(
+    return message.between.join(
         f"`{{{{_file:{part.path}}}}}`" if isinstance(part, Attachment) else part for part in message.parts
     )
 

@@ -270,9 +270,10 @@ class _Reader:
     def _turns(self, texts: list[str], talk: Conversation, notes: Notes) -> tuple[Message, ...]:
         messages: list[Message] = []
         for text, turn in zip(texts, talk.turns, strict=True):
-            parts = self._library.parts(text, notes, turn.line) if turn.role == "user" else ()
-            content = "\n\n".join(part for part in parts if isinstance(part, str)) if parts else text
-            messages.append(Message(role=turn.role, content=content, parts=parts))
+            message = Message(role=turn.role, content=text)
+            if turn.role == "user" and refers(text):
+                message = self._library.with_files(message, notes, turn.line)
+            messages.append(message)
         return tuple(messages)
 
 

@@ -193,12 +193,16 @@ def _attached(output: Output) -> list[Attachment]:
 def _content(message: Message) -> str:
     if not message.parts:
         return message.content
-    return "\n\n".join(part if isinstance(part, str) else _named(part) for part in message.parts)
+    end = "\n[end of {}]" if message.inline else ""
+    return message.between.join(
+        part if isinstance(part, str) else _named(part, end=end) for part in message.parts
+    )
 
 
-def _named(attachment: Attachment) -> str:
+def _named(attachment: Attachment, *, end: str = "") -> str:
+    """Which file it is, with its text if it is one; `end` follows on that, with the path in it."""
     if attachment.kind == "file" and attachment.text is not None:
-        return f"[file {attachment.path}]\n{attachment.text}"
+        return f"[file {attachment.path}]\n{attachment.text}{end.format(attachment.path)}"
     note = "" if attachment.kind == "image" else f", {attachment.media_type}, which is not shown"
     return f"[{attachment.kind} {attachment.path}{note}]"
 

@@ -322,10 +322,11 @@ def question_of(case: Case) -> str:
 
 
 def _said(message: Message) -> str:
-    """A message's text, what is attached to it, and the tools that it calls."""
-    beside = [f"[{part.kind} {part.path}]" for part in message.parts if not isinstance(part, str)]
-    beside += [f"[calls {call.name}]" for call in message.tool_calls]
-    return " ".join([message.content] * bool(message.content) + beside)
+    """A message's text with what is attached to it in its place, and the tools that it calls."""
+    parts = message.parts or (message.content,)
+    shown = (part if isinstance(part, str) else f"[{part.kind} {part.path}]" for part in parts)
+    calls = (f"[calls {call.name}]" for call in message.tool_calls)
+    return " ".join(filter(None, (message.between.join(shown), *calls)))
 
 
 def why(trial: Trial) -> str:
