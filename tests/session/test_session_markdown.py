@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from proctor.errors import SuiteError
+from proctor.errors import ExitCode, SuiteError
 from proctor.model import JudgeRule, Settings
+from proctor.reports.rows import Reported, about_judges
 from proctor.session import events
 from proctor.session.attesting import attest
 from proctor.session.configuring import load_config
@@ -411,3 +412,20 @@ async def test_two_judges_that_disagree_come_to_their_mean_and_their_bundle_veri
     assert words in score.reason
     attest(store, done.run, folder / "bundle", public=False, key=None)
     assert verify(folder / "bundle", {}).recounted == {"instructions": 1}
+
+
+async def test_a_run_tells_on_how_many_answers_its_judges_agree(
+    tests: Folder, folder: Path, store: SqliteStore
+) -> None:
+    for name in ("one", "two", "three"):
+        tests.write(f"tests/{name}.md", CAPITAL)
+    tests.write("yes.jsonl", json.dumps({"*": JUDGE}))
+    tests.write("mixed.jsonl", json.dumps({"two": json.dumps({"pass": False, "feedback": ""}), "*": JUDGE}))
+    alone = await tests.run(judges=("scripted:yes.jsonl",))
+    assert not any(line.startswith("All judgments") for line in about_judges(reported(alone)))
+    both = await tests.run(judges=("scripted:yes.jsonl", "scripted:mixed.jsonl"))
+    assert about_judges(reported(both))[0] == "All judgments agree on 2 of 3 scores that several decided."
+
+
+def reported(done: events.Done) -> Reported:
+    return Reported(run=done.run, tally=done.tally, exit_code=ExitCode.OK, rows=lambda: iter(()))
