@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.codec import sent_digest
@@ -89,12 +91,26 @@ def test_the_text_around_a_file_in_its_line_stays_as_it_stood(root: Path) -> Non
     facts = Attachment(kind="file", path="a.txt", text="one")
     texts = ("Compare (", ") with ", ":\n\n  - ", "\n  - x")
     assert message.inline
-    assert message.parts == (texts[0], moon, texts[1], facts, moon, texts[2], facts, texts[3])
-    assert message.content == "".join(texts)
+    assert message.parts == (texts[0], moon, texts[1], facts, " ", moon, texts[2], facts, texts[3])
+    assert message.content == "".join((*texts[:2], " ", *texts[2:]))
     assert as_text(message) == (
-        'Compare (<image: path="moon.png">) with <file path="a.txt">\none\n</file><image: path="moon.png">:\n\n'
+        'Compare (<image: path="moon.png">) with <file path="a.txt">\none\n</file> <image: path="moon.png">:\n\n'
         '  - <file path="a.txt">\none\n</file>\n  - x'
     )
+
+
+PIECES = st.sampled_from(["`{{_file:a.txt}}`", "x", "(", "), ", "\n", "  - ", " ", "`code`"])
+
+
+@given(st.lists(PIECES).map("".join))
+def test_a_running_text_with_its_references_put_back_is_the_turn(tmp_path_factory: Any, middle: str) -> None:
+    folder = tmp_path_factory.mktemp("t")
+    text = f"See `{{{{_file:a.txt}}}}` {middle}".strip()
+    write(folder, {"a.txt": "one", "a.md": f"# 👤\n{text}\n---\nz"})
+    (placed,) = [
+        item for item in DIALECTS.get("ai_tester").read(source_of(folder / "a.md")) if isinstance(item, Placed)
+    ]
+    assert as_text(placed.case.input[0], lambda file: f"`{{{{_file:{file.path}}}}}`") == text
 
 
 def test_a_file_in_a_line_of_its_own_is_a_paragraph(root: Path) -> None:

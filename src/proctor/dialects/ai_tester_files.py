@@ -117,12 +117,12 @@ class Library:
             parts += [] if attachment is None else [attachment]
             end = found.end()
         parts.append(text[end:])
-        kept = [part for part in parts if not isinstance(part, str) or part.strip()]
+        if not inline:
+            parts = [part.strip() if isinstance(part, str) else part for part in parts]
+        kept = tuple([part for part in parts if part])
         if not kept:
             return message
-        if not inline:
-            kept = [part.strip() if isinstance(part, str) else part for part in kept]
-        whole = replace(message, parts=tuple(kept), inline=inline)
+        whole = replace(message, parts=kept, inline=inline)
         return replace(whole, content=whole.between.join(part for part in kept if isinstance(part, str)))
 
     def _attachment(self, path: str, notes: Notes, line: int) -> Attachment | None:
