@@ -50,11 +50,18 @@ class Message(Noun, frozen=True, kw_only=True):
 
     role: str
     content: str = ""
-    """Its text; where there are parts, their texts with an empty line between them."""
+    """Its text; where there are parts, their texts with what stands between them."""
     name: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     parts: tuple[str | Attachment, ...] = ()
     """Texts and attachments in order; empty for a message that is its text alone."""
+    inline: bool = False
+    """The parts are one running text, with its own white space; else an empty line is between them."""
+
+    @property
+    def between(self) -> str:
+        """What stands between two parts where the message is one text."""
+        return "" if self.inline else "\n\n"
 
 
 class Tool(Noun, frozen=True, kw_only=True):

@@ -225,9 +225,9 @@ class Spent:
 
 
 class Judging:
-    """Which judges spoke in a run, by which prompts, and the verdicts that rest on judgments alone."""
+    """Which judges spoke in a run, by which prompts, how far they agree, and what rests on them alone."""
 
-    __slots__ = ("alone", "prompts")
+    __slots__ = ("alone", "panels", "prompts", "unanimous")
 
     def __init__(self) -> None:
         """None spoke yet."""
@@ -235,11 +235,17 @@ class Judging:
         """The digests of the prompts, by the judge's name."""
         self.alone = Counts()
         """The trials all of whose assertions that count were judged."""
+        self.panels = self.unanimous = 0
+        """The scores of several judgments that could be read, and those of them on which all agree."""
 
     def add(self, trial: Trial, verdict: Verdict) -> None:
         """One finished trial with its verdict."""
         counting = alone = False
         for score in trial.scores:
+            passes = [judgment.passed for judgment in score.judgments if judgment.passed is not None]
+            if len(passes) > 1:
+                self.panels += 1
+                self.unanimous += len(set(passes)) == 1
             for judgment in score.judgments:
                 self.prompts.setdefault(judgment.judge, set()).add(judgment.prompt_digest)
             if score.weight > 0 or score.required is not None:

@@ -30,11 +30,6 @@ _ENDS: Final = (0x85, 0x2028, 0x2029)
 instead, for private use, that the text has nowhere."""
 _PRIVATE: Final = range(0xF0000, 0x110000)
 _ESCAPED: Final = re.compile(r"\\U([0-9A-Fa-f]{8})")
-_HINTS: Final = {
-    "mapping values are not allowed": "Put a text with a colon and a space in it into quotes.",
-    "cannot start any token": "Indent with spaces, not tabs. Put a text that begins with @ or ` into quotes.",
-}
-"""What to do about what the parser says, where it does not tell."""
 _FIRST_OF_SPECIAL = frozenset("~nNtTfF+-.0123456789")
 _PLAIN = "plain"
 _CORE = "tag:yaml.org,2002:"
@@ -48,7 +43,7 @@ _TAGGED: Final[dict[str, tuple[type, ...]]] = {
 
 
 class BadYaml(ValueError):
-    """Text that is not YAML, or says what plain data cannot hold; `line` is where."""
+    """Text that is not YAML, or says what plain data cannot hold; `line` is where, and is quoted."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -128,6 +123,16 @@ def load(text: str) -> Any:
     Raises:
         BadYaml: the text is not YAML, or says what plain data cannot hold.
     """
+    try:
+        return _loaded(text)
+    except BadYaml as error:
+        from proctor.yaml_mistakes import quoted
+
+        raise BadYaml(quoted(text, error.line, str(error)), error.line) from None
+
+
+def _loaded(text: str) -> Any:
+    """As `load`; messages do not quote the line yet."""
     import yaml
 
     hidden = _hidden(text)
@@ -137,18 +142,36 @@ def load(text: str) -> Any:
         node = loader.get_single_node()
     except yaml.reader.ReaderError as error:
         line = data.count(b"\n", 0, error.position) + 1
-        raise BadYaml(f"Character {error.character!r} is not allowed in YAML; remove it.", line) from None
+        raise BadYaml(
+            f"The character U+{_code(error):04X} is not allowed in YAML; remove it.", line
+        ) from None
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        said = ", ".join(part for part in (error.context, error.problem) if part)
-        # The end of a text without a line break is on the next line to the parser.
-        line = min(mark.line, text.count("\n")) + 1 if mark else 1
-        hint = next((f" {hint}" for problem, hint in _HINTS.items() if problem in said), "")
-        raise BadYaml(f"The text is not YAML: {said}.{hint}", line) from None
+        raise _explained(text, error) from None
     finally:
         loader.dispose()
     shown = {private: end for end, private in hidden.items()}
     return None if node is None else _Construction(len(text) + MAX_NODES, shown).value(node, 0)
+
+
+def _code(error: Any) -> int:
+    """The code of a character that may not stand in YAML."""
+    return ord(error.character) if isinstance(error.character, str) else int(error.character)
+
+
+def _explained(text: str, error: Any) -> BadYaml:
+    """What the parser says, as a sentence for people."""
+    from proctor.yaml_mistakes import Mistake, advice
+
+    mark = error.problem_mark or error.context_mark
+    said = ", ".join(part for part in (error.context, error.problem) if part)
+    if mark is None:
+        return BadYaml(f"The text is not YAML: {said}.", 1)
+    begin = error.context_mark or mark
+    lines = text.split("\n")
+    mistake = Mistake(lines, said, mark.line, mark.column, begin.line, begin.column)
+    line, message = advice(mistake) or (mark.line, f"The text is not YAML: {said}.")
+    # The end of a text without a line break is on the next line to the parser.
+    return BadYaml(message, min(line, len(lines) - 1) + 1)
 
 
 def _hidden(text: str) -> dict[int, int]:
@@ -244,6 +267,8 @@ class _Construction:
         for key_node, child in node.value:
             key_line = key_node.start_mark.line + 1
             if key_node.id != "scalar":
+                if key_node.id == "mapping" and key_node.start_mark.index == node.start_mark.index + 1:
+                    raise BadYaml("A value that begins with `{{` needs quotes.", key_line)
                 raise BadYaml("The name of a field is a list or an object; write a text.", key_line)
             key = self._text(key_node)
             if key in made.lines:
@@ -262,7 +287,12 @@ class _Construction:
 
 def _check_tag(tag: str, kind: str, line: int) -> None:
     if tag != (_SEQ if kind == "sequence" else _MAP):
-        raise BadYaml(f"The tag {_short(tag)} is not known here. Remove it.", line)
+        raise _unknown_tag(tag, line)
+
+
+def _unknown_tag(tag: str, line: int) -> BadYaml:
+    message = f"The tag {_short(tag)} is not known here. Remove it, or put the value into quotes."
+    return BadYaml(message, line)
 
 
 def _too_deep(line: int) -> BadYaml:
@@ -312,7 +342,7 @@ def _tagged(tag: str, text: str, line: int) -> Any:
     value = _scalar(_PLAIN, text, line)
     wanted = _TAGGED.get(tag.removeprefix(_CORE)) if tag.startswith(_CORE) else None
     if wanted is None:
-        raise BadYaml(f"The tag {_short(tag)} is not known here. Remove it.", line)
+        raise _unknown_tag(tag, line)
     if type(value) not in wanted:
         raise BadYaml(f"{text!r} is not what its tag {_short(tag)} says.", line)
     return float(value) if tag == _CORE + "float" else value

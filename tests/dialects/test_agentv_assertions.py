@@ -554,7 +554,7 @@ def test_a_problem_in_an_included_file_stands_at_its_own_path_and_line() -> None
 @pytest.mark.parametrize(
     ("name", "code", "says"),
     [
-        ("broken", "bad-yaml", "not YAML"),
+        ("broken", "bad-yaml", "Close every quote"),
         ("list", "not-an-object", "is a list"),
         ("latin", "bad-encoding", "UTF-8"),
         ("null", "wrong-type", "is null"),

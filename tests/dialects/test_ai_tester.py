@@ -68,7 +68,7 @@ def test_a_test_is_a_case_whose_answer_evaluators_judge_by_the_instructions() ->
         id="month",
         input=(Message(role="user", content="Which month has 28 days?"),),
         criteria="Every month has.",
-        assertions=(Assertion(grader="instructions"),),
+        assertions=(Assertion(grader="instructions", params={"rule": "mean"}),),
         metadata={"file": "month.md"},
     )
 
@@ -91,7 +91,7 @@ def test_the_text_before_the_first_turn_is_sent_as_system_text() -> None:
         "a\n--- \nb",
         " ---",
         "| a |\n| --- |",
-        "Head\n---\n\n```\n---\n```\nTail",
+        "Head\n\n```\n---\n```\nTail",
         "----",
     ],
 )
@@ -130,6 +130,37 @@ def test_a_last_rule_that_may_not_be_the_one_that_is_meant_is_doubtful(
     instructions: str, found: list[Any]
 ) -> None:
     assert told(f"# 👤\nx\n---\n{instructions}\n") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("# 👤\nx\n---\nIt greets.\n\n---\n\nIn one word.", 3),
+        ("# 👤\nx\n\n---\na\n---\nb\n---\nc", 4),
+        ("# 👤\nx\n# 🤖\ny\n# 👤\nx\n---\na\n---\nb", 7),
+        ("# 👤\nHead\n---\n\n```\n---\n```\nTail\n---\nz", 3),
+        (front("tags: [a]", "# 👤\r\nx\r\n---\r\na\r\n---\r\nb"), 6),
+    ],
+)
+def test_a_rule_above_the_last_one_sends_what_may_be_instructions(text: str, line: int) -> None:
+    (problem,) = read(text)[2]
+    last = text.count("\n", 0, text.rindex("---")) + 1
+    assert (problem.level, problem.code, problem.line) == ("warning", "rule-in-turn", line)
+    assert f"The instructions begin below the last `---`, on line {last}," in problem.message
+    assert "is sent to the target" in problem.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# 👤\nx\n```yaml\n---\na: 1\n```\n---\nz",
+        "# 👤\nx\n---\ny\n# 🤖\ny\n---\ny\n# 👤\nx\n---\nz",
+        "a\n---\nb\n# 👤\nx\n---\nz",
+        "# 👤\nx\n***\ny\n---\nz",
+    ],
+)
+def test_a_rule_in_code_or_above_another_turn_cannot_begin_instructions(text: str) -> None:
+    assert told(text) == []
 
 
 def test_a_rule_with_blanks_is_named_where_there_is_no_other() -> None:
@@ -200,7 +231,7 @@ def test_front_matter_below_the_first_line_is_text_with_a_warning() -> None:
         ("tag: [a]", [("unknown-field", 2)]),
         ("tags: a", [("wrong-type", 2)]),
         ("tags: [a]\n\ntags: [b]", [("bad-yaml", 4)]),
-        ("tags: [\n", [("bad-yaml", 4)]),
+        ("tags: [\n", [("bad-yaml", 2)]),
         ("- a", [("wrong-type", 2)]),
         ("systemPrompts: []", [("empty-list", 2)]),
         ("systemPrompts: one", [("wrong-type", 2)]),

@@ -236,7 +236,7 @@ def test_the_folder_with_prompts_can_be_named(root: Path) -> None:
         (with_front("id: a\ntags: [_evaluater]", "x"), [("unknown-special-tag", 3)]),
         (with_front("id: a\nreplacements: {b: [1, 1]}", "{{b}}"), [("duplicate-version", 3)]),
         (with_front("id: calm", "x"), [("duplicate-id", 1)]),
-        (with_front("id: [", "x"), [("bad-yaml", 3)]),
+        (with_front("id: [", "x"), [("bad-yaml", 2)]),
         (with_front("id: a", "x\n<!-- y -->"), [("comment", 5)]),
     ],
 )

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.codec import sent_digest
@@ -13,6 +15,7 @@ from proctor.dialects import DIALECTS
 from proctor.model import Attachment, Case, Problem, Tool
 from proctor.ports import Placed
 from proctor.session.finding import source_of
+from proctor.targets.messages import as_text
 
 TEST = "# 👤\nHow far is the moon?\n---\nSome 384,000 km.\n"
 CALM = "---\nid: calm\n---\nYou are calm.\n"
@@ -65,7 +68,7 @@ def test_a_file_is_sent_where_its_placeholder_stands(root: Path) -> None:
         "t/facts.txt": b"\xef\xbb\xbfone\r\ntwo\r\n",
         "maps/m.pdf": b"%PDF",
     }
-    text = "Look at `{{_file:pics/moon.png}}` and {{ _file:facts.txt }}\n\n`{{_file:maps/m.pdf}}`\nNow?"
+    text = "Look at\n`{{_file:pics/moon.png}}`\nand\n\n{{ _file:facts.txt }}\n\n`{{_file:maps/m.pdf}}`\nNow?"
     write(root, {**files, "t/a/a.md": f"# 👤\n{text}\n---\nz"})
     (message,) = cases()["a/a"].input
     assert message.parts == (
@@ -77,6 +80,43 @@ def test_a_file_is_sent_where_its_placeholder_stands(root: Path) -> None:
         "Now?",
     )
     assert message.content == "Look at\n\nand\n\nNow?"
+
+
+def test_the_text_around_a_file_in_its_line_stays_as_it_stood(root: Path) -> None:
+    write(root, {"t/moon.png": b"\x89PNG", "t/a.txt": "one"})
+    text = "Compare (`{{_file:moon.png}}`) with `{{_file:a.txt}}` `{{_file:moon.png}}`:\n\n  - {{_file:a.txt}}\n  - x"
+    write(root, {"t/a.md": f"# 👤\n{text}\n---\nz"})
+    (message,) = cases()["a"].input
+    moon = Attachment(kind="image", path="moon.png", media_type="image/png", data=b"\x89PNG")
+    facts = Attachment(kind="file", path="a.txt", text="one")
+    texts = ("Compare (", ") with ", ":\n\n  - ", "\n  - x")
+    assert message.inline
+    assert message.parts == (texts[0], moon, texts[1], facts, " ", moon, texts[2], facts, texts[3])
+    assert message.content == "".join((*texts[:2], " ", *texts[2:]))
+    assert as_text(message) == (
+        'Compare (<image: path="moon.png">) with <file path="a.txt">\none\n</file> <image: path="moon.png">:\n\n'
+        '  - <file path="a.txt">\none\n</file>\n  - x'
+    )
+
+
+PIECES = st.sampled_from(["`{{_file:a.txt}}`", "x", "(", "), ", "\n", "  - ", " ", "`code`"])
+
+
+@given(st.lists(PIECES).map("".join))
+def test_a_running_text_with_its_references_put_back_is_the_turn(tmp_path_factory: Any, middle: str) -> None:
+    folder = tmp_path_factory.mktemp("t")
+    text = f"See `{{{{_file:a.txt}}}}` {middle}".strip()
+    write(folder, {"a.txt": "one", "a.md": f"# 👤\n{text}\n---\nz"})
+    (placed,) = [
+        item for item in DIALECTS.get("ai_tester").read(source_of(folder / "a.md")) if isinstance(item, Placed)
+    ]
+    assert as_text(placed.case.input[0], lambda file: f"`{{{{_file:{file.path}}}}}`") == text
+
+
+def test_a_file_in_a_line_of_its_own_is_a_paragraph(root: Path) -> None:
+    write(root, {"t/a.txt": "one", "t/a.md": "# 👤\nRead:\n  `{{_file:a.txt}}`  \nNow?\n---\nz"})
+    (message,) = cases()["a"].input
+    assert (message.inline, message.content) == (False, "Read:\n\nNow?")
 
 
 def test_a_file_can_be_named_by_replacements_and_its_content_is_a_part_of_what_is_sent(root: Path) -> None:

@@ -35,7 +35,7 @@ from proctor.session.finding import source_of
 
 HERE = Path(__file__).parent / "ai_tester"
 SUITE = Suite(name="s", dialect="ai_tester", defaults=Defaults(reuse=True))
-CHECK = Assertion(grader="instructions")
+CHECK = Assertion(grader="instructions", params={"rule": "mean"})
 JUDGE = {"id": "strict", "system": "Judge by {{ instructions }}.", "user": "They said: {{ answer }}"}
 
 
@@ -258,7 +258,7 @@ EVALUATORS = st.lists(
 
 @given(evaluators=EVALUATORS)
 def test_evaluators_are_said_in_their_order(home: Path, evaluators: list[dict[str, str]]) -> None:
-    check = Assertion(grader="instructions", params={"evaluators": evaluators})
+    check = Assertion(grader="instructions", params={"evaluators": evaluators, "rule": "mean"})
     made = assert_same(home, [make(assertions=(check,)), make(id="b", assertions=(check,))])
     assert len([path for path in made.files if path.startswith("prompts/")]) == len(evaluators)
 
@@ -282,7 +282,7 @@ def test_a_test_is_written_for_people(home: Path) -> None:
         ),
         tags=("calendar", "_json_mode"),
         form=Form(json=True, tools=(Tool(name="look up"),), special_tags=("_json_mode",)),
-        assertions=(Assertion(grader="instructions", params={"evaluators": [JUDGE]}),),
+        assertions=(Assertion(grader="instructions", params={"evaluators": [JUDGE], "rule": "mean"}),),
     )
     made = assert_same(home, [case])
     (tool,) = [path for path in made.files if path.startswith("tool-definitions/look-up-")]
@@ -377,7 +377,7 @@ LOSABLE: list[tuple[str, dict[str, Any]]] = [
     ("assertions[0]", {"assertions": (replace(CHECK, required=0.5),)}),
     ("assertions[0]", {"assertions": (replace(CHECK, negated=True),)}),
     ("assertions[0]", {"assertions": (replace(CHECK, params={"temperature": 0.5}),)}),
-    ("assertions[0]", {"assertions": (replace(CHECK, params={"evaluators": [JUDGE]}),)}),
+    ("assertions[0]", {"assertions": (replace(CHECK, params={"evaluators": [JUDGE], "rule": "mean"}),)}),
     ("assertions[1]", {"assertions": (CHECK, CHECK)}),
     ("assertions[1]", {"assertions": (CHECK, Assertion(grader="refusal"))}),
     ("assertions[0].label", {"assertions": (replace(CHECK, label="the months"),)}),
@@ -465,7 +465,7 @@ def test_a_text_that_is_lost_stands_in_one_turn_without_a_meaning_of_its_own(hom
 
 
 def test_all_tests_have_the_evaluators_of_the_first(home: Path) -> None:
-    check = Assertion(grader="instructions", params={"evaluators": [JUDGE]})
+    check = Assertion(grader="instructions", params={"evaluators": [JUDGE], "rule": "mean"})
     made = written(home, [make(assertions=(check,)), make(id="b")])
     assert made.fields == [("b", "assertions[0]")]
     assert assertion_digest(made.cases["month"].assertions[0]) == assertion_digest(check)
@@ -487,7 +487,7 @@ def test_all_tests_have_the_evaluators_of_the_first(home: Path) -> None:
     ],
 )
 def test_an_evaluator_that_cannot_be_said_is_named_with_each_case(home: Path, judge: Any) -> None:
-    check = Assertion(grader="instructions", params={"evaluators": [judge]})
+    check = Assertion(grader="instructions", params={"evaluators": [judge], "rule": "mean"})
     made = written(home, [make(assertions=(check,)), make(id="b", assertions=(check,))])
     assert made.fields == [("month", "assertions[0]"), ("b", "assertions[0]")]
 

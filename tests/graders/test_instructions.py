@@ -13,9 +13,22 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.errors import CannotScore
+from proctor.graders import GRADERS
 from proctor.graders.instructions import VARIABLES, Evaluator, Instructions, read_pass
 from proctor.graders.judging import REPAIRS
-from proctor.model import Case, JudgeRule, Mark, Message, Output, Prompt, ToolCall
+from proctor.grading import Help, grade
+from proctor.model import (
+    Assertion,
+    Case,
+    JudgeRule,
+    Mark,
+    Message,
+    Output,
+    Prompt,
+    Score,
+    ToolCall,
+    Verdict,
+)
 from proctor.ports import Graded, Judge
 
 PASS = '{"pass": true, "feedback": ""}'
@@ -436,3 +449,89 @@ async def test_a_judge_of_its_own_is_asked_with_its_temperature() -> None:
 def test_wrong_parameters_are_refused(params: dict[str, Any], sentence: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=sentence):
         msgspec.convert(params, Instructions)
+
+
+# --- judges that disagree ----------------------------------------------------------------------------------
+
+
+def mean_help(said: str, rule: JudgeRule = "majority") -> Help:
+    """Judges who each say one of these: Y passes the answer, N fails it, and ? cannot be read."""
+    replies = {"Y": PASS, "N": FAIL, "?": "Hm."}
+    judges = [Judge(name=f"j{place}", target=Judging(replies[each])) for place, each in enumerate(said)]
+    return Help(judges=tuple(judges), judge_rule=rule)
+
+
+async def score_by_mean(said: str, rule: JudgeRule = "majority", **assertion: Any) -> Score:
+    check = Assertion(grader="instructions", params={"rule": "mean"}, **assertion)
+    case = replace(CASE, assertions=(check,))
+    (score,) = await grade(case, Output(text="The Nile."), GRADERS.get, mean_help(said, rule))
+    return score
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome", "value", "reason"),
+    [
+        ("Y", "pass", 1.0, "The judge 'j0' says pass."),
+        ("YY", "pass", 1.0, "2 of 2 judges pass it (mean 1.00, agreement 100%); 'j0' says pass."),
+        (
+            "NN",
+            "fail",
+            0.0,
+            "0 of 2 judges pass it (mean 0.00, agreement 100%); 'j0' says fail: It names a lake.",
+        ),
+        (
+            "YN",
+            "fail",
+            0.5,
+            "1 of 2 judges pass it (mean 0.50, agreement 50%); 'j1' says fail: It names a lake.",
+        ),
+        ("YYN", "pass", 2 / 3, "2 of 3 judges pass it (mean 0.67, agreement 67%); 'j0' says pass."),
+        (
+            "YNN",
+            "fail",
+            1 / 3,
+            "1 of 3 judges pass it (mean 0.33, agreement 67%); 'j1' says fail: It names a lake.",
+        ),
+        (
+            "NN?",
+            "fail",
+            0.0,
+            "0 of 3 judges pass it (mean 0.00, agreement 67%); 'j0' says fail: It names a lake.",
+        ),
+    ],
+)
+async def test_judges_that_disagree_come_to_their_mean(
+    said: str, outcome: str, value: float, reason: str
+) -> None:
+    score = await score_by_mean(said)
+    assert (score.outcome.value, score.reason) == (outcome, reason)
+    assert score.value == pytest.approx(value)
+    if len(said) > 1:
+        most = max(said.count("Y"), said.count("N"))
+        assert (score.details["rule"], score.details["agreement"]) == ("mean", round(most / len(said), 2))
+
+
+@pytest.mark.parametrize("said", ["?", "Y?", "YN?", "??"])
+async def test_a_mean_that_an_unread_judgment_could_turn_is_unscored(said: str) -> None:
+    score = await score_by_mean(said)
+    assert (score.outcome, score.value) == (Verdict.UNSCORED, None)
+
+
+async def test_a_threshold_of_the_assertion_holds_for_the_mean() -> None:
+    assert (await score_by_mean("YN", pass_at=0.5)).outcome is Verdict.PASS
+    assert (await score_by_mean("YYN", pass_at=0.8)).outcome is Verdict.FAIL
+
+
+@pytest.mark.parametrize(("rule", "outcome"), [("all", Verdict.FAIL), ("any", Verdict.PASS)])
+async def test_a_rule_that_the_run_was_given_stands_above_the_mean(rule: JudgeRule, outcome: Verdict) -> None:
+    score = await score_by_mean("YN", rule)
+    assert (score.outcome, score.value) == (outcome, float(outcome is Verdict.PASS))
+
+
+async def test_without_a_rule_of_the_assertion_two_judges_that_disagree_have_no_majority() -> None:
+    case = replace(CASE, assertions=(Assertion(grader="instructions"),))
+    (score,) = await grade(case, Output(text="The Nile."), GRADERS.get, mean_help("YN"))
+    assert (score.outcome, score.reason) == (
+        Verdict.UNSCORED,
+        "The 2 judges have no majority: 1 for, 1 against.",
+    )

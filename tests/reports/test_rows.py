@@ -222,7 +222,10 @@ def test_a_question_names_what_is_attached_and_which_tools_are_called() -> None:
     files = (Attachment(kind="file", path="docs/a.md"), "Read it.", Attachment(kind="image", path="b.png"))
     asked = Message(role="user", content="Read it.", parts=files)
     called = Message(role="assistant", tool_calls=(ToolCall(name="look"), ToolCall(name="sum")))
-    assert question_of(Case(id="c", input=(asked,))) == "Read it. [file docs/a.md] [image b.png]"
+    assert question_of(Case(id="c", input=(asked,))) == "[file docs/a.md]\n\nRead it.\n\n[image b.png]"
+    parts = ("Look at ", Attachment(kind="image", path="b.png"), ", please.")
+    inline = Message(role="user", content="Look at , please.", parts=parts, inline=True)
+    assert question_of(Case(id="c", input=(inline,))) == "Look at [image b.png], please."
     assert question_of(Case(id="c", input=(called,))) == "assistant: [calls look] [calls sum]"
 
 

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
-from proctor.errors import SuiteError
-from proctor.model import Settings
+from proctor.errors import ExitCode, SuiteError
+from proctor.model import JudgeRule, Settings
+from proctor.reports.rows import Reported, about_judges
 from proctor.session import events
+from proctor.session.attesting import attest
 from proctor.session.configuring import load_config
+from proctor.session.verifying import verify
 from proctor.stores.sqlite import SqliteStore
 
 Make = Callable[..., Awaitable[list[events.Done]]]
@@ -323,7 +326,7 @@ async def test_several_evaluators_and_evaluations_are_kept_apart(tests: Folder, 
         ("two", 0),
         ("two", 1),
     ]
-    assert "majority" in json.dumps(score.details)
+    assert (score.details["rule"], score.details["agreement"]) == ("mean", 1.0)
 
 
 async def test_an_edited_evaluator_judges_everything_again_and_asks_nothing(tests: Folder) -> None:
@@ -384,3 +387,45 @@ async def test_reuse_can_be_refused(tests: Folder) -> None:
     await tests.run()
     again = await tests.run(settings=Settings(reuse=False), explicit=frozenset(("reuse",)))
     assert numbers(again) == {"asked": 1, "graded": 1, "reused": 0, "total": 1}
+
+
+@pytest.mark.parametrize("rule", ["majority", "all", "any"])
+async def test_two_judges_that_disagree_come_to_their_mean_and_their_bundle_verifies(
+    tests: Folder, folder: Path, store: SqliteStore, rule: JudgeRule
+) -> None:
+    tests.write("tests/capital.md", CAPITAL)
+    tests.write("yes.jsonl", json.dumps({"*": JUDGE}))
+    tests.write("no.jsonl", json.dumps({"*": json.dumps({"pass": False, "feedback": "It names Cusco."})}))
+    done = await tests.run(
+        judges=("scripted:yes.jsonl", "scripted:no.jsonl"),
+        settings=Settings(judge_rule=rule),
+        explicit=frozenset(("judge_rule",)),
+    )
+    (stored,) = store.trials(done.run.id)
+    (score,) = stored.trial.scores
+    value, outcome, words = {
+        "majority": (0.5, "fail", "1 of 2 judges pass it (mean 0.50, agreement 50%)"),
+        "all": (0.0, "fail", "1 of 2 judges fail it (all must pass it)"),
+        "any": (1.0, "pass", "1 of 2 judges pass it (one pass is enough)"),
+    }[rule]
+    assert (score.value, score.outcome.value) == (value, outcome)
+    assert words in score.reason
+    attest(store, done.run, folder / "bundle", public=False, key=None)
+    assert verify(folder / "bundle", {}).recounted == {"instructions": 1}
+
+
+async def test_a_run_tells_on_how_many_answers_its_judges_agree(
+    tests: Folder, folder: Path, store: SqliteStore
+) -> None:
+    for name in ("one", "two", "three"):
+        tests.write(f"tests/{name}.md", CAPITAL)
+    tests.write("yes.jsonl", json.dumps({"*": JUDGE}))
+    tests.write("mixed.jsonl", json.dumps({"two": json.dumps({"pass": False, "feedback": ""}), "*": JUDGE}))
+    alone = await tests.run(judges=("scripted:yes.jsonl",))
+    assert not any(line.startswith("All judgments") for line in about_judges(reported(alone)))
+    both = await tests.run(judges=("scripted:yes.jsonl", "scripted:mixed.jsonl"))
+    assert about_judges(reported(both))[0] == "All judgments agree on 2 of 3 scores that several decided."
+
+
+def reported(done: events.Done) -> Reported:
+    return Reported(run=done.run, tally=done.tally, exit_code=ExitCode.OK, rows=lambda: iter(()))

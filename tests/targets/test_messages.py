@@ -87,6 +87,12 @@ async def test_anthropic_gets_blocks(sent: Make) -> None:
     ]
 
 
+async def test_anthropic_gets_no_blank_block_between_two_files(sent: Make) -> None:
+    running = Message(role="user", content="See  ", parts=("See ", IMAGE, " ", IMAGE), inline=True)
+    body = await sent("anthropic", running)
+    assert [block["type"] for block in body["messages"][0]["content"]] == ["text", "image", "image"]
+
+
 async def test_google_gets_parts(sent: Make) -> None:
     body = await sent("google", ASKED)
     assert body["contents"][0]["parts"] == [

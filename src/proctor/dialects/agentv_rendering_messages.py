@@ -49,8 +49,8 @@ def why(messages: tuple[Message, ...], source: Source) -> tuple[int | None, str]
         if any(isinstance(part, Attachment) for part in message.parts):
             if input_value((message,), source) is None:
                 return place, (
-                    "its files lie inside the suite's folder, are texts if they are UTF-8, and have the "
-                    "media type of their content or ending."
+                    "its files lie inside the suite's folder, are texts if they are UTF-8, have the media "
+                    "type of their content or ending, and stand between paragraphs."
                 )
         elif message.parts and input_value((message,), source) is None:
             return place, "a message without files is one text."

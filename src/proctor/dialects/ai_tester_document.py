@@ -236,7 +236,24 @@ def _check_rule(document: Document, rule: re.Match[str], notes: Notes) -> None:
             "sent. Instructions can have no line `---`."
         )
         notes.warn("rule-in-code", message, line=_line(document, rule.start()))
+    else:
+        _check_rule_in_turn(document, rule, notes)
     nearly = _BLANKS.search(document.body, rule.end())
     if nearly is not None:
         message = "`---` with blanks around it is text, so the instructions do not begin here."
         notes.warn("not-a-rule", message, line=_line(document, nearly.start()))
+
+
+def _check_rule_in_turn(document: Document, last: re.Match[str], notes: Notes) -> None:
+    """Warn of a rule in the last turn outside code, as the instructions may be meant to begin there."""
+    body = document.body
+    begin = max((marker.end() for marker in _MARKER.finditer(body, 0, last.start())), default=last.start())
+    for rule in _RULE.finditer(body, begin, last.start()):
+        if len(_CODE.findall(body, begin, rule.start())) % 2 == 0:
+            message = (
+                f"The instructions begin below the last `---`, on line {_line(document, last.start())}, so "
+                "what stands between this line and that one is sent to the target. If it belongs to the "
+                "instructions, remove every `---` below this line. If it is to be sent, write `***` here."
+            )
+            notes.warn("rule-in-turn", message, line=_line(document, rule.start()))
+            return

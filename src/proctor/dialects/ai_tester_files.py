@@ -13,13 +13,14 @@ from posixpath import basename, splitext
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.dialects.ai_tester_document import text_of
 from proctor.dialects.attachments import DOCUMENTS
 from proctor.dialects.yaml_reading import shown_path
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, kind_of, shown
-from proctor.model import Attachment, Problem, Tool
+from proctor.model import Attachment, Message, Problem, Tool
 from proctor.ports import Found, Source
 from proctor.yaml12 import BadYaml, load, plain
 
@@ -44,8 +45,6 @@ _FILE: Final = re.compile(r"`\{\{\s*_file:([^{}\n]*)\}\}`|\{\{\s*_file:([^{}\n]*
 _DEFINITIONS: Final = (".yaml", ".yml", ".json")
 _ABOVE: Final = 2
 """How many folders above the suite's are looked into where there is no repository."""
-
-Parts = tuple[str | Attachment, ...]
 
 
 # --- folders -----------------------------------------------------------------------------------------------
@@ -103,19 +102,28 @@ class Library:
 
     # --- attachments ---
 
-    def parts(self, text: str, notes: Notes, line: int) -> Parts:
-        """The texts and attachments of a turn, in order; empty for a turn without attachments."""
-        if not refers(text):
-            return ()
+    def with_files(self, message: Message, notes: Notes, line: int) -> Message:
+        """A message whose text names files, with these in their places.
+
+        Where one stands in a line with other text, the text around all of them keeps its white space.
+        """
+        text = message.content
+        inline = any(_is_in_text(text, found) for found in _FILE.finditer(text))
         parts: list[str | Attachment] = []
         end = 0
         for found in _FILE.finditer(text):
-            parts.append(text[end : found.start()].strip())
+            parts.append(text[end : found.start()])
             attachment = self._attachment((found[1] or found[2] or "").strip(), notes, line)
             parts += [] if attachment is None else [attachment]
             end = found.end()
-        parts.append(text[end:].strip())
-        return tuple([part for part in parts if part])
+        parts.append(text[end:])
+        if not inline:
+            parts = [part.strip() if isinstance(part, str) else part for part in parts]
+        kept = tuple([part for part in parts if part])
+        if not kept:
+            return message
+        whole = replace(message, parts=kept, inline=inline)
+        return replace(whole, content=whole.between.join(part for part in kept if isinstance(part, str)))
 
     def _attachment(self, path: str, notes: Notes, line: int) -> Attachment | None:
         if path not in self._attachments:
@@ -186,6 +194,13 @@ class Library:
                 message = f"is a second tool with the name {shown(tool.name)}. Keep one of them."
                 fields.error("duplicate-tool", f"{name}[{place}]", message)
         return tuple([tool for tool in found if tool is not None])
+
+
+def _is_in_text(text: str, found: re.Match[str]) -> bool:
+    """Whether text stands beside a file's name in its line; another file's name is none."""
+    end = text.find("\n", found.end())
+    line = text[text.rfind("\n", 0, found.start()) + 1 : len(text) if end < 0 else end]
+    return bool(_FILE.sub("", line).strip())
 
 
 def refers(text: str) -> bool:

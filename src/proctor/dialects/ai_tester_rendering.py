@@ -24,7 +24,7 @@ from proctor.dialects.ai_tester_rendering_files import (
     in_reserved_folder,
     read,
 )
-from proctor.dialects.ai_tester_tests import KEPT
+from proctor.dialects.ai_tester_tests import KEPT, check_of
 from proctor.dialects.rendered_files import Beside, attached
 from proctor.dialects.unsayable import Unsaid, note_suite
 from proctor.model import Assertion, Attachment, Case, Message, Problem, Suite
@@ -67,7 +67,7 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
     first = next(rest, None)
     evaluators = [] if first is None else _evaluators(first)
     files = evaluator_files(evaluators) if evaluators else None
-    assertion = Assertion(grader=GRADER, params={} if files is None else {"evaluators": evaluators})
+    assertion = check_of([] if files is None else evaluators)
     beside, above = Beside(), header.kept
     yield from _rendered(beside.new(files or {README: NO_PROMPTS}))
     for case in () if first is None else chain((first,), rest):
@@ -224,7 +224,10 @@ class _Draft:
             if not said and assertion_digest(one) == assertion_digest(wanted):
                 said = True
             elif one.grader == GRADER:
-                why = "the one check of a test counts 1 and is asked by the evaluators that all tests have."
+                why = (
+                    "the one check of a test counts 1, is asked by the evaluators that all tests have, and "
+                    'has the rule "mean".'
+                )
                 self.unsaid.note(f"assertions[{place}]", why)
             else:
                 why = f"an answer is judged by instructions, and by no check such as {one.grader!r}."
@@ -262,7 +265,7 @@ def _role(message: Message) -> str:
 def _text(message: Message) -> str:
     if not message.parts:
         return message.content
-    return "\n\n".join(
+    return message.between.join(
         f"`{{{{_file:{part.path}}}}}`" if isinstance(part, Attachment) else part for part in message.parts
     )
 

@@ -47,6 +47,12 @@ KEPT: Final = "proctor"
 """The field that keeps what the format could not say, where a suite was converted to it."""
 
 
+def check_of(evaluators: list[dict[str, str]]) -> Assertion:
+    """The one check that every test of a folder has; several judgments of an answer come to their mean."""
+    params: dict[str, Any] = {"evaluators": evaluators} if evaluators else {}
+    return Assertion(grader="instructions", params={**params, "rule": "mean"})
+
+
 class _Heading(Struct, frozen=True):
     """What the front matter of a test says."""
 
@@ -115,10 +121,7 @@ class _Reader:
         self._source = source
         self._library = Library(source)
         self.prompts = prompts_of(source, inside)
-        evaluators = list(self.prompts.evaluators)
-        self._assertions = (
-            Assertion(grader="instructions", params={"evaluators": evaluators} if evaluators else {}),
-        )
+        self._assertions = (check_of(list(self.prompts.evaluators)),)
         self._unmarked: dict[str, Problem] = {}
 
     def read(self, path: str, data: bytes) -> Iterator[Placed | Problem]:
@@ -267,9 +270,10 @@ class _Reader:
     def _turns(self, texts: list[str], talk: Conversation, notes: Notes) -> tuple[Message, ...]:
         messages: list[Message] = []
         for text, turn in zip(texts, talk.turns, strict=True):
-            parts = self._library.parts(text, notes, turn.line) if turn.role == "user" else ()
-            content = "\n\n".join(part for part in parts if isinstance(part, str)) if parts else text
-            messages.append(Message(role=turn.role, content=content, parts=parts))
+            message = Message(role=turn.role, content=text)
+            if turn.role == "user" and refers(text):
+                message = self._library.with_files(message, notes, turn.line)
+            messages.append(message)
         return tuple(messages)
 
 

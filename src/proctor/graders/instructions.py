@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
@@ -80,6 +80,9 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The name of a judge of its own; None leaves it to the run."""
     temperature: float | None = None
     """At which the judge is asked; None leaves it to the judge."""
+    rule: Literal["mean"] | None = None
+    """`mean`: the value of several judgments is their mean, and more than half must pass the answer. It
+    stands in for `majority`, the usual rule of a run; None leaves it to the run."""
 
     def __post_init__(self) -> None:
         check_judge(self.judge, self.temperature)
@@ -92,7 +95,7 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return (self.judge,)
 
     async def grade(self, graded: Graded) -> Mark:
-        """Value is 1 for a pass and 0 for a fail.
+        """Value is 1 for a pass and 0 for a fail, or the mean of these by that rule.
 
         Raises:
             CannotScore: the case has no instructions, there is no judge, or what can be read does not decide.
@@ -117,6 +120,7 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             system=STANDARD,
             judge=self.judge,
             temperature=self.temperature,
+            rule=self.rule,
         )
 
     def _own(self, evaluator: Evaluator, pieces: Pieces) -> Request:
@@ -150,6 +154,7 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             evaluator=evaluator.id,
             judge=self.judge,
             temperature=self.temperature,
+            rule=self.rule,
         )
 
 

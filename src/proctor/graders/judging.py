@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from proctor import codec
 from proctor.errors import CannotScore, TargetError
-from proctor.graders.material import SYSTEM, Parts, code_of, images, is_empty, laid_out, usual
-from proctor.graders.panel import Opinion, Reading, decided
+from proctor.graders.material import SYSTEM, Parts, code_of, images_of, is_empty, laid_out, usual
+from proctor.graders.panel import Opinion, PanelRule, Reading, decided
 from proctor.graders.structure import NotJson, parse_json
 from proctor.graders.text import clip
 from proctor.model import Case, Judgment, Mark, Message, Output, Prompt
@@ -64,6 +64,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """The name of a judge of the grader's own."""
     temperature: float | None = None
     """None leaves it to the judge's target."""
+    rule: PanelRule | None = None
+    """The assertion's own rule, which stands in for the run's usual one, `majority`."""
 
     @property
     def digest(self) -> str:
@@ -99,7 +101,8 @@ async def ask(graded: Graded, *requests: Request) -> Mark:
 
     Every judge is asked each request as often as the run says, each time with another `repeat`, so that seeds
     and cached replies differ. What a judge has said of this answer before stands in for as many of the first
-    repeats. The run's rule decides; what cannot be read speaks for neither side.
+    repeats. The run's rule decides, or the assertion's own where the run has the usual one; what cannot be
+    read speaks for neither side.
 
     Args:
         graded: the answer, and who may be asked.
@@ -116,7 +119,8 @@ async def ask(graded: Graded, *requests: Request) -> Mark:
     opinions = await graded.together(
         coming for judge in judges for request in requests for coming in _opinions(graded, judge, request)
     )
-    return decided(opinions, graded.judge_rule)
+    own = requests[0].rule if graded.judge_rule == "majority" else None
+    return decided(opinions, own or graded.judge_rule)
 
 
 def _opinions(graded: Graded, judge: Judge, request: Request) -> Iterator[Awaitable[Opinion]]:
@@ -155,7 +159,7 @@ def _known(graded: Graded, judge: Judge, request: Request) -> list[Opinion]:
 def messages_for(
     case: Case, output: Output, request: Request, *, turned: bool = False
 ) -> tuple[Message, ...]:
-    """The system message and the one user message that a judge gets first.
+    """The system message and the one user message that a judge gets first, with the images that they name.
 
     Args:
         case: the case.
@@ -165,11 +169,12 @@ def messages_for(
     """
     material = usual(case, output, turned=turned) if request.material is None else request.material
     parts = (*material, request.heading, request.question, request.form)
-    code = code_of((*request.before, *parts))
-    text, shown = laid_out(parts, code), images(case, output)
+    everything = (*request.before, *parts)
+    code, images = code_of(everything), images_of(everything)
+    text = laid_out(parts, code)
     return (
         Message(role="system", content=laid_out((*request.before, request.system.format(tag=code)), code)),
-        Message(role="user", content=text, parts=(text, *shown) if shown else ()),
+        Message(role="user", content=text, parts=(text, *images) if images else ()),
     )
 
 

@@ -53,6 +53,8 @@ class Piece(Struct, frozen=True):
 
     name: str
     text: str
+    images: tuple[Attachment, ...] = ()
+    """Those that the text names, in its order; they go along with the prompt."""
 
 
 Parts = tuple[str | Piece, ...]
@@ -69,7 +71,7 @@ def pieces_of(case: Case, output: Output) -> dict[str, tuple[Piece, ...]]:
         "criteria": (Piece("CRITERIA", (case.criteria or "").strip()),),
         "input": question(case),
         "expected_output": reference(case.expected) or (Piece("REFERENCE", ""),),
-        "output": (Piece("ANSWER", _with_attachments(output)),),
+        "output": (Piece("ANSWER", _with_attachments(output), _images(_attached(output))),),
         "file_changes": (Piece("FILE CHANGES", changes),),
         "tool_calls": (Piece("TOOL CALLS", calls),),
         "metadata": (Piece("METADATA", "\n".join(_lines(case.metadata))),),
@@ -114,7 +116,9 @@ def usual(case: Case, output: Output, *, turned: bool = False) -> Parts:
     sections: list[Parts] = [("What the assistant was asked:", *question(case))]
     if reference(case.expected):
         sections.append(("A reference answer:", *reference(case.expected)))
-    answer = Piece("ANSWER", _spoken(output.text, output.tool_calls))
+    answer = Piece(
+        "ANSWER", _spoken(_with_attachments(output), output.tool_calls), _images(_attached(output))
+    )
     sections.append(("The assistant's answer:", answer))
     if output.file_changes:
         sections.append((dict(SECTIONS)["file_changes"], Piece("FILE CHANGES", output.file_changes)))
@@ -128,7 +132,11 @@ def _joined(sections: Sequence[Parts], *, turned: bool) -> Parts:
 def question(case: Case) -> tuple[Piece, ...]:
     """The messages of the case, those that its suite puts before it as well."""
     return tuple(
-        Piece(f"MESSAGE from {message.role}", _spoken(_content(message), message.tool_calls))
+        Piece(
+            f"MESSAGE from {message.role}",
+            _spoken(_content(message), message.tool_calls),
+            _images(message.parts),
+        )
         for message in case.input
     )
 
@@ -168,10 +176,13 @@ def is_empty(output: Output) -> bool:
     )
 
 
-def images(case: Case, output: Output) -> tuple[Attachment, ...]:
-    """The images of the question and then of the answer, as the pieces name them."""
-    asked_for = [part for message in case.input for part in message.parts if isinstance(part, Attachment)]
-    return tuple(one for one in (*asked_for, *_attached(output)) if one.kind == "image")
+def images_of(parts: Parts) -> tuple[Attachment, ...]:
+    """The images that a prompt names, in its order."""
+    return tuple([image for part in parts if isinstance(part, Piece) for image in part.images])
+
+
+def _images(parts: Iterable[str | Attachment]) -> tuple[Attachment, ...]:
+    return tuple([part for part in parts if isinstance(part, Attachment) and part.kind == "image"])
 
 
 def _attached(output: Output) -> list[Attachment]:
@@ -182,12 +193,16 @@ def _attached(output: Output) -> list[Attachment]:
 def _content(message: Message) -> str:
     if not message.parts:
         return message.content
-    return "\n\n".join(part if isinstance(part, str) else _named(part) for part in message.parts)
+    end = "\n[end of {}]" if message.inline else ""
+    return message.between.join(
+        part if isinstance(part, str) else _named(part, end=end) for part in message.parts
+    )
 
 
-def _named(attachment: Attachment) -> str:
+def _named(attachment: Attachment, *, end: str = "") -> str:
+    """Which file it is, with its text if it is one; `end` follows on that, with the path in it."""
     if attachment.kind == "file" and attachment.text is not None:
-        return f"[file {attachment.path}]\n{attachment.text}"
+        return f"[file {attachment.path}]\n{attachment.text}{end.format(attachment.path)}"
     note = "" if attachment.kind == "image" else f", {attachment.media_type}, which is not shown"
     return f"[{attachment.kind} {attachment.path}{note}]"
 

@@ -1,11 +1,11 @@
-"""What several judgments of one answer come to together by the run's rule, how far they agree, or nothing."""
+"""What several judgments of one answer come to together by a rule, how far they agree, or nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from statistics import median
-from typing import Any
+from statistics import fmean, median
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,6 +13,9 @@ from msgspec.structs import replace
 from proctor.errors import CannotScore
 from proctor.graders.text import clip
 from proctor.model import Entry, JudgeRule, Judgment, Mark
+
+PanelRule = JudgeRule | Literal["mean"]
+"""A rule of the run, or the one that only an assertion can have."""
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -49,7 +52,7 @@ class Opinion(Struct, frozen=True, kw_only=True):
 class Votes(Struct, frozen=True, kw_only=True):
     """How many opinions are for the answer, against it and without a verdict, and the rule that decides."""
 
-    rule: JudgeRule
+    rule: PanelRule
     in_favour: int
     against: int
     unread: int
@@ -69,12 +72,14 @@ class Votes(Struct, frozen=True, kw_only=True):
                 passes, fails = self.in_favour > 0, self.against == self.asked
             case "majority":
                 passes, fails = self.in_favour * 2 > self.asked, self.against * 2 > self.asked
+            case "mean":  # half of them are not enough
+                passes, fails = self.in_favour * 2 > self.asked, self.against * 2 >= self.asked
         return True if passes else False if fails else None
 
     def is_gated(self, gated: int) -> bool:
         """Whether an answer that fails does so by a gate that so many of those against it have.
 
-        By majority, where those without a gate are not one by themselves.
+        By majority, where those without a gate are not one by themselves; a mean has no gate.
         """
         match self.rule:
             case "all":
@@ -83,25 +88,40 @@ class Votes(Struct, frozen=True, kw_only=True):
                 return gated == self.asked
             case "majority":
                 return (self.against - gated) * 2 <= self.asked
+            case "mean":
+                return False
+
+    @property
+    def agreement(self) -> float:
+        """The share of all that were asked for on the winning side."""
+        return (self.in_favour if self.decision else self.against) / self.asked
 
     @property
     def needed(self) -> str:
         """The rule in words."""
-        return {"all": "all must pass it", "any": "one pass is enough", "majority": "majority"}[self.rule]
+        words = {"all": "all must pass it", "any": "one pass is enough"}
+        return words.get(self.rule, self.rule)
 
     def middle(self, values: list[float]) -> float:
         """The value that the rule takes for all: it reaches a bar where, by the rule, the values do."""
-        if self.rule == "majority":
-            return median(values)
-        return min(values) if self.rule == "all" else max(values)
+        match self.rule:
+            case "all":
+                return min(values)
+            case "any":
+                return max(values)
+            case "majority":
+                return median(values)
+            case "mean":
+                return fmean(values)
 
 
-def decided(opinions: Sequence[Opinion], rule: JudgeRule = "majority") -> Mark:
+def decided(opinions: Sequence[Opinion], rule: PanelRule = "majority") -> Mark:
     """The mark of all that were asked for.
 
-    The value is the median of theirs; the lowest where all must be for the answer, and the highest where one
-    is enough. Evidence and details are those of the judgment on the winning side whose value is nearest to
-    it. Where a gate decides, the value is 0, and the gate and all evidence are of a judgment that has it.
+    The value is the median of theirs, or their mean by that rule; the lowest where all must be for the
+    answer, and the highest where one is enough. Evidence and details are those of the judgment on the winning
+    side whose value is nearest to it. Where a gate decides, the value is 0, and the gate and all evidence are
+    of a judgment that has it.
     `agreement` is the share of all opinions, the unreadable ones too, on the winning side; one opinion alone
     agrees with nobody and has none.
 
@@ -137,7 +157,7 @@ def decided(opinions: Sequence[Opinion], rule: JudgeRule = "majority") -> Mark:
     return Mark(
         value=value,
         passed=passed,
-        reason=_reason(opinions, votes, spokesman, nearest),
+        reason=_reason(opinions, votes, value, spokesman, nearest),
         entries=nearest.entries,
         judgments=_numbered(opinions),
         details=details | _counted(votes),
@@ -145,11 +165,16 @@ def decided(opinions: Sequence[Opinion], rule: JudgeRule = "majority") -> Mark:
     )
 
 
-def _reason(opinions: Sequence[Opinion], votes: Votes, spokesman: Opinion, nearest: Reading) -> str:
+def _reason(
+    opinions: Sequence[Opinion], votes: Votes, value: float, spokesman: Opinion, nearest: Reading
+) -> str:
     """How many say so by which rule, and what the one says whose value is nearest."""
     said = f"{_name(spokesman)} {nearest.said}"
     if votes.asked == 1:
         said = f"The judge {said}"
+    elif votes.rule == "mean":
+        told = f"(mean {value:.2f}, agreement {votes.agreement:.0%})"
+        said = f"{votes.in_favour} of {votes.asked} {_noun(opinions)} pass it {told}; {said}"
     else:
         count, verb = (votes.in_favour, "pass") if votes.decision else (votes.against, "fail")
         said = f"{count} of {votes.asked} {_noun(opinions)} {verb} it ({votes.needed}); {said}"
@@ -160,13 +185,12 @@ def _counted(votes: Votes) -> dict[str, Any]:
     """The rule and the counts as details have them; nothing for one opinion alone."""
     if votes.asked == 1:
         return {}
-    winning = votes.in_favour if votes.decision else votes.against
     return {
         "rule": votes.rule,
         "for": votes.in_favour,
         "against": votes.against,
         "unread": votes.unread,
-        "agreement": round(winning / votes.asked, 2),
+        "agreement": round(votes.agreement, 2),
         "judgments": votes.asked,
     }
 

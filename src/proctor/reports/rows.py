@@ -29,7 +29,7 @@ from proctor.verdicts import (
     score_of,
     threshold_of,
 )
-from proctor.wording import counted_once, trial_name
+from proctor.wording import counted, counted_once, trial_name
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -190,12 +190,17 @@ def _calibration_rows(reported: Reported) -> list[dict[str, Any]]:
 
 
 def about_judges(reported: Reported) -> list[str]:
-    """What is known of the judges that spoke in a run, in sentences."""
-    if not reported.tally.judging.prompts:
+    """How far the judges that spoke in a run agree, and what is known of each, in sentences."""
+    judging = reported.tally.judging
+    if not judging.prompts:
         return []
     from proctor.reports.calibrations import judge_lines, judges_of
 
-    return judge_lines(judges_of(reported))
+    lines = judge_lines(judges_of(reported))
+    if judging.panels:
+        scores = counted(judging.panels, "score")
+        lines.insert(0, f"All judgments agree on {judging.unanimous:,} of {scores} that several decided.")
+    return lines
 
 
 def _usage_row(spent: Spent) -> dict[str, int]:
@@ -322,10 +327,11 @@ def question_of(case: Case) -> str:
 
 
 def _said(message: Message) -> str:
-    """A message's text, what is attached to it, and the tools that it calls."""
-    beside = [f"[{part.kind} {part.path}]" for part in message.parts if not isinstance(part, str)]
-    beside += [f"[calls {call.name}]" for call in message.tool_calls]
-    return " ".join([message.content] * bool(message.content) + beside)
+    """A message's text with what is attached to it in its place, and the tools that it calls."""
+    parts = message.parts or (message.content,)
+    shown = (part if isinstance(part, str) else f"[{part.kind} {part.path}]" for part in parts)
+    calls = (f"[calls {call.name}]" for call in message.tool_calls)
+    return " ".join(filter(None, (message.between.join(shown), *calls)))
 
 
 def why(trial: Trial) -> str:

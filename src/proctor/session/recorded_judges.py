@@ -90,6 +90,8 @@ def _passes(assertion: Assertion, grader: Grader, value: float) -> bool | None:
     """Whether a value passes; None where the value does not tell."""
     if assertion.pass_at is not None:
         return reaches(value, assertion.pass_at)
+    if assertion.params.get("rule") == "mean":
+        return value > 0.5
     if grader.all_or_nothing:
         return value == 1
     if assertion.grader == "program":

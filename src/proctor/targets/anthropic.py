@@ -187,10 +187,10 @@ def _blocks(message: Message, ids: Mapping[str, str]) -> list[dict[str, Any]]:
     if message.role == "tool":
         name = message.name or ""
         return [{"type": "tool_result", "tool_use_id": ids.get(name, name), "content": as_text(message)}]
-    # An empty text block is refused beside others, but a turn without any block is refused as well.
+    # A blank text block is refused beside others, but a turn without any block is refused as well.
     blocks: list[dict[str, Any]] = []
     if message.parts:
-        blocks.extend(_block(part) for part in message.parts if part)
+        blocks.extend(_block(part) for part in message.parts if not isinstance(part, str) or part.strip())
     elif message.content or not message.tool_calls:
         blocks.append({"type": "text", "text": message.content})
     blocks.extend(

@@ -44,11 +44,11 @@ def written(attachment: Attachment) -> str:
 
 
 def as_text(message: Message, write: Callable[[Attachment], str] = written) -> str:
-    """A message as one text, each attachment as `write` gives it; with nothing of it where that is empty."""
+    """A message as one text, each attachment as `write` gives it and nothing where that is empty."""
     if not message.parts:
         return message.content
     texts = (part if isinstance(part, str) else write(part) for part in message.parts)
-    return "\n\n".join(text for text in texts if text)
+    return message.between.join(text for text in texts if text)
 
 
 def written_out(messages: Sequence[Message], write: Callable[[Attachment], str] = written) -> str:

@@ -1,0 +1,279 @@
+"""What a YAML parser says of a mistake to a sentence for people: the line, what is wrong with it, the remedy.
+
+A parser says what it expected, often far from the mistake. Which mistake it is shows in the lines around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+_LONGEST: Final = 80
+"""How many characters of a line are quoted."""
+_REST: Final = 30
+"""How many of them, where a part of the line is."""
+_FIELD: Final = re.compile(r"\s*(?:- |[\w$.-]+:(?:\s|$))")
+"""How a line begins that is a field or an item of a list."""
+_TIGHT: Final = re.compile(r"\s*(?:- )*[\w.-]+:[^\s/]")
+"""A field without a space after its colon; `https://` is none."""
+_TAB: Final = "A tab cannot indent a line in YAML. Use spaces."
+_CLOSING: Final = {"[": "]", "{": "}"}
+
+
+class Mistake(Struct, frozen=True):
+    """What the parser says; lines and columns count from 0."""
+
+    lines: list[str]
+    problem: str
+    line: int
+    column: int
+    begin_line: int
+    """Where that begins in which the parser met the problem: a list, an object or a text."""
+    begin_column: int
+
+    @property
+    def before(self) -> str:
+        """The line up to the problem."""
+        return self.text(self.line)[: self.column].rstrip()
+
+    @property
+    def rest(self) -> str:
+        """The line from the problem on."""
+        return self.text(self.line)[self.column :].strip()
+
+    @property
+    def opening(self) -> str:
+        """The character with which that begins in which the problem is."""
+        return self.text(self.begin_line)[self.begin_column :][:1]
+
+    def text(self, line: int) -> str:
+        """A line; the end of the text counts as an empty one."""
+        return self.lines[line] if line < len(self.lines) else ""
+
+
+Advice = tuple[int, str]
+"""A line, from 0, and what is wrong with it."""
+
+
+def advice(mistake: Mistake) -> Advice | None:
+    """Where the mistake is and what it is; None where the parser's own words must do."""
+    return next((tell(mistake) for words, tell in _TELLERS.items() if words in mistake.problem), None)
+
+
+def quoted(text: str, line: int, message: str) -> str:
+    """A message with the line that it is about before it.
+
+    Args:
+        text: the YAML.
+        line: from 1; an empty one is not quoted.
+        message: a sentence.
+    """
+    lines = text.split("\n")
+    quote = excerpt(lines[line - 1] if 0 < line <= len(lines) else "", _LONGEST)
+    return f"`{quote}`: {message}" if quote else message
+
+
+def excerpt(text: str, most: int) -> str:
+    """A text as it can be shown: without the blanks around it, cut, and what is invisible as an escape."""
+    bare = text.strip(" \r")
+    cut = bare if len(bare) <= most else bare[: most - 1] + "…"
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
+
+
+# --- values ------------------------------------------------------------------------------------------------
+
+
+def _of_character(mistake: Mistake) -> Advice:
+    """A character that can begin nothing."""
+    sign = mistake.rest[:1]
+    return mistake.line, _needs_quotes(sign) if sign in ("@", "`", "%") else _TAB
+
+
+def _of_sign(mistake: Mistake) -> Advice:
+    """A sign with a meaning of its own, that is meant as a text."""
+    return mistake.begin_line, _needs_quotes(mistake.opening)
+
+
+def _of_alias(mistake: Mistake) -> Advice:
+    name = excerpt(re.split(r"[\s,\]}]", mistake.rest)[0], _REST)
+    message = f"{_needs_quotes('*')} Without them `{name}` repeats a value, and none has that name."
+    return mistake.line, message
+
+
+def _of_block_text(mistake: Mistake) -> Advice:
+    sign = mistake.opening
+    message = f"{_needs_quotes(sign)} Where `{sign}` begins a long text, that starts on the next line."
+    return mistake.begin_line, message
+
+
+def _of_nothing(mistake: Mistake) -> Advice:
+    """Something that cannot begin a value, or the end where one must be."""
+    if mistake.rest:
+        return mistake.line, _needs_quotes(mistake.rest[0])
+    return _above(mistake), "The text ends where a value must stand. Close every quote, `[` and `{`."
+
+
+def _of_colon(mistake: Mistake) -> Advice:
+    """A colon where none can be."""
+    if re.search(r":(?:\s|$)", mistake.before):
+        where = "`:` at its end" if mistake.rest == ":" else "`: ` in it"
+        return mistake.line, f"A value with {where} needs quotes."
+    above = _above(mistake)
+    if _TIGHT.match(mistake.text(above)):
+        return above, "A space is missing after the colon."
+    return mistake.line, (
+        "A field cannot begin below the text of another one. Begin the fields of an object in the same "
+        "column, and put a text with `: ` in it into quotes."
+    )
+
+
+def _above(mistake: Mistake) -> int:
+    """The last line above the problem that says something, or that of the problem."""
+    above = (at for at in range(mistake.line - 1, -1, -1) if mistake.text(at).strip())
+    return next(above, mistake.line)
+
+
+def _needs_quotes(sign: str) -> str:
+    named = "a backtick" if sign == "`" else f"`{sign}`"
+    return f"A value that begins with {named} needs quotes."
+
+
+# --- quotes and brackets -----------------------------------------------------------------------------------
+
+
+def _of_open_quote(mistake: Mistake) -> Advice:
+    return mistake.begin_line, _unclosed(mistake.opening)
+
+
+def _of_escape(mistake: Mistake) -> Advice:
+    return mistake.line, (
+        "In double quotes `\\` begins an escape such as `\\n`, and this is none. Write `\\\\`, or use single "
+        "quotes."
+    )
+
+
+def _of_open_bracket(mistake: Mistake) -> Advice:
+    """A list or an object in brackets that does not go on as it must."""
+    opening, line, rest = mistake.opening, mistake.text(mistake.line), mistake.rest
+    closing, first = _CLOSING.get(opening, "]"), mistake.text(mistake.begin_line)
+    is_new = _FIELD.match(line) and _indent(line) <= _indent(first) and mistake.line > mistake.begin_line
+    if is_new or not any(map(str.strip, (rest, *mistake.lines[mistake.line + 1 :]))):
+        return mistake.begin_line, f"{_unclosed(opening)} A text that begins with `{opening}` needs quotes."
+    if rest.startswith(("]", "}")):
+        begun = f"line {mistake.begin_line + 1} has the `{opening}`"
+        return mistake.line, f"`{rest[0]}` stands where `{closing}` must, as {begun}."
+    behind_key = mistake.before.endswith(("'", '"'))
+    if rest.startswith(":") and not behind_key:
+        return mistake.line, "A value with `: ` in it needs quotes."
+    return mistake.line, (
+        f"`,` or `{closing}` is missing before `{excerpt(line if behind_key else rest, _REST)}`. A text with "
+        "commas, brackets or quotes in it needs quotes around it."
+    )
+
+
+def _unclosed(opening: str) -> str:
+    return f"The `{opening}` is not closed. Add `{_CLOSING.get(opening, opening)}` at its end."
+
+
+def _of_text_behind(mistake: Mistake) -> Advice:
+    """Text that follows on a value which has ended."""
+    end, rest = mistake.before[-1], excerpt(mistake.rest, _REST)
+    if end in "]}":
+        if re.search(r"(?:^|[:-] ) *\{\{", mistake.before):
+            return mistake.line, _needs_quotes("{{")
+        return mistake.line, f"The value ends before `{rest}`. Put all of it into quotes if it is a text."
+    if mistake.before.count(end) == 1:
+        odd = (at for at in range(mistake.line - 1, -1, -1) if mistake.text(at).count(end) % 2)
+        return next(odd, mistake.line), _unclosed(end)
+    quote = "''" if end == "'" else r"\""
+    return mistake.line, (
+        f"The quotes end before `{rest}`. Put all of the value into quotes, and write `{quote}` for a quote "
+        "inside it."
+    )
+
+
+# --- indentation -------------------------------------------------------------------------------------------
+
+
+def _of_structure(mistake: Mistake) -> Advice:
+    """A line that fits none above it, or text behind a value."""
+    if mistake.before.endswith(("'", '"', "]", "}")):
+        return _of_text_behind(mistake)
+    if mistake.rest.startswith("- "):
+        message = "An item of a list stands among the fields of an object. Indent it below its field."
+    elif "'-' indicator" in mistake.problem:
+        message = (
+            f"The line stands among the items of the list that begins on line {mistake.begin_line + 1}, and "
+            "does not begin with `- `. Indent it like the fields of its item, or less than the list."
+        )
+    else:
+        message = (
+            "The indentation of the line fits none above it. Begin the fields of an object in the same "
+            "column, and the lines of a long text no further left than its first."
+        )
+    return mistake.line, message
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+# --- lines -------------------------------------------------------------------------------------------------
+
+
+def _of_no_colon(mistake: Mistake) -> Advice:
+    return mistake.begin_line, (
+        "The line has no `: `. Write `name: value`, or indent it if it continues the text above."
+    )
+
+
+def _of_list(mistake: Mistake) -> Advice:
+    return mistake.line, (
+        "A list begins on a line of its own, below the name of its field. A text that begins with `- ` needs "
+        "quotes."
+    )
+
+
+def _of_more(mistake: Mistake) -> Advice:
+    if mistake.lines[0].startswith("%"):
+        return (
+            0,
+            "A line `---` must follow on the lines that begin with `%`. Add it, or put a text into quotes.",
+        )
+    return mistake.line, "The document has ended above this line. Keep one object or list."
+
+
+def _at_line(sentence: str) -> Callable[[Mistake], Advice]:
+    return lambda mistake: (mistake.line, sentence)
+
+
+_TELLERS: Final[dict[str, Callable[[Mistake], Advice]]] = {
+    "mapping values are not allowed": _of_colon,
+    "cannot start any token": _of_character,
+    "tab character": _at_line(_TAB),
+    "undefined alias": _of_alias,
+    "alphabetic or numeric character": _of_sign,
+    "undefined tag handle": _at_line(_needs_quotes("!")),
+    "non-alphabetical character": _at_line(_needs_quotes("%")),
+    "comment or line break": _of_block_text,
+    "mapping keys are not allowed": _at_line(_needs_quotes("?")),
+    "sequence entries are not allowed": _of_list,
+    "expected node content": _of_nothing,
+    "unexpected end of stream": _of_open_quote,
+    "unexpected document indicator": _of_open_quote,
+    "unknown escape character": _of_escape,
+    "hexdecimal number": _of_escape,
+    "Unicode character escape": _of_escape,
+    "expected ',' or": _of_open_bracket,
+    "expected key": _of_structure,
+    "expected '-' indicator": _of_structure,
+    "could not find expected ':'": _of_no_colon,
+    "expected <document start>": _of_more,
+    "another document": _at_line(
+        "`---` begins a second document, and there can be one only. Remove the line."
+    ),
+}
+"""By words of libyaml that name the mistake."""
