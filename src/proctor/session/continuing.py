@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from proctor.plan import Index, Indexer
 from proctor.ports import Store
 from proctor.session.casting import Casting, Wanted, Wishes
 from proctor.session.request import Job, Request, new_id
-from proctor.session.splitting import check_alike
+from proctor.session.resuming import SETTINGS, Difference, check_same, taken_up, unheeded
 
 
 class StoredRuns:
@@ -34,33 +34,21 @@ class StoredRuns:
         self._warn = warn
         self._prices_date = prices_date
 
-    def in_place_of(self, job: Job, request: Request) -> Job:
-        """The job, or that of the run which the request names.
+    def resumed(self, jobs: list[Job], request: Request) -> Iterator[Job]:
+        """The jobs, each on the newest run of its kind that is unfinished, or finished beside such a one.
 
         Raises:
-            UsageError: that run is of another suite, target or judge.
+            UsageError: the request asks for what such a run has otherwise.
         """
-        if request.retry_errors:
-            earlier = self._store.run(request.retry_errors)
-            _must_match(earlier, job.run, "--retry-errors")
-            check_alike(earlier, job.run, request, "--retry-errors")
-            return self.retried(earlier, request)
-        if request.resume:
-            earlier = self._store.run(request.resume)
-            _must_match(earlier, job.run, "--resume")
-            check_alike(earlier, job.run, request, "--resume")
-            return self.continued(earlier, request)
-        return job
-
-    def resumed(self, jobs: list[Job], request: Request) -> Iterator[Job]:
-        """The jobs, each on the newest run of its kind that is unfinished, or finished beside such a one."""
+        # What decides which trials there are is the same in all that is found.
+        rest = replace(request, flags=request.flags & SETTINGS.keys())
         alike = [self._alike(job) for job in jobs]
         unfinished = [next((run for run in runs if run.status != "finished"), None) for runs in alike]
         groups = {run.group: run for run in unfinished if run is not None}
         for job, runs, newest in zip(jobs, alike, unfinished, strict=True):
             run = newest or next((run for run in runs if run.group in groups), None)
             if run is not None:
-                yield self.continued(run, request)
+                yield self.continued(run, rest)
                 continue
             self._warn(
                 f"There is no unfinished run of {job.run.suite.name} on {job.run.target.name} with these "
@@ -85,19 +73,33 @@ class StoredRuns:
             and (run.seat == wanted.seat or self._index_of(run)[0].chosen == job.index.chosen)
         ]
 
-    def continued(self, run: Run, request: Request) -> Job:
-        """What is missing of a run."""
-        _must_be_own(run)
+    def continued(self, run: Run, request: Request, others: Iterable[Difference] = ()) -> Job:
+        """What is missing of a run, with the settings that it has.
+
+        Args:
+            run: the run.
+            request: what may change its concurrency and the like, and must ask for nothing else.
+            others: what differs besides flags.
+
+        Raises:
+            UsageError: the run is imported; or the request asks for what the run has otherwise.
+        """
+        check_own(run)
+        check_same(run, request, others)
+        if note := unheeded(run, request):
+            self._warn(note)
         if run.status == "finished":
             self._warn(f"Run {run.id} has finished already: nothing is missing.")
-        run = replace(run, settings=_newer(run.settings, request))
+        else:
+            run = replace(run, settings=taken_up(run, request))
         index, wanted = self._index_of(run)
         return Job(run=run, index=index, wanted=wanted, earlier_run=run)
 
-    def retried(self, earlier: Run, request: Request) -> Job:
-        """A new run of what went wrong in another one."""
-        _must_be_own(earlier)
-        run = self._anew(earlier, _newer(earlier.settings, request))
+    def retried(self, earlier: Run, request: Request, others: Iterable[Difference] = ()) -> Job:
+        """A new run of what went wrong in another one; arguments and errors as those of `continued`."""
+        check_own(earlier)
+        check_same(earlier, request, others, retried=True)
+        run = self._anew(earlier, taken_up(earlier, request, retried=True))
         index, wanted = self._index_of(run)
         return Job(run=run, index=index, wanted=wanted, earlier_run=earlier)
 
@@ -158,8 +160,12 @@ class StoredRuns:
         return indexer, wishes.wanted
 
 
-def _must_be_own(run: Run) -> None:
-    """Whom an imported run asked is what a stranger wrote: it may be a program, or an address for keys."""
+def check_own(run: Run) -> None:
+    """Refuse an imported run: a stranger wrote whom it asked, perhaps a program or an address for keys.
+
+    Raises:
+        UsageError: it is imported.
+    """
     if run.imported is not None:
         raise UsageError(
             f"Run {run.id} was imported, and nobody is asked again by what a bundle says. "
@@ -167,21 +173,7 @@ def _must_be_own(run: Run) -> None:
         )
 
 
-def _must_match(found: Run, wanted: Run, flag: str) -> None:
-    flag = f"{flag}={found.id}"
-    if found.suite.digest != wanted.suite.digest:
-        raise UsageError(
-            f"{flag} is a run of suite {found.suite.name!r} as it was then, and {wanted.suite.name!r} has "
-            f"other content now. Run it anew, or give {flag} without a suite."
-        )
-    if (found.target.name, target_digest(found.target)) != (wanted.target.name, target_digest(wanted.target)):
-        raise UsageError(f"{flag} is a run on {found.target.name!r}, not on {wanted.target.name!r}.")
-    if found.judges and found.judges != wanted.judges:
-        names = ", ".join(judge.name for judge in found.judges)
-        raise UsageError(f"{flag} was judged by {names}. Name the same judges, or give {flag} alone.")
-
-
 def _newer(earlier: Settings, request: Request) -> Settings:
-    """An earlier run's settings with those that the new command names; what it asks stays what it was."""
+    """An earlier run's settings with those that a regrade names; what it asks stays what it was."""
     given = request.explicit - {"selection", "repeats"}
     return replace(earlier, **{name: getattr(request.settings, name) for name in given})
