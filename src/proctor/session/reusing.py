@@ -13,7 +13,14 @@ from itertools import chain
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import assertion_digest, encode, judged_digest, target_digest
+from proctor.codec import (
+    assertion_digest,
+    encode,
+    in_order,
+    judged_digest,
+    target_digest,
+    unordered_digest,
+)
 from proctor.errors import TargetError
 from proctor.graders import GRADERS
 from proctor.grading import Manner, bind, manner_of
@@ -102,7 +109,7 @@ class Reusing:
             return {}
         wanted = range(repeats_of(case, self._run.settings.repeats))
         found = self._found(stored, set(wanted))
-        known = {repeat: self._known(position, case, found[repeat]) for repeat in wanted if repeat in found}
+        known = {repeat: self._known(position, stored, found[repeat]) for repeat in wanted if repeat in found}
         if manner_of(case, GRADERS.get) is Manner.TOGETHER and not self._is_whole(found):
             return {repeat: replace(one, stays=False) for repeat, one in known.items()}
         return known
@@ -117,7 +124,7 @@ class Reusing:
     def _found(self, stored: StoredCase, missing: set[int]) -> dict[int, list[Answered]]:
         """The answers of each repeat, the best one first; stops when there is nothing better to find."""
         found: dict[int, list[Answered]] = {}
-        for one in self._store.answered(stored.sent, self._target, self._only):
+        for one in self._answered(stored):
             repeat = one.trial.repeat
             if repeat not in missing or not self._may_serve(one, stored.case):
                 continue
@@ -133,6 +140,15 @@ class Reusing:
                 key=lambda one: (not self._stays(one, stored.case), one.case.id != stored.case.id)
             )
         return found
+
+    def _answered(self, stored: StoredCase) -> Iterator[Answered]:
+        """The answers to what the case sends; earlier versions of Proctor had digests without an order."""
+        written = in_order(stored.case)
+        digests = [stored.sent] if written is None else [stored.sent, unordered_digest(stored.case)]
+        for digest in digests:
+            for one in self._store.answered(digest, self._target, self._only):
+                if in_order(one.case) == written:
+                    yield one
 
     def _may_serve(self, one: Answered, case: Case) -> bool:
         output = one.trial.output
@@ -156,13 +172,14 @@ class Reusing:
             return False
         return not _asks_judges(case) or _judging(self._run_of(one.run)) == _judging(self._run)
 
-    def _known(self, position: int, case: Case, ones: list[Answered]) -> Known:
-        best = ones[0]
+    def _known(self, position: int, stored: StoredCase, ones: list[Answered]) -> Known:
+        best, case = ones[0], stored.case
         source = best.trial.source_run or best.run
         trial = replace(
             best.trial,
             case_id=case.id,
             position=position,
+            sent=stored.sent,
             split=self._index.split_of(position),
             source_run=source,
         )
