@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -14,23 +14,31 @@ from proctor.grading import bind
 from proctor.model import Run, Settings, Suite
 from proctor.plan import Index, Indexer
 from proctor.ports import Store
+from proctor.session.cast import specs_of
 from proctor.session.casting import Casting, Wanted, Wishes
+from proctor.session.reaching import embedder_of
 from proctor.session.request import Job, Request, new_id
 from proctor.session.resuming import SETTINGS, Difference, check_same, taken_up, unheeded
+from proctor.session.variable_values import VariableValues, variables_of
 
 
 class StoredRuns:
     """Makes jobs of runs that are in the store."""
 
-    def __init__(self, store: Store, warn: Callable[[str], None], prices_date: str | None) -> None:
+    def __init__(
+        self, store: Store, environ: Mapping[str, str], warn: Callable[[str], None], prices_date: str | None
+    ) -> None:
         """Reads nothing yet.
 
         Args:
             store: where the runs are.
+            environ: what suites and targets may name.
             warn: told what is doubtful.
             prices_date: the newest date of the prices in use; every new run records it.
         """
         self._store = store
+        self._environ = environ
+        self._values = VariableValues(store, environ)
         self._warn = warn
         self._prices_date = prices_date
 
@@ -69,6 +77,7 @@ class StoredRuns:
             for run in runs
             if (run.target.name, run.judges, run.regrade_of) == (wanted.target.name, wanted.judges, None)
             and run.imported is None
+            and not self._values.changed(run.id, job.wanted.variables | variables_of(specs_of(run)))
             and run.suite.split_rule == wanted.suite.split_rule
             and (run.seat == wanted.seat or self._index_of(run)[0].chosen == job.index.chosen)
         ]
@@ -85,22 +94,24 @@ class StoredRuns:
             UsageError: the run is imported; or the request asks for what the run has otherwise.
         """
         check_own(run)
-        check_same(run, request, others)
+        index, wanted = self._index_of(run)
+        changed = self._surroundings(run, wanted) if run.status != "finished" else ()
+        check_same(run, request, [*others, *changed])
         if note := unheeded(run, request):
             self._warn(note)
         if run.status == "finished":
             self._warn(f"Run {run.id} has finished already: nothing is missing.")
         else:
             run = replace(run, settings=taken_up(run, request))
-        index, wanted = self._index_of(run)
         return Job(run=run, index=index, wanted=wanted, earlier_run=run)
 
     def retried(self, earlier: Run, request: Request, others: Iterable[Difference] = ()) -> Job:
         """A new run of what went wrong in another one; arguments and errors as those of `continued`."""
         check_own(earlier)
+        index, wanted = self._index_of(earlier)
+        others = [*others, *self._surroundings(earlier, wanted)]
         check_same(earlier, request, others, retried=True)
         run = self._anew(earlier, taken_up(earlier, request, retried=True))
-        index, wanted = self._index_of(run)
         return Job(run=run, index=index, wanted=wanted, earlier_run=earlier)
 
     def regraded(
@@ -119,6 +130,13 @@ class StoredRuns:
         settings = replace(_newer(earlier.settings, request), reuse=False, cache=False)
         indexer, wanted = self.indexer_of(suite, settings)
         index = indexer.index(suite.split_rule, earlier.seat)
+        changed = self._values.changed(earlier.id, wanted.variables)
+        if changed:
+            names = ", ".join(changed)
+            raise UsageError(
+                f"The answers of run {earlier.id} are to another value of {names}. Set it as it was, or ask "
+                f"anew: proctor run '{suite.name}@{suite.version}' --target T."
+            )
         who = casting(wanted)
         for message in who.warnings:
             self._warn(message)
@@ -128,11 +146,21 @@ class StoredRuns:
             judges=who.judges,
             judges_given=who.judges_given,
             named_judges=who.named_judges,
+            embedder=embedder_of(self._environ) if "embedder" in wanted.needs else None,
             planned=index.planned,
             regrade_of=earlier.id,
             warnings=who.warnings,
         )
         return Job(run=run, index=index, wanted=wanted)
+
+    def _surroundings(self, run: Run, wanted: Wanted) -> Iterator[Difference]:
+        """What of the environment is otherwise than when the run began, as far as that was kept."""
+        for name in self._values.changed(run.id, wanted.variables | variables_of(specs_of(run))):
+            yield Difference("", f"the variable {name}: it had another value")
+        embedder = embedder_of(self._environ)
+        if run.embedder is not None and run.embedder != embedder:
+            text = f"the embedding model: the run has {run.embedder}, $PROCTOR_EMBEDDINGS names {embedder}"
+            yield Difference("", text, by_regrade=True)
 
     def _anew(self, earlier: Run, settings: Settings) -> Run:
         return replace(

@@ -22,6 +22,7 @@ from proctor.session.finding import source_of
 from proctor.session.loading import Loaded, load_placeholder, load_source
 from proctor.session.locating import Located, Locator, NoSuchSuite, choice
 from proctor.session.naming import Names
+from proctor.session.reaching import embedder_of
 from proctor.session.request import Job, Request, check_group, new_id
 from proctor.session.resuming import Difference, as_of, content_differences
 from proctor.session.splitting import as_asked
@@ -50,7 +51,7 @@ class Jobs:
         self.names = Names(environ)
         self.listen = listen
         self.prices_date = prices_date
-        self._runs = StoredRuns(store, self._warn, prices_date)
+        self._runs = StoredRuns(store, environ, self._warn, prices_date)
         self._told_of: set[Path] = set()
 
     def of(self, request: Request) -> list[Job]:
@@ -342,6 +343,7 @@ class Jobs:
             judges_given=who.judges_given,
             named_targets=who.named_targets,
             named_judges=who.named_judges,
+            embedder=embedder_of(self.environ) if "embedder" in wanted.needs else None,
             settings=with_defaults(loaded.suite.defaults, request),
             prices_date=self.prices_date,
             started_at=datetime.now(UTC),

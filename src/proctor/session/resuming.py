@@ -35,6 +35,8 @@ class Difference(Struct, frozen=True):
     """The flag that asks for it; empty for what no flag says."""
     text: str
     """It, as a line: what the run has and what the command asks for."""
+    by_regrade: bool = False
+    """A regrade gives it."""
 
 
 class _Flag(Struct, frozen=True):
@@ -106,9 +108,8 @@ def differences(run: Run, request: Request, flags: Iterable[str]) -> Iterator[Di
         if flag.startswith("--judge") and not run.judges and flag not in _JUDGING:
             continue  # no case asks a judge, so that naming one changes nothing
         if has != asked:
-            yield Difference(
-                flag, f"{flag}: the run has {_shown(has)}, this command asks for {_shown(asked)}"
-            )
+            text = f"{flag}: the run has {_shown(has)}, this command asks for {_shown(asked)}"
+            yield Difference(flag, text, by_regrade=flag in _REGRADED)
 
 
 def as_of(run: Run, request: Request) -> Request:
@@ -138,7 +139,7 @@ def content_differences(run: Run, wanted: Run) -> Iterator[Difference]:
     """
     if run.suite.digest != wanted.suite.digest:
         text = f"the suite: the run has {run.suite.title!r}, and {wanted.suite.title!r} has other content"
-        yield Difference("--suite", text)
+        yield Difference("--suite", text, by_regrade=True)
     if run.target.name == wanted.target.name and target_digest(run.target) != target_digest(wanted.target):
         yield Difference("", f"the target {run.target.name!r}: it is set up otherwise now")
     if _names(run.judges) == _names(wanted.judges) and run.judges != wanted.judges:
@@ -164,12 +165,12 @@ def check_same(run: Run, request: Request, others: Iterable[Difference], *, retr
     lines = [
         f"Run {run.id} keeps its settings, and this command asks for others:",
         *(f"  {one.text}" for one in found),
-        f"Leave them out to go on. For a new run: {_new_run(run, request)}",
+        f"To go on, leave these as the run has them. For a new run: {_new_run(run, request)}",
     ]
-    changed = {one.flag for one in found}
-    if changed <= _REGRADED | {"--suite"} and len(request.suites) <= 1 and not retried:
+    if all(one.by_regrade for one in found) and len(request.suites) <= 1 and not retried:
         first = "" if run.status == "finished" else f"proctor run --resume={run.id}, then "
-        lines.append(f"To grade the answers of this run again: {first}{_regrade(run, request, changed)}")
+        command = _regrade(run, request, {one.flag for one in found})
+        lines.append(f"To grade the answers of this run again: {first}{command}")
     raise UsageError("\n".join(lines))
 
 
