@@ -181,7 +181,8 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--resume",
         metavar="[=RUN]",
-        help="Make what is missing of a run that was cut short; without RUN, of the newest one that fits.",
+        help="Make what is missing of a run that was cut short; without RUN, of the newest one that fits. "
+        "It keeps its settings.",
     ),
     click.option(
         "--retry-errors", metavar="RUN", help="A new run that asks again only what went wrong in RUN."

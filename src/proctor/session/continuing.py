@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -18,8 +19,10 @@ from proctor.session.cast import specs_of
 from proctor.session.casting import Casting, Wanted, Wishes
 from proctor.session.reaching import embedder_of
 from proctor.session.request import Job, Request, new_id
-from proctor.session.resuming import SETTINGS, Difference, check_same, taken_up, unheeded
 from proctor.session.variable_values import VariableValues, variables_of
+
+if TYPE_CHECKING:
+    from proctor.session.resuming import Difference
 
 
 class StoredRuns:
@@ -48,6 +51,8 @@ class StoredRuns:
         Raises:
             UsageError: the request asks for what such a run has otherwise.
         """
+        from proctor.session.resuming import SETTINGS  # as below: most runs begin anew
+
         # What decides which trials there are is the same in all that is found.
         rest = replace(request, flags=request.flags & SETTINGS.keys())
         alike = [self._alike(job) for job in jobs]
@@ -93,6 +98,8 @@ class StoredRuns:
         Raises:
             UsageError: the run is imported; or the request asks for what the run has otherwise.
         """
+        from proctor.session.resuming import check_same, taken_up, unheeded
+
         check_own(run)
         index, wanted = self._index_of(run)
         changed = self._surroundings(run, wanted) if run.status != "finished" else ()
@@ -107,6 +114,8 @@ class StoredRuns:
 
     def retried(self, earlier: Run, request: Request, others: Iterable[Difference] = ()) -> Job:
         """A new run of what went wrong in another one; arguments and errors as those of `continued`."""
+        from proctor.session.resuming import check_same, taken_up
+
         check_own(earlier)
         index, wanted = self._index_of(earlier)
         others = [*others, *self._surroundings(earlier, wanted)]
@@ -155,6 +164,8 @@ class StoredRuns:
 
     def _surroundings(self, run: Run, wanted: Wanted) -> Iterator[Difference]:
         """What of the environment is otherwise than when the run began, as far as that was kept."""
+        from proctor.session.resuming import Difference
+
         for name in self._values.changed(run.id, wanted.variables | variables_of(specs_of(run))):
             yield Difference("", f"the variable {name}: it had another value")
         embedder = embedder_of(self._environ)

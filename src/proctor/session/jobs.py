@@ -24,7 +24,6 @@ from proctor.session.locating import Located, Locator, NoSuchSuite, choice
 from proctor.session.naming import Names
 from proctor.session.reaching import embedder_of
 from proctor.session.request import Job, Request, check_group, new_id
-from proctor.session.resuming import Difference, as_of, content_differences
 from proctor.session.splitting import as_asked
 from proctor.session.suites import saving, stored_suite
 
@@ -105,6 +104,8 @@ class Jobs:
 
     def _taken_up(self, request: Request) -> Job:
         """The run that the request names, continued, or a new one of what went wrong in it."""
+        from proctor.session.resuming import Difference, as_of, content_differences  # most runs begin anew
+
         run = self.store.run(request.resume or request.retry_errors or "")
         check_own(run)
         others = list[Difference]()
