@@ -95,12 +95,39 @@ def bench(make: Make, module: Callable[[str], str], folder: Path, environ: dict[
     return Bench(make, module(SOURCE), folder, environ)
 
 
+@pytest.fixture
+async def cached() -> Any:
+    """The questions that a server was asked; first the word by which it is asked."""
+    asked: list[str] = []
+
+    async def chat(request: web.Request) -> web.Response:
+        asked.append((await request.json())["messages"][-1]["content"])
+        choice = {"message": {"role": "assistant", "content": "an answer"}, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice]})
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", chat)
+    async with TestServer(app) as server:
+        asked.append(f"openai:m@{server.make_url('/v1')}")
+        yield asked
+
+
 async def test_an_answer_to_one_value_is_none_to_another(bench: Bench) -> None:
     for who in ("alice", "bob", "alice", "bob"):
         done = await bench.run(ASKED, who)
     assert len(bench.asked) == 2
     assert (done.tally.asked, done.tally.reused) == (0, 1)
     assert ["alice" in prompt for prompt in bench.asked] == [True, False]
+
+
+async def test_the_cache_has_an_answer_for_each_value(bench: Bench, folder: Path, cached: list[str]) -> None:
+    word = cached.pop()
+    for who in ("alice", "bob", "alice"):
+        await bench.run(
+            ASKED, who, targets=word, settings=Settings(cache=True), explicit=frozenset({"cache"})
+        )
+    assert cached == ["I am alice", "I am bob"]
+    assert b"alice" not in (folder / "cache.db").read_bytes()
 
 
 async def test_a_value_that_only_graders_see_leaves_the_answer_and_not_the_grade(bench: Bench) -> None:
