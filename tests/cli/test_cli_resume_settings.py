@@ -141,6 +141,13 @@ def test_flags_with_the_values_of_the_run_are_no_others(
     )  # what is not said is the run's
 
 
+def test_flags_for_judges_that_nobody_asks_are_no_others(proctor: Proctor, cut: Proctor) -> None:
+    words = ("--judge", "echo", "--judge-temperature", "0.5")
+    run_id = cut(*words)
+    told = proctor("run", f"--resume={run_id}", *words, "--json")
+    assert (told.code, told.run["run"]) == (3, run_id)
+
+
 def test_the_newest_run_keeps_its_rules_too(proctor: Proctor, cut: Proctor, target: str, half: str) -> None:
     run_id = cut("--threshold", "0.5")
     told = proctor("run", half, "--target", target, "--resume", "--threshold", "0.6", "--json")

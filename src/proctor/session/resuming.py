@@ -105,11 +105,14 @@ def differences(run: Run, request: Request, flags: Iterable[str]) -> Iterator[Di
     """
     for flag in sorted(_FLAGS.keys() & set(flags), key=list(_FLAGS).index):
         has, asked = _FLAGS[flag].of_run(run), _FLAGS[flag].of_request(request)
-        if flag.startswith("--judge") and not run.judges and flag not in _JUDGING:
-            continue  # no case asks a judge, so that naming one changes nothing
-        if has != asked:
+        if has != asked and not _has_no_effect(flag, run):
             text = f"{flag}: the run has {_shown(has)}, this command asks for {_shown(asked)}"
             yield Difference(flag, text, by_regrade=flag in _REGRADED)
+
+
+def _has_no_effect(flag: str, run: Run) -> bool:
+    """Whether a flag is about judges that the user names, and the run has none for it to change."""
+    return (flag == "--judge" and not run.judges) or (flag == "--judge-temperature" and not run.judges_given)
 
 
 def as_of(run: Run, request: Request) -> Request:
