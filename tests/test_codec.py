@@ -32,6 +32,7 @@ from proctor.codec import (
     settings_digest,
     suite_digest,
     target_digest,
+    unordered_digest,
 )
 from proctor.errors import SuiteError
 from proctor.model import (
@@ -183,7 +184,12 @@ ROWS = [("sum-1", "sha256:1", "sha256:2"), ("é", "sha256:3", "sha256:4")]
 @pytest.mark.parametrize(
     ("found", "digits"),
     [
-        (sent_digest(CASE), "045d4a6d935517312480363020befdb3462a094516d8342d400878db3ca0ddb4"),
+        (unordered_digest(CASE), "045d4a6d935517312480363020befdb3462a094516d8342d400878db3ca0ddb4"),
+        (sent_digest(CASE), "8e4aa469868ba2cfa13eb290f726c9c70a14d9f2376a6240b015cb8264210dc0"),
+        (
+            sent_digest(replace(CASE, input=CASE.input[:2])),
+            "76ca0c5837a49e8d0024ebbcec93f7ee4b66ce349bbf3d73d3433e6b46964dc7",
+        ),
         (judged_digest(CASE), "244420f21a03324d166b51dbfd11c58ff8fa2f43e604be32257210af14793507"),
         (
             assertion_digest(CASE.assertions[0]),

@@ -25,6 +25,7 @@ T = TypeVar("T")
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _AS_WRITTEN = msgspec.json.Encoder()
 _SENT = sha256(b"proctor/sent/1\n")
+_SENT_IN_ORDER = sha256(b"proctor/sent/2\n")
 _JUDGED = sha256(b"proctor/judged/1\n")
 _ASSERTION = sha256(b"proctor/assertion/1\n")
 _TARGET = sha256(b"proctor/target/1\n")
@@ -66,7 +67,31 @@ def _digest(prefix: Hash, thing: Any) -> str:
 
 
 def sent_digest(case: Case) -> str:
-    """What a target receives for the case, and nothing of how the answer is judged."""
+    """What a target receives for the case, and nothing of how the answer is judged.
+
+    The order of keys in schemas, tools and tool calls counts, as they are sent in it. Where it is that of the
+    alphabet the digest is what it was when keys were sorted.
+    """
+    written = in_order(case)
+    sorted_keys = unordered_digest(case)
+    return sorted_keys if written is None else _digest(_SENT_IN_ORDER, (sorted_keys, written))
+
+
+def in_order(case: Case) -> str | None:
+    """What of a case has keys in an order that is not that of the alphabet; None where nothing has.
+
+    It is JSON of two things: the input where it has tool calls, else an empty list; and the form.
+    """
+    calls = any(message.tool_calls for message in case.input)
+    if case.form is None and not calls:
+        return None
+    sent = (case.input if calls else (), case.form)
+    written = as_written(sent)
+    return None if written == encode(sent) else written.decode("utf-8")
+
+
+def unordered_digest(case: Case) -> str:
+    """`sent_digest` without the order of keys, as earlier versions of Proctor had it."""
     if case.workspace is None and case.target is None and case.form is None:
         return _digest(_SENT, case.input)
     # The hooks of a workspace are given the metadata.

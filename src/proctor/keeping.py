@@ -5,7 +5,7 @@ Part of `proctor.ports`, which is where everything else imports it from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -214,6 +214,12 @@ class Store(Protocol):
 
     def secret(self, run_id: str) -> bytes:
         """32 random bytes of the run's own, which are made at first use and stay the same."""
+
+    def keep_variables(self, run_id: str, digests: Mapping[str, bytes]) -> None:
+        """Keep keyed digests of the values that variables have in a run, by their names."""
+
+    def variables(self, run_id: str) -> dict[str, bytes]:
+        """What `keep_variables` was given for a run; empty for a run of an earlier version."""
 
     def calibrate(self, calibration: Calibration) -> None:
         """Keep how well a judge judged."""

@@ -323,6 +323,8 @@ class Run(Noun, frozen=True, kw_only=True):
     """Those that cases name instead of the run's."""
     named_judges: tuple[TargetSpec, ...] = ()
     """Those that graders name."""
+    embedder: str | None = None
+    """What turned texts into vectors: `local`, or a model with its address; None where no grader wants it."""
     settings: Settings = Settings()
     versions: dict[str, str] = {}
     prices_date: str | None = None

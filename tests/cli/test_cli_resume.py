@@ -204,6 +204,24 @@ def test_resuming_without_a_run_finds_the_newest_that_fits(
     assert proctor("run", half, "--target", target, "--resume", "--json").run["run"] != told.run["run"]
 
 
+@pytest.mark.parametrize("words", [("--threshold", "0.5"), ("--judge-rule", "all"), ("--judge-repeat", "3")])
+def test_a_killed_run_is_not_finished_by_another_rule(
+    proctor: Proctor, cut: Proctor, half: str, folder: Path, words: tuple[str, str]
+) -> None:
+    target = cut()
+    run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
+    for named in ((), (half, "--target", target)):
+        told = proctor("run", *named, f"--resume={run_id}", *words)
+        assert told.code == 4
+        assert f"{words[0]}: the run has" in told.err
+    assert _stored(folder) == 4
+    told = proctor("run", f"--resume={run_id}", "--json")
+    assert (told.code, told.run["total"], told.run["passed"]) == (1, 10, 5)
+    (listed,) = proctor("runs", "list", "--json").json["runs"]
+    shown = proctor("runs", "show", run_id, "--json").run
+    assert (listed["passed"], listed["total"]) == (shown["passed"], shown["total"]) == (5, 10)
+
+
 def test_resuming_a_run_by_its_id_needs_nothing_else(proctor: Proctor, cut: Proctor, half: str) -> None:
     target = cut()
     run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
@@ -232,9 +250,9 @@ def test_what_does_not_decide_which_trials_there_are_may_change(
     target = cut()
     told = proctor(
         *("run", half, "--target", target, "--resume", "--json", "--concurrency", "3", "--retries", "0"),
-        *("--timeout", "5", "--min-pass-rate", "0.5"),
+        *("--timeout", "5", "--keep-workspaces", "-o", "x.md"),
     )
-    assert (told.code, told.run["total"]) == (0, 10)
+    assert (told.code, told.run["total"]) == (1, 10)
     assert "unfinished" not in told.err
 
 
@@ -281,7 +299,7 @@ def test_a_run_is_not_continued_on_another_target(proctor: Proctor, cut: Proctor
     run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
     told = proctor("run", half, "--target", "echo", f"--resume={run_id}")
     assert told.code == 4
-    assert "not on 'echo'" in told.err
+    assert "this command asks for echo" in told.err
 
 
 def test_a_finished_run_is_not_asked_again(proctor: Proctor, half: str, folder: Path) -> None:

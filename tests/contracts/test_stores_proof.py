@@ -38,6 +38,18 @@ def test_there_is_no_secret_of_no_run(store: Store) -> None:
         store.secret("nothing")
 
 
+def test_the_digests_of_variables_are_those_of_their_run_and_go_with_it(
+    open_another: Callable[[], Store], begun: Make
+) -> None:
+    store, run, other = open_another(), begun("r1"), begun("r2")
+    store.keep_variables(run.id, {"A": b"1", "B": b"2"})
+    store.keep_variables(run.id, {"B": b"3"})
+    assert open_another().variables(run.id) == {"A": b"1", "B": b"3"}
+    assert store.variables(other.id) == {}
+    store.delete(other.id)
+    assert store.variables(run.id) == {"A": b"1", "B": b"3"}
+
+
 def test_calibrations_are_kept_by_judge_oldest_first(open_another: Callable[[], Store]) -> None:
     store = open_another()
     first = Calibration(

@@ -401,3 +401,46 @@ async def test_what_is_kept_to_explain_holds_no_text_of_a_prompt_or_option(shelf
     assert b"hidden" not in parts
     assert decode(parts, dict)["model"] == "m-1"
     assert encode(decode(parts, dict)) == parts
+
+
+SCHEMA = {"type": "object", "properties": {"reasoning": {}, "answer": {}}}
+
+
+async def test_a_plain_prompt_has_the_key_that_it_always_had(shelf: Shelf) -> None:
+    """Answers that are kept are found by it: another one loses them all."""
+    await Run(shelf).ask()
+    (key,) = shelf.kept
+    assert key.hex() == "6d6fa9b724e59b5c08828267f3c0db5556b0fbc96d63ae3d2e93c5c0cecfda24"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (
+            replace(PROMPT, response_schema=SCHEMA),
+            replace(PROMPT, response_schema={**SCHEMA, "properties": {"answer": {}, "reasoning": {}}}),
+        ),
+        (
+            replace(PROMPT, tools=(Tool(name="t", parameters={"b": 1, "a": 1}),)),
+            replace(PROMPT, tools=(Tool(name="t", parameters={"a": 1, "b": 1}),)),
+        ),
+        (
+            replace(
+                PROMPT,
+                messages=(replace(USER, tool_calls=(ToolCall(name="t", arguments={"b": 1, "a": 1}),)),),
+            ),
+            replace(
+                PROMPT,
+                messages=(replace(USER, tool_calls=(ToolCall(name="t", arguments={"a": 1, "b": 1}),)),),
+            ),
+        ),
+    ],
+    ids=["schema", "tools", "calls"],
+)
+async def test_keys_in_another_order_are_another_question(
+    shelf: Shelf, first: Prompt, second: Prompt
+) -> None:
+    run = Run(shelf)
+    for prompt in (first, second, first, second):
+        await run.ask(prompt)
+    assert (run.model.asked, run.lookups.found) == (2, 2)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proctor.codec import in_order, sent_digest
 from proctor.model import (
     Attachment,
     Case,
@@ -112,6 +113,36 @@ def test_a_trial_is_read_back(trial: Trial, verdict: Verdict, index: int) -> Non
 @given(cases)
 def test_a_case_is_read_back(case: Case) -> None:
     assert case_from(case_line(3, SALT, case, "sha256:1")) == CaseLine(3, SALT, case, "sha256:1")
+
+
+@given(cases)
+def test_a_case_is_read_back_with_its_keys_in_the_order_in_which_they_are_sent(case: Case) -> None:
+    read = case_from(case_line(3, SALT, case, sent_digest(case)))
+    assert isinstance(read, CaseLine)
+    assert (read.case, in_order(read.case), read.written) == (case, in_order(case), in_order(case))
+    assert sent_digest(read.case) == read.sent
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "no JSON",
+        "[[" * 100_000,
+        '[[],{"schema":{"b":1,"a":2}}]',  # other values
+        '[[],{"schema":{"b":1,"a":1.0}}]',  # another type
+        '[[],{"schema":{"b":1,"a":1,"a":1}}]',
+        '[[], {"schema":{"b":1,"a":1}}]',  # a space
+        '[[],{"schema":{"a":1,"b":1}}]',  # sorted
+        '[[{"role":"user"}],{"schema":{"b":1,"a":1}}]',  # an input without tool calls
+    ],
+)
+def test_an_order_that_is_not_that_of_what_the_case_sends_is_refused(written: str) -> None:
+    case = Case(id="c", input=(Message(role="user"),), form=Form(schema={"b": 1, "a": 1}))
+    line = case_line(0, SALT, case, sent_digest(case))
+    assert b'"written":' in line
+    with pytest.raises(ValueError, match="`written`"):
+        case_from(edited(line, written=written))
 
 
 @given(trials, st.sampled_from(Verdict))

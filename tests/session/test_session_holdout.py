@@ -91,9 +91,10 @@ async def test_the_newest_run_with_another_split_is_not_continued(
 @pytest.mark.parametrize("flag", ["resume", "retry_errors"])
 async def test_a_stored_run_is_not_divided_anew(make: Make, ten: str, flag: str) -> None:
     (done,) = await make(ten)
-    with pytest.raises(UsageError, match="divided otherwise"):
-        await make(ten, **{flag: done.run.id}, holdout=0.3)
-    (same,) = await make(ten, **{flag: done.run.id}, holdout=0.2)
+    words = {flag: done.run.id, "flags": frozenset({"--holdout"})}
+    with pytest.raises(UsageError, match="--holdout: the run has"):
+        await make(ten, **words, holdout=0.3)
+    (same,) = await make(ten, **words, holdout=0.2)
     assert same.run.suite.split_rule == SplitRule()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -35,27 +35,6 @@ class _RunCommand(Configured):
         return super().parse_args(ctx, plain)
 
 
-_FIXED = {
-    "targets": "--target",
-    "judges": "--judge",
-    "judge_temperature": "--judge-temperature",
-    "temperature": "--temperature",
-    "seed": "--seed",
-    "max_tokens": "--max-tokens",
-    "dialect": "--dialect",
-    "skip_invalid": "--skip-invalid",
-    "repeats": "--repeat",
-    "split": "--split",
-    "tags": "--tag",
-    "exclude_tags": "--exclude-tag",
-    "all_tags": "--all-tag",
-    "categories": "--category",
-    "ids": "--id",
-    "limit": "--limit",
-    "holdout": "--holdout",
-    "split_method": "--split-method",
-}
-"""What a stored run has decided already."""
 _SETTINGS = (
     *("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "allow_errors"),
     *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "keep_workspaces"),
@@ -202,7 +181,8 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--resume",
         metavar="[=RUN]",
-        help="Make what is missing of a run that was cut short; without RUN, of the newest one that fits.",
+        help="Make what is missing of a run that was cut short; without RUN, of the newest one that fits. "
+        "It keeps its settings.",
     ),
     click.option(
         "--retry-errors", metavar="RUN", help="A new run that asks again only what went wrong in RUN."
@@ -325,5 +305,12 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
         resume=given["resume"],
         retry_errors=given["retry_errors"],
         group=given["group"],
-        fixed=tuple(flag for name, flag in _FIXED.items() if ctx.get_parameter_source(name) is given_by_user),
+        flags=frozenset(_flags(ctx)),
     )
+
+
+def _flags(ctx: click.Context) -> Iterator[str]:
+    """The long form of each flag of the command line."""
+    for param in ctx.command.params:
+        if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE:
+            yield next((flag for flag in param.opts if flag.startswith("--")), "")

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from msgspec import DecodeError
 from msgspec.structs import replace
 
-from proctor.codec import decode, encode
+from proctor.codec import as_written, decode, encode
 from proctor.errors import TargetError
 from proctor.model import Output, Prompt, TargetSpec
 from proctor.ports import Answers
@@ -25,6 +25,8 @@ _NOT_ASKED_OF = frozenset({"name", "judge", "fallbacks", "workers", "retries", "
 _NOT_SENT = frozenset({"case_id", "workspace", "temperature"})
 _SENT_WHERE_SET = frozenset({"json_answer", "tools"})
 """What older entries do not have: left out where it is not set, so that those are still found."""
+_ORDERED = frozenset({"response_schema", "tools"})
+"""What has keys that are sent in their order, and answered in it."""
 _SHORT = frozenset({"repeat", "json_answer"})
 _REFUSALS = frozenset(
     {"blocklist", "content_filter", "prohibited_content", "recitation", "refusal", "safety", "spii"}
@@ -166,13 +168,23 @@ def _sent(prompt: Prompt) -> Parts:
     names = [name for name in prompt.__struct_fields__ if name not in _NOT_SENT]
     parts: Parts = {name: getattr(prompt, name) for name in names}
     parts = {name: part for name, part in parts.items() if part or name not in _SENT_WHERE_SET}
-    parts |= {name: _digest(part) for name, part in parts.items() if part is not None and name not in _SHORT}
+    parts |= {
+        name: _digest(part, in_order=name in _ORDERED or _calls_tools(name, prompt))
+        for name, part in parts.items()
+        if part is not None and name not in _SHORT
+    }
     return parts if prompt.temperature is None else parts | {"temperature": float(prompt.temperature)}
 
 
-def _digest(part: Any) -> str:
+def _calls_tools(name: str, prompt: Prompt) -> bool:
+    """Whether that part of a prompt is messages with free-form arguments of tool calls."""
+    return name == "messages" and any(message.tool_calls for message in prompt.messages)
+
+
+def _digest(part: Any, *, in_order: bool = False) -> str:
     try:
-        written = encode(part)
+        # Older entries sorted all keys: none of what they have of such a part is found.
+        written = b"as written\n" + as_written(part) if in_order else encode(part)
     except UnicodeEncodeError:  # half of a surrogate pair
         written = repr(part).encode("ascii", "backslashreplace")
     return "sha256:" + sha256(written).hexdigest()

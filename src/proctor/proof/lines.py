@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.model import Case, Suite, Trial, Verdict
+from proctor.codec import decode, in_order, sent_digest
+from proctor.model import Case, Form, Message, Suite, Trial, Verdict
 from proctor.proof.canonical import canonical, check_same, data_of
 
 T = TypeVar("T")
@@ -31,6 +32,8 @@ class CaseLine(Struct, frozen=True):
     case: Case
     sent: str
     """The digest of what a target receives for it."""
+    written: str | None = None
+    """`codec.in_order` of the case where `sent` has it, as the line itself sorts all keys."""
 
 
 class TrialLine(Struct, frozen=True):
@@ -50,6 +53,13 @@ class HiddenLine(Struct, frozen=True):
     """The digest of the line that a full bundle has here, as 64 hexadecimal digits."""
 
 
+class _Sent(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What `codec.in_order` writes."""
+
+    input: tuple[Message, ...]
+    form: Form | None
+
+
 def header_line(suite: Suite) -> bytes:
     """The first line of suite.jsonl; where the suite lay on its maker's machine is not in it."""
     return canonical(_header_data(suite))
@@ -57,7 +67,7 @@ def header_line(suite: Suite) -> bytes:
 
 def case_line(index: int, salt: str, case: Case, sent: str) -> bytes:
     """One case; `index` is its position in the suite."""
-    return canonical(_case_data(index, salt, case, sent))
+    return canonical(_case_data(index, salt, case, sent, _written(case, sent)))
 
 
 def trial_line(index: int, salt: str, trial: Trial, verdict: Verdict) -> bytes:
@@ -88,8 +98,8 @@ def case_from(line: bytes) -> CaseLine | HiddenLine:
         return _hidden(data, line)
     read = _converted(data, CaseLine)
     _check_salt(read.salt)
-    check_same(_case_data(read.index, read.salt, read.case, read.sent), line)
-    return read
+    check_same(_case_data(read.index, read.salt, read.case, read.sent, read.written), line)
+    return read if read.written is None else _put_in_order(read, read.written)
 
 
 def trial_from(line: bytes) -> TrialLine | HiddenLine:
@@ -107,8 +117,27 @@ def _header_data(suite: Suite) -> dict[str, Any]:
     return {"suite": replace(suite, folder="")}
 
 
-def _case_data(index: int, salt: str, case: Case, sent: str) -> dict[str, Any]:
-    return {"index": index, "salt": salt, "case": case, "sent": sent}
+def _case_data(index: int, salt: str, case: Case, sent: str, written: str | None) -> dict[str, Any]:
+    data = {"index": index, "salt": salt, "case": case, "sent": sent}
+    return data if written is None else {**data, "written": written}
+
+
+def _written(case: Case, sent: str) -> str | None:
+    """The order of a case's keys; None also where the digest is of an earlier version, which has no order."""
+    written = in_order(case)
+    return None if written is None or sent != sent_digest(case) else written
+
+
+def _put_in_order(read: CaseLine, written: str) -> CaseLine:
+    """The line with the case's keys in the order in which they were sent."""
+    try:
+        sent = decode(written, _Sent)
+    except (msgspec.DecodeError, RecursionError):
+        raise ValueError("`written` is not the JSON of an input and a form") from None
+    case = replace(read.case, input=sent.input or read.case.input, form=sent.form)
+    if in_order(case) != written or canonical(case) != canonical(read.case):
+        raise ValueError("`written` is not what its case sends")
+    return replace(read, case=case)
 
 
 def _trial_data(index: int, salt: str, trial: Trial, verdict: Verdict) -> dict[str, Any]:

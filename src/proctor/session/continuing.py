@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -14,53 +15,53 @@ from proctor.grading import bind
 from proctor.model import Run, Settings, Suite
 from proctor.plan import Index, Indexer
 from proctor.ports import Store
+from proctor.session.cast import specs_of
 from proctor.session.casting import Casting, Wanted, Wishes
+from proctor.session.reaching import embedder_of
 from proctor.session.request import Job, Request, new_id
-from proctor.session.splitting import check_alike
+from proctor.session.variable_values import VariableValues, variables_of
+
+if TYPE_CHECKING:
+    from proctor.session.resuming import Difference
 
 
 class StoredRuns:
     """Makes jobs of runs that are in the store."""
 
-    def __init__(self, store: Store, warn: Callable[[str], None], prices_date: str | None) -> None:
+    def __init__(
+        self, store: Store, environ: Mapping[str, str], warn: Callable[[str], None], prices_date: str | None
+    ) -> None:
         """Reads nothing yet.
 
         Args:
             store: where the runs are.
+            environ: what suites and targets may name.
             warn: told what is doubtful.
             prices_date: the newest date of the prices in use; every new run records it.
         """
         self._store = store
+        self._environ = environ
+        self._values = VariableValues(store, environ)
         self._warn = warn
         self._prices_date = prices_date
 
-    def in_place_of(self, job: Job, request: Request) -> Job:
-        """The job, or that of the run which the request names.
+    def resumed(self, jobs: list[Job], request: Request) -> Iterator[Job]:
+        """The jobs, each on the newest run of its kind that is unfinished, or finished beside such a one.
 
         Raises:
-            UsageError: that run is of another suite, target or judge.
+            UsageError: the request asks for what such a run has otherwise.
         """
-        if request.retry_errors:
-            earlier = self._store.run(request.retry_errors)
-            _must_match(earlier, job.run, "--retry-errors")
-            check_alike(earlier, job.run, request, "--retry-errors")
-            return self.retried(earlier, request)
-        if request.resume:
-            earlier = self._store.run(request.resume)
-            _must_match(earlier, job.run, "--resume")
-            check_alike(earlier, job.run, request, "--resume")
-            return self.continued(earlier, request)
-        return job
+        from proctor.session.resuming import SETTINGS  # as below: most runs begin anew
 
-    def resumed(self, jobs: list[Job], request: Request) -> Iterator[Job]:
-        """The jobs, each on the newest run of its kind that is unfinished, or finished beside such a one."""
+        # What decides which trials there are is the same in all that is found.
+        rest = replace(request, flags=request.flags & SETTINGS.keys())
         alike = [self._alike(job) for job in jobs]
         unfinished = [next((run for run in runs if run.status != "finished"), None) for runs in alike]
         groups = {run.group: run for run in unfinished if run is not None}
         for job, runs, newest in zip(jobs, alike, unfinished, strict=True):
             run = newest or next((run for run in runs if run.group in groups), None)
             if run is not None:
-                yield self.continued(run, request)
+                yield self.continued(run, rest)
                 continue
             self._warn(
                 f"There is no unfinished run of {job.run.suite.name} on {job.run.target.name} with these "
@@ -81,24 +82,45 @@ class StoredRuns:
             for run in runs
             if (run.target.name, run.judges, run.regrade_of) == (wanted.target.name, wanted.judges, None)
             and run.imported is None
+            and not self._values.changed(run.id, job.wanted.variables | variables_of(specs_of(run)))
             and run.suite.split_rule == wanted.suite.split_rule
             and (run.seat == wanted.seat or self._index_of(run)[0].chosen == job.index.chosen)
         ]
 
-    def continued(self, run: Run, request: Request) -> Job:
-        """What is missing of a run."""
-        _must_be_own(run)
+    def continued(self, run: Run, request: Request, others: Iterable[Difference] = ()) -> Job:
+        """What is missing of a run, with the settings that it has.
+
+        Args:
+            run: the run.
+            request: what may change its concurrency and the like, and must ask for nothing else.
+            others: what differs besides flags.
+
+        Raises:
+            UsageError: the run is imported; or the request asks for what the run has otherwise.
+        """
+        from proctor.session.resuming import check_same, taken_up, unheeded
+
+        check_own(run)
+        index, wanted = self._index_of(run)
+        changed = self._surroundings(run, wanted) if run.status != "finished" else ()
+        check_same(run, request, [*others, *changed])
+        if note := unheeded(run, request):
+            self._warn(note)
         if run.status == "finished":
             self._warn(f"Run {run.id} has finished already: nothing is missing.")
-        run = replace(run, settings=_newer(run.settings, request))
-        index, wanted = self._index_of(run)
+        else:
+            run = replace(run, settings=taken_up(run, request))
         return Job(run=run, index=index, wanted=wanted, earlier_run=run)
 
-    def retried(self, earlier: Run, request: Request) -> Job:
-        """A new run of what went wrong in another one."""
-        _must_be_own(earlier)
-        run = self._anew(earlier, _newer(earlier.settings, request))
-        index, wanted = self._index_of(run)
+    def retried(self, earlier: Run, request: Request, others: Iterable[Difference] = ()) -> Job:
+        """A new run of what went wrong in another one; arguments and errors as those of `continued`."""
+        from proctor.session.resuming import check_same, taken_up
+
+        check_own(earlier)
+        index, wanted = self._index_of(earlier)
+        others = [*others, *self._surroundings(earlier, wanted)]
+        check_same(earlier, request, others, retried=True)
+        run = self._anew(earlier, taken_up(earlier, request, retried=True))
         return Job(run=run, index=index, wanted=wanted, earlier_run=earlier)
 
     def regraded(
@@ -117,6 +139,13 @@ class StoredRuns:
         settings = replace(_newer(earlier.settings, request), reuse=False, cache=False)
         indexer, wanted = self.indexer_of(suite, settings)
         index = indexer.index(suite.split_rule, earlier.seat)
+        changed = self._values.changed(earlier.id, wanted.variables)
+        if changed:
+            names = ", ".join(changed)
+            raise UsageError(
+                f"The answers of run {earlier.id} are to another value of {names}. Set it as it was, or ask "
+                f"anew: proctor run '{suite.name}@{suite.version}' --target T."
+            )
         who = casting(wanted)
         for message in who.warnings:
             self._warn(message)
@@ -126,11 +155,23 @@ class StoredRuns:
             judges=who.judges,
             judges_given=who.judges_given,
             named_judges=who.named_judges,
+            embedder=embedder_of(self._environ) if "embedder" in wanted.needs else None,
             planned=index.planned,
             regrade_of=earlier.id,
             warnings=who.warnings,
         )
         return Job(run=run, index=index, wanted=wanted)
+
+    def _surroundings(self, run: Run, wanted: Wanted) -> Iterator[Difference]:
+        """What of the environment is otherwise than when the run began, as far as that was kept."""
+        from proctor.session.resuming import Difference
+
+        for name in self._values.changed(run.id, wanted.variables | variables_of(specs_of(run))):
+            yield Difference("", f"the variable {name}: it had another value")
+        embedder = embedder_of(self._environ)
+        if run.embedder is not None and run.embedder != embedder:
+            text = f"the embedding model: the run has {run.embedder}, $PROCTOR_EMBEDDINGS names {embedder}"
+            yield Difference("", text, by_regrade=True)
 
     def _anew(self, earlier: Run, settings: Settings) -> Run:
         return replace(
@@ -158,8 +199,12 @@ class StoredRuns:
         return indexer, wishes.wanted
 
 
-def _must_be_own(run: Run) -> None:
-    """Whom an imported run asked is what a stranger wrote: it may be a program, or an address for keys."""
+def check_own(run: Run) -> None:
+    """Refuse an imported run: a stranger wrote whom it asked, perhaps a program or an address for keys.
+
+    Raises:
+        UsageError: it is imported.
+    """
     if run.imported is not None:
         raise UsageError(
             f"Run {run.id} was imported, and nobody is asked again by what a bundle says. "
@@ -167,21 +212,7 @@ def _must_be_own(run: Run) -> None:
         )
 
 
-def _must_match(found: Run, wanted: Run, flag: str) -> None:
-    flag = f"{flag}={found.id}"
-    if found.suite.digest != wanted.suite.digest:
-        raise UsageError(
-            f"{flag} is a run of suite {found.suite.name!r} as it was then, and {wanted.suite.name!r} has "
-            f"other content now. Run it anew, or give {flag} without a suite."
-        )
-    if (found.target.name, target_digest(found.target)) != (wanted.target.name, target_digest(wanted.target)):
-        raise UsageError(f"{flag} is a run on {found.target.name!r}, not on {wanted.target.name!r}.")
-    if found.judges and found.judges != wanted.judges:
-        names = ", ".join(judge.name for judge in found.judges)
-        raise UsageError(f"{flag} was judged by {names}. Name the same judges, or give {flag} alone.")
-
-
 def _newer(earlier: Settings, request: Request) -> Settings:
-    """An earlier run's settings with those that the new command names; what it asks stays what it was."""
+    """An earlier run's settings with those that a regrade names; what it asks stays what it was."""
     given = request.explicit - {"selection", "repeats"}
     return replace(earlier, **{name: getattr(request.settings, name) for name in given})

@@ -17,11 +17,12 @@ from proctor.ports import Store
 from proctor.reports.problems import lines_of
 from proctor.session import events
 from proctor.session.casting import Casting, Naming, Wanted, casting_of
-from proctor.session.continuing import StoredRuns
+from proctor.session.continuing import StoredRuns, check_own
 from proctor.session.finding import source_of
 from proctor.session.loading import Loaded, load_placeholder, load_source
 from proctor.session.locating import Located, Locator, NoSuchSuite, choice
 from proctor.session.naming import Names
+from proctor.session.reaching import embedder_of
 from proctor.session.request import Job, Request, check_group, new_id
 from proctor.session.splitting import as_asked
 from proctor.session.suites import saving, stored_suite
@@ -49,7 +50,7 @@ class Jobs:
         self.names = Names(environ)
         self.listen = listen
         self.prices_date = prices_date
-        self._runs = StoredRuns(store, self._warn, prices_date)
+        self._runs = StoredRuns(store, environ, self._warn, prices_date)
         self._told_of: set[Path] = set()
 
     def of(self, request: Request) -> list[Job]:
@@ -68,15 +69,8 @@ class Jobs:
         if request.regrade:
             return [self._regraded(self.store.run(request.regrade), request)]
         named = request.names_suites
-        if (request.resume or request.retry_errors) and not named and request.fixed:
-            flags = ", ".join(request.fixed)
-            raise UsageError(
-                f"A stored run has decided this already: {flags}. Leave it out, or begin a new run."
-            )
-        if request.resume and not named:
-            return [self._runs.continued(self.store.run(request.resume), request)]
-        if request.retry_errors and not named:
-            return [self._runs.retried(self.store.run(request.retry_errors), request)]
+        if request.resume or request.retry_errors:
+            return [self._taken_up(request)]
         if not named and not request.saved:
             raise UsageError("Name a suite, such as `proctor run cheap --target local`.")
         suites = [as_asked(loaded, request) for loaded in self._load_all(request)]
@@ -107,6 +101,23 @@ class Jobs:
                 "--group, or leave it out."
             )
         return request.group
+
+    def _taken_up(self, request: Request) -> Job:
+        """The run that the request names, continued, or a new one of what went wrong in it."""
+        from proctor.session.resuming import Difference, as_of, content_differences  # most runs begin anew
+
+        run = self.store.run(request.resume or request.retry_errors or "")
+        check_own(run)
+        others = list[Difference]()
+        if request.names_suites:
+            own = as_of(run, request)
+            jobs = chain.from_iterable(self._of_suite(own, loaded, "") for loaded in self._load_all(own))
+            others = [one for job in jobs for one in content_differences(run, job.run)]
+        return (
+            self._runs.retried(run, request, others)
+            if request.retry_errors
+            else self._runs.continued(run, request, others)
+        )
 
     def _regraded(self, earlier: Run, request: Request) -> Job:
         """The answers of a run graded again, by its own suite or by the one that is named."""
@@ -333,13 +344,14 @@ class Jobs:
             judges_given=who.judges_given,
             named_targets=who.named_targets,
             named_judges=who.named_judges,
+            embedder=embedder_of(self.environ) if "embedder" in wanted.needs else None,
             settings=with_defaults(loaded.suite.defaults, request),
             prices_date=self.prices_date,
             started_at=datetime.now(UTC),
             planned=index.planned,
             warnings=(*lines_of(loaded.warnings), *who.warnings),
         )
-        return self._runs.in_place_of(Job(run=run, index=index, wanted=loaded.wanted), request)
+        return Job(run=run, index=index, wanted=loaded.wanted)
 
     def _reading(self, path: str, cases: int) -> None:
         self.listen(events.Reading(path, cases))

@@ -25,6 +25,7 @@ from proctor.session.reaching import Reach
 from proctor.session.reporting import keep_look
 from proctor.session.request import Job
 from proctor.session.reusing import finder_of
+from proctor.session.variable_values import VariableValues, variables_of
 from proctor.variables import filled_case, masked, names_in, unmasked
 from proctor.verdicts import Tally, rules_of, taken_over, verdict_of
 
@@ -105,6 +106,7 @@ class Making:
         else:
             self._run = replace(self._run, versions=_versions(), started_at=datetime.now(UTC))
             self._store.begin(self._run)
+            self._keep_variables()
             if self._run.suite.no_holdout:  # it shows what other runs of the suite hold out
                 keep_look(self._store, self._run, "reveal")
         index = self._index
@@ -119,6 +121,14 @@ class Making:
                 holdout=None if splits is None else splits.count("holdout"),
             )
         )
+
+    def _keep_variables(self) -> None:
+        """Keep which values variables have; of a run on another one's answers only what that one has kept."""
+        names = self._variables | variables_of(specs_of(self._run))
+        earlier = self._run.regrade_of or (self._earlier_run and self._earlier_run.id)
+        if earlier:
+            names &= self._store.variables(earlier).keys()
+        VariableValues(self._store, self._reach.environ).keep(self._run.id, names)
 
     async def _close(self, cast: Cast) -> None:
         await cast.aclose()
@@ -153,7 +163,8 @@ class Making:
         if earlier_run is not None and not self._continues:
             find: Finder = InOrder(store.trials(earlier_run.id), self._stays, earlier_run.id)
         else:
-            find = finder_of(store, self._run, self._index, self._stays)
+            values = VariableValues(store, self._reach.environ)
+            find = finder_of(store, self._run, self._index, self._stays, values)
         return trials(
             store.cases(self._run.suite.content),
             self._index,

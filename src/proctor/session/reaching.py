@@ -41,6 +41,7 @@ _TELL_COSTS = frozenset({"cli"})
 _PROGRAMS = frozenset({"cli", "command"})
 """Kinds that end a call by themselves when its time is over."""
 _GRACE_S = 5.0
+_EMBEDDINGS = "PROCTOR_EMBEDDINGS"
 
 
 class Reach:
@@ -254,7 +255,7 @@ class Reach:
         """
         if self._embedder is not None:
             return
-        word = self.environ.get("PROCTOR_EMBEDDINGS", "local")
+        word = self.environ.get(_EMBEDDINGS, "local")
         if word == "local":
             from proctor.targets import minilm
 
@@ -293,6 +294,18 @@ class Reach:
             if self._cache is not None:
                 self._cache.close()
                 self._cache = self._lookups = None
+
+
+def embedder_of(environ: Mapping[str, str]) -> str | None:
+    """What `open_embedder` would open, with its address; None where it would refuse."""
+    word = environ.get(_EMBEDDINGS, "local")
+    if word == "local":
+        return word
+    try:
+        spec = parse_target(word, Params(), environ)
+    except UsageError:
+        return None
+    return f"{spec.kind}:{spec.model}@{spec.endpoint}"
 
 
 def places_of(spec: TargetSpec, concurrency: int) -> int:

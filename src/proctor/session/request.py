@@ -33,8 +33,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """The fields of `settings` that were given and not left at their defaults."""
     behind: dict[str, str] = {}
     """Words that stand right behind a flag that takes a value only with `=`, each with that flag."""
-    fixed: tuple[str, ...] = ()
-    """The flags that were given and that a stored run has decided already."""
+    flags: frozenset[str] = frozenset()
+    """The flags of the command line, such as `--repeat`, and not what `proctor.toml` says."""
     dialect: str | None = None
     strict: bool = False
     """A file of a folder that no format recognises is an error; else it is skipped."""

@@ -13,13 +13,22 @@ from itertools import chain
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import assertion_digest, encode, judged_digest, target_digest
+from proctor.codec import (
+    assertion_digest,
+    encode,
+    in_order,
+    judged_digest,
+    target_digest,
+    unordered_digest,
+)
 from proctor.errors import TargetError
 from proctor.graders import GRADERS
 from proctor.grading import Manner, bind, manner_of
 from proctor.model import Assertion, Case, Judgment, Output, Prompt, Run, TargetSpec, Verdict
 from proctor.plan import Finder, Index, InOrder, Known, repeats_of
 from proctor.ports import Answered, Store, StoredCase, StoredTrial
+from proctor.session.variable_values import VariableValues, sent_variables, variables_of
+from proctor.variables import names_in
 
 NOT_ASKED = "not-asked"
 """The kind of failure of a trial that a regrade cannot make."""
@@ -34,11 +43,11 @@ def either(first: Finder, then: Finder) -> Finder:
     return find
 
 
-def regrading(store: Store, run: Run, index: Index) -> Finder:
+def regrading(store: Store, run: Run, index: Index, values: VariableValues) -> Finder:
     """Finds the answers of the run that is graded again; where there is none its failure stays."""
     earlier = store.run(run.regrade_of or "")
     if earlier.suite.content != run.suite.content:
-        return Reusing(store, run, index, only=earlier.id)
+        return Reusing(store, run, index, values, only=earlier.id)
 
     def stays(stored: StoredTrial, _case: Case) -> bool:
         return stored.trial.output is None
@@ -79,19 +88,27 @@ class _Judging(Struct, frozen=True):
 class Reusing:
     """Finds answers of earlier runs on the same target."""
 
-    def __init__(self, store: Store, run: Run, index: Index, only: str | None = None) -> None:
+    def __init__(
+        self, store: Store, run: Run, index: Index, values: VariableValues, only: str | None = None
+    ) -> None:
         """Reads nothing yet.
 
         Args:
             store: where earlier runs are.
             run: the one that is made.
             index: its cases.
+            values: what variables were in earlier runs.
             only: the one run whose answers are taken, and none of its grades; None for all runs.
         """
         self._store = store
         self._run = run
         self._index = index
+        self._values = values
         self._only = only
+        self._target_variables = {None: variables_of([run.target])} | {
+            spec.name: variables_of([spec]) for spec in run.named_targets
+        }
+        self._judge_variables = variables_of(_judges(run))
         self._target = target_digest(run.target)
         self._runs: dict[str, Run] = {run.id: run}
 
@@ -102,7 +119,7 @@ class Reusing:
             return {}
         wanted = range(repeats_of(case, self._run.settings.repeats))
         found = self._found(stored, set(wanted))
-        known = {repeat: self._known(position, case, found[repeat]) for repeat in wanted if repeat in found}
+        known = {repeat: self._known(position, stored, found[repeat]) for repeat in wanted if repeat in found}
         if manner_of(case, GRADERS.get) is Manner.TOGETHER and not self._is_whole(found):
             return {repeat: replace(one, stays=False) for repeat, one in known.items()}
         return known
@@ -117,7 +134,7 @@ class Reusing:
     def _found(self, stored: StoredCase, missing: set[int]) -> dict[int, list[Answered]]:
         """The answers of each repeat, the best one first; stops when there is nothing better to find."""
         found: dict[int, list[Answered]] = {}
-        for one in self._store.answered(stored.sent, self._target, self._only):
+        for one in self._answered(stored):
             repeat = one.trial.repeat
             if repeat not in missing or not self._may_serve(one, stored.case):
                 continue
@@ -134,12 +151,26 @@ class Reusing:
             )
         return found
 
+    def _answered(self, stored: StoredCase) -> Iterator[Answered]:
+        """The answers to what the case sends; earlier versions of Proctor had digests without an order."""
+        written = in_order(stored.case)
+        digests = [stored.sent] if written is None else [stored.sent, unordered_digest(stored.case)]
+        for digest in digests:
+            for one in self._store.answered(digest, self._target, self._only):
+                if in_order(one.case) == written:
+                    yield one
+
     def _may_serve(self, one: Answered, case: Case) -> bool:
         output = one.trial.output
         if one.run == self._run.id or output is None or output.target is not None:
             return False
         if self._only is None and self._run_of(one.run).imported is not None:
             return False  # nobody asked for it here
+        variables = self._target_variables.get(case.target, frozenset[str]()).union(sent_variables(case))
+        if case.variables:  # what is written as a reference was the value of then
+            variables |= set(names_in(output)).intersection(case.variables)
+        if self._only is None and not self._values.are_same(one.run, variables):
+            return False
         name = case.target
         return name is None or _named(self._run_of(one.run), name) == _named(self._run, name)
 
@@ -154,15 +185,23 @@ class Reusing:
         # A program may be another one by now, and no digest knows.
         if b'"program"' in encode(case.assertions):
             return False
-        return not _asks_judges(case) or _judging(self._run_of(one.run)) == _judging(self._run)
+        earlier, wants = self._run_of(one.run), _wants(case)
+        if "embedder" in wants and (self._run.embedder is None or self._run.embedder != earlier.embedder):
+            return False
+        if not self._values.are_same(one.run, case.variables):
+            return False
+        return "judge" not in wants or (
+            _judging(earlier) == _judging(self._run) and self._values.are_same(one.run, self._judge_variables)
+        )
 
-    def _known(self, position: int, case: Case, ones: list[Answered]) -> Known:
-        best = ones[0]
+    def _known(self, position: int, stored: StoredCase, ones: list[Answered]) -> Known:
+        best, case = ones[0], stored.case
         source = best.trial.source_run or best.run
         trial = replace(
             best.trial,
             case_id=case.id,
             position=position,
+            sent=stored.sent,
             split=self._index.split_of(position),
             source_run=source,
         )
@@ -185,6 +224,8 @@ class Reusing:
         judges = {spec.name: target_digest(spec) for spec in _judges(self._run)}
         for one in ones:
             if not any(score.judgments for score in one.trial.scores):
+                continue
+            if not self._values.are_same(one.run, self._judge_variables.union(case.variables)):
                 continue
             then = {spec.name: target_digest(spec) for spec in _judges(self._run_of(one.run))}
             same = {name for name, digest in then.items() if judges.get(name) == digest}
@@ -250,11 +291,17 @@ def _shows_metadata(assertion: Assertion) -> bool:
     return bool(GRADERS.get(assertion.grader).shows_metadata)
 
 
-def _asks_judges(case: Case) -> bool:
-    return any("judge" in bind(assertion, GRADERS.get).wants() for assertion in case.assertions)
+def _wants(case: Case) -> frozenset[str]:
+    return frozenset().union(*(bind(assertion, GRADERS.get).wants() for assertion in case.assertions))
 
 
-def finder_of(store: Store, run: Run, index: Index, stays: Callable[[StoredTrial, Case], bool]) -> Finder:
+def finder_of(
+    store: Store,
+    run: Run,
+    index: Index,
+    stays: Callable[[StoredTrial, Case], bool],
+    values: VariableValues,
+) -> Finder:
     """What finds earlier trials for a run that is begun or continued.
 
     Args:
@@ -262,8 +309,9 @@ def finder_of(store: Store, run: Run, index: Index, stays: Callable[[StoredTrial
         run: the run.
         index: its cases.
         stays: which of the run's own trials may stay as they are.
+        values: what variables were in earlier runs.
     """
     own: Finder = InOrder(store.trials(run.id), stays)
     if run.regrade_of is not None:
-        return either(own, regrading(store, run, index))
-    return either(own, Reusing(store, run, index)) if run.settings.reuse else own
+        return either(own, regrading(store, run, index, values))
+    return either(own, Reusing(store, run, index, values)) if run.settings.reuse else own

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.holdout import divided
-from proctor.model import Run
 from proctor.session.finding import BUILTIN
 from proctor.session.loading import Loaded
 from proctor.session.request import Request
@@ -69,7 +68,7 @@ def _check_whole(request: Request, *, by_flag: bool) -> None:
         raise UsageError(
             f"Nothing is held out, so --split {split} selects no part. Leave out --split or the holdout of 0."
         )
-    if request.split_method is not None and by_flag and "--split-method" in request.fixed:
+    if request.split_method is not None and by_flag and "--split-method" in request.flags:
         raise UsageError(
             f"Nothing is held out, so --split-method {request.split_method} has no effect. Leave it out."
         )
@@ -79,19 +78,4 @@ def _by_flag(request: Request) -> bool:
     """Whether more than the project's `proctor.toml`, which is for suites of all kinds, divides the suite."""
     names = ("holdout", "split-method")
     by_file = any(name in request.config.flags for name in names)
-    return not by_file or any(f"--{name}" in request.fixed for name in names)
-
-
-def check_alike(earlier: Run, wanted: Run, request: Request, flag: str) -> None:
-    """Refuse a stored run that is divided otherwise than the request says.
-
-    Raises:
-        UsageError: it is.
-    """
-    if request.holdout is None and request.split_method is None:
-        return
-    if earlier.suite.split_rule != wanted.suite.split_rule:
-        raise UsageError(
-            f"{flag}={earlier.id} is divided otherwise into dev and holdout. Leave --holdout and "
-            "--split-method out, or begin a new run."
-        )
+    return not by_file or any(f"--{name}" in request.flags for name in names)

@@ -129,6 +129,16 @@ def _fifth(db: Connection) -> None:
             )
 
 
+@MIGRATIONS.append
+def _sixth(db: Connection) -> None:
+    """Which values variables had in a run, as digests keyed with its secret; neither leaves the store."""
+    db.execute(
+        """CREATE TABLE variables (
+            run INTEGER NOT NULL, name TEXT NOT NULL, digest BLOB NOT NULL,
+            PRIMARY KEY (run, name)) WITHOUT ROWID"""
+    )
+
+
 class _Versions:
     """The versions of a store that had none; of one name and digest the content that came last is kept."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -244,6 +244,7 @@ class SqliteStore(BesideRuns):
         with as_store_errors(self.path), transaction(self._db):
             self._db.execute("DELETE FROM trials WHERE run = ?", (key,))
             self._db.execute("DELETE FROM secrets WHERE run = ?", (key,))
+            self._db.execute("DELETE FROM variables WHERE run = ?", (key,))
             self._db.execute("DELETE FROM runs WHERE key = ?", (key,))
             sweep(self._db)
         self._keys.pop(run_id, None)
@@ -256,6 +257,18 @@ class SqliteStore(BesideRuns):
         row = self._one("SELECT secret FROM secrets WHERE run = ?", key)
         assert row is not None
         return row[0]
+
+    def keep_variables(self, run_id: str, digests: Mapping[str, bytes]) -> None:
+        """Keep keyed digests of the values that variables have in a run, by their names."""
+        rows = [(self._key(run_id), *row) for row in digests.items()]
+        with as_store_errors(self.path), transaction(self._db):
+            self._db.executemany("INSERT OR REPLACE INTO variables VALUES (?, ?, ?)", rows)
+
+    def variables(self, run_id: str) -> dict[str, bytes]:
+        """What `keep_variables` was given for a run; empty for a run of an earlier version."""
+        with as_store_errors(self.path):
+            rows = self._db.execute("SELECT name, digest FROM variables WHERE run = ?", (self._key(run_id),))
+            return dict(rows.fetchall())
 
     # --- trials ---
 

@@ -66,7 +66,8 @@ KEPT: Final = frozenset({"api_key", "command", "env", "healthcheck", "response",
 """Fields in which references stay as written."""
 
 _WHOLE = re.compile(rf"\s*(?:{REFERENCE.pattern})\s*")
-_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
+SECRET: Final = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
+"""What the name of a field or of a variable has in it that holds a secret."""
 # While nothing is known of the environment, it is taken to have what a kind cannot do without.
 _ANYWHERE = {"AZURE_OPENAI_ENDPOINT": "https://anywhere.openai.azure.com"}
 
@@ -311,7 +312,7 @@ def _variables(row: Row) -> dict[str, str] | None:
     made = {}
     for name in variables.names():
         value = variables.take(name)
-        if _SECRET.search(name) and not (isinstance(value, str) and _WHOLE.fullmatch(value)):
+        if SECRET.search(name) and not (isinstance(value, str) and _WHOLE.fullmatch(value)):
             variables.error(
                 "literal-secret", name, "sounds like a secret; it must name a variable, as in ${{ MY_KEY }}."
             )

@@ -151,7 +151,7 @@ class Choices(Struct, frozen=True, kw_only=True):
             settings=settings,
             explicit=frozenset({*self.numbers, *given, *({"reuse"} if reuse is not None else ())}),
             config=project.config,
-            fixed=("--holdout",) if "holdout" in self.numbers else (),
+            flags=frozenset({"--holdout"} & {f"--{name}" for name in self.numbers}),
             holdout=numbers["holdout"],
             split_method=next(
                 (one for one in ("rank", "shuffle") if one in usual.texts("split-method")), None

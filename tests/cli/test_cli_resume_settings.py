@@ -1,0 +1,204 @@
+"""A run that is taken up again keeps its settings; anything else is refused, with the command for it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Proctor = Callable[..., Any]
+
+
+@pytest.fixture
+def target(function: Proctor, half: str) -> str:
+    """A target that fails at one of the ten cases of `half` until there is a file `well`."""
+    name: str = function(
+        "import os\ndef f(prompt):\n    with open('asked.txt', 'a') as file:\n        file.write(prompt)\n"
+        "    if prompt == 'say 4' and not os.path.exists('well'):\n        raise RuntimeError('down')\n"
+        "    return prompt\n"
+    )
+    return name
+
+
+@pytest.fixture
+def cut(proctor: Proctor, target: str, half: str) -> Callable[..., str]:
+    """A run of `half` that a kill has left without its last four trials; gives its id."""
+
+    def make(*words: str) -> str:
+        run_id: str = proctor("run", half, "--target", target, "--json", *words).run["run"]
+        with closing(sqlite3.connect(".proctor/proctor.db")) as db, db:
+            db.execute("DELETE FROM trials WHERE position >= 6")
+            db.execute(
+                "UPDATE runs SET status = 'running', body = "
+                'CAST(replace(CAST(body AS TEXT), \'"status":"finished"\', \'"status":"running"\') AS BLOB)'
+            )
+        return run_id
+
+    return make
+
+
+def _headers() -> Any:
+    with closing(sqlite3.connect(".proctor/proctor.db")) as db:
+        return db.execute("SELECT * FROM runs").fetchall()
+
+
+def _commands(err: str) -> list[list[str]]:
+    """The commands that a refusal names, each without its first word."""
+    return [
+        shlex.split(one)[1:] for one in re.findall(r": (?:proctor run --resume=\S+, then )?(proctor .*)", err)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--threshold", "0.5"), "--threshold: the run has none, this command asks for 0.5"),
+        (("--judge-repeat", "3"), "--judge-repeat: the run has 1, this command asks for 3"),
+        (("--judge-rule", "all"), "--judge-rule: the run has majority, this command asks for all"),
+        (("--min-pass-rate", "0.1"), "--min-pass-rate: the run has none, this command asks for 0.1"),
+        (("--allow-errors", "9"), "--allow-errors: the run has 0, this command asks for 9"),
+    ],
+)
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("named", [True, False])
+def test_another_rule_of_grading_is_refused_with_the_command_for_a_regrade(
+    proctor: Proctor,
+    cut: Proctor,
+    target: str,
+    half: str,
+    words: tuple[str, ...],
+    text: str,
+    finished: bool,
+    named: bool,
+) -> None:
+    run_id = proctor("run", half, "--target", target, "--json").run["run"] if finished else cut()
+    before = _headers()
+    asked = Path("asked.txt").read_text(encoding="utf-8")
+    told = proctor("run", *((half, "--target", target) if named else ()), f"--resume={run_id}", *words)
+    assert told.code == 4
+    assert text in told.err
+    assert Path("asked.txt").read_text(encoding="utf-8") == asked
+    assert _headers() == before
+    new, again = _commands(told.err)
+    assert new == ["run", half if named else "half@v1", "--target", target, "--holdout", "0.2", *words]
+    assert again == ["regrade", run_id, *words]
+    assert (f"proctor run --resume={run_id}, then" in told.err) is not finished
+    for command in (new, again):
+        assert "proctor: error" not in proctor(*command).err
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_asks_other_questions_is_refused_with_the_command_for_a_new_run(
+    proctor: Proctor, cut: Proctor, target: str, half: str, named: bool
+) -> None:
+    run_id = cut("--seed", "7", "--id", "t*")
+    words = ("--repeat", "3", "--limit", "1", "--cache")
+    told = proctor("run", *((half,) if named else ()), f"--resume={run_id}", *words)
+    assert told.code == 4
+    for text in (
+        "--repeat: the run has none, this command asks for 3",
+        "--limit: the run has none, this command asks for 1",
+        "--cache: the run has off, this command asks for on",
+    ):
+        assert text in told.err
+    assert "regrade" not in told.err
+    (new,) = _commands(told.err)
+    assert new[:4] == ["run", half if named else "half@v1", "--target", target]
+    assert new[4:9] == ["--holdout", "0.2", "--repeat", "3", "--id"]
+    assert new[9:] == ["t*", "--limit", "1", "--seed", "7", "--cache"]
+    assert proctor(*new, "--json").run["total"] == 3
+
+
+def test_flags_with_the_values_of_the_run_are_no_others(
+    proctor: Proctor, cut: Proctor, target: str, half: str
+) -> None:
+    words = (
+        "--target",
+        target,
+        "--threshold",
+        "0.5",
+        "--seed",
+        "7",
+        "--id",
+        "t*",
+        "--no-cache",
+        "--repeat",
+        "1",
+    )
+    run_id = cut(*words[2:])
+    told = proctor("run", f"--resume={run_id}", *words, "--json")
+    assert (told.code, told.run["run"], told.run["total"]) == (3, run_id, 10)
+    told = proctor("run", half, f"--resume={run_id}", *words, "--json")
+    assert (told.code, told.run["run"], told.run["total"]) == (3, run_id, 10)
+    assert (
+        proctor("run", half, f"--resume={run_id}", "--json").run["run"] == run_id
+    )  # what is not said is the run's
+
+
+def test_flags_for_judges_that_nobody_asks_are_no_others(proctor: Proctor, cut: Proctor) -> None:
+    words = ("--judge", "echo", "--judge-temperature", "0.5")
+    run_id = cut(*words)
+    told = proctor("run", f"--resume={run_id}", *words, "--json")
+    assert (told.code, told.run["run"]) == (3, run_id)
+
+
+def test_the_newest_run_keeps_its_rules_too(proctor: Proctor, cut: Proctor, target: str, half: str) -> None:
+    run_id = cut("--threshold", "0.5")
+    told = proctor("run", half, "--target", target, "--resume", "--threshold", "0.6", "--json")
+    assert told.code == 4
+    assert "--threshold: the run has 0.5, this command asks for 0.6" in told.err
+    assert proctor("run", half, "--target", target, "--resume", "--json").run["run"] == run_id
+
+
+def test_what_proctor_toml_says_by_now_changes_no_run_and_is_told(
+    proctor: Proctor, cut: Proctor, target: str, half: str
+) -> None:
+    run_id = cut("--judge-rule", "all")
+    Path("proctor.toml").write_text("threshold = 0.1\nconcurrency = 2\nseed = 9\n", encoding="utf-8")
+    told = proctor("run", f"--resume={run_id}", "--json")
+    assert (told.code, told.run["run"], told.run["total"]) == (3, run_id, 10)
+    assert f"Run {run_id} keeps what it was begun with" in told.err
+    assert "--threshold none" in told.err
+    assert "--judge-rule" not in told.err
+    assert proctor("run", half, f"--resume={run_id}", "--json").run["run"] == run_id
+
+
+def test_a_finished_run_is_left_as_it_is(proctor: Proctor, target: str, half: str) -> None:
+    run_id = proctor("run", half, "--target", target, "--json").run["run"]
+
+    before = _headers()
+    assert proctor("run", f"--resume={run_id}", "--concurrency", "3", "--timeout", "9").code == 3
+    assert _headers() == before
+
+
+def test_asking_errors_again_takes_new_gates_and_no_other_rule_for_judges(
+    proctor: Proctor, target: str, half: str
+) -> None:
+    run_id = proctor("run", half, "--target", target, "--json").run["run"]
+    told = proctor("run", f"--retry-errors={run_id}", "--judge-rule", "all")
+    assert told.code == 4
+    assert "--judge-rule: the run has majority, this command asks for all" in told.err
+    Path("well").touch()
+    again = proctor("run", f"--retry-errors={run_id}", "--min-pass-rate", "0.4", "--retries", "1", "--json")
+    assert (again.code, again.run["errors"], again.run["reused"]) == (0, 0, 9)
+
+
+def test_a_target_that_its_file_defines_otherwise_by_now_is_another_one(
+    proctor: Proctor, half: str, target: str
+) -> None:
+    def define(seed: str) -> None:
+        text = f"targets:\n  - {{name: a, provider: mock, response: '{seed}'}}\n"
+        Path("targets.yaml").write_text(text, encoding="utf-8")
+
+    define("one")
+    run_id = proctor("run", half, "--target", "a", "--json").run["run"]
+    define("two")
+    told = proctor("run", half, "--target", "a", f"--resume={run_id}")
+    assert told.code == 4
+    assert "the target 'a': it is set up otherwise now" in told.err
