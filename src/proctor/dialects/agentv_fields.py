@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from proctor.dialects.agentv_shared import as_scalar
+from proctor.dialects.agentv_shared import as_scalar, finish
 from proctor.errors import UsageError
 from proctor.fields import Fields, Notes
 from proctor.ports import Source
@@ -108,7 +108,7 @@ class AssertionFields(Fields):
     def close(self) -> None:
         """Note what was not taken as unknown."""
         if self._left:
-            self.finish(tuple(self.known))
+            finish(self, tuple(self.known))
 
     def peek(self, name: str) -> Any:
         """The value as it stands, which is still to be taken; None when it is absent."""

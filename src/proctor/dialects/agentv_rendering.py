@@ -29,7 +29,6 @@ _WHY_RULE: Final = (
 )
 _PLACES: Final[dict[str, tuple[tuple[str, str], str]]] = {
     "name": (("", "name"), "its name is a text without white space around it, and names no variable."),
-    "description": (("", "description"), "its description names no variable."),
     "declared_version": (("", "version"), "its version names no variable."),
     "pass_rule": (("execution", "threshold"), _WHY_RULE),
     "repeats_rule": (("execution", "trials"), "it says how often all tests are asked, and by which rule."),

@@ -13,7 +13,7 @@ from proctor.codec import encode
 from proctor.dialects.agentv_assertions import DEFAULT, lower, lower_rubrics, reads_criteria
 from proctor.dialects.agentv_files import Raw
 from proctor.dialects.agentv_messages import expected_of, files_of, input_of
-from proctor.dialects.agentv_shared import named, place_of, resolved_row, snake_case, texts_of, unset
+from proctor.dialects.agentv_shared import finish, named, place_of, resolved_row, snake_case, texts_of, unset
 from proctor.dialects.agentv_workspace import Level, level_of, merged, workspace_of
 from proctor.dialects.yaml_reading import without_effect
 from proctor.fields import Fields, Notes
@@ -24,7 +24,7 @@ from proctor.yaml12 import like, plain, rewritten
 
 TEST: Final = (
     *("id", "criteria", "input", "input_files", "expected_output", "execution", "workspace", "metadata"),
-    *("rubrics", "assertions", "category", "vars", "lint"),
+    *("rubrics", "assertions", "category", "vars", "lint", "description"),
 )
 OLD_NAMES: Final = {
     "criteria": ("expected_outcome",),
@@ -87,6 +87,9 @@ def case_of(raw: Raw, common: Common, notes: Notes) -> Case:
     criteria, expected, assertions = _judging(fields, common, execution, source)
     kept: dict[str, Any] = {}
     without_effect(fields, WITHOUT_EFFECT, kept)
+    description = fields.text("description")
+    if description is not None:
+        kept["description"] = description
     if level is not None:
         kept |= level.kept
     case = Case(
@@ -228,7 +231,7 @@ def _judging(
         rubrics = lower_rubrics(fields.take("rubrics"), "rubrics", fields.notes, source)
     own = assertions_of(fields, execution.fields, source)
     if execution.fields is not None:
-        execution.fields.finish(EXECUTION)
+        finish(execution.fields, EXECUTION)
     assertions = (*rubrics, *own, *(() if execution.skip_defaults else common.assertions))
     if criteria is None and not assertions and not answered and not fields.notes.failed:
         fields.missing("criteria", "a text, unless there are `expected_output` or `assertions`")
@@ -271,7 +274,7 @@ def _doubt(notes: Notes, criteria: str | None, assertions: tuple[Assertion, ...]
             Problem(
                 level="warning",
                 code="unused-criteria",
-                message=f"Warning: Test '{notes.case}': criteria is defined but no evaluator in assertions "
+                message=f"Test '{notes.case}': criteria is defined but no evaluator in assertions "
                 "will evaluate it. Add 'type: llm-grader' to assertions, or remove criteria if it is "
                 "documentation-only.",
                 path=notes.path,
@@ -323,7 +326,7 @@ def _with_variables(case: Case, raw: Raw, common: Common, notes: Notes) -> Case:
     """The case with the names of the environment variables in it, each of which must be set."""
     if b"${{" not in encode(case):  # looking into every text one by one takes ten times as long
         return case
-    names = names_in(case)
+    names = names_in(replace(case, notes={}))  # what those say is read by nobody
     told = {problem.field for problem in notes.problems if problem.code == "unset-variable"}
     for name in names:
         field, line = place_of(raw.row, name) or ("assertions", None)
