@@ -86,6 +86,15 @@ def is_of_evals_registry(head: Head) -> bool:
     return is_yaml and bool(_EVAL.search(head.text) and _DATA.search(head.text))
 
 
+def is_of_agent_skills(head: Head) -> bool:
+    """Whether a file is one JSON object with `evals` and the name of their skill, or named for them."""
+    if not head.text.lstrip("\ufeff \t\r\n").startswith("{"):
+        return False
+    names = names_of(head)
+    is_named = PurePosixPath(head.path.replace("\\", "/")).name.lower().endswith("evals.json")
+    return "evals" in names and ("skill_name" in names or (is_named and "prompt" in names))
+
+
 def is_of_fieldkit(head: Head) -> bool:
     """Whether fields that dialect meridian has as well are those of a suite, or of rows, of fieldkit."""
     names = names_of(head)
