@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from proctor.dialects import DIALECTS
@@ -67,3 +70,17 @@ def test_other_yaml_is_called_no_suite_and_its_fields_are_named(text: str) -> No
 @pytest.mark.parametrize("text", [LM_EVAL, WORKFLOW, PROVIDER, COMPOSE, OPENAPI])
 def test_with_tests_it_is_a_suite_all_the_same(text: str) -> None:
     assert detect(head("s.yaml", (text + "tests: []\n").encode().splitlines(keepends=True)), KNOWN) == "agentv"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"assertions": [{"text": "x", "passed": True}]},
+        {"assertions": [], "input": [{"role": "user", "content": "x"}], "answer": "y"},
+    ],
+)
+def test_results_of_agentv_are_called_what_they_are(more: dict[str, Any]) -> None:
+    row = {"timestamp": "2026-01-01T00:00:00Z", "test_id": "a", "score": 0.5, "target": "t", **more}
+    told = message(f"{json.dumps(row)}\n" * 2, "a.baseline.jsonl")
+    assert told == "The file has results of AgentV and is no suite. Pass the suite whose tests gave them."

@@ -18,6 +18,8 @@ _PRAMANA: Final = frozenset(("assertion", "category", "metadata"))
 _MERIDIAN: Final = frozenset(("input", "prompt", "suite_name"))
 """One of which each line of dialect meridian has."""
 _AGENTV: Final = frozenset(("assertions", "criteria", "input_files", "rubrics", "tests"))
+_RESULT: Final = frozenset(("test_id", "score", "target"))
+"""What each line of AgentV's results has."""
 _GOLDEN: Final = (
     *("actual_output", "retrieval_context", "expected_tools", "tools_called", "additional_metadata"),
     "custom_column_key_values",
@@ -93,6 +95,11 @@ def is_of_agent_skills(head: Head) -> bool:
     names = names_of(head)
     is_named = PurePosixPath(head.path.replace("\\", "/")).name.lower().endswith("evals.json")
     return "evals" in names and ("skill_name" in names or (is_named and "prompt" in names))
+
+
+def is_of_agentv_results(head: Head) -> bool:
+    """Whether lines are what AgentV has found out of tests, which share fields with cases."""
+    return bool(head.rows) and head.rows[0].keys() >= _RESULT
 
 
 def is_of_fieldkit(head: Head) -> bool:
