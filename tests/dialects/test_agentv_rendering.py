@@ -466,7 +466,7 @@ WORKSPACES = st.builds(
         pass_rule=SHARES.map(lambda share: PassRule(threshold=share)),
         criteria=WORDS,
         tags=st.lists(TEXTS, unique=True, max_size=3).map(tuple),
-        notes=some(turns=st.integers(1, 3), note=TEXTS, description=TEXTS),
+        notes=some(window_size=st.integers(1, 3), note=TEXTS, description=TEXTS),
     )
 )
 def test_how_a_case_is_run_and_what_it_belongs_to_is_said(fields: dict[str, Any]) -> None:

@@ -70,10 +70,11 @@ def as_text(value: Any) -> str | None:
 class AssertionFields(Fields):
     """One object inside a list of assertions: an assertion, or a part of one.
 
-    `known` are the names that it may have; `source` finds the files that it refers to.
+    `known` are the names that it may have; `source` finds the files that it refers to. `negated` is whether
+    the assertion passes where it would fail.
     """
 
-    __slots__ = ("_line", "known", "source")
+    __slots__ = ("_line", "known", "negated", "source")
 
     def __init__(
         self, row: dict[str, Any], notes: Notes, prefix: str, source: Source, known: Collection[str]
@@ -81,6 +82,7 @@ class AssertionFields(Fields):
         super().__init__(row, notes, prefix)
         self._line: int | None = getattr(row, "line", None)
         self.known = known
+        self.negated = False
         self.source = source
         for name, value in row.items():
             if type(value) is str and "${{" in value and name in known and name not in _AS_WRITTEN:

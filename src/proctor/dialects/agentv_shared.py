@@ -27,6 +27,8 @@ _SCALARS: Final = frozenset(
     )
 )
 """Fields that a number or a truth value stands in."""
+_AGAIN: Final = frozenset(("assert",))
+"""Old names that a later version has again."""
 PROSE: Final = frozenset(("description",))
 """Fields of any object that are for readers: what they say is sent to nobody and names no variable."""
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -43,6 +45,8 @@ def named(fields: Fields, name: str, *aliases: str) -> str:
         fields.error("conflicting-fields", other, f"and `{here[0]}` mean the same; keep `{here[0]}` only.")
     if not here or here[0] == name:
         return name
+    if here[0] in _AGAIN:
+        return here[0]
     fields.warn("deprecated", here[0], f"is an old name; write `{name}`.")
     return here[0]
 

@@ -27,15 +27,18 @@ SUITE: Final = (
 )
 WITHOUT_EFFECT: Final = (
     *("$schema", "author", "license", "requires", "suite", "evaluator", "governance", "preprocessors"),
-    *("note", "conversation_id", "defaults"),
+    *("note", "conversation_id", "defaults", "experiment", "timeout_seconds", "derived_metrics"),
+    *("output_path", "graders"),
 )
 EXECUTION: Final = (
     *("target", "targets", "workers", "threshold", "trials", "budget_usd", "total_budget_usd", "cache"),
     *("evaluators", "cache_path", "fail_on_error"),
 )
 TRIALS: Final = ("count", "strategy", "cost_limit_usd")
-STRATEGIES: Final[dict[str, Literal["any", "mean", "lower_bound"]]] = {
+STRATEGIES: Final[dict[str, Literal["each", "any", "mean", "lower_bound"]]] = {
     "pass_at_k": "any",
+    "pass_any": "any",
+    "pass_all": "each",
     "mean": "mean",
     "confidence_interval": "lower_bound",
 }
