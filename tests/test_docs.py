@@ -36,6 +36,8 @@ from proctor.dialects import (
     agentv_messages,
     agentv_suite,
     agentv_tests,
+    agentv_v5,
+    agentv_v5_assertions,
     agentv_workspace,
     meridian,
     pramana,
@@ -148,6 +150,11 @@ def test_every_word_of_dialect_agentv_is_in_its_page() -> None:
     words |= {*agentv_assertions._KINDS, *agentv_assertions._COMMON}
     assert len(words) > 100
     assert missing(words, "docs/agentv.md") == []
+
+
+def test_every_word_of_agentv_5_is_in_its_page() -> None:
+    words = {*agentv_v5.MARKS, *agentv_v5_assertions.REFUSED, *agentv_assertions._OF_VERSION_5}
+    assert missing(words, "docs/agentv-5.md") == []
 
 
 def test_every_type_of_assertion_has_an_example() -> None:

@@ -184,9 +184,24 @@ def test_the_same_field_in_two_objects_is_fine() -> None:
     assert load("- a: 1\n- a: 2") == [{"a": 1}, {"a": 2}]
 
 
-def test_the_merge_key_is_refused_and_a_field_of_that_name_in_quotes_is_not() -> None:
-    error = refused("base: &b {x: 1}\nc:\n  <<: *b\n  y: 2")
-    assert (error.line, "1.2" in str(error)) == (3, True)
+def test_the_merge_key_adds_what_an_object_does_not_say_itself_with_its_lines() -> None:
+    made = load("base: &b {x: 1,\n  y: 1}\nc:\n  <<: *b\n  y: 2")
+    assert (made["c"], made["c"].lines) == ({"x": 1, "y": 2}, {"x": 1, "y": 5})
+    assert made["base"] == {"x": 1, "y": 1}
+    assert load("a: &a {x: 1, z: 3}\nb: &b {x: 2, y: 2}\nc: {<<: [*a, *b]}")["c"] == {"x": 1, "z": 3, "y": 2}
+
+
+@pytest.mark.parametrize(
+    "text", ["a: 1\n<<: x", "a: 1\n<<: [1]", "a: 1\n<<:", "x: &x {}\n<<: *x", "<<: {}\n<<: {}"]
+)
+def test_a_merge_key_takes_objects_once(text: str) -> None:
+    if "&x" in text:
+        assert load(text) == {"x": {}}
+    else:
+        assert (refused(text).line, "merge key" in str(refused(text))) == (2, True)
+
+
+def test_a_field_in_quotes_is_no_merge_key() -> None:
     assert load('"<<": {x: 1}') == {"<<": {"x": 1}}
 
 

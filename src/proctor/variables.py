@@ -62,10 +62,12 @@ def filled(value: T, environ: Mapping[str, str]) -> T:
 def filled_case(case: Case, environ: Mapping[str, str]) -> Case:
     """The case as it is sent and judged. Nearly every case names no variable and is returned as it is.
 
+    Its notes stay as they are: nothing reads them, and they may name variables that are set nowhere.
+
     Raises:
         UsageError: a variable is not set.
     """
-    return filled(case, environ) if case.variables else case
+    return replace(filled(replace(case, notes={}), environ), notes=case.notes) if case.variables else case
 
 
 def masked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:

@@ -1,8 +1,9 @@
 """YAML 1.2 text to plain data whose objects and lists know their lines.
 
 Scalars are read by the core schema (YAML 1.2.2, section 10.3.2): `yes`, `on` and `2024-01-01` are texts. Keys
-are always the text that is written. What the wire form cannot hold (`.nan`, `.inf`, two equal keys, a whole
-number beyond 64 bits) is refused, and so are tags of other programs: no text can make an object of a class.
+are always the text that is written, but for the merge key `<<` of YAML 1.1, which many programs read. What
+the wire form cannot hold (`.nan`, `.inf`, two equal keys, a whole number beyond 64 bits) is refused, and so
+are tags of other programs: no text can make an object of a class.
 """
 
 from __future__ import annotations
@@ -264,6 +265,7 @@ class _Construction:
 
     def _map(self, node: Any, line: int, depth: int) -> Map:
         made = Map(line)
+        merged: list[Map] | None = None
         for key_node, child in node.value:
             key_line = key_node.start_mark.line + 1
             if key_node.id != "scalar":
@@ -271,18 +273,33 @@ class _Construction:
                     raise BadYaml("A value that begins with `{{` needs quotes.", key_line)
                 raise BadYaml("The name of a field is a list or an object; write a text.", key_line)
             key = self._text(key_node)
+            if key == "<<" and key_node.tag == _PLAIN:
+                if merged is not None:
+                    raise BadYaml("The merge key `<<` stands already above. Write one list.", key_line)
+                merged = _objects(self.value(child, depth + 1), key_line)
+                continue
             if key in made.lines:
                 first = made.lines[key]
                 raise BadYaml(f"Field {key!r} stands already at line {first}. Remove one of them.", key_line)
-            if key == "<<" and key_node.tag == _PLAIN:
-                raise BadYaml("The merge key `<<` is no part of YAML 1.2. Write the fields out.", key_line)
             made.lines[key] = key_line
             made[key] = self.value(child, depth + 1)
+        for other in merged or ():
+            for key, value in other.items():
+                if key not in made:
+                    made[key], made.lines[key] = value, other.lines[key]
         return made
 
     def _text(self, node: Any) -> str:
         text: str = node.value
         return text.translate(self._shown) if self._shown and not text.isascii() else text
+
+
+def _objects(value: Any, line: int) -> list[Map]:
+    """What the merge key `<<` stands for: one object, or several of which the first counts."""
+    objects = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, Map) for one in objects):
+        raise BadYaml("The merge key `<<` takes an object or a list of objects. Write the fields out.", line)
+    return objects
 
 
 def _check_tag(tag: str, kind: str, line: int) -> None:

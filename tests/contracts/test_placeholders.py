@@ -80,6 +80,11 @@ def fieldkit(*rows: dict[str, Any]) -> bytes:
     return json.dumps({"prompts": rows}).encode()
 
 
+def skill(*rows: dict[str, Any]) -> bytes:
+    evals = [{"expected_output": "y"} | row for row in rows]
+    return json.dumps({"skill_name": "s", "evals": evals}).encode()
+
+
 MARKDOWN = "# 👤\nx\n\n---\n\nIt says y.\n"
 
 
@@ -89,6 +94,12 @@ def yaml(more: str = "") -> bytes:
 
 
 WRONG: dict[str, tuple[str, bytes, bytes, list[str]]] = {
+    "agent_skills": (
+        "evals.json",
+        skill({"id": 1, "prompt": "x"}, {"id": 2, "expected_output": "y"}),
+        skill({"id": 1, "prompt": "x"}, {"id": 2, "prompt": "x"}),
+        ["2"],
+    ),
     "agentv": ("s.eval.yaml", yaml(", inptu: x"), yaml(), ["b"]),
     "deepeval": (
         "s.json",

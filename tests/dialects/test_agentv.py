@@ -139,7 +139,7 @@ def test_criteria_that_nothing_reads_are_told_of_in_the_words_of_the_format() ->
     text = "tests:\n  - {id: my-test, criteria: c, input: i, assertions: [{type: contains, value: x}]}"
     (problem,) = read(text)[2]
     assert problem.message == (
-        "Warning: Test 'my-test': criteria is defined but no evaluator in assertions will evaluate it. "
+        "Test 'my-test': criteria is defined but no evaluator in assertions will evaluate it. "
         "Add 'type: llm-grader' to assertions, or remove criteria if it is documentation-only."
     )
     assert (problem.level, problem.code) == ("warning", "unused-criteria")

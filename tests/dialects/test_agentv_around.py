@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from proctor.dialects.agentv import DIALECT
 from proctor.model import Case, Hook, Problem, SplitRule, Suite
 from proctor.ports import Found, Placed, Source
+from proctor.variables import filled_case
 
 
 def source(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> Source:
@@ -176,6 +177,65 @@ def test_a_variable_of_the_suite_that_is_not_set_is_told_once() -> None:
     tests = "".join(f"  - {{id: t{at}, criteria: c, input: i}}\n" for at in range(5))
     text = f"metadata:\n  key: ${{{{ NOT_SET }}}}\ntests:\n{tests}"
     assert codes(text) == [("unset-variable", 2)]
+
+
+PROSE = """description: Write ${{ NO }} for a variable.
+workspace: {description: 'w ${{ NO }}'}
+assertions: [{type: contains, value: x, description: 'a ${{ NO }}'}]
+tests:
+- {id: a, input: 'i ${{ SET }}', criteria: c, description: 't ${{ NO }}', note: 'n ${{ NO }}'}
+"""
+
+
+def test_a_reference_in_prose_is_text() -> None:
+    suite, cases, problems = read(PROSE, environ={"SET": "s"})
+    assert [problem for problem in problems if problem.level == "error"] == []
+    assert suite.description == "Write ${{ NO }} for a variable."
+    assert cases["a"].variables == ("SET",)
+    filled = filled_case(cases["a"], {"SET": "s"})
+    assert filled.input[0].content == "i s"
+    assert filled.notes == {"note": "n ${{ NO }}", "description": "t ${{ NO }}"}
+
+
+DESCRIBED = """description: d
+execution: {description: d, trials: {count: 2, description: d}}
+workspace:
+  description: d
+  hooks: {description: d, before_all: {command: make, description: d}}
+  repos: [{path: r, repo: o/r, description: d, checkout: {ref: x, description: d}}]
+tests:
+- id: a
+  description: d
+  criteria: c
+  input: [{role: user, description: d, content: [{type: text, value: i, description: d}]}]
+  execution: {description: d}
+  workspace: {description: d}
+  rubrics: [{outcome: o, description: d, score_ranges: [{score_range: [0, 10], outcome: o, description: d}]}]
+  assertions:
+  - {type: contains, value: x, description: d}
+  - {type: latency, threshold: 9, description: d}
+  - {type: field-accuracy, description: d, fields: [{path: p, match: exact, description: d}]}
+  - {type: tool-trajectory, mode: exact, description: d, expected: [{tool: t, description: d}]}
+  - type: composite
+    description: d
+    aggregator: {type: weighted_average, description: d}
+    assertions: [{name: m, type: contains, value: x, description: d}]
+"""
+
+
+def test_a_description_may_stand_in_every_object_and_changes_nothing() -> None:
+    suite, cases, problems = read(DESCRIBED)
+    plain = re.sub(r", description: d|^ *description: d\n|description: d(, )?", "", DESCRIBED, flags=re.MULTILINE)
+    assert problems == []
+    _, same, _ = read(plain)
+    assert replace(cases["a"], notes={}) == same["a"]
+    assert (suite.description, cases["a"].notes) == ("d", {"description": "d"})
+
+
+@pytest.mark.parametrize("place", ["tests: []", "tests: [{id: a, input: i, criteria: c, description: 1}]"])
+def test_a_description_is_text(place: str) -> None:
+    _, _, problems = read(f"description: [1]\n{place}" if place == "tests: []" else place)
+    assert [(problem.code, problem.field) for problem in problems] == [("wrong-type", "description")]
 
 
 # --- problems ----------------------------------------------------------------------------------------------

@@ -292,7 +292,7 @@ missing-field | type | missing | {value: x}
 wrong-type | type | text | {type: 7}
 missing-field | type | blank | {type: ' '}
 unknown-type | type | 'contains' | {type: contians, value: x}
-unknown-type | type | .proctor/assertions/similar.py | {type: similar}
+unknown-type | type | .proctor/assertions/levenshtein.py | {type: levenshtein}
 unknown-type | type | not known | {type: ../../etc/passwd}
 old-type | type | 'llm-grader' | {type: llm-judge}
 old-type | type | 'code-grader' | {type: code_judge, command: x}

@@ -466,7 +466,7 @@ WORKSPACES = st.builds(
         pass_rule=SHARES.map(lambda share: PassRule(threshold=share)),
         criteria=WORDS,
         tags=st.lists(TEXTS, unique=True, max_size=3).map(tuple),
-        notes=some(turns=st.integers(1, 3), note=TEXTS),
+        notes=some(window_size=st.integers(1, 3), note=TEXTS, description=TEXTS),
     )
 )
 def test_how_a_case_is_run_and_what_it_belongs_to_is_said(fields: dict[str, Any]) -> None:
@@ -762,7 +762,6 @@ def test_several_losses_of_a_case_are_all_told() -> None:
         ("defaults", {"defaults": Defaults(concurrency=51)}, {"concurrency": 51}),
         ("notes", {"notes": {"unheard-of": 1}}, {"unheard-of": 1}),
         ("name", {"name": " s "}, " s "),
-        ("description", {"description": "of ${{ NOBODY }}"}, None),
     ],
 )
 def test_what_it_cannot_say_of_a_suite_is_named_and_kept_by_the_first_case(

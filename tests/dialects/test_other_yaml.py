@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from proctor.dialects import DIALECTS
@@ -43,6 +46,7 @@ def message(text: str, path: str = "a/other.yaml") -> str:
         ("- vars:\n    a: 1\n  assert:\n  - type: equals\n", "a list of promptfoo tests", "promptfooconfig"),
         ("prompts: [x]\n", "a part of a promptfoo configuration", "promptfooconfig.yaml"),
         ("---\n- id: a\n  input: x\n  criteria: y\n", "a list of tests for agentv", "`tests:`"),
+        ("- id: a\n  vars: {q: x}\n  assert: [Is short]\n", "a list of tests for agentv", "`tests:`"),
         (WORKFLOW, "a GitHub workflow", "Pass a file with cases"),
         (COMPOSE, "a Docker Compose file", "Pass a file with cases"),
         (OPENAPI, "an OpenAPI document", "Pass a file with cases"),
@@ -67,3 +71,22 @@ def test_other_yaml_is_called_no_suite_and_its_fields_are_named(text: str) -> No
 @pytest.mark.parametrize("text", [LM_EVAL, WORKFLOW, PROVIDER, COMPOSE, OPENAPI])
 def test_with_tests_it_is_a_suite_all_the_same(text: str) -> None:
     assert detect(head("s.yaml", (text + "tests: []\n").encode().splitlines(keepends=True)), KNOWN) == "agentv"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"assertions": [{"text": "x", "passed": True}]},
+        {"assertions": [], "input": [{"role": "user", "content": "x"}], "answer": "y"},
+    ],
+)
+def test_results_of_agentv_are_called_what_they_are(more: dict[str, Any]) -> None:
+    row = {"timestamp": "2026-01-01T00:00:00Z", "test_id": "a", "score": 0.5, "target": "t", **more}
+    told = message(f"{json.dumps(row)}\n" * 2, "a.baseline.jsonl")
+    assert told == "The file has results of AgentV and is no suite. Pass the suite whose tests gave them."
+
+
+def test_lines_of_tests_without_their_prompts_are_called_what_they_are() -> None:
+    told = message('{"id": "a", "vars": {"q": "x"}, "assert": ["Is short"]}\n', "cases.jsonl")
+    assert told.startswith("The file looks like a list of tests for agentv and is no suite. ")

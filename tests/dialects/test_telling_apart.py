@@ -19,7 +19,7 @@ UNTELLING = ("promptfooconfig", "no_list", "a_list", "no_json", "errors")
 """Files of which a beginning says nothing, or something wrong."""
 OWN = [
     path
-    for name in ("promptfoo", "openai_evals", "fieldkit", "fieldkit_qa", "inspect", "deepeval")
+    for name in ("promptfoo", "openai_evals", "fieldkit", "fieldkit_qa", "inspect", "deepeval", "agent_skills")
     for path in sorted((HERE / name).iterdir())
     if path.is_file() and not path.name.endswith(".suite.json") and path.stem not in UNTELLING[1:]
 ]
@@ -69,12 +69,13 @@ def test_a_golden_file_is_taken_for_the_dialect_of_its_folder(path: Path) -> Non
         ({"suite": "s", "prompts": []}, "fieldkit"),
         ({"prompts": [], "check": {}}, "fieldkit"),
         ({"prompts": ["x"], "tests": []}, "promptfoo"),
+        ({"skill_name": "s", "evals": [{"id": 1, "prompt": "x", "expected_output": "y"}]}, "agent_skills"),
         ({"prompts": ["x"], "providers": ["echo"]}, "promptfoo"),
     ],
 )
 def test_the_fields_say_the_dialect(row: dict[str, Any], dialect: str) -> None:
     assert found(json.dumps(row) + "\n") == dialect
-    if dialect not in ("fieldkit", "promptfoo"):  # whose files are one object
+    if dialect not in ("agent_skills", "fieldkit", "promptfoo"):  # whose files are one object
         assert found(json.dumps([row, row], indent=1), "suite.json") == dialect
     if not any(isinstance(value, list | dict) for value in row.values()):  # whose fields look like its own
         assert found(json.dumps(row, indent=1), "suite.json") == dialect

@@ -326,6 +326,19 @@ print(json.dumps({"pass": half, "details": {name: given[name] for name in ("meta
     assert seen.details == {"metadata": {"a": "ü"}, "config": {"é": 1}}
 
 
+@pytest.mark.parametrize(
+    ("output", "read"), [("text", "Four"), ("messages", [{"role": "assistant", "content": "Four"}])]
+)
+async def test_a_program_reads_the_output_in_the_form_that_it_asks_for(
+    tmp_path: Path, output: Any, read: Any
+) -> None:
+    code = (
+        "import json, sys; print(json.dumps({'score': 1, 'details': {'it': json.load(sys.stdin)['output']}}))"
+    )
+    seen = await python(code, output=output).grade(graded(tmp_path, "Four"))
+    assert seen.details == {"it": read}
+
+
 async def test_a_program_that_reads_nothing_is_judged_by_what_it_prints(tmp_path: Path) -> None:
     code = "import os; os.close(0); print('{\"score\": 0.5}')"
     mark = await python(code).grade(graded(tmp_path, "x" * 1_000_000))

@@ -167,6 +167,14 @@ def test_empty_arguments_are_asked_for_exactly() -> None:
     assert not mark_of(ToolTrajectory, params, call("now", zone="x")).passed
 
 
+@pytest.mark.parametrize(("called", "value"), [("ab", 1), ("a", 0), ("", 0)])
+def test_without_partial_credit_all_checks_must_hold(called: str, value: float) -> None:
+    steps = [{"tool": "a"}, {"tool": "b"}]
+    params = {"mode": "in_order", "expected": steps, "partial_credit": False}
+    mark = mark_of(ToolTrajectory, params, *map(call, called))
+    assert (mark.value, mark.passed) == (value, value == 1)
+
+
 def test_in_order_a_call_with_wrong_arguments_is_used_up() -> None:
     params = {"mode": "in_order", "expected": [{"tool": "a", "args": {"n": 1}}, {"tool": "a"}]}
     assert mark_of(ToolTrajectory, params, call("a", n=2), call("a", n=1)).value == 0.5

@@ -353,7 +353,7 @@ tests:
 """
     )
     warning = (
-        "Warning: Test 'my-test': criteria is defined but no evaluator in assertions will evaluate it. "
+        "Test 'my-test': criteria is defined but no evaluator in assertions will evaluate it. "
         "Add 'type: llm-grader' to assertions, or remove criteria if it is documentation-only."
     )
     assert [line for line in came.warnings if line.endswith(warning)] == [

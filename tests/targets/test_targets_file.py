@@ -313,6 +313,12 @@ def test_variables_of_judges_and_fallbacks_count_with_their_target() -> None:
 # --- the list ----------------------------------------------------------------------------------------------
 
 
+def test_a_description_of_a_target_is_prose() -> None:
+    file = _file("{name: t, provider: mock, description: 'needs ${{ NOBODY }}'}")
+    assert _spec("provider: mock, description: 'needs ${{ NOBODY }}'") == _spec("provider: mock")
+    assert [one.variables for one in file.listed({})] == [()]
+
+
 def test_a_list_of_targets_shows_what_they_name_and_which_variables_are_not_set() -> None:
     read = _file(
         "{name: a, provider: gemini, model: g, api_key: '${{ KEY }}', base_url: '${{ NOT_SET }}'}",

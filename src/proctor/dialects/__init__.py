@@ -6,6 +6,7 @@ from proctor.registry import Registry
 DIALECTS: Registry[Dialect] = Registry(
     "dialects",
     {
+        "agent_skills": "proctor.dialects.agent_skills:DIALECT",
         "agentv": "proctor.dialects.agentv:DIALECT",
         "ai_tester": "proctor.dialects.ai_tester:DIALECT",
         "deepeval": "proctor.dialects.deepeval:DIALECT",

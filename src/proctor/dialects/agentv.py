@@ -12,7 +12,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from proctor.dialects.other_yaml import kind_of_yaml
-from proctor.dialects.telling_apart import is_of_deepeval, is_of_evals_registry, is_of_promptfoo
+from proctor.dialects.telling_apart import (
+    is_of_agent_skills,
+    is_of_deepeval,
+    is_of_evals_registry,
+    is_of_promptfoo,
+)
 from proctor.model import Problem, Suite
 from proctor.ports import Head, Placed, Source
 
@@ -35,7 +40,7 @@ class AgentV:
     def recognises(self, head: Head) -> str | None:
         """A field that only this dialect has, in a row or above the tests, or YAML that nothing else is."""
         names = {name for row in head.rows for name in row}
-        if is_of_promptfoo(head) or is_of_evals_registry(head):
+        if is_of_promptfoo(head) or is_of_evals_registry(head) or is_of_agent_skills(head):
             return None
         for name in () if is_of_deepeval(head) else _OWN:
             if name in names:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from proctor.dialects import agentv_graders as graders
+from proctor.dialects import agentv_v5_assertions as v5
 from proctor.dialects.agentv_composite import MEMBERS, composite
 from proctor.dialects.agentv_fields import GATE, NOT_NEGATIVE, AssertionFields, as_text
 from proctor.dialects.agentv_graders import OLD_TYPES, Lowered
@@ -77,6 +78,10 @@ def _text(item: Item, number: int) -> dict[str, Any]:
 # --- one assertion -----------------------------------------------------------------------------------------
 
 
+_NAMES: Final = (("metric", "name"), ("id", "name"))
+"""What `name` is called as well, where a type passes nothing on to a grader."""
+
+
 class _Kind(NamedTuple):
     """How one type is lowered."""
 
@@ -89,6 +94,8 @@ class _Kind(NamedTuple):
     """Names that are often written instead of right ones."""
     pass_at: float | None = None
     """The least value that passes where the grader can give a fraction."""
+    same: tuple[tuple[str, str], ...] = _NAMES
+    """Other names of fields."""
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -98,18 +105,22 @@ class _Kind(NamedTuple):
 
 def _one(row: dict[str, Any], prefix: str, notes: Notes, source: Source) -> Assertion:
     spelt = row.get("type")
-    found = _BY_SPELLING.get(spelt) if isinstance(spelt, str) else None
+    plain = spelt.removeprefix(v5.PREFIX) if isinstance(spelt, str) else ""
+    found = _BY_SPELLING.get(plain) or _of_the_users_own(row, prefix, notes, source)
     if found is None:
-        found = _of_the_users_own(row, prefix, notes, source)
-        if found is None:
-            return Assertion(grader="")
+        return Assertion(grader="")
     kind, known = found
     fields = AssertionFields(row, notes, prefix, source, known)
     fields.take("type")
+    for other, meant in kind.same:
+        if other in fields:
+            fields.rename(other, meant)
+    if kind.same:
+        v5.note_refused(fields)
     name = fields.named("name")
     weight = fields.limited("weight", NOT_NEGATIVE)
     required, least = _gate(fields)
-    negated = fields.truth("negate", False)
+    fields.negated = fields.truth("negate", False) or (plain != spelt and plain in _BY_SPELLING)
     for wrong, right in kind.wrong:
         fields.corrected(wrong, right)
     if kind.unused:
@@ -125,7 +136,7 @@ def _one(row: dict[str, Any], prefix: str, notes: Notes, source: Source) -> Asse
         params=params,
         weight=1.0 if weight is None else float(weight),
         required=required,
-        negated=negated,
+        negated=fields.negated,
         pass_at=least,
         label=name or (f"{spelt}-{suffix}" if suffix else spelt),
     )
@@ -165,15 +176,19 @@ def _of_the_users_own(
             fields.error("unknown-type", "type", f"is {shown(spelt)}. {error}")
             return None
         if command is not None:
-            kind = _Kind(_own_program(command), ("timeout_seconds", "config"), pass_at=PASS_AT)
+            kind = _Kind(_own_program(command), ("timeout_seconds", "config"), pass_at=PASS_AT, same=())
             return kind, kind.known
+    if kebab.removeprefix(v5.PREFIX) in v5.REFUSED:
+        instead = v5.REFUSED[kebab.removeprefix(v5.PREFIX)]
+        fields.error("not-supported", "type", f"is {spelt!r}, a type of AgentV 5 that is not read. {instead}")
+        return None
     if kebab in OLD_TYPES:
         fields.error("old-type", "type", f"is {spelt!r}, an old word; write {OLD_TYPES[kebab]!r}.")
         return None
     fields.error(
         "unknown-type",
         "type",
-        f"is {shown(spelt)}, which is not known. {suggestion(spelt[:60], tuple(_KINDS))} "
+        f"is {shown(spelt)}, which is not known. {suggestion(spelt[:60], TYPES)} "
         f"A grader of your own goes into a file such as `.proctor/assertions/{spelt[:60]}.py`.",
     )
     return None
@@ -277,6 +292,10 @@ def _composite(fields: AssertionFields) -> Lowered:
     return composite(fields, _one)
 
 
+def _assert_set(fields: AssertionFields) -> Lowered:
+    return v5.assert_set(fields, lower)
+
+
 _JUDGE: Final = ("target", "temperature")
 _NO_JUDGE: Final = ("model", "max_steps", "preprocessors")
 _PROGRAM: Final = ("command", "cwd", "timeout_seconds", "config")
@@ -298,16 +317,18 @@ _KINDS: Final[dict[str, _Kind]] = {
     "numeric-equal": _Kind(_number("numeric_equal"), ("value", "rel_tolerance")),
     "is-json": _Kind(_is_json, unused=("value", "flags")),
     "llm-grader": _Kind(
-        graders.llm_grader, ("prompt", "rubrics", "config", *_JUDGE), _NO_JUDGE, pass_at=PASS_AT
+        graders.llm_grader, ("prompt", "rubrics", "config", *_JUDGE), _NO_JUDGE, pass_at=PASS_AT, same=()
     ),
     "rubrics": _RUBRICS,
     "rubric": _RUBRICS,
     "code-grader": _Kind(
-        graders.code_grader, (*_PROGRAM, "script", "target"), ("preprocessors",), pass_at=PASS_AT
+        graders.code_grader, (*_PROGRAM, "script", "target"), ("preprocessors",), pass_at=PASS_AT, same=()
     ),
     "composite": _Kind(_composite, (*MEMBERS, "aggregator"), pass_at=PASS_AT),
     "tool-trajectory": _Kind(
-        graders.tool_trajectory, ("mode", "minimums", "expected", "args_match"), pass_at=PASS_AT
+        graders.tool_trajectory,
+        ("mode", "minimums", "expected", "args_match", "partial_credit"),
+        pass_at=PASS_AT,
     ),
     "field-accuracy": _Kind(graders.field_accuracy, ("fields", "aggregation"), pass_at=PASS_AT),
     "latency": _Kind(graders.latency, ("threshold",), wrong=(("max_ms", "threshold"),)),
@@ -318,7 +339,22 @@ _KINDS: Final[dict[str, _Kind]] = {
     ),
     "skill-trigger": _Kind(graders.skill_trigger, ("skill", "should_trigger")),
 }
-TYPES: Final = tuple(_KINDS)
+_OF_VERSION_5: Final[dict[str, _Kind]] = {
+    "llm-rubric": _Kind(
+        v5.llm_rubric, ("value", "prompt", "config", "threshold", *_JUDGE), _NO_JUDGE, pass_at=PASS_AT
+    ),
+    "script": _Kind(v5.script, (*_PROGRAM, "target"), pass_at=PASS_AT),
+    "assert-set": _Kind(
+        _assert_set, ("assert", "config"), pass_at=1.0, same=(*_NAMES, ("threshold", "min_score"))
+    ),
+    "skill-used": _Kind(v5.skill_used, ("value",)),
+    "trajectory:tool-used": _Kind(v5.tool_used, ("value",), pass_at=PASS_AT),
+    "trajectory:tool-sequence": _Kind(v5.tool_sequence, ("value",), pass_at=PASS_AT),
+    "trajectory:tool-args-match": _Kind(v5.tool_args_match, ("value",), pass_at=PASS_AT),
+}
+TYPES: Final = (*_KINDS, *_OF_VERSION_5)
 _BY_SPELLING: Final = {
-    spelt: (kind, kind.known) for name, kind in _KINDS.items() for spelt in (name, name.replace("-", "_"))
+    spelt: (kind, kind.known)
+    for name, kind in (_KINDS | _OF_VERSION_5).items()
+    for spelt in (name, name.replace("-", "_"))
 }

@@ -61,12 +61,17 @@ def _member(fields: AssertionFields, place: str, row: dict[str, Any], lower_one:
         outer.missing("name", "a text that no other member has")
     inside = _without(row, _OUTSIDE)
     lowered = lower_one(inside, prefix, fields.notes, fields.source)
-    assertion: dict[str, Any] = {"grader": lowered.grader, "params": lowered.params}
+    return {"name": lowered.label or "", "assertion": member_row(lowered)}
+
+
+def member_row(lowered: Assertion) -> dict[str, Any]:
+    """The assertion of a member as the grader takes it, without what has its default."""
+    row: dict[str, Any] = {"grader": lowered.grader, "params": lowered.params}
     for name in ("required", "negated", "pass_at"):
         value = getattr(lowered, name)
         if value is not None and value is not False:
-            assertion[name] = value
-    return {"name": lowered.label or "", "assertion": assertion}
+            row[name] = value
+    return row
 
 
 def _without(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

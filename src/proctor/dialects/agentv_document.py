@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from proctor.dialects.agentv import TESTS, YAML
 from proctor.dialects.agentv_files import JSON_LINES, Raw, json_lines, tests_of
 from proctor.dialects.agentv_suite import Heading, heading_of
 from proctor.dialects.agentv_tests import case_of
+from proctor.dialects.agentv_v5 import Shared, is_version_5, test_of
+from proctor.dialects.agentv_v5 import heading as version_5_heading
 from proctor.dialects.reading import file_name, parse_object, peek
 from proctor.dialects.yaml_reading import shown_path, yaml_of
 from proctor.fields import Notes, kind_of
@@ -18,6 +22,7 @@ from proctor.ports import Placed, Source
 
 def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
     """The header, the cases in file order, and every problem where it is met."""
+    shared: Shared | None = None
     if _is_json_lines(source):
         row, notes = _sidecar(source)
         heading = heading_of(row, source, notes)
@@ -26,16 +31,40 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
         notes = Notes(source.path, 1)
         row = _yaml(source, notes)
         readable = not notes.failed
+        if is_version_5(row):
+            row, shared = version_5_heading(row, source, notes)
         heading = heading_of(row, source, notes)
         tests = tests_of(heading.tests, heading.field, heading.line, source) if readable else iter(())
+    if shared is not None:
+        heading = replace(heading, common=replace(heading.common, asks_for_criteria=False))
     yield heading.suite
     yield from notes.problems
     for item in tests:
-        yield from (item,) if isinstance(item, Problem) else _case(item, heading, source)
+        yield from (item,) if isinstance(item, Problem) else _cases(item, heading, shared, source)
 
 
-def _case(raw: Raw, heading: Heading, source: Source) -> Iterator[Placed | Problem]:
-    notes = Notes(raw.path or source.path, raw.line, "Test", of_case=True)
+def _cases(raw: Raw, heading: Heading, shared: Shared | None, source: Source) -> Iterator[Placed | Problem]:
+    """The case of a test, or in version 5 one for each prompt; what is wrong with several is told once."""
+    if shared is None:
+        yield from _case(raw, heading, _notes(raw, source))
+        return
+    told: set[tuple[int | None, str | None, str]] = set()
+    prompts = () if "input" in raw.row else shared.prompts
+    for prompt in prompts or (None,):
+        notes = _notes(raw, source)
+        test = replace(raw, row=test_of(raw.row, shared, prompt, notes))
+        found = list(_case(test, heading, notes))
+        for item in found:
+            is_known = isinstance(item, Problem) and (item.line, item.field, item.code) in told
+            yield replace(item, repeated=True) if is_known and isinstance(item, Problem) else item
+        told |= {(item.line, item.field, item.code) for item in found if isinstance(item, Problem)}
+
+
+def _notes(raw: Raw, source: Source) -> Notes:
+    return Notes(raw.path or source.path, raw.line, "Test", of_case=True)
+
+
+def _case(raw: Raw, heading: Heading, notes: Notes) -> Iterator[Placed | Problem]:
     case = case_of(raw, heading.common, notes)
     yield from notes.problems
     if not notes.failed:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from proctor.dialects.agentv_shared import as_scalar
+from proctor.dialects.agentv_shared import as_scalar, finish
 from proctor.errors import UsageError
 from proctor.fields import Fields, Notes
 from proctor.ports import Source
@@ -70,10 +70,11 @@ def as_text(value: Any) -> str | None:
 class AssertionFields(Fields):
     """One object inside a list of assertions: an assertion, or a part of one.
 
-    `known` are the names that it may have; `source` finds the files that it refers to.
+    `known` are the names that it may have; `source` finds the files that it refers to. `negated` is whether
+    the assertion passes where it would fail.
     """
 
-    __slots__ = ("_line", "known", "source")
+    __slots__ = ("_line", "known", "negated", "source")
 
     def __init__(
         self, row: dict[str, Any], notes: Notes, prefix: str, source: Source, known: Collection[str]
@@ -81,6 +82,7 @@ class AssertionFields(Fields):
         super().__init__(row, notes, prefix)
         self._line: int | None = getattr(row, "line", None)
         self.known = known
+        self.negated = False
         self.source = source
         for name, value in row.items():
             if type(value) is str and "${{" in value and name in known and name not in _AS_WRITTEN:
@@ -108,7 +110,7 @@ class AssertionFields(Fields):
     def close(self) -> None:
         """Note what was not taken as unknown."""
         if self._left:
-            self.finish(tuple(self.known))
+            finish(self, tuple(self.known))
 
     def peek(self, name: str) -> Any:
         """The value as it stands, which is still to be taken; None when it is absent."""

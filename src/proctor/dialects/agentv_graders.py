@@ -235,6 +235,8 @@ def tool_trajectory(fields: AssertionFields) -> Lowered:
     """`tool-trajectory`: which tools were called."""
     mode = fields.choice("mode", _MODES)
     params: dict[str, Any] = {"mode": mode}
+    if not fields.truth("partial_credit", True):
+        params["partial_credit"] = False
     _args_match(fields, params)
     if not mode:
         fields.without_effect(("minimums", "expected"))

@@ -18,7 +18,8 @@ MAX_DEPTH: Final = 3
 
 _FOLDERS: Final = (".proctor/templates", ".agentv/templates")
 _ENDINGS: Final = (".yaml", ".yml")
-_KNOWN: Final = ("assertions", "name", "description", "$schema")
+_LISTS: Final = ("assertions", "assert")
+_KNOWN: Final = (*_LISTS, "name", "description", "$schema")
 
 
 class Item(NamedTuple):
@@ -103,12 +104,13 @@ def _of_file(found: Found, fields: AssertionFields, chain: tuple[str, ...]) -> I
     else:
         if isinstance(content, dict):
             inner = AssertionFields(content, notes, "", fields.source, _KNOWN)
-            if "assertions" not in inner:
+            listed = next((name for name in _LISTS if name in inner), None)
+            if listed is None:
                 inner.missing("assertions", "a list of assertions")
             else:
                 near = inside(fields.source, folder_of(found.path))
-                yield from flat(inner.take("assertions"), "assertions", notes, near, chain)
-            for name in _KNOWN[1:]:
+                yield from flat(inner.take(listed), listed, notes, near, chain)
+            for name in _KNOWN[len(_LISTS) :]:
                 inner.take(name)
             inner.close()
         else:

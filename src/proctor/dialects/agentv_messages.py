@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, Literal, cast
 
-from proctor.dialects.agentv_shared import resolved, texts_of
+from proctor.dialects.agentv_shared import finish, resolved, texts_of
 from proctor.dialects.attachments import IMAGES, attachment
 from proctor.dialects.reading import file_name
 from proctor.dialects.yaml_reading import file_of, without_effect
@@ -102,7 +102,7 @@ def _message(row: dict[str, Any], place: str, notes: Notes, source: Source) -> M
         text = pretty(content)
     elif text is None and not (content is None and calls):
         fields.wrong("content", content, "text, an object or a list of blocks")
-    fields.finish(MESSAGE)
+    finish(fields, MESSAGE)
     return Message(role=role, content=text or "", name=name, tool_calls=_calls(calls), parts=parts)
 
 
@@ -140,7 +140,7 @@ def _call(fields: Fields) -> dict[str, Any]:
     call["id"] = fields.text("id")
     call["duration_ms"] = fields.number("duration_ms")
     without_effect(fields, ("start_time", "end_time"), call)
-    fields.finish(TOOL_CALL)
+    finish(fields, TOOL_CALL)
     return {name: plain(value) for name, value in call.items() if value is not None}
 
 
@@ -180,7 +180,7 @@ def _blocks(content: list[Any], fields: Fields, source: Source) -> Parts:
 def _block(fields: Fields, source: Source) -> str | Attachment | None:
     kind = fields.choice("type", BLOCKS)
     value = fields.required_text("value")
-    fields.finish(BLOCK)
+    finish(fields, BLOCK)
     if kind == "text":
         return value
     if not kind or not value:
@@ -280,7 +280,7 @@ def _expected_message(row: dict[str, Any], place: str, notes: Notes, source: Sou
         content = ""
     else:
         fields.wrong("content", content, "text, an object or a list")
-    fields.finish(MESSAGE)
+    finish(fields, MESSAGE)
     message = {"role": role, "content": content, "name": name, "tool_calls": calls}
     return {key: value for key, value in message.items() if value or key in {"role", "content"}}
 

@@ -29,7 +29,6 @@ _WHY_RULE: Final = (
 )
 _PLACES: Final[dict[str, tuple[tuple[str, str], str]]] = {
     "name": (("", "name"), "its name is a text without white space around it, and names no variable."),
-    "description": (("", "description"), "its description names no variable."),
     "declared_version": (("", "version"), "its version names no variable."),
     "pass_rule": (("execution", "threshold"), _WHY_RULE),
     "repeats_rule": (("execution", "trials"), "it says how often all tests are asked, and by which rule."),
@@ -42,7 +41,7 @@ _PLACES: Final[dict[str, tuple[tuple[str, str], str]]] = {
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
     """The suite as one file, and the files that its cases attach. See `proctor.ports.Renders`."""
     held = list(cases)
-    common = _common(suite, held)
+    common = _common(held)
     header = Unsaid(suite, NAME, lossy=lossy)
     row = _heading(suite, common, header)
     yield from header.problems
@@ -63,7 +62,7 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
         yield Rendered("", _NO_TESTS)
 
 
-def _common(suite: Suite, cases: list[Case]) -> Common:
+def _common(cases: list[Case]) -> Common:
     """What only the suite can say of its tests: how often they are asked, and tags beside their metadata."""
     if not cases:
         return Common()
@@ -71,7 +70,7 @@ def _common(suite: Suite, cases: list[Case]) -> Common:
     if any(_is_as_it_is(case) and _own_tags(case) != case.tags for case in cases):
         # Whatever all of them begin with may stand above; a test has each tag once.
         tags = tuple(commonprefix([list(case.tags) for case in cases]))
-    return Common(tags=tags, repeats=None if suite.repeats_rule == "each" else cases[0].repeats)
+    return Common(tags=tags, repeats=cases[0].repeats)
 
 
 def _is_as_it_is(case: Case) -> bool:

@@ -224,6 +224,9 @@ def _item(item: dict[str, Any], number: int) -> Any:
 
 def _program(params: Params, _source: Source) -> Iterator[Row]:
     row = {"type": "code-grader", **_command(params)}
+    if row.get("output") == "text":
+        del row["output"]
+        row["type"] = "script"
     calls, judge = row.pop("max_calls", None), row.pop("judge", None)
     if calls is not None:
         row["target"] = {"max_calls": calls, **({} if judge is None else {"judge": judge})}

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from proctor.codec import encode
 from proctor.dialects.agentv_assertions import DEFAULT
 from proctor.dialects.agentv_files import Raw
@@ -16,6 +18,7 @@ from proctor.dialects.agentv_rendering_assertions import Unsayable, row_of
 from proctor.dialects.agentv_rendering_messages import expected_value, input_value, plain_messages, reading
 from proctor.dialects.agentv_rendering_messages import why as why_input
 from proctor.dialects.agentv_rendering_workspace import workspace_row
+from proctor.dialects.agentv_shared import PROSE
 from proctor.dialects.agentv_tests import WITHOUT_EFFECT, Common, case_of
 from proctor.dialects.unsayable import Unsaid
 from proctor.fields import Notes
@@ -94,7 +97,7 @@ class Draft:
         Args:
             above: what was lost of the suite, which this case is to keep.
         """
-        strangers = sorted(set(names_in(self._case)) - set(self._case.variables))
+        strangers = sorted(set(names_in(replace(self._case, notes={}))) - set(self._case.variables))
         if strangers:
             name = f"`${{{{ {strangers[0]} }}}}`"
             self.refusal.note(
@@ -172,7 +175,7 @@ class Draft:
     def _add_notes(self) -> None:
         for name, value in self._case.notes.items():
             outer, _, inner = name.partition(".")
-            if name in WITHOUT_EFFECT:
+            if name in WITHOUT_EFFECT or name in PROSE:
                 self.row[name] = value
             elif outer == "workspace" and inner in IN_WORKSPACE:
                 self.row["workspace"] = {**self.row.get("workspace", {}), inner: value}

@@ -7,7 +7,7 @@ knows neither tests nor messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from posixpath import dirname, join, normpath
 from typing import Any, Final
 
@@ -27,6 +27,10 @@ _SCALARS: Final = frozenset(
     )
 )
 """Fields that a number or a truth value stands in."""
+_AGAIN: Final = frozenset(("assert",))
+"""Old names that a later version has again."""
+PROSE: Final = frozenset(("description",))
+"""Fields of any object that are for readers: what they say is sent to nobody and names no variable."""
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
@@ -41,8 +45,17 @@ def named(fields: Fields, name: str, *aliases: str) -> str:
         fields.error("conflicting-fields", other, f"and `{here[0]}` mean the same; keep `{here[0]}` only.")
     if not here or here[0] == name:
         return name
+    if here[0] in _AGAIN:
+        return here[0]
     fields.warn("deprecated", here[0], f"is an old name; write `{name}`.")
     return here[0]
+
+
+def finish(fields: Fields, known: Sequence[str]) -> None:
+    """Note what is left of an object as unknown, but for its `description`, which nothing reads."""
+    fields.forgive_null("description")
+    fields.text("description")
+    fields.finish(known)
 
 
 def texts_of(fields: Fields, name: str) -> tuple[str, ...]:
@@ -80,7 +93,7 @@ def resolved_row(row: dict[str, Any], names: Iterable[str], source: Source, note
         return row
     made = like(row)
     made.update(row)
-    made.update({name: resolved(row[name], source, notes, name) for name in referring})
+    made.update({name: resolved(row[name], source, notes, name, PROSE) for name in referring})
     return made
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from proctor.dialects.agentv import TESTS
 from proctor.dialects.agentv_assertions import DEFAULT
 from proctor.dialects.agentv_messages import files_of, input_of
-from proctor.dialects.agentv_shared import named, place_of, resolved_row, snake_case, texts_of, unset
+from proctor.dialects.agentv_shared import finish, named, place_of, resolved_row, snake_case, texts_of, unset
 from proctor.dialects.agentv_tests import Common, assertions_of, rule_of
 from proctor.dialects.agentv_workspace import level_of, workspace_of
 from proctor.dialects.reading import HOLDOUT, file_name, with_holdout
@@ -27,15 +27,18 @@ SUITE: Final = (
 )
 WITHOUT_EFFECT: Final = (
     *("$schema", "author", "license", "requires", "suite", "evaluator", "governance", "preprocessors"),
-    *("note", "conversation_id", "defaults"),
+    *("note", "conversation_id", "defaults", "experiment", "timeout_seconds", "derived_metrics"),
+    *("output_path", "graders"),
 )
 EXECUTION: Final = (
     *("target", "targets", "workers", "threshold", "trials", "budget_usd", "total_budget_usd", "cache"),
     *("evaluators", "cache_path", "fail_on_error"),
 )
 TRIALS: Final = ("count", "strategy", "cost_limit_usd")
-STRATEGIES: Final[dict[str, Literal["any", "mean", "lower_bound"]]] = {
+STRATEGIES: Final[dict[str, Literal["each", "any", "mean", "lower_bound"]]] = {
     "pass_at_k": "any",
+    "pass_any": "any",
+    "pass_all": "each",
     "mean": "mean",
     "confidence_interval": "lower_bound",
 }
@@ -43,7 +46,7 @@ MOST_WORKERS: Final = 50
 THRESHOLD: Final = 0.8
 """The weighted mean that passes unless the suite says otherwise."""
 
-_STEERING: Final = ("name", "description", "version", "category", "tags", "target", "execution")
+_STEERING: Final = ("name", "version", "category", "tags", "target", "execution")
 
 
 class Heading(Struct, frozen=True, kw_only=True):
@@ -70,7 +73,7 @@ def heading_of(row: dict[str, Any], source: Source, notes: Notes) -> Heading:
     common, suite = _with_trials(common, suite, execution, kept)
     without_effect(fields, WITHOUT_EFFECT, kept)
     without_effect(execution, ("cache_path", "fail_on_error"), kept, "execution.")
-    execution.finish(EXECUTION)
+    finish(execution, EXECUTION)
     line = fields.line_of(tests) or notes.line
     listed: Any = fields.take(tests)
     fields.finish((*SUITE, *WITHOUT_EFFECT))
@@ -167,7 +170,7 @@ def _with_trials(
     repeats = trials.integer("count", least=1)
     strategy = trials.choice("strategy", tuple(STRATEGIES)) if "strategy" in trials else "pass_at_k"
     without_effect(trials, ("cost_limit_usd",), kept, "execution.trials.")
-    trials.finish(TRIALS)
+    finish(trials, TRIALS)
     return replace(common, repeats=repeats), replace(suite, repeats_rule=STRATEGIES.get(strategy, "each"))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Any, Final
 
 from msgspec import Struct
@@ -13,18 +11,19 @@ from proctor.codec import encode
 from proctor.dialects.agentv_assertions import DEFAULT, lower, lower_rubrics, reads_criteria
 from proctor.dialects.agentv_files import Raw
 from proctor.dialects.agentv_messages import expected_of, files_of, input_of
-from proctor.dialects.agentv_shared import named, place_of, resolved_row, snake_case, texts_of, unset
+from proctor.dialects.agentv_shared import finish, named, place_of, resolved_row, snake_case, texts_of, unset
+from proctor.dialects.agentv_templates import filled
 from proctor.dialects.agentv_workspace import Level, level_of, merged, workspace_of
 from proctor.dialects.yaml_reading import without_effect
 from proctor.fields import Fields, Notes
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Workspace
 from proctor.ports import Source
 from proctor.variables import names_in
-from proctor.yaml12 import like, plain, rewritten
+from proctor.yaml12 import like, plain
 
 TEST: Final = (
     *("id", "criteria", "input", "input_files", "expected_output", "execution", "workspace", "metadata"),
-    *("rubrics", "assertions", "category", "vars", "lint"),
+    *("rubrics", "assertions", "category", "vars", "lint", "description"),
 )
 OLD_NAMES: Final = {
     "criteria": ("expected_outcome",),
@@ -35,7 +34,7 @@ OLD_NAMES: Final = {
 EXECUTION: Final = ("target", "targets", "skip_defaults", "threshold", "evaluators")
 WITHOUT_EFFECT: Final = (
     *("conversation_id", "suite", "note", "evaluator", "depends_on", "on_dependency_failure", "mode"),
-    *("turns", "aggregation", "on_turn_failure", "window_size", "preprocessors"),
+    *("aggregation", "on_turn_failure", "window_size", "preprocessors"),
 )
 _STEERING: Final = ("id", "category", "execution")
 _TEMPLATED: Final = tuple(
@@ -43,7 +42,6 @@ _TEMPLATED: Final = tuple(
     for name in ("criteria", "input", "expected_output", "input_files")
     for one in (name, *OLD_NAMES.get(name, ()))
 )
-_VARIABLE: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+)*)\s*\}\}")
 
 
 class Common(Struct, frozen=True, kw_only=True):
@@ -61,6 +59,8 @@ class Common(Struct, frozen=True, kw_only=True):
     level: Level | None = None
     workspace: Workspace | None = None
     repeats: int | None = None
+    asks_for_criteria: bool = True
+    """Whether a test without `criteria` is doubtful; where texts are assertions it is not."""
     unset: frozenset[str] = frozenset()
     """Environment variables that the suite itself names and that are not set; that is said already."""
 
@@ -87,6 +87,9 @@ def case_of(raw: Raw, common: Common, notes: Notes) -> Case:
     criteria, expected, assertions = _judging(fields, common, execution, source)
     kept: dict[str, Any] = {}
     without_effect(fields, WITHOUT_EFFECT, kept)
+    description = fields.text("description")
+    if description is not None:
+        kept["description"] = description
     if level is not None:
         kept |= level.kept
     case = Case(
@@ -105,6 +108,11 @@ def case_of(raw: Raw, common: Common, notes: Notes) -> Case:
         workspace=common.workspace if level is None else workspace_of(merged(common.level, level), fields),
         notes=kept,
     )
+    if fields.take("turns") is not None:
+        message = "is a conversation that goes on with each answer, which is not run here. "
+        fields.error(
+            "not-supported", "turns", f"{message}Write each turn as a test, with what was said before."
+        )
     fields.finish((*TEST, *WITHOUT_EFFECT))
     return _with_variables(case, raw, common, notes)
 
@@ -144,41 +152,15 @@ def _templated(row: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]
     """The test with `{{name}}` replaced by the values of its `vars`; an unknown name stays as it is."""
     made = like(row)
     made.update(row)
-    made.update({name: _filled(row[name], variables) for name in _TEMPLATED if name in row})
+    made.update({name: filled(row[name], variables) for name in _TEMPLATED if name in row})
     return made
 
 
 def _with_input(common: Common, variables: dict[str, Any], notes: Notes, source: Source) -> Common:
     if common.raw_input is None:
         return common
-    fields = Fields({"input": _filled(common.raw_input, variables)}, notes)
+    fields = Fields({"input": filled(common.raw_input, variables)}, notes)
     return replace(common, messages=input_of(fields, "input", source))
-
-
-def _filled(value: Any, variables: dict[str, Any]) -> Any:
-    """A value with every `{{name}}` replaced; a text that is one alone becomes the variable's value."""
-
-    def fill(text: str, _name: str) -> Any:
-        alone = _VARIABLE.fullmatch(text.strip())
-        if alone is not None:
-            found = _value(variables, alone[1])
-            return text if found is None else found
-        return _VARIABLE.sub(lambda found: _as_text(_value(variables, found[1]), found[0]), text)
-
-    return rewritten(value, fill)
-
-
-def _value(variables: dict[str, Any], path: str) -> Any:
-    value: Any = variables
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
-def _as_text(value: Any, written: str) -> str:
-    if value is None or isinstance(value, str):
-        return written if value is None else value
-    return json.dumps(value, ensure_ascii=False)
 
 
 # --- how it is run and judged ------------------------------------------------------------------------------
@@ -228,12 +210,12 @@ def _judging(
         rubrics = lower_rubrics(fields.take("rubrics"), "rubrics", fields.notes, source)
     own = assertions_of(fields, execution.fields, source)
     if execution.fields is not None:
-        execution.fields.finish(EXECUTION)
+        finish(execution.fields, EXECUTION)
     assertions = (*rubrics, *own, *(() if execution.skip_defaults else common.assertions))
     if criteria is None and not assertions and not answered and not fields.notes.failed:
         fields.missing("criteria", "a text, unless there are `expected_output` or `assertions`")
     elif not fields.notes.failed:
-        _doubt(fields.notes, criteria, assertions, line)
+        _doubt(fields.notes, criteria, assertions, line, common)
     return criteria, expected, assertions
 
 
@@ -258,8 +240,12 @@ def _lowered(value: Any, name: str, fields: Fields, source: Source) -> tuple[Ass
     return ()
 
 
-def _doubt(notes: Notes, criteria: str | None, assertions: tuple[Assertion, ...], line: int | None) -> None:
+def _doubt(
+    notes: Notes, criteria: str | None, assertions: tuple[Assertion, ...], line: int | None, common: Common
+) -> None:
     """Warn of criteria that are missing, or that nothing will read."""
+    if criteria is None and not common.asks_for_criteria:
+        return
     if criteria is None:
         message = (
             "`criteria` is missing. Say there what a correct answer does; judges and readers look for it."
@@ -271,7 +257,7 @@ def _doubt(notes: Notes, criteria: str | None, assertions: tuple[Assertion, ...]
             Problem(
                 level="warning",
                 code="unused-criteria",
-                message=f"Warning: Test '{notes.case}': criteria is defined but no evaluator in assertions "
+                message=f"Test '{notes.case}': criteria is defined but no evaluator in assertions "
                 "will evaluate it. Add 'type: llm-grader' to assertions, or remove criteria if it is "
                 "documentation-only.",
                 path=notes.path,
@@ -323,7 +309,7 @@ def _with_variables(case: Case, raw: Raw, common: Common, notes: Notes) -> Case:
     """The case with the names of the environment variables in it, each of which must be set."""
     if b"${{" not in encode(case):  # looking into every text one by one takes ten times as long
         return case
-    names = names_in(case)
+    names = names_in(replace(case, notes={}))  # what those say is read by nobody
     told = {problem.field for problem in notes.problems if problem.code == "unset-variable"}
     for name in names:
         field, line = place_of(raw.row, name) or ("assertions", None)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.agentv_shared import folder_of, named, resolved, texts_of
+from proctor.dialects.agentv_shared import PROSE, finish, folder_of, named, resolved, texts_of
 from proctor.dialects.yaml_reading import file_of, shown_path, without_effect, yaml_of
 from proctor.fields import Fields, Notes
 from proctor.model import Hook, Hooks, Repository, Workspace
@@ -37,8 +37,8 @@ REMOVED: Final = {
     "static": "Write `path` with the folder that is there already.",
     "pool": "Remove it: a workspace is made anew for each run.",
 }
-_FILLED_LATER: Final = frozenset(("command", "script", "repo", "url", "commit", "base_commit", "ref"))
-"""What keeps its references, since it may hold a secret or is told to a program."""
+_FILLED_LATER: Final = frozenset(("command", "script", "repo", "url", "commit", "base_commit", "ref", *PROSE))
+"""What keeps its references: it may hold a secret, is told to a program, or is prose."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
 _ON_GITHUB: Final = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+")
 
@@ -117,7 +117,7 @@ def _level(row: dict[str, Any], notes: Notes, prefix: str, folder: str, source: 
         made["repositories"] = _repositories(fields, folder, source)
     enabled, hooks = _hooks(fields, folder)
     without_effect(fields, ("docker", "env"), kept, "workspace.")
-    fields.finish(WORKSPACE)
+    finish(fields, WORKSPACE)
     return Level(fields=made, hooks=hooks, enabled=enabled, kept=kept)
 
 
@@ -153,7 +153,7 @@ def _hooks(fields: Fields, folder: str) -> tuple[bool | None, dict[str, dict[str
         hook = inner.object(moment)
         if hook is not None:
             hooks[moment] = _hook(hook, folder)
-    inner.finish((*MOMENTS, "enabled"))
+    finish(inner, (*MOMENTS, "enabled"))
     return enabled, hooks
 
 
@@ -174,7 +174,7 @@ def _hook(fields: Fields, folder: str) -> dict[str, Any]:
         made["timeout_s"] = None if timeout is None else timeout / 1000
     if "reset" in fields:
         made["reset"] = fields.choice("reset", RESETS)
-    fields.finish(HOOK)
+    finish(fields, HOOK)
     return made
 
 
@@ -231,14 +231,14 @@ def _repository(fields: Fields, folder: str, source: Source) -> Repository:
         refs.append(checkout.text("ref") or "HEAD")
         ancestor = checkout.integer("ancestor") or ancestor
         without_effect(checkout, ("resolve",), {})
-        checkout.finish(CHECKOUT)
+        finish(checkout, CHECKOUT)
     clone = fields.object("clone")
     if clone is not None:
         depth = clone.integer("depth", least=1)
         sparse = texts_of(clone, "sparse") or sparse
         without_effect(clone, ("filter",), {})
-        clone.finish(CLONE)
-    fields.finish(REPOSITORY)
+        finish(clone, CLONE)
+    finish(fields, REPOSITORY)
     return Repository(
         path=path,
         source=origin,
@@ -280,7 +280,7 @@ def _origin(fields: Fields, folder: str, source: Source) -> tuple[str, bool]:
     else:
         found = (inner.required_text("url") if kind else "", False)
     if kind:
-        inner.finish(("type", "path" if kind == "local" else "url"))
+        finish(inner, ("type", "path" if kind == "local" else "url"))
     return found
 
 

@@ -20,7 +20,7 @@ from proctor.dialects.reading import BOM, peek
 from proctor.model import Problem, Row, Suite
 from proctor.ports import Dialect, Placed, Source
 
-_WHOLE: Final = frozenset(("ai_tester", "fieldkit", "promptfoo"))
+_WHOLE: Final = frozenset(("agent_skills", "ai_tester", "fieldkit", "promptfoo"))
 """Dialects whose files are one value and have no rows."""
 _YAML: Final = (".yaml", ".yml")
 _BEGINNING: Final = re.compile(r"[ \t\r\n]*\[[ \t\r\n]*(?=\{)")

@@ -1,7 +1,7 @@
 """The first lines of a file to the name of the one dialect that it is written in.
 
-It asks every dialect for its own reason and decides nothing itself: none, or more than one, is an error that
-says what was found.
+It asks every dialect for its own reason and decides only what is no suite: no reason, or more than one, is an
+error that says what was found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from proctor.dialects.arrays import is_array, spans
 from proctor.dialects.other_yaml import kind_of_yaml
 from proctor.dialects.reading import BOM, UTF_16, parse_object
-from proctor.dialects.telling_apart import YAML
+from proctor.dialects.telling_apart import YAML, is_of_agentv_results
 from proctor.errors import SuiteError
 from proctor.fields import shown
 from proctor.model import Problem
@@ -86,6 +86,9 @@ def detect(head: Head, dialects: Mapping[str, Dialect]) -> str:
     Raises:
         SuiteError: none does (`unknown-dialect`), or several do (`ambiguous-dialect`).
     """
+    if is_of_agentv_results(head):  # which several dialects would take for cases
+        message = "The file has results of AgentV and is no suite. Pass the suite whose tests gave them."
+        raise SuiteError([Problem(code="unknown-dialect", message=message, path=head.path, line=1)])
     reasons = {name: reason for name in sorted(dialects) if (reason := dialects[name].recognises(head))}
     if len(reasons) == 1:
         return next(iter(reasons))

@@ -17,7 +17,7 @@ from proctor.dialects.meridian_csv import columns, csv_rows
 from proctor.dialects.meridian_expected import NUMERIC, Check, as_text, exact, lower
 from proctor.dialects.meridian_expected import TYPES as EXPECTED_TYPES
 from proctor.dialects.reading import HOLDOUT, UTF_16, file_name, parse_object, peek, rows, with_holdout
-from proctor.dialects.telling_apart import is_of_deepeval, is_of_fieldkit, is_of_inspect
+from proctor.dialects.telling_apart import is_of_agent_skills, is_of_deepeval, is_of_fieldkit, is_of_inspect
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, shown
 from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
@@ -61,7 +61,7 @@ class Meridian:
     def recognises(self, head: Head) -> str | None:
         """Rows with a field that only this dialect has, or a CSV header that names the prompt."""
         names = {name for row in head.rows for name in row}
-        for name in () if is_of_fieldkit(head) else _OWN:
+        for name in () if is_of_fieldkit(head) or is_of_agent_skills(head) else _OWN:
             if name in names:
                 return f"its lines have `{name}`"
         if "input" in names and names <= _SHARED:

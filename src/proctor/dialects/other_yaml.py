@@ -50,15 +50,15 @@ KINDS: Final = (
         "Pass the promptfooconfig.yaml with its `prompts`, `providers` and `tests`.",
     ),
     Kind(
-        "a list of promptfoo tests",
-        _fields("vars", "assert"),
-        "Pass the promptfooconfig.yaml whose `tests` name it.",
+        "a list of tests for agentv",
+        _fields("input criteria", "input assertions", "input expected_output", "id input", "id vars assert"),
+        "Write it under `tests:`, or pass the suite whose `tests` name it.",
         in_list=True,
     ),
     Kind(
-        "a list of tests for agentv",
-        _fields("input criteria", "input assertions", "input expected_output", "id input"),
-        "Write it under `tests:`, or pass the suite whose `tests` name it.",
+        "a list of promptfoo tests",
+        _fields("vars", "assert"),
+        "Pass the promptfooconfig.yaml whose `tests` name it.",
         in_list=True,
     ),
     Kind("a GitHub workflow", _fields("on jobs", "name jobs"), _CASES),
@@ -74,11 +74,12 @@ KINDS: Final = (
 
 
 def kind_of_yaml(head: Head) -> Kind | None:
-    """What kind of YAML a file is that is no suite; None where that cannot be told."""
-    if not head.path.lower().endswith(YAML):
+    """What kind of YAML a file is that is no suite, or of JSON Lines; None where that cannot be told."""
+    if not head.path.lower().endswith((*YAML, ".jsonl")):
         return None
-    in_list = _LIST.match(head.text) is not None
-    names = set(_ITEM.findall(head.text)) if in_list else names_of(head)
+    is_yaml = head.path.lower().endswith(YAML)
+    in_list = _LIST.match(head.text) is not None or not is_yaml
+    names = set(_ITEM.findall(head.text)) if in_list and is_yaml else names_of(head)
     for kind in KINDS:
         if kind.in_list is in_list and any(names >= fields for fields in kind.fields):
             return kind

@@ -18,6 +18,18 @@ _PRAMANA: Final = frozenset(("assertion", "category", "metadata"))
 _MERIDIAN: Final = frozenset(("input", "prompt", "suite_name"))
 """One of which each line of dialect meridian has."""
 _AGENTV: Final = frozenset(("assertions", "criteria", "input_files", "rubrics", "tests"))
+_PROMPTFOO: Final = frozenset(
+    ("providers", "defaultTest", "evaluateOptions", "commandLineOptions", "redteam", "assertionTemplates")
+)
+"""Fields of promptfoo's configurations that AgentV's suites do not have."""
+_AGENTV_5: Final = frozenset(
+    ("name", "target", "default_test", "evaluate_options", "environment", "assert", "threshold", "workspace")
+)
+"""Fields of AgentV's suites that promptfoo's configurations do not have."""
+_ID_OF_TEST: Final = re.compile(r"^tests:[ \t\r]*\n(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]*-[ \t]+id:", re.MULTILINE)
+"""A list of tests of which the first begins with its id, which tests of promptfoo do not have."""
+_RESULT: Final = frozenset(("test_id", "score", "target"))
+"""What each line of AgentV's results has."""
 _GOLDEN: Final = (
     *("actual_output", "retrieval_context", "expected_tools", "tools_called", "additional_metadata"),
     "custom_column_key_values",
@@ -68,8 +80,22 @@ def is_of_promptfoo(head: Head) -> bool:
     if PurePosixPath(head.path.replace("\\", "/")).name.lower().startswith("promptfooconfig."):
         return True
     names = names_of(head)
+    if is_of_agentv_5(head):
+        return False
     asked = names & {"prompts", "providers"}
     return bool(asked) and len(asked | (names & {"targets", "tests", "defaultTest", "scenarios"})) > 1
+
+
+def is_of_agentv_5(head: Head) -> bool:
+    """Whether YAML with `prompts` is of AgentV: by its name, by a field that promptfoo has not, or by ids."""
+    path = PurePosixPath(head.path.replace("\\", "/")).name.lower()
+    if not path.endswith(YAML) or path.startswith("promptfooconfig."):
+        return False
+    names = names_of(head)
+    if "prompts" not in names or not names.isdisjoint(_PROMPTFOO):
+        return False
+    is_named = path.startswith("eval.") or path.endswith(tuple(f".eval{ending}" for ending in YAML))
+    return is_named or not names.isdisjoint(_AGENTV_5) or _ID_OF_TEST.search(head.text) is not None
 
 
 def is_of_openai_evals(head: Head) -> bool:
@@ -84,6 +110,20 @@ def is_of_evals_registry(head: Head) -> bool:
     """Whether a file is YAML of OpenAI's registry: entries that name a class and its data."""
     is_yaml = head.path.lower().endswith((".yaml", ".yml"))
     return is_yaml and bool(_EVAL.search(head.text) and _DATA.search(head.text))
+
+
+def is_of_agent_skills(head: Head) -> bool:
+    """Whether a file is one JSON object with `evals` and the name of their skill, or named for them."""
+    if not head.text.lstrip("\ufeff \t\r\n").startswith("{"):
+        return False
+    names = names_of(head)
+    is_named = PurePosixPath(head.path.replace("\\", "/")).name.lower().endswith("evals.json")
+    return "evals" in names and ("skill_name" in names or (is_named and "prompt" in names))
+
+
+def is_of_agentv_results(head: Head) -> bool:
+    """Whether lines are what AgentV has found out of tests, which share fields with cases."""
+    return bool(head.rows) and head.rows[0].keys() >= _RESULT
 
 
 def is_of_fieldkit(head: Head) -> bool:

@@ -11,7 +11,7 @@ import json
 import math
 import shlex
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from msgspec.structs import replace
 
@@ -51,6 +51,9 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often it may ask a judge; None: it is given none."""
     judge: str | None = None
     """The name of the judge that it asks; None leaves it to the run."""
+    output: Literal["messages", "text"] = "messages"
+    """What it reads as `output`: what the target said as messages, as AgentV 4 has it, or its answer as text,
+    as AgentV 5 does."""
 
     def __post_init__(self) -> None:
         if not self.command or not self.command[0].strip():
@@ -77,7 +80,10 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Raises:
             CannotScore: the program could not be run, did not end well or printed something else.
         """
-        return await self.mark_of(payload_of(graded, self.config), graded)
+        payload = payload_of(graded, self.config)
+        if self.output == "text":
+            payload["output"] = graded.output.text
+        return await self.mark_of(payload, graded)
 
     async def mark_of(self, payload: dict[str, Any], graded: Graded) -> Mark:
         """The mark that the program gives when it reads the payload as JSON.

@@ -87,6 +87,8 @@ class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
     expected: tuple[Step, ...] | None = None
     """For the other modes."""
     args_match: ArgsMatch = "exact"
+    partial_credit: bool = True
+    """Whether the value is the share of the checks that hold; else it is 1 if all do, and 0."""
 
     def __post_init__(self) -> None:
         if self.mode == "any_order":
@@ -120,7 +122,7 @@ class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
         names = Counter(clip(call.name) for call in calls or ())
         return Mark(
-            value=sum(checked) / len(checked) if checked else 1.0,
+            value=sum(checked) / len(checked) if checked and self.partial_credit else float(right),
             passed=right,
             reason=_reason(entries, any_call=bool(calls)),
             entries=tuple(entries[:_ENTRIES_KEPT]),

@@ -32,6 +32,8 @@ _INTEGERS: Final = frozenset({"max_output_tokens", "max_retries", "seed", "worke
 _NUMBERS: Final = frozenset({"temperature", "timeout_seconds"})
 _TRUTHS: Final = frozenset({"keep_temp_files", "provider_batching"})
 _KNOWN: Final = frozenset({*COMMON, *kinds.IDLE, *(one for some in kinds.FIELDS.values() for one in some)})
+_PROSE: Final = "description"
+"""A field for readers of the file."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -179,7 +181,7 @@ def _listed(entry: _Entry, environ: Mapping[str, str]) -> Listed:
     else:
         named = ("model", "deployment", "variant", "command", "function", "file", "path", "response")
         what = next((str(row[name]) for name in named if name in row), "")
-    names = names_in(row)
+    names = names_in({name: value for name, value in row.items() if name != _PROSE})
     unset = tuple(name for name in names if not environ.get(name, "").strip())
     return Listed(name=entry.name, kind=kind, what=what, unset=unset, variables=names)
 
@@ -318,6 +320,8 @@ def _row(row: Map, notes: Notes, setting: Setting) -> Row:
                 "camel-case", f"Write `{snake}` for `{name}`: words are joined by _.", name, line=line
             )
             unknown.add(snake)
+        elif name == _PROSE:
+            continue
         elif name in idle:
             notes.warn("no-effect", f"`{name}` has no effect here.", name, line=line)
         elif not (names := names_in(value)):

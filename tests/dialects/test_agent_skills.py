@@ -1,0 +1,97 @@
+"""What the `evals.json` of a skill means, beyond what the golden file shows."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.dialects import DIALECTS
+from proctor.dialects.agent_skills import DIALECT
+from proctor.dialects.detection import detect, head
+from proctor.errors import SuiteError
+from proctor.model import Problem, Suite
+from proctor.ports import Placed, Source
+
+KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+
+
+def read(value: Any) -> tuple[Suite, list[Placed], list[Problem]]:
+    data = json.dumps(value).encode()
+    items = list(DIALECT.read(Source(path="evals.json", lines=lambda: BytesIO(data))))
+    (suite,) = [item for item in items if isinstance(item, Suite)]
+    placed = [item for item in items if isinstance(item, Placed)]
+    return suite, placed, [item for item in items if isinstance(item, Problem)]
+
+
+def found(value: Any, path: str = "evals.json", indent: int | None = None) -> str:
+    return detect(head(path, json.dumps(value, indent=indent).encode().splitlines(keepends=True)), KNOWN)
+
+
+EVALS = [{"id": 1, "prompt": "x", "expected_output": "y", "assertions": ["z"]}]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("path", ["evals.json", "reader.evals.json", "skill/evals/evals.json", "checks.json"])
+def test_one_object_with_the_evals_of_a_skill_is_recognised(path: str, indent: int | None) -> None:
+    assert found({"skill_name": "s", "evals": EVALS}, path, indent) == "agent_skills"
+
+
+def test_without_the_name_of_a_skill_the_name_of_the_file_decides() -> None:
+    assert found({"evals": EVALS}, "a/evals.json", 2) == "agent_skills"
+    with pytest.raises(SuiteError, match="more than one dialect"):
+        found({"evals": EVALS}, "a/other.json", 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "dialect"),
+    [
+        (EVALS, "meridian"),
+        ([{"id": "a", "input": "x", "expected": "y", "evals": 3}], "meridian"),
+        ({"suite": "s", "prompts": [], "evals": []}, "fieldkit"),
+    ],
+)
+def test_other_json_in_a_file_of_that_name_is_not(value: Any, dialect: str) -> None:
+    try:
+        assert found(value) == dialect
+    except SuiteError as error:
+        assert "agent_skills" not in str(error).partition("Say which")[0]
+
+
+def test_statements_are_checked_each_by_itself_and_the_outcome_is_what_a_judge_reads() -> None:
+    row = {"id": 7, "prompt": "x", "expected_output": " y ", "assertions": ["a"], "expectations": ["b", "c"]}
+    suite, (placed,), problems = read({"skill_name": "s", "evals": [row]})
+    (check,) = placed.case.assertions
+    assert [item["outcome"] for item in check.params["items"]] == ["a", "b", "c"]
+    assert (placed.case.id, placed.case.criteria, placed.case.expected) == ("7", "y", "y")
+    assert (suite.pass_rule.threshold, problems) == (0.8, [])
+
+
+def test_whether_a_skill_is_to_be_used_is_a_check_and_needs_its_name() -> None:
+    row = {"prompt": "x", "should_trigger": False}
+    _, (placed,), problems = read({"skill_name": "s", "evals": [row]})
+    assert [check.params for check in placed.case.assertions] == [{"skill": "s", "should_trigger": False}]
+    assert problems == []
+    _, none, (problem,) = read({"evals": [row]})
+    assert (none, problem.field) == ([], "should_trigger")
+
+
+@pytest.mark.parametrize("value", [[], {}, {"evals": []}, {"evals": {}}, {"skill_name": "s"}, None, 3])
+def test_a_file_without_evals_is_an_error(value: Any) -> None:
+    suite, placed, problems = read(value)
+    assert (placed, suite.dialect) == ([], "agent_skills")
+    assert [problem.level for problem in problems] == ["error"]
+
+
+@given(st.dictionaries(st.sampled_from(["id", "prompt", "files", "assertions", "should_trigger"]), VALUES))
+def test_an_eval_is_a_case_or_an_error(row: dict[str, Any]) -> None:
+    _, placed, problems = read({"skill_name": "s", "evals": [row]})
+    assert bool(placed) != any(problem.level == "error" for problem in problems)

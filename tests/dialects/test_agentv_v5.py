@@ -1,0 +1,283 @@
+"""Suites of AgentV 5: told from promptfoo's, read where they mean the same, and refused where they do not."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.dialects import DIALECTS
+from proctor.dialects.agentv import DIALECT
+from proctor.dialects.agentv_v5_assertions import REFUSED
+from proctor.dialects.detection import detect, head
+from proctor.grading import bind
+from proctor.graders import GRADERS
+from proctor.model import Case, Problem, Suite
+from proctor.ports import Found, Placed, Source
+
+KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
+TESTS = "tests:\n- id: a\n  vars: {q: Why?}\n  assert: [Says why]\n"
+
+
+def read(text: str, **files: str) -> tuple[Suite, list[Case], list[Problem]]:
+    """The header, the cases and the problems; in names of files a `_` stands for a dot."""
+    around = {name.replace("_", "."): data.encode() for name, data in files.items()}
+
+    def find(name: str) -> Found | None:
+        return Found(path=name, data=around[name]) if name in around else None
+
+    items = list(DIALECT.read(Source(path="s.eval.yaml", lines=lambda: BytesIO(text.encode()), find=find)))
+    (suite,) = [item for item in items if isinstance(item, Suite)]
+    cases = [item.case for item in items if isinstance(item, Placed)]
+    return suite, cases, [item for item in items if isinstance(item, Problem)]
+
+
+def errors(text: str, **files: str) -> list[tuple[str, str | None, int | None]]:
+    problems = read(text, **files)[2]
+    return [(one.code, one.field, one.line) for one in problems if one.level == "error" and not one.repeated]
+
+
+def asked(text: str, **files: str) -> list[str]:
+    """What each case says, and no error."""
+    _, cases, problems = read(text, **files)
+    assert [str(problem) for problem in problems if problem.level == "error"] == []
+    return [" | ".join(f"{one.role}: {one.content}" for one in case.input) for case in cases]
+
+
+# --- told from promptfoo -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "dialect"),
+    [
+        (f"prompts: ['{{{{ q }}}}']\n{TESTS}", "evals/suite.yaml", "agentv"),
+        ("prompts: [x]\ntests:\n# Ours.\n\n  - id: a\n", "suite.yaml", "agentv"),
+        ("prompts: [x]\ntarget: echo\ntests: cases.yaml\n", "suite.yaml", "agentv"),
+        ("prompts: [x]\ndefault_test: {vars: {a: 1}}\ntests: []\n", "suite.yaml", "agentv"),
+        ("prompts: [x]\ntests:\n- vars: {q: 1}\n", "desk.eval.yaml", "agentv"),
+        ("prompts: [x]\ntests:\n- vars: {q: 1}\n", "EVAL.yaml", "agentv"),
+        ("prompts: [x]\ntests:\n- vars: {q: 1}\n", "suite.yaml", "promptfoo"),
+        ("prompts: [x]\ntargets: [echo]\ntests:\n- vars: {q: 1}\n", "suite.yaml", "promptfoo"),
+        ("prompts: [x]\nproviders: [echo]\ntests:\n- id: a\n", "desk.eval.yaml", "promptfoo"),
+        ("prompts: [x]\ndefaultTest: {}\nname: x\ntests: []\n", "suite.yaml", "promptfoo"),
+        ("prompts: [x]\nname: x\ntests:\n- id: a\n", "promptfooconfig.yaml", "promptfoo"),
+        ('{"prompts": ["x"], "name": "y", "tests": []}', "suite.json", "promptfoo"),
+    ],
+)
+def test_a_suite_of_version_5_is_told_from_a_configuration_of_promptfoo(
+    text: str, path: str, dialect: str
+) -> None:
+    assert detect(head(path, text.encode().splitlines(keepends=True)), KNOWN) == dialect
+
+
+# --- prompts and vars --------------------------------------------------------------------------------------
+
+
+def test_a_prompt_is_filled_in_with_the_vars_of_each_test() -> None:
+    text = """prompts: ["{{ q }} Be {{ vars.tone }}, {{ person.name }}."]
+default_test: {vars: {tone: kind, q: What?}}
+tests:
+- {id: a, vars: {q: Why?, person: {name: Ada}}, assert: [x]}
+- {id: b, vars: {tone: brief, person: {name: Bo}}, assert: [x]}
+"""
+    assert asked(text) == ["user: Why? Be kind, Ada.", "user: What? Be brief, Bo."]
+
+
+def test_a_prompt_that_is_one_name_takes_messages_and_objects_as_they_are() -> None:
+    text = """prompts: ["{{ input }}"]
+tests:
+- id: a
+  vars:
+    who: Ada
+    input: [{role: system, content: Be kind.}, {role: user, content: "Hi {{ who }}"}]
+  assert: [x]
+- {id: b, vars: {input: {ticket: 7}}, assert: [x]}
+"""
+    assert asked(text) == ["system: Be kind. | user: Hi Ada", 'user: {\n  "ticket": 7\n}']
+
+
+def test_each_prompt_makes_a_case_of_a_test_under_its_own_id() -> None:
+    text = f"prompts: [{{id: long, prompt: 'A {{{{ q }}}}'}}, {{label: short, raw: 'B {{{{ q }}}}'}}]\n{TESTS}"
+    _, cases, problems = read(text)
+    assert ([case.id for case in cases], problems) == (["a~long", "a~short"], [])
+
+
+def test_prompts_stand_in_files_too() -> None:
+    text = f"prompts: ['file://one.txt', {{id: chat, file: two.json}}]\n{TESTS}"
+    files = {"one_txt": "Ask {{ q }}", "two_json": '[{"role": "user", "content": "{{ q }}"}]'}
+    assert asked(text, **files) == ["user: Ask Why?", "user: Why?"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "field"),
+    [("{{ missing }}", "vars"), ("{{ q | upper }}", "prompts[0]"), ("{% if q %}x{% endif %}", "prompts[0]")],
+)
+def test_a_prompt_that_cannot_be_filled_in_is_an_error(prompt: str, field: str) -> None:
+    assert [found[1] for found in errors(f"prompts: ['{prompt}']\n{TESTS}")] == [field]
+
+
+def test_what_is_wrong_under_several_prompts_is_told_once_and_no_case_is_lost() -> None:
+    text = f"prompts: [x, y]\n{TESTS.replace('[Says why]', '[{type: javascript, value: x}]')}"
+    problems = read(text)[2]
+    assert [(one.case, one.repeated) for one in problems] == [("a~prompt-1", False), ("a~prompt-2", True)]
+
+
+# --- the rest of a suite -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version_5", "version_4"),
+    [
+        ("threshold: 0.5", "execution: {threshold: 0.5}"),
+        ("default_test: {threshold: 0.5}", "execution: {threshold: 0.5}"),
+        ("targets: [a, b]", "execution: {targets: [a, b]}"),
+        ("evaluate_options: {max_concurrency: 3, budget_usd: 2}", "execution: {workers: 3, budget_usd: 2}"),
+        ("evaluate_options: {repeat: 3}", "execution: {trials: {count: 3, strategy: pass_at_k}}"),
+        (
+            "evaluate_options: {repeat: {count: 3, strategy: mean}}",
+            "execution: {trials: {count: 3, strategy: mean}}",
+        ),
+        ("workspace: {scope: attempt}", "workspace: {isolation: per_test}"),
+        ("default_test: {metadata: {a: 1}}\nmetadata: {b: 2}", "metadata: {a: 1, b: 2}"),
+        ("default_test: {assert: [{type: is-json}]}", "assertions: [{type: is-json}]"),
+        ("assert: [{type: is-json, metric: j}]", "assertions: [{type: is-json, name: j}]"),
+    ],
+)
+def test_a_field_means_what_it_meant_in_version_4(version_5: str, version_4: str) -> None:
+    tests = "tests:\n- {id: a, input: i, criteria: c, assert: [{type: contains, value: x}]}\n"
+    new, cases, problems = read(f"{version_5}\nprompts: [x]\n{tests}")
+    old, same, _ = read(f"{version_4}\n{tests}")
+    assert [problem.code for problem in problems if problem.level == "error"] == []
+    assert (new, cases) == (old, same)
+
+
+def test_assertions_of_the_suite_name_the_vars_of_each_test() -> None:
+    text = """prompts: ["{{ q }}"]
+assert: [{type: equals, value: "{{ expected_output }}"}]
+tests:
+- {id: a, vars: {q: x, expected_output: "4"}}
+- {id: b, vars: {q: y, expected_output: [{role: assistant, content: "5"}]}}
+- {id: c, vars: {q: z}, execution: {skip_defaults: true}, assert: [x]}
+"""
+    _, cases, problems = read(text)
+    assert problems == []
+    assert [case.expected for case in cases] == ["4", "5", None]
+    assert [check.params.get("value") for case in cases for check in case.assertions] == ["4", "5", None]
+
+
+def test_an_assertion_that_names_what_no_variable_is_called_is_an_error() -> None:
+    text = f"prompts: [x]\nassert: [{{type: equals, value: '{{{{ answer }}}}'}}]\n{TESTS}"
+    assert errors(text) == [("missing-variable", "vars", 4)]
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["environment", "extensions", "scenarios", "env", "nunjucks_filters"],
+)
+def test_a_field_of_a_suite_that_means_something_else_names_the_version(field: str) -> None:
+    problem = read(f"prompts: [x]\n{field}: {{a: b}}\n{TESTS}")[2][0]
+    assert (problem.code, problem.field, problem.line) == ("not-supported", field, 2)
+    assert problem.message.startswith(f"`{field}` is a field of AgentV 5 that is not read here. ")
+
+
+@pytest.mark.parametrize("field", ["provider", "prompts", "provider_output", "options", "environment"])
+def test_a_field_of_a_test_that_means_something_else_names_the_version(field: str) -> None:
+    assert errors(f"prompts: [x]\ntests:\n- id: a\n  assert: [x]\n  {field}: b\n") == [
+        ("not-supported", field, 5)
+    ]
+    assert errors(f"prompts: [x]\ndefault_test:\n  {field}: b\n{TESTS}")[0][:2] == (
+        "not-supported",
+        f"default_test.{field}",
+    )
+
+
+@pytest.mark.parametrize("version", ["prompts: [x]\n", ""])
+def test_a_conversation_of_turns_is_refused_in_every_version(version: str) -> None:
+    text = f"{version}tests:\n- id: a\n  input: x\n  criteria: c\n  mode: conversation\n  turns: [{{input: y}}]\n"
+    assert errors(text) == [("not-supported", "turns", 6 + len(version.splitlines()))]
+
+
+# --- assertions --------------------------------------------------------------------------------------------
+
+
+def checks(assertions: str) -> list[Any]:
+    _, (case,), problems = read(f"tests:\n- id: a\n  input: i\n  assert: {assertions}\n")
+    assert [problem.code for problem in problems if problem.level == "error"] == []
+    for check in case.assertions:
+        bind(check, GRADERS.get)
+    return list(case.assertions)
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ("{type: not-contains, value: x}", "{type: contains, value: x, negate: true, name: n}"),
+        ("{type: not-is-json, negate: true}", "{type: is-json, negate: true, name: n}"),
+        ("{type: llm-rubric, prompt: 'Is it {{ output }}?'}", "{type: llm-grader, prompt: 'Is it {{ output }}?'}"),
+        ("{type: llm-rubric, value: [{outcome: x, weight: 2}]}", "{type: rubrics, criteria: [{outcome: x, weight: 2}]}"),
+        ("{type: skill-used, value: s}", "{type: skill-trigger, skill: s}"),
+        ("{type: equals, value: x, metric: m, weight: 2}", "{type: equals, value: x, name: m, weight: 2}"),
+    ],
+)
+def test_a_type_means_what_it_was_called_in_version_4(new: str, old: str) -> None:
+    (found,), (same,) = checks(f"[{new}]"), checks(f"[{old}]")
+    assert (found.grader, found.params, found.negated, found.weight, found.pass_at) == (
+        same.grader,
+        same.params,
+        same.negated,
+        same.weight,
+        same.pass_at,
+    )
+
+
+def test_texts_of_version_5_weigh_as_much_as_there_are() -> None:
+    text = "prompts: [x]\ntests:\n- id: a\n  assert: [One, {type: is-json}, Two, Three]\n"
+    _, (case,), _ = read(text)
+    assert [(check.grader, check.weight) for check in case.assertions] == [("rubrics", 3), ("is_json", 1)]
+
+
+def test_an_assert_set_is_the_weighted_mean_of_its_members_and_nests() -> None:
+    (outer,) = checks(
+        "[{type: assert-set, threshold: 0.6, assert: [{type: contains, value: x, weight: 3}, "
+        "{type: assert-set, assert: [{type: contains, value: y}, {type: contains, value: y}]}]}]"
+    )
+    assert (outer.grader, outer.pass_at) == ("composite", 0.6)
+    assert outer.params["aggregator"]["weights"] == {"contains-x": 3, "assert-set": 1}
+    inner = outer.params["members"][1]["assertion"]
+    assert [member["name"] for member in inner["params"]["members"]] == ["contains-y", "contains-y-2"]
+    assert inner["pass_at"] == 1.0
+
+
+@pytest.mark.parametrize("kind", sorted(REFUSED))
+@pytest.mark.parametrize("prefix", ["", "not-"])
+def test_a_type_that_means_something_else_names_the_version(kind: str, prefix: str) -> None:
+    (problem,) = [
+        one
+        for one in read(f"tests:\n- id: a\n  input: i\n  assert: [{{type: '{prefix}{kind}', value: x}}]\n")[2]
+        if one.level == "error"
+    ]
+    assert (problem.code, problem.line) == ("not-supported", 4)
+    assert "a type of AgentV 5" in problem.message
+
+
+NAMES = st.sampled_from(
+    ["prompts", "default_test", "evaluate_options", "target", "targets", "assert", "tags", "workspace", "env"]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 9) | st.sampled_from(["x", "{{ q }}", "file://a.txt", "0.5"]),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["id", "prompt", "vars", "assert", "repeat", "scope", "role"]), inner),
+)
+
+
+@given(st.dictionaries(NAMES, VALUES), st.dictionaries(st.sampled_from(["vars", "assert", "run"]), VALUES))
+def test_whatever_stands_there_is_read_or_refused(row: dict[str, Any], test: dict[str, Any]) -> None:
+    text = json.dumps({"threshold": 0.5, **row, "tests": [{"id": "a", "input": "i", **test}]})
+    _, cases, problems = read(text)
+    wrong = [problem for problem in problems if problem.level == "error"]
+    assert cases or wrong
+    assert all(problem.message.endswith((".", "?")) for problem in problems)
