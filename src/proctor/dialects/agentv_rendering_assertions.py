@@ -234,6 +234,10 @@ def _command(params: Params) -> Row:
     return {"timeout_seconds" if name == "timeout_s" else name: value for name, value in params.items()}
 
 
+def _token_usage(params: Params, _source: Source) -> Iterator[Row]:
+    yield {"type": "token-usage", **{name: value for name, value in params.items() if name != "add_cached"}}
+
+
 def _composite(params: Params, source: Source) -> Iterator[Row]:
     aggregator = params.get("aggregator")
     if not isinstance(aggregator, dict):
@@ -276,7 +280,7 @@ _ROWS: Final[dict[str, Callable[[Params, Source], Iterable[Row]]]] = {
     "field_accuracy": _as("field-accuracy"),
     "latency": _as("latency", threshold_ms="threshold"),
     "cost": _as("cost", budget_usd="budget"),
-    "token_usage": _as("token-usage"),
+    "token_usage": _token_usage,
     "execution_metrics": _as("execution-metrics"),
     "skill_trigger": _as("skill-trigger"),
 }
