@@ -1,11 +1,11 @@
 """Prompts to outputs by a command line of the shell, such as that of a coding agent.
 
 `{PROMPT}`, `{PROMPT_FILE}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}` and `{OUTPUT_FILE}` are filled in, quoted.
-The answer is what is in the output file, where the line names one, else stdout; `program_output` says how
-an agent reports its messages, tool calls and tokens. The line runs in the prompt's workspace, else in the
-folder of its options, else in the working directory. It inherits no secret but what the options name
-under `env`; `$PROCTOR_TARGETS_FOLDER` is the folder of the targets file, and `$PROCTOR_FORM` has what is
-asked besides the messages, where anything is.
+The answer is all of the output file, where the line names one, else stdout without its last line ending;
+`program_output` says how an agent reports its messages, tool calls and tokens. The line runs in the prompt's
+workspace, else in the folder of its options, else in the working directory. It inherits no secret but what
+the options name under `env`; `$PROCTOR_TARGETS_FOLDER` is the folder of the targets file, and `$PROCTOR_FORM`
+has what is asked besides the messages, where anything is.
 """
 
 from __future__ import annotations
@@ -143,8 +143,9 @@ class Cli:
         name = repr(self._shell.name)
         if finished.exit_code != 0:
             raise failed(name, finished)
-        data = read_answer(answer, name) if "OUTPUT_FILE" in places else finished.stdout
-        return output_of(data, latency_ms)
+        from_file = "OUTPUT_FILE" in places
+        data = read_answer(answer, name) if from_file else finished.stdout
+        return output_of(data, latency_ms, from_file=from_file)
 
     def _file(self, path: str) -> str:
         return self._form.filled({"path": quoted(path), "basename": quoted(Path(path).name)})
