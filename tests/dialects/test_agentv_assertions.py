@@ -525,8 +525,8 @@ def test_texts_become_one_rubric_in_the_place_of_the_first() -> None:
         grader="rubrics",
         params={
             "items": [
-                {"id": "rubric-1", "outcome": "Is kind", "required": True},
-                {"id": "rubric-2", "outcome": "Is short", "required": True},
+                {"id": "rubric-1", "outcome": "Is kind"},
+                {"id": "rubric-2", "outcome": "Is short"},
             ]
         },
         pass_at=0.8,
