@@ -220,11 +220,14 @@ def _from_mark(assertion: Assertion, mark: Mark) -> Score:
     if value is not None and not 0 <= value <= 1:
         reason = f"The grader {assertion.grader!r} gave the value {value}, which is not within 0 and 1."
         value = passed = None
+    gate = mark.gate
+    below_gate = gate is not None and value is not None and not reaches(value, gate)
     if assertion.pass_at is not None and value is not None and passed is not None:
-        passed = reaches(value, assertion.pass_at)
+        passed = reaches(value, assertion.pass_at) and not below_gate
     if assertion.negated and value is not None and passed is not None:
-        value, passed, reason = 1.0 - value, not passed, f"Negated: {reason}"
+        value, passed, reason = 1.0 - (0.0 if below_gate else value), not passed, f"Negated: {reason}"
         entries = tuple([_negated(entry) for entry in entries])
+        gate = None
     if passed is None or value is None:
         outcome = Verdict.UNSCORED
     else:
@@ -236,7 +239,7 @@ def _from_mark(assertion: Assertion, mark: Mark) -> Score:
         value=value if outcome is not Verdict.UNSCORED else None,
         outcome=outcome,
         weight=assertion.weight,
-        required=assertion.required if mark.gate is None else max(assertion.required or 0.0, mark.gate),
+        required=assertion.required if gate is None else max(assertion.required or 0.0, gate),
         reason=reason,
         entries=entries,
         judgments=mark.judgments,

@@ -105,12 +105,74 @@ def test_a_line_finds_what_lies_beside_its_own_targets_file_however_it_is_asked(
     assert proctor("run", f"--retry-errors={failed['run']}").code == 0
 
 
-def test_a_file_that_is_wrong_is_told_with_its_line(proctor: Proctor, targets: Callable[[str], None]) -> None:
-    targets("targets:\n  - name: x\n    provider: nobody\n")
+def test_an_entry_that_is_wrong_is_told_with_its_line(
+    proctor: Proctor, targets: Callable[[str], None]
+) -> None:
+    targets("targets:\n  - name: x\n    provider: nobody\n  - {name: y, provider: mock, response: ready}\n")
+    told = proctor("targets", "list")
+    wrong = "targets.yaml:3: error: Target 'x': `provider` is 'nobody'."
+    assert told.code == 4
+    assert any(line.split() == ["y", "mock", "ready"] for line in told.out.splitlines())
+    assert wrong in told.err
+    told = proctor("targets", "check")
+    assert told.code == 3
+    assert f"x: no answer: {wrong}" in told.out
+    assert "y: answered 'ready'" in told.out
+    assert proctor("targets", "check", "y", "echo").code == 0
+
+
+def test_a_file_that_is_no_targets_file_is_told_with_its_line(
+    proctor: Proctor, targets: Callable[[str], None]
+) -> None:
+    targets("target:\n  - {name: x, provider: mock}\n")
     for words in (("list",), ("check",), ("check", "echo")):
         told = proctor("targets", *words)
         assert told.code == 4
-        assert "targets.yaml:3: error: Target 'x': `provider` is 'nobody'." in told.err
+        assert "targets.yaml:1: error: The file needs a list `targets`" in told.err
+
+
+PLAIN = """tests:
+  - {id: a, criteria: c, input: x, assertions: [{type: contains, value: "43"}]}
+"""
+JUDGED = "tests: [{id: a, criteria: c, input: x}]"
+NOBODY = "targets.yaml:4: error: Target 'self': `grader_target` names 'nobody', which is no target."
+
+
+@pytest.mark.parametrize(
+    ("words", "suite", "code", "said"),
+    [
+        ("mock:43", PLAIN, 0, ""),
+        ("good", PLAIN, 0, ""),
+        ("self", PLAIN, 0, ""),
+        ("keyed", PLAIN, 0, ""),
+        ("bad", PLAIN, 4, "targets.yaml:3: error: Target 'bad': `provider` is 'opena'."),
+        ("self", JUDGED, 4, NOBODY),
+        ("keyed", JUDGED, 4, "targets.yaml:6: error: Target 'needy': `api_key` names the variable NOT_SET"),
+        ("good --judge bad", JUDGED, 4, "targets.yaml:3: error: Target 'bad'"),
+        ("self --judge mock:1", JUDGED, 3, ""),
+    ],
+)
+def test_an_entry_that_is_wrong_stops_a_run_that_needs_it_and_no_other(
+    proctor: Proctor,
+    targets: Callable[[str], None],
+    folder: Path,
+    words: str,
+    suite: str,
+    code: int,
+    said: str,
+) -> None:
+    targets(
+        "targets:\n"
+        "  - {name: good, provider: mock, response: '43'}\n"
+        "  - {name: bad, provider: opena, model: m}\n"
+        "  - {name: self, provider: mock, response: '43', grader_target: nobody}\n"
+        "  - {name: keyed, provider: mock, response: '43', grader_target: needy}\n"
+        "  - {name: needy, provider: openai, model: m, api_key: '${{ NOT_SET }}'}\n"
+    )
+    (folder / "s.eval.yaml").write_text(suite, encoding="utf-8")
+    told = proctor("run", "s.eval.yaml", "--target", *words.split(), "--quiet")
+    assert (told.code, told.err.count(": error: ")) == (code, 1 if said else 0)
+    assert said in told.err
 
 
 def test_a_recording_and_a_script_are_asked_what_they_know(proctor: Proctor, folder: Path) -> None:

@@ -176,7 +176,7 @@ MEASURED = load(
     r"""
 - [{type: latency, threshold: 5000}, latency, latency, {threshold_ms: 5000.0}]
 - [{type: cost, budget: 0.25}, cost, cost, {budget_usd: 0.25}]
-- [{type: token-usage, max_total: 9}, token_usage, token-usage, {max_total: 9}]
+- [{type: token-usage, max_total: 9}, token_usage, token-usage, {max_total: 9, add_cached: true}]
 - [{type: token_usage, max_input: 9, max_output: 0}, token_usage, token_usage, {max_input: 9, max_output:
    0}]
 - [{type: skill-trigger, skill: pdf}, skill_trigger, skill-trigger-pdf, {skill: pdf}]
@@ -525,8 +525,8 @@ def test_texts_become_one_rubric_in_the_place_of_the_first() -> None:
         grader="rubrics",
         params={
             "items": [
-                {"id": "rubric-1", "outcome": "Is kind", "required": True},
-                {"id": "rubric-2", "outcome": "Is short", "required": True},
+                {"id": "rubric-1", "outcome": "Is kind"},
+                {"id": "rubric-2", "outcome": "Is short"},
             ]
         },
         pass_at=0.8,

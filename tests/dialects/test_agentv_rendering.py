@@ -215,6 +215,7 @@ PATTERNS = st.tuples(
                 "\\bx\\B",
                 "[\\w-]\\W",
                 "[^\\D]",
+                "[\\W_]\\w",
             ),
             *("(?i:x)\\.", "${{ WHO }}$", "[\\]a]\\$", "\\\\Z", "(?<!x)y"),
         ]
@@ -272,7 +273,11 @@ SIMPLE = st.one_of(
     ),
     plain("latency", with_fields({"threshold_ms": AMOUNTS})),
     plain("cost", with_fields({"budget_usd": AMOUNTS})),
-    plain("token_usage", with_fields({"max_total": st.integers(0, 99)}, max_input=st.integers(0, 99))),
+    plain("token_usage", with_fields({"max_input": st.integers(0, 99)}, max_output=st.integers(0, 99))),
+    plain(
+        "token_usage",
+        with_fields({"max_total": st.integers(0, 99), "add_cached": st.just(True)}, max_input=st.integers(0, 99)),
+    ),
     plain("skill_trigger", with_fields({"skill": NAMES}, should_trigger=st.just(False))),
 )
 JUDGED = st.one_of(

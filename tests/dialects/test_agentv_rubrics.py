@@ -47,7 +47,7 @@ def error(written: Any) -> Problem:
 @pytest.mark.parametrize(
     ("item", "becomes"),
     [
-        ("Is kind", {"id": "rubric-1", "outcome": "Is kind", "required": True}),
+        ("Is kind", {"id": "rubric-1", "outcome": "Is kind"}),
         ("{outcome: Is kind}", {"id": "rubric-1", "outcome": "Is kind"}),
         ("{id: a, outcome: x, weight: 5.0}", {"id": "a", "outcome": "x", "weight": 5.0}),
         ("{id: a, outcome: x, weight: 1}", {"id": "a", "outcome": "x"}),
@@ -58,7 +58,7 @@ def error(written: Any) -> Problem:
         ("{id: a, outcome: x, min_score: 0.4}", {"id": "a", "outcome": "x", "min_score": 0.4}),
     ],
 )
-def test_a_text_is_required_and_an_object_only_where_it_says_so(item: str, becomes: dict[str, Any]) -> None:
+def test_a_text_is_an_object_with_that_outcome_and_only_required_true_is_required(item: str, becomes: dict[str, Any]) -> None:
     assert items_of(f"- {item}") == [becomes]
 
 
@@ -253,7 +253,7 @@ def test_a_checklist_is_written_in_four_ways(written: str, label: str) -> None:
     notes = Notes("suite.yaml", 1)
     (made,) = lower(load(f"- {written}"), "assertions", notes, SOURCE)
     assert not notes.problems
-    items = [{"id": "rubric-1", "outcome": "Is kind", "required": True}]
+    items = [{"id": "rubric-1", "outcome": "Is kind"}]
     assert made == Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, label=label)
 
 

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from proctor.dialects.js_regex import NoPattern, to_python, wrong_with
 from proctor.graders.patterns import found
 
+_WORDS = [(r"^\w$", "i"), (r"^[\w-]$", "i"), (r"^[^\W]$", "i"), (r"^[\w]$", ""), (r"^(?i:\w)$", "")]
+_NO_WORDS = [(r"^\W$", "i"), (r"^[\W_]$", "i"), (r"^[^\w]$", "i"), (r"^[\W]$", ""), (r"^(?i:[\W])$", "")]
+
 
 @pytest.mark.parametrize(
     ("pattern", "flags", "text", "matches"),
@@ -53,6 +56,17 @@ from proctor.graders.patterns import found
         (r"[+-\d]", "", "-", True),
         (r"[^\W]", "", "ä", False),
         (r"[\W]", "i", "k", False),
+        # With the flag i as well, which in Python takes four other letters for an i, k or s.
+        *((pattern, flags, letter, False) for pattern, flags in _WORDS for letter in "ſ\u212aıİ"),
+        *((pattern, flags, letter, True) for pattern, flags in _NO_WORDS for letter in "ſ\u212aıİ"),
+        (r"^\w$", "iu", "ſ", True),
+        (r"^\W$", "iu", "ſ", False),
+        (r"^[\W]$", "iu", "\u212a", False),
+        (r"^[\w]$", "iu", "ı", False),
+        (r"^\w+$", "i", "aZ_9", True),
+        (r"^[\wé]+$", "i", "aÉ", True),
+        (r"^[\Wé]+$", "i", "É-", True),
+        (r"^[\Wé]$", "i", "k", False),
         (r"\bve\b", "", "naïve", True),
         (r"na\Bïve", "", "naïve", False),
         (r"a\sb", "", "a\u00a0b", True),
@@ -115,8 +129,9 @@ def test_what_javascript_refuses_is_no_pattern(pattern: str, wrong: str) -> None
 
 
 def test_a_pattern_that_was_translated_stays_as_it_is() -> None:
-    made, _ = to_python(r"^[\w-]\d\W[^\d]+", "")
-    assert to_python(made, "") == (made, "")
+    for flags in ("", "i"):
+        made, _ = to_python(r"^[\w-]\d\W[^\d]+", flags)
+        assert to_python(made, flags) == (made, flags)
 
 
 def test_a_reference_in_a_pattern_stays_as_written() -> None:

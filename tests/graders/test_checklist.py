@@ -135,9 +135,10 @@ async def test_a_required_item_that_is_not_met_fails_whatever_the_rest_says(
     mark, _ = await mark_of(grader, reply(must=said, rest=met))
     assert mark.passed is not failed
     if failed:
-        assert mark.value == 0.0
+        share = mark.details["raw_score"]
+        assert share >= 0.98
+        assert (mark.value, mark.gate) == (share if share < 1 else 0.0, 1.0)
         assert mark.details["failed_required"] == ["must"]
-        assert mark.details["raw_score"] >= 0.98
         assert "not the required 'must'" in mark.reason
         assert mark.entries[0].passed is False
     else:
@@ -156,7 +157,38 @@ async def test_no_threshold_of_the_assertion_lets_a_failed_required_item_pass() 
     case = Case(id="c", input=(), assertions=(Assertion(grader="rubrics", params=params, pass_at=0.1),))
     judge = Judge(name="j", target=Judging(reply(must=False, may=True)))
     (score,) = await grade(case, Output(text="x"), GRADERS.get, Help(judges=(judge,)))
-    assert (score.outcome, score.value, score.details["raw_score"]) == (Verdict.FAIL, 0.0, 0.9)
+    assert (score.outcome, score.value, score.required) == (Verdict.FAIL, 0.9, 1.0)
+    assert [(one.passed, one.value) for one in score.judgments] == [(False, 0.9)]
+
+
+@pytest.mark.parametrize("item", [{}, {"required": True}, {"min_score": 0.5}])
+async def test_the_value_is_the_share_of_what_is_met_whether_or_not_the_rest_is_required(
+    trial: Callable[..., Trial], item: dict[str, Any]
+) -> None:
+    items = [{"id": name, "outcome": name} for name in "abcd"] + [{"id": "e", "outcome": "e", **item}]
+    rubrics = Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, label="list")
+    judge = Judge(name="j", target=Judging(reply(a=True, b=True, c=True, d=True, e=False)))
+    case = Case(id="c", input=(), assertions=(rubrics,))
+    (score,) = await grade(case, Output(text="x"), GRADERS.get, Help(judges=(judge,)))
+    made = trial("x", score)
+    assert score.value == 0.8
+    assert failed_gates(made) == (["list"] if item else [])
+    assert verdict_of(made, PassRule(threshold=0.8)) is (Verdict.FAIL if item else Verdict.PASS)
+
+
+@pytest.mark.parametrize("met", [True, False])
+async def test_a_negated_list_passes_where_a_required_item_is_not_met(met: bool) -> None:
+    items = [
+        {"id": "must", "outcome": "Must", "required": True},
+        {"id": "may", "outcome": "May", "weight": 9},
+    ]
+    negated = Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, negated=True)
+    judge = Judge(name="j", target=Judging(reply(must=met, may=True)))
+    case = Case(id="c", input=(), assertions=(negated,))
+    (score,) = await grade(case, Output(text="x"), GRADERS.get, Help(judges=(judge,)))
+    assert (score.outcome, score.value, score.required) == (
+        (Verdict.FAIL, 0.0, None) if met else (Verdict.PASS, 1.0, None)
+    )
 
 
 @pytest.mark.parametrize(("met", "verdict"), [(False, Verdict.FAIL), (True, Verdict.PASS)])
@@ -293,7 +325,9 @@ async def test_a_panel_is_below_the_gate_where_it_would_not_fail_but_for_a_requi
     replies = [reply(**{name: name in said for name in ALL}) for said in met]
     judges = tuple(Judge(name=f"j{place}", target=Judging(text)) for place, text in enumerate(replies))
     mark = await grader.grade(Graded(case=CASE, output=Output(text="x"), judges=judges))
-    assert (mark.gate, mark.value == 0) == ((0.8, True) if below_gate else (None, False))
+    assert mark.gate == (1.0 if below_gate else None)
+    if below_gate:
+        assert mark.value == pytest.approx(2 / 3)
     assert mark.details.get("failed_required") == (["m"] if below_gate else None)
     assert mark.entries[0].passed is not below_gate
 

@@ -167,9 +167,9 @@ REQUIRED = {"items": [{"id": "must", "outcome": "Must", "required": True}]}
 @pytest.mark.parametrize(
     ("fields", "met", "gate"),
     [
-        ({}, False, 0.8),
-        ({"required": 0.8, "pass_at": 0.8}, False, 0.8),
-        ({"pass_at": 0.5}, False, 0.5),
+        ({}, False, 1.0),
+        ({"required": 0.8, "pass_at": 0.8}, False, 1.0),
+        ({"pass_at": 0.5}, False, 1.0),
         ({}, True, None),
         ({"negated": True}, False, None),
         ({"weight": 0}, False, None),

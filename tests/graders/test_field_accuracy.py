@@ -295,15 +295,36 @@ def test_a_field_of_which_nothing_is_expected_is_right() -> None:
     assert (mark.value, mark.passed) == (0.5, False)
 
 
-def test_fields_that_the_expected_output_has_none_of_are_a_mistake_of_the_suite() -> None:
-    with pytest.raises(CannotScore, match=r"has none of the fields 'invoice\.total'"):
-        mark_of([{"path": "invoice.total"}], {"total": 1}, {"total": 1})
+@pytest.mark.parametrize("aggregation", ["weighted_average", "all_or_nothing"])
+@pytest.mark.parametrize(("answer", "value"), [({"total": 1}, 1), ({}, 1), ("[]", 1), ("no JSON", 0)])
+def test_where_none_of_the_fields_is_expected_any_json_is_right(
+    answer: Any, value: float, aggregation: str
+) -> None:
+    mark = mark_of([{"path": "invoice.total"}, {"path": "b"}], answer, {"total": 1}, aggregation)
+    assert (mark.value, mark.passed) == (value, value == 1)
+    if value:
+        assert mark.reason == "The expected output has none of the fields, so that any JSON is right."
 
 
 @pytest.mark.parametrize("field", [{"weight": 0}, {"required": False}])
-def test_where_no_field_counts_nothing_is_earned(field: dict[str, Any]) -> None:
+def test_where_no_field_counts_the_weighted_share_is_nothing(field: dict[str, Any]) -> None:
     mark = mark_of([{"path": "a", **field}], {}, {"a": 1})
     assert (mark.value, mark.passed, mark.reason) == (0, False, "No field counts.")
+
+
+@pytest.mark.parametrize(
+    ("fields", "value"),
+    [
+        ([{"path": "a"}, {"path": "b", "weight": 0}], 0),
+        ([{"path": "a", "weight": 0}, {"path": "c", "required": False}], 1),
+        ([{"path": "c", "required": False}], 1),
+    ],
+)
+def test_all_or_nothing_wants_every_field_whatever_it_weighs(
+    fields: list[dict[str, Any]], value: float
+) -> None:
+    mark = mark_of(fields, {"a": 1, "b": 3}, {"a": 1, "b": 2, "c": 3}, "all_or_nothing")
+    assert (mark.value, mark.passed) == (value, value == 1)
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 1)), st.lists(st.floats(0.1, 9), min_size=4))

@@ -179,11 +179,11 @@ ALL, SHORT, WITHOUT = "mab", "ma", "ab"
     [
         ("all", (ALL, ALL, ALL), True, 1.0, None),
         ("all", (ALL, SHORT, ALL), False, 2 / 3, None),
-        ("all", (ALL, ALL, WITHOUT), False, 0.0, 0.8),
-        ("all", (WITHOUT, SHORT, ALL), False, 0.0, 0.8),
+        ("all", (ALL, ALL, WITHOUT), False, 2 / 3, 1.0),
+        ("all", (WITHOUT, SHORT, ALL), False, 2 / 3, 1.0),
         ("any", (WITHOUT, WITHOUT, ALL), True, 1.0, None),
         ("any", (WITHOUT, SHORT, WITHOUT), False, 2 / 3, None),
-        ("any", (WITHOUT, WITHOUT, WITHOUT), False, 0.0, 0.8),
+        ("any", (WITHOUT, WITHOUT, WITHOUT), False, 2 / 3, 1.0),
     ],
 )
 async def test_a_gate_holds_by_the_rule_as_well(

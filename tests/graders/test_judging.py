@@ -185,7 +185,6 @@ def test_what_is_not_exactly_a_verdict_is_not_read(reply: str) -> None:
     [
         ('{"score": 4, "reason": "Good."}', 4),
         ('```\n{"score": 1}\n```', 1),
-        ('{"score": 4.5}', 4.5),
         ("4", 4),
         ("4/5", 4),
         ("4 / 5", 4),
@@ -220,7 +219,10 @@ def test_a_score_is_read(reply: str, score: float) -> None:
         "true",
         "NaN",
         '{"score": 0}',
+        '{"score": 4.5}',
         '{"score": 5.1}',
+        "4.5",
+        "4.5/5",
         '{"score": "4"}',
         '{"score": true}',
         '{"score": 1e999}',

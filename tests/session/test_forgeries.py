@@ -19,13 +19,17 @@ from proctor.bundles.keys import signing_key
 from proctor.bundles.trusting import Trusted, trusted
 from proctor.codec import assertion_digest
 from proctor.errors import BundleError, UsageError
-from proctor.model import Assertion, Run, Selection, Settings
+from proctor.graders import GRADERS
+from proctor.grading import bind
+from proctor.model import Assertion, Run, Score, Selection, Settings, Verdict
 from proctor.proof import checking_lines, merkle
 from proctor.proof.bundle import FILES, claim_of
 from proctor.proof.canonical import canonical, data_of
+from proctor.proof.checking import Defect
 from proctor.proof.envelope import signed_bytes
 from proctor.session.attesting import attest
 from proctor.session.countersigning import countersign
+from proctor.session.recorded_judges import check_implied
 from proctor.session.verifying import Verified, verify
 from proctor.stores.sqlite import SqliteStore
 from proctor.verdicts import Counts
@@ -261,6 +265,28 @@ def test_an_edited_score_is_found(bundle: Path, change: dict[str, Any], words: s
     forger = Forger(bundle)
     forger.trial("t3")["trial"]["scores"][0] |= change
     refused(forger.write(), words)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_found"),
+    [
+        ({"required": 1.0}, False),
+        ({"required": None}, True),
+        ({"required": 0.5}, True),
+        ({"required": 1.0, "outcome": Verdict.PASS}, False),
+        ({"required": 1.0, "outcome": Verdict.PASS, "value": 0.7}, True),
+    ],
+)
+def test_a_fail_above_the_bar_is_believed_only_below_a_gate(fields: dict[str, Any], is_found: bool) -> None:
+    items = [{"id": "a", "outcome": "A", "required": True}, {"id": "b", "outcome": "B", "weight": 9}]
+    assertion = Assertion(grader="rubrics", params={"items": items}, pass_at=0.8)
+    score = Score(**{"grader": "rubrics", "name": "rubrics", "outcome": Verdict.FAIL, "value": 0.9, **fields})
+    grader = bind(assertion, GRADERS.get)
+    if not is_found:
+        check_implied("here", assertion, grader, score)
+        return
+    with pytest.raises(Defect, match="here is"):
+        check_implied("here", assertion, grader, score)
 
 
 def test_a_score_more_or_less_is_found(bundle: Path) -> None:

@@ -95,9 +95,22 @@ def test_paths_begin_at_the_file_and_the_environment_is_the_one_given(folder: Pa
 def test_a_file_that_is_wrong_is_told_where_it_is_before_anyone_is_asked(folder: Path) -> None:
     (folder / "a").mkdir()
     (folder / "a" / "targets.yaml").write_text("targets:\n- {name: t, provider: nobody}\n", encoding="utf-8")
+    names = Names({}, folder / "a")
+    assert names.spec("echo", Params()).kind == "echo"
     with pytest.raises(SuiteError) as caught:
-        Names({}, folder / "a").spec("echo", Params())
+        names.spec("t", Params())
     assert str(caught.value).startswith(f"{Path('a', 'targets.yaml')}:2: error: Target 't': ")
+    (folder / "a" / "targets.yaml").write_text("target: []", encoding="utf-8")
+    with pytest.raises(SuiteError, match="list `targets`"):
+        Names({}, folder / "a").spec("echo", Params())
+
+
+def test_an_unknown_word_is_told_which_entries_of_the_file_have_no_name(folder: Path) -> None:
+    text = "targets:\n- {nme: mine, provider: mock}\n- {name: other, provider: mock}\n- 5\n"
+    (folder / "targets.yaml").write_text(text, encoding="utf-8")
+    assert Names({}).spec("other", Params()).kind == "mock"
+    with pytest.raises(UnknownName, match=r"'mine'.* In 'targets\.yaml' .* no name: 2 and 4"):
+        Names({}).spec("mine", Params())
 
 
 @pytest.mark.parametrize(

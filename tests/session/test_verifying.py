@@ -404,7 +404,8 @@ tests:
 @pytest.mark.parametrize(
     ("place", "change", "words"),
     [
-        (0, {"required": None}, "the gate is None, and the judges' replies make it 0.8"),
+        (0, {"required": None}, "the gate is None, and the judges' replies make it 1.0"),
+        (0, {"value": 0}, "the value is 0.0, and the judges' replies make it 0.9"),
         (0, {"value": 0.9, "outcome": "pass"}, "the outcome is pass, and the judges' replies make it fail"),
         (1, {"value": 0.9, "outcome": "pass"}, "the outcome is pass, and the judges' replies make it fail"),
         (1, {"value": 0.75}, "the value is 0.75, and the judges' replies make it 0.5"),

@@ -66,7 +66,9 @@ def run(opening: Make, spec: Make, ask: Make) -> Callable[..., Any]:
         ("""echo "$(printf '%s' {PROMPT})" """, "hello"),
         ("HOME=x; echo ${HOME} {ATTEMPT}", "x 2"),
         ("sh -c 'cat {PROMPT_FILE} > {OUTPUT_FILE}'", "hello"),
-        ('sh -c "echo no {ATTEMPT} > {OUTPUT_FILE}"', "no 2"),
+        ('sh -c "echo no {ATTEMPT} > {OUTPUT_FILE}"', "no 2\n"),
+        ("printf '43\\r\\n\\r\\n' > {OUTPUT_FILE}", "43\n\n"),
+        ("printf '43\\n\\n'", "43\n"),
         ("echo one >&2; echo two", "two"),
     ],
 )

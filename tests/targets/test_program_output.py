@@ -75,6 +75,12 @@ def test_anything_else_is_plain_text(written: str) -> None:
     assert _read(written + "\n") == Output(text=written, latency_ms=3.0)
 
 
+@pytest.mark.parametrize("written", ["43\n", "43\n\n", "43", "\n", '{"amount": 5}\n'])
+def test_plain_text_of_a_file_keeps_its_final_newline(written: str) -> None:
+    assert output_of(written.encode(), 3.0, from_file=True).text == written
+    assert output_of(written.replace("\n", "\r\n").encode(), 3.0, from_file=True).text == written
+
+
 @pytest.mark.parametrize(
     ("report", "text"),
     [

@@ -38,9 +38,12 @@ def _spec(target: str, *others: str, params: Params = USUAL, **environ: str) -> 
 
 
 def _problems(text: str) -> list[tuple[int | None, str, str | None]]:
-    with pytest.raises(SuiteError) as caught:
-        TargetsFile(text, "targets.yaml", "/project")
-    return [(one.line, one.code, one.field) for one in caught.value.problems if one.level == "error"]
+    """The errors of a file that is refused, else those of its entries."""
+    try:
+        problems = TargetsFile(text, "targets.yaml", "/project").problems
+    except SuiteError as error:
+        problems = error.problems
+    return [(one.line, one.code, one.field) for one in problems if one.level == "error"]
 
 
 # --- targets that name one another -------------------------------------------------------------------------
@@ -115,7 +118,7 @@ def test_fallbacks_of_fallbacks_follow_them_and_nobody_comes_twice() -> None:
 def test_a_circle_is_refused_and_shown(targets: list[str], circle: str) -> None:
     rows = [f"{{name: {name}, {target}}}" for name, target in zip("abc", targets, strict=False)]
     with pytest.raises(SuiteError, match=circle) as caught:
-        _file(*rows)
+        _file(*rows).spec("a", Params(), {})
     assert {problem.code for problem in caught.value.problems} == {"cycle"}
 
 
@@ -176,9 +179,11 @@ def test_a_circle_is_refused_and_shown(targets: list[str], circle: str) -> None:
 def test_what_is_wrong_is_told_with_its_line_and_field(
     row: str, code: str, field: str | None, said: str
 ) -> None:
+    read = TargetsFile(f"targets:\n{PLAIN}  - {{name: t, {row}}}\n", "targets.yaml", "/project")
     with pytest.raises(SuiteError) as caught:
-        TargetsFile(f"targets:\n{PLAIN}  - {{name: t, {row}}}\n", "targets.yaml", "/project")
+        read.spec("t", Params(), ENVIRON)
     (problem,) = caught.value.problems
+    assert read.problems == (problem,)
     assert (problem.line, problem.code, problem.field) == (3, code, field)
     assert str(problem).startswith("targets.yaml:3: error: ")
     assert said in problem.message
@@ -194,17 +199,62 @@ def test_what_is_wrong_is_told_with_its_line_and_field(
         ("targets: ]", [(1, "bad-yaml", None)]),
         ("a: 1\na: 2", [(2, "bad-yaml", None)]),
         ("targets: []\ntarget: x", [(2, "unknown-field", "target")]),
-        ("targets:\n- 5", [(2, "wrong-type", "targets[0]")]),
-        ("targets:\n- provider: mock", [(2, "missing-field", "name")]),
-        ("targets:\n- provider: mock\n  name: ''", [(3, "missing-field", "name")]),
-        (
-            "targets:\n- {name: a, provider: mock}\n- {name: a, provider: echo}",
-            [(3, "duplicate-name", "name")],
-        ),
     ],
 )
 def test_a_file_of_another_form_is_refused(text: str, problems: list[Any]) -> None:
-    assert _problems(text) == problems
+    with pytest.raises(SuiteError) as caught:
+        TargetsFile(text, "targets.yaml", "/project")
+    assert [(one.line, one.code, one.field) for one in caught.value.problems] == problems
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        ("- 5", (3, "wrong-type", "targets[1]")),
+        ("- provider: mock", (3, "missing-field", "name")),
+        ("- provider: mock\n  name: ''", (4, "missing-field", "name")),
+        ("- {name: a, provider: mock}\n- {name: a, provider: echo}", (4, "duplicate-name", "name")),
+        ("- {name: a, provider: opena}", (3, "unknown-value", "provider")),
+        ("- {name: a, use_target: nobody}", (3, "unknown-target", "use_target")),
+        ("- {name: a, provider: mock, grader_target: nobody}", (3, "unknown-target", "grader_target")),
+        (
+            "- {name: a, provider: mock, fallback_targets: [nobody]}",
+            (3, "unknown-target", "fallback_targets"),
+        ),
+    ],
+)
+def test_an_entry_that_is_wrong_is_told_and_keeps_nobody_else_from_being_asked(
+    entries: str, problem: tuple[int, str, str]
+) -> None:
+    text = f"targets:\n- {{name: plain, provider: mock}}\n{entries}\n"
+    read = TargetsFile(text, "targets.yaml", "/project")
+    assert _problems(text) == [problem]
+    assert read.spec("plain", Params(), {}).kind == "mock"
+    assert read.listed({})[0].name == "plain"
+
+
+@pytest.mark.parametrize(
+    ("link", "other"),
+    [
+        ("use_target: bad", "{name: bad, provider: opena}"),
+        ("provider: mock, fallback_targets: [bad]", "{name: bad, provider: opena}"),
+        ("provider: mock, grader_target: bad", "{name: bad, provider: opena}"),
+        ("use_target: bad", "{name: bad, provider: mock}, {name: bad, provider: echo}"),
+    ],
+)
+def test_an_entry_that_is_wrong_stops_whoever_needs_it(link: str, other: str) -> None:
+    read = TargetsFile(f"targets: [{{name: t, {link}}},\n{other}]", "targets.yaml", "/project")
+    with pytest.raises(SuiteError, match=r"targets\.yaml:2: error: Target 'bad'"):
+        read.spec("t", Params(), {})
+
+
+def test_a_judge_that_is_wrong_stops_nobody_who_needs_no_judge() -> None:
+    read = _file("{name: t, provider: mock, grader_target: nobody}")
+    assert read.spec("t", Params(), {}, judged=False).judge is None
+    with pytest.raises(
+        SuiteError, match=r"targets\.yaml:2: error: Target 't': `grader_target` names 'nobody'"
+    ):
+        read.spec("t", Params(), {})
 
 
 def test_everything_that_is_wrong_is_told_at_once_and_in_order() -> None:
@@ -258,5 +308,9 @@ def test_any_text_is_read_or_refused_in_words(text: str) -> None:
         read = TargetsFile("targets:\n" + text, "t.yaml", "/p")
     except SuiteError:
         return
+    wrong = any(problem.level == "error" for problem in read.problems)
     for name in read.names():
-        assert read.spec(name, Params(), {}).name == name
+        try:
+            assert read.spec(name, Params(), {}).name == name
+        except SuiteError:
+            assert wrong

@@ -272,6 +272,16 @@ def test_targets_are_told_by_name_and_kind_alone(ask: Ask, project: Path) -> Non
     assert not any(word in json.dumps(found) for word in ("gpt-x", "MY_KEY", "hostname", "127.0.0.1"))
 
 
+def test_an_entry_that_is_wrong_keeps_no_other_target_from_being_told(ask: Ask, project: Path) -> None:
+    (project / "targets.yaml").write_text(
+        "targets: [{name: a, provider: nowhere}, {name: b, provider: mock}]", encoding="utf-8"
+    )
+    assert {"name": "b", "kind": "mock"} in ask("GET", "/targets")["targets"]
+    (project / "targets.yaml").write_text("targets: {}", encoding="utf-8")
+    refused = ask("GET", "/targets", status=400)
+    assert "targets.yaml:1: error: The file needs a list `targets`" in refused["detail"]
+
+
 # --- starting and stopping ---------------------------------------------------------------------------------
 
 

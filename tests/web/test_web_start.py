@@ -99,11 +99,13 @@ def test_targets_are_offered_by_name_and_nothing_of_their_secrets(server: Any, p
 
 
 def test_a_targets_file_that_is_wrong_is_said_and_the_rest_can_be_chosen(server: Any, project: Path) -> None:
-    (project / "targets.yaml").write_text("targets: [{name: a, provider: nowhere}]", encoding="utf-8")
-    page = server.get("/run?suite=cheap&target=echo")
-    assert page.status == 200
-    assert "The targets file is wrong" in page.text
-    assert 'value="echo"' in page.text
+    for text in ("targets: [{name: a, provider: nowhere}, {name: b, provider: mock}]", "targets: {}"):
+        (project / "targets.yaml").write_text(text, encoding="utf-8")
+        page = server.get("/run?suite=cheap&target=echo")
+        assert page.status == 200
+        assert "The targets file is wrong" in page.text
+        assert 'value="echo"' in page.text
+        assert ('name="target" value="b"' in page.text) is ("name: b" in text)
 
 
 def test_what_it_would_come_to_is_the_first_line(server: Any, save: Save) -> None:

@@ -71,6 +71,8 @@ def list_targets() -> None:
     if names.file is not None:
         show(["", f"{names.file.path}:", *(_listed(one) for one in names.file.listed(os.environ))])
         show(lines_of(names.file.warnings))
+        if names.file.errors:
+            raise SuiteError(names.file.errors)
 
 
 def _listed(one: Listed) -> str:
@@ -110,8 +112,8 @@ def check(target: tuple[str, ...], timeout_s: float) -> int:
 
 
 def _named(names: Names, word: str, params: Params) -> TargetSpec | SuiteError:
-    """A target, or which of its variables is not set; the others can be asked all the same."""
-    names.names()  # what is wrong with the file itself is no matter of one target
+    """A target, or what is wrong with it; the others can be asked all the same."""
+    names.names()  # a file that cannot be read is no matter of one target
     try:
         return names.spec(word, params)
     except SuiteError as error:

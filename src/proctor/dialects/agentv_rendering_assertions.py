@@ -156,6 +156,7 @@ _PYTHON: Final = re.compile(
     | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])""",
     re.DOTALL | re.VERBOSE,
 )
+_POINT: Final = re.compile(r"\\(?:U(?P<point>[0-9A-Fa-f]{8})|.)", re.DOTALL)
 _STICKY: Final = re.compile(r"\\A\(\?:(.*)\)", re.DOTALL)
 
 
@@ -177,16 +178,21 @@ def _to_javascript(pattern: str) -> tuple[str, str]:
     """A pattern of Python's as JavaScript writes it, and the flag that it then needs."""
     points = 0
 
-    def written(found: re.Match[str]) -> str:
+    def point(found: re.Match[str]) -> str:
         nonlocal points
+        if not found["point"]:
+            return found[0]
+        points += 1
+        return f"\\u{{{found['point'].lstrip('0') or '0'}}}"
+
+    def written(found: re.Match[str]) -> str:
         if found["again"]:
             return f"\\k<{found[2]}>"
         if found["ascii"]:
             return found["ascii"]
-        if found["point"]:
-            points += 1
-            return f"\\u{{{found['point'].lstrip('0') or '0'}}}"
-        return "(?<" if found["group"] else "$" if found["end"] else found[0]
+        if found["set"]:
+            return _POINT.sub(point, found[0])
+        return "(?<" if found["group"] else "$" if found["end"] else point(found)
 
     return _PYTHON.sub(written, pattern), "u" if points else ""
 
@@ -237,6 +243,10 @@ def _command(params: Params) -> Row:
     return {"timeout_seconds" if name == "timeout_s" else name: value for name, value in params.items()}
 
 
+def _token_usage(params: Params, _source: Source) -> Iterator[Row]:
+    yield {"type": "token-usage", **{name: value for name, value in params.items() if name != "add_cached"}}
+
+
 def _composite(params: Params, source: Source) -> Iterator[Row]:
     aggregator = params.get("aggregator")
     if not isinstance(aggregator, dict):
@@ -279,7 +289,7 @@ _ROWS: Final[dict[str, Callable[[Params, Source], Iterable[Row]]]] = {
     "field_accuracy": _as("field-accuracy"),
     "latency": _as("latency", threshold_ms="threshold"),
     "cost": _as("cost", budget_usd="budget"),
-    "token_usage": _as("token-usage"),
+    "token_usage": _token_usage,
     "execution_metrics": _as("execution-metrics"),
     "skill_trigger": _as("skill-trigger"),
 }

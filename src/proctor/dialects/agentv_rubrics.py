@@ -1,7 +1,7 @@
 """AgentV's rubrics to the items of grader `rubrics`: texts, weighted items, and ranges of points.
 
-A text counts 1 and is required. An object is required only where it says so. Which judge answers, and how its
-answer counts, is the grader's business.
+A text is an object with that outcome and nothing else: it counts 1, and what is required says so. Which judge
+answers, and how its answer counts, is the grader's business.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def of_items(items: list[dict[str, Any]]) -> Assertion:
 
 def text_item(number: int, outcome: str) -> dict[str, Any]:
     """The item that a text stands for; `number` counts from 1."""
-    return {"id": f"rubric-{number}", "outcome": outcome, "required": True}
+    return {"id": f"rubric-{number}", "outcome": outcome}
 
 
 def rubric_items(fields: AssertionFields, name: str) -> list[dict[str, Any]]:

@@ -1,10 +1,11 @@
 r"""JavaScript's regular expressions to Python's, so that they match here what they match there.
 
 `\d`, `\w` and `\b` know ASCII only, an escape without a meaning is its letter, and what is Python's alone,
-such as `(?i)` or `a++`, is no pattern. Four things keep Python's meaning: `\s`, which in JavaScript knows
+such as `(?i)` or `a++`, is no pattern. Five things keep Python's meaning: `\s`, which in JavaScript knows
 U+FEFF and not U+0085 and U+001C to U+001F; line breaks, of which `.`, `^` and `$` know only `\n`; characters
 beyond 16 bits, which are two there without the flag u; references to groups that took no part, which match
-nothing here.
+nothing here; letters that are written out under the flag i, of which an i, k or s is also a dotted or dotless
+i, the sign for kelvin or a long s, and ẞ is ß.
 """
 
 from __future__ import annotations
@@ -29,7 +30,14 @@ _IN_SET: Final = {
     # Without the four letters that Python takes for an i, k or s where it ignores case.
     "W": r"\x00-/:-@\[-\^`{-\u012f\u0132-\u017e\u0180-\u2129\u212b-\U0010ffff",
 }
-"""What they are between brackets."""
+"""What they are between brackets, beside letters whose case may not count."""
+_CASED: Final = _IN_SET | {"W": r"\x00-/:-@\[-\^`{-\U0010ffff"}
+"""What they are where case counts."""
+_FOLDED: Final = _IN_SET | {
+    "w": r"A-Za-z0-9_\u017f\u212a",
+    "W": r"\x00-/:-@\[-\^`{-\u017e\u0180-\u2129\u212b-\U0010ffff",
+}
+"""What they are with the flags i and u, where ſ and the sign for kelvin are an s and a k."""
 
 _ESCAPE: Final = r"""\\(?:
         k<(?P<name>\w+)>
@@ -123,6 +131,8 @@ class _Translation:
         self._last = ""
         """What the token before was, where nothing can repeat it."""
         groups = [token["group"] for token in _TOKEN.finditer(pattern)]
+        on = "".join(group.partition("-")[0] for group in groups if group and group.startswith("(?"))
+        self._ignores_case = "i" in flags + on
         self._groups = sum(group in ("(", "(?<") for group in groups)
         self._has_names = "(?<" in groups
 
@@ -177,6 +187,8 @@ class _Translation:
     def _escape(self, token: re.Match[str]) -> str:
         """What stands behind a backslash, outside brackets."""
         letter, digits = token["letter"], token["digits"]
+        if letter in ("w", "W") and self._ignores_case:
+            return self._set(r"[\w]" if letter == "w" else r"[^\w]")
         if letter in _ASCII:
             return _ASCII[letter]
         if letter in ("b", "B"):
@@ -193,16 +205,27 @@ class _Translation:
         if text in ("[]", "[^]"):
             return "(?!)" if text == "[]" else r"[\s\S]"
         members = list(_MEMBER.finditer(text, 1, len(text) - 1))
+        classes, before, after = self._classes(members)
         parts = []
         for place, member in enumerate(members):
             beside = members[max(place - 1, 0) : place + 2]
             if member[0] == "-" and any(each["letter"] in _IN_SET.keys() | set("sS") for each in beside):
                 parts.append(r"\-")  # no range begins or ends with a class
-            elif member["letter"] in _IN_SET:
-                parts.append(_IN_SET[member["letter"]])
+            elif member["letter"] in classes:
+                parts.append(classes[member["letter"]])
             else:
                 parts.append(r"\b" if member["letter"] == "b" else self._character(member))
-        return f"[{''.join(parts)}]"
+        return f"{before}[{''.join(parts)}]{after}"
+
+    def _classes(self, members: list[re.Match[str]]) -> tuple[dict[str, str], str, str]:
+        """What classes are in a set of these members, and what stands around it so that they stay so."""
+        if not self._ignores_case:
+            return _CASED, "", ""
+        letters = [member["letter"] for member in members]
+        # Beside a letter or a range the set must ignore case, which Python then does for the classes too.
+        if not {"w", "W"}.intersection(letters) or any(map(_has_case, members)) or _has_range(members):
+            return _IN_SET, "", ""
+        return (_FOLDED if self._strict else _CASED), "(?-i:", ")"
 
     def _character(self, token: re.Match[str]) -> str:
         """An escape of one character, or what is none."""
@@ -223,6 +246,23 @@ class _Translation:
         # Without a meaning, `\u{3}` is the letter u three times, and `\A` an A.
         plain = token["point"] is not None or token["name"] is not None or letter is not None
         return text[1:] if plain else text
+
+
+def _has_case(member: re.Match[str]) -> bool:
+    """Whether a member of a set may be a letter of one case."""
+    if member["letter"] is not None:
+        return member["letter"] not in {*_IN_SET, *_SAME, "b"}
+    if member["other"] is None and member["sign"] is None:
+        return True  # the number of a character
+    return member[0].lower() != member[0].upper()
+
+
+def _has_range(members: list[re.Match[str]]) -> bool:
+    """Whether a set has a range, which no class begins or ends."""
+    return any(
+        each[0] == "-" and low["letter"] is None and high["letter"] is None
+        for low, each, high in zip(members, members[1:], members[2:], strict=False)
+    )
 
 
 def _octal(digits: str) -> str:

@@ -155,10 +155,11 @@ class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return any(item.score_ranges for item in self.items)
 
     async def grade(self, graded: Graded) -> Mark:
-        """Value is the share of the items by weight, or 0 when a required one is not met; one entry an item.
+        """Value is the share of the items by weight; one entry an item.
 
-        `details` then has that share as `raw_score`, the ids in `failed_required`, and always `raw_scores`
-        where items have scores.
+        Where a required one is not met, the gate is 1, and the value 0 if the share would reach it. `details`
+        then has the share as `raw_score` and the ids in `failed_required`, and always `raw_scores` where
+        items have scores.
 
         Raises:
             CannotScore: there is no judge, or no majority of judges with replies that can be read; a reply
@@ -282,14 +283,14 @@ def _reading(
         details |= {"raw_score": share, "failed_required": failed}
         said += f", and not the required {clip(', '.join(map(quoted, failed)))}"
     return Reading(
-        # A value of 0 stays below every gate and threshold that is applied to it later.
-        value=0.0 if failed else share,
+        # A whole share reaches every gate, where what is required has the weight 0.
+        value=0.0 if failed and reaches(share, 1.0) else share,
         passed=not failed and reaches(share, pass_at),
         said=said,
         feedback=feedback,
         entries=entries,
         details=details,
-        gate=pass_at if failed else None,
+        gate=1.0 if failed else None,
     )
 
 

@@ -23,6 +23,7 @@ from proctor.ports import Graded, Grading
 
 ABSENT: Final = object()
 """What `find` gives where a path leads nowhere."""
+_NOT_EXPECTED: Final = "the expected output does not have it"
 
 _PATH = re.compile(r"(?:[^.\[\]]+|\[\d{1,9}\])(?:\.[^.\[\]]+|\[\d{1,9}\])*")
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
@@ -88,25 +89,26 @@ class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         A field that the expected output does not have counts as right.
 
         Raises:
-            CannotScore: the case expects no JSON, or nothing that a field could be compared with.
+            CannotScore: the case expects no JSON, or no number or date where one is compared.
         """
         expected = _expected(graded.case.expected)
-        found = [find(expected, field.path) for field in self.fields]
-        if all(value is ABSENT for value in found):
-            paths = listed(field.path for field in self.fields)
-            raise CannotScore(f"The expected output has none of the fields {paths}; correct one of them.")
         try:
             answer = _embedded(graded.output.text)
         except NotJson as error:
             reason = f"The answer has no JSON object: {error}: {shown(graded.output.text)}."
             return Mark(value=0.0, passed=False, reason=reason)
         entries = tuple(
-            _compared(field, find(answer, field.path), wanted)
-            for field, wanted in zip(self.fields, found, strict=True)
+            _compared(field, find(answer, field.path), find(expected, field.path)) for field in self.fields
         )
         return self._mark(entries)
 
     def _mark(self, entries: tuple[Entry, ...]) -> Mark:
+        wrong = [entry.text for entry in entries if entry.passed is False]
+        reason = f"Wrong: {listed(wrong)}." if wrong else "Every field is right."
+        if all(entry.evidence == _NOT_EXPECTED for entry in entries):
+            reason = "The expected output has none of the fields, so that any JSON is right."
+        if self.aggregation == "all_or_nothing":
+            return Mark(value=float(not wrong), passed=not wrong, reason=reason, entries=entries)
         counted = [
             (field.weight, bool(entry.passed))
             for field, entry in zip(self.fields, entries, strict=True)
@@ -114,20 +116,16 @@ class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ]
         if not counted:
             return Mark(value=0.0, passed=False, reason="No field counts.", entries=entries)
-        right = all(passed for _, passed in counted)
         value = math.fsum(weight for weight, passed in counted if passed)
         value /= math.fsum(weight for weight, _ in counted)
-        if self.aggregation == "all_or_nothing":
-            value = float(right)
-        wrong = [entry.text for entry in entries if entry.passed is False]
-        reason = f"Wrong: {listed(wrong)}." if wrong else "Every field is right."
+        right = all(passed for _, passed in counted)
         return Mark(value=min(value, 1.0), passed=right, reason=reason, entries=entries)
 
 
 def _compared(field: Field, got: Any, wanted: Any) -> Entry:
     """Whether one field is right; None where it does not count."""
     if wanted is ABSENT:
-        return Entry(text=field.path, passed=True, evidence="the expected output does not have it")
+        return Entry(text=field.path, passed=True, evidence=_NOT_EXPECTED)
     if got is ABSENT:
         missing = f"is missing; expected {_written(wanted)}"
         return Entry(text=field.path, passed=False if field.required else None, evidence=missing)

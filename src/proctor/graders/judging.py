@@ -229,7 +229,7 @@ def _read(request: Request, reply: str, pass_at: float | None) -> tuple[Reading 
         return None, str(error)
     if reading is None or pass_at is None:
         return reading, ""
-    return replace(reading, passed=reaches(reading.value, pass_at)), ""
+    return replace(reading, passed=reading.gate is None and reaches(reading.value, pass_at)), ""
 
 
 def _judgment(judge: Judge, request: Request, reply: Output) -> Judgment:

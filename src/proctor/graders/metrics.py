@@ -60,16 +60,18 @@ class Cost(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TokenUsage(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer took at most so many tokens; cached ones are part of the input."""
+    """Passes when the answer took at most so many tokens."""
 
     all_or_nothing: ClassVar[bool] = True
 
     max_total: float | None = None
     max_input: float | None = None
     max_output: float | None = None
+    add_cached: bool = False
+    """`max_total` counts the cached tokens beside input and output, not as a part of the input."""
 
     def __post_init__(self) -> None:
-        if not _limits(self, _TOKENS):
+        if not self._token_limits():
             raise ValueError("No limit is given; give `max_total`, `max_input` or `max_output`.")
 
     def grade(self, graded: Graded) -> Mark:
@@ -78,7 +80,11 @@ class TokenUsage(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Raises:
             CannotScore: it is not known how many it took.
         """
-        return _mark(graded.output, _limits(self, _TOKENS), whole=True)
+        return _mark(graded.output, self._token_limits(), whole=True)
+
+    def _token_limits(self) -> list[_Limit]:
+        figures = _TOKENS | {"max_total": _TOTAL_AND_CACHED} if self.add_cached else _TOKENS
+        return _limits(self, figures)
 
 
 class ExecutionMetrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -149,6 +155,11 @@ def _tokens(output: Output) -> float | None:
     return None if output.usage is None else output.usage.input_tokens + output.usage.output_tokens
 
 
+def _tokens_and_cached(output: Output) -> float | None:
+    usage = output.usage
+    return None if usage is None else usage.input_tokens + usage.output_tokens + usage.cached_tokens
+
+
 def _tool_calls(output: Output) -> float | None:
     calls = calls_of(output)
     return None if calls is None else len(calls)
@@ -176,6 +187,7 @@ class _Figure(NamedTuple):
 _TIME = _Figure("duration", " ms", _duration)
 _MONEY = _Figure("cost", " US dollars", _cost)
 _TOTAL = _Figure("tokens", "", _tokens)
+_TOTAL_AND_CACHED = _Figure("tokens and cached tokens", "", _tokens_and_cached, "tokens")
 _TOKENS: Final = {
     "max_total": _TOTAL,
     "max_input": _Figure("input tokens", "", _input),

@@ -120,8 +120,8 @@ def decided(opinions: Sequence[Opinion], rule: PanelRule = "majority") -> Mark:
 
     The value is the median of theirs, or their mean by that rule; the lowest where all must be for the
     answer, and the highest where one is enough. Evidence and details are those of the judgment on the winning
-    side whose value is nearest to it. Where a gate decides, the value is 0, and the gate and all evidence are
-    of a judgment that has it.
+    side whose value is nearest to it. Where a gate decides, all this is of the judgments that have one;
+    elsewhere those count as 0.
     `agreement` is the share of all opinions, the unreadable ones too, on the winning side; one opinion alone
     agrees with nobody and has none.
 
@@ -146,9 +146,9 @@ def decided(opinions: Sequence[Opinion], rule: PanelRule = "majority") -> Mark:
     agreeing = [pair for pair in told if pair[1].passed is passed]
     with_gate = [pair for pair in agreeing if pair[1].gate is not None]
     if not passed and votes.is_gated(len(with_gate)):
-        value, telling = 0.0, with_gate
+        value, telling = votes.middle([reading.value for _, reading in with_gate]), with_gate
     else:
-        value = votes.middle([reading.value for _, reading in told])
+        value = votes.middle([reading.value if reading.gate is None else 0.0 for _, reading in told])
         telling = [pair for pair in agreeing if pair[1].gate is None] or agreeing
     spokesman, nearest = min(telling, key=lambda pair: abs(pair[1].value - value))
     details, scores = dict(nearest.details), [one.score for _, one in told if one.score is not None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from functools import partial
 from typing import ClassVar
@@ -79,8 +78,8 @@ class Rubric(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def read_score(reply: str, rubric: Rubric) -> Reading | None:
     """What a reply says, or None when it is not exactly a score on the rubric's scale.
 
-    Read are a JSON object, also fenced, whose `score` is a number on the scale, and a text whose first line
-    is only such a number, `4/5` or `Score: 4`.
+    Read are a JSON object, also fenced, whose `score` is a whole number on the scale, and a text whose first
+    line is only such a number, `4/5` or `Score: 4`.
     """
     try:
         parsed = parse_json(reply)
@@ -100,14 +99,12 @@ def _plain(reply: str, rubric: Rubric) -> Reading | None:
 
 
 def _reading(score: float, feedback: str | None, rubric: Rubric) -> Reading | None:
-    if isinstance(score, bool) or not math.isfinite(score) or not rubric.lowest <= score <= rubric.highest:
+    if isinstance(score, bool) or not rubric.lowest <= score <= rubric.highest or score != int(score):
         return None
-    if score == int(score):
-        score = int(score)
     return Reading(
         value=(score - rubric.lowest) / (rubric.highest - rubric.lowest),
         passed=score >= rubric.min_score,
         said=f"gave {score:g} on a scale from {rubric.lowest} to {rubric.highest}",
         feedback=feedback,
-        score=score,
+        score=int(score),
     )

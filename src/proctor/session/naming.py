@@ -49,7 +49,7 @@ class Names:
         """What the targets file says; None where there is none.
 
         Raises:
-            SuiteError: it is wrong; carries every problem.
+            SuiteError: it is no targets file; carries every problem of its form.
             UsageError: it cannot be read.
         """
         path = self.path
@@ -97,7 +97,8 @@ class Names:
             judged: whether somebody is to judge its answers; else its judge is left out.
 
         Raises:
-            SuiteError: the file is wrong, or a variable that the target names is not set.
+            SuiteError: the file is none, or the target, its judge or a fallback of it is wrong there or names
+                a variable that is not set.
             UnknownName: it is neither.
             UsageError: the word is not complete, or the file cannot be read.
         """
@@ -107,7 +108,7 @@ class Names:
             return parse_target(word, params, self._environ)
         except UnknownName as error:
             unknown = UnknownName("target", error.name, {*self.names(), *known_words()})
-            unknown.args = (f"{unknown}{self._elsewhere(word)}",)
+            unknown.args = (f"{unknown}{self._elsewhere(word)}{self._unnamed()}",)
             raise unknown from None
 
     def _elsewhere(self, word: str) -> str:
@@ -125,6 +126,13 @@ class Names:
             f" The file {shown!r} has it, but {self.file.path!r} counts here: run in {folder!r}, or copy the "
             "target into that one."
         )
+
+    def _unnamed(self) -> str:
+        """The entries of the file without a name, one of which may be meant; empty where there is none."""
+        if self.file is None or not self.file.unnamed:
+            return ""
+        lines = " and ".join(str(problem.line) for problem in self.file.unnamed)
+        return f" In {self.file.path!r} the entries of these lines have no name: {lines}. Give each one."
 
 
 def _candidates(start: Path) -> Iterator[Path]:

@@ -18,6 +18,7 @@ from proctor.ports import Graded, Grader, Judge
 from proctor.proof.checking import Defect, same, shown
 from proctor.session.casting import judges_for, judges_of
 from proctor.stats import reaches
+from proctor.verdicts import is_below_gate
 
 
 class _Recorded:
@@ -75,6 +76,8 @@ def check_implied(place: str, assertion: Assertion, grader: Grader, recorded: Sc
     """
     if recorded.value is None:
         return
+    if recorded.outcome is Verdict.FAIL and is_below_gate(recorded):
+        return  # the grader may have a gate of its own, whatever the value would pass without it
     value = 1.0 - recorded.value if assertion.negated else recorded.value
     passed = _passes(assertion, grader, value)
     if passed is None:

@@ -1,11 +1,11 @@
 """Prompts to outputs by a command line of the shell, such as that of a coding agent.
 
 `{PROMPT}`, `{PROMPT_FILE}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}` and `{OUTPUT_FILE}` are filled in, quoted.
-The answer is what is in the output file, where the line names one, else stdout; `program_output` says how
-an agent reports its messages, tool calls and tokens. The line runs in the prompt's workspace, else in the
-folder of its options, else in the working directory. It inherits no secret but what the options name
-under `env`; `$PROCTOR_TARGETS_FOLDER` is the folder of the targets file, and `$PROCTOR_FORM` has what is
-asked besides the messages, where anything is.
+The answer is all of the output file, where the line names one, else stdout without its last line ending;
+`program_output` says how an agent reports its messages, tool calls and tokens. The line runs in the prompt's
+workspace, else in the folder of its options, else in the working directory. It inherits no secret but what
+the options name under `env`; `$PROCTOR_TARGETS_FOLDER` is the folder of the targets file, and `$PROCTOR_FORM`
+has what is asked besides the messages, where anything is.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Cli:
         """Nothing is left running between two prompts."""
 
     async def _output(self, prompt: Prompt) -> Output:
-        return output_of(*await self._run(prompt))
+        return output_of(*await self._run(prompt), from_file="OUTPUT_FILE" in self._line.places)
 
     async def _run(self, prompt: Prompt) -> tuple[bytes, float]:
         """What the program writes as its answer, and how many milliseconds it takes."""

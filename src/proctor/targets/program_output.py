@@ -30,15 +30,22 @@ def decoded(data: bytes) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def output_of(data: bytes, latency_ms: float) -> Output:
+def output_of(data: bytes, latency_ms: float, *, from_file: bool = False) -> Output:
     """The output that a program's answer stands for.
+
+    Args:
+        data: the answer.
+        latency_ms: how long it took.
+        from_file: it is a file that the program wrote, whose plain text keeps its last line ending; else it
+            is stdout.
 
     Raises:
         TargetError: it reports messages in a form that nobody can read, or what no store can hold.
     """
     report = report_of(data)
     if report is None:
-        return Output(text=decoded(data), latency_ms=latency_ms)
+        plain = data.decode("utf-8", "replace").replace("\r\n", "\n") if from_file else decoded(data)
+        return Output(text=plain, latency_ms=latency_ms)
     messages = [_message(item, place) for place, item in enumerate(_items(report) or ())]
     said = [message.content for message in messages if message.role == "assistant" and message.content]
     text = report.get("text")

@@ -1,7 +1,8 @@
 """The text of a targets file to named targets: `targets: [{name, provider, …}]`. Pure.
 
-The whole file is checked when it is read. Variables count when a target is asked for, and only those that it
-and its judge and fallbacks name, so that a key which nobody needs may be missing.
+Every entry is checked when the file is read. What is wrong with one is an error when it is asked for, by name
+or as somebody's judge or fallback, so that an entry which nobody needs stops nobody. The same holds for
+variables that are not set.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class _Entry(Struct, frozen=True):
     name: str
     line: int
     row: Map
+    next_line: int | None = None
+    """Where another entry has the same name, if one does."""
 
 
 class TargetsFile:
@@ -68,22 +71,33 @@ class TargetsFile:
             folder: its folder, absolute; relative paths begin there.
 
         Raises:
-            SuiteError: it is no such file; carries every problem.
+            SuiteError: it is no such file; carries every problem of its form.
         """
         self.path = path
         self._folder = folder
-        notes = Notes(path, 1)
-        self._entries = _entries(text, notes)
+        form, unnamed = Notes(path, 1), Notes(path, 1)
+        self._entries = _entries(_rows(text, form), unnamed)
+        _raise_errors(form.problems)
         found: list[Problem] = []
         check = _Making(self, Setting(folder=folder, environ=None), found)
         for name in self._entries:
             check.target(name)
+        self.unnamed: tuple[Problem, ...] = tuple(unnamed.problems)
+        """The entries that nobody can ask for, as they have no name."""
         # A target that judges another one is looked at twice.
-        problems = [*notes.problems, *dict.fromkeys(found)]
-        problems.sort(key=lambda problem: problem.line or 0)
-        _raise_errors(problems)
-        self.warnings: tuple[Problem, ...] = tuple(problems)
+        problems = [*form.problems, *unnamed.problems, *dict.fromkeys(found)]
+        self.problems: tuple[Problem, ...] = tuple(sorted(problems, key=lambda problem: problem.line or 0))
+        """What is wrong with entries, and what has no effect, by line."""
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """What is wrong with entries."""
+        return tuple([problem for problem in self.problems if problem.level == "error"])
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
         """What has no effect."""
+        return tuple([problem for problem in self.problems if problem.level == "warning"])
 
     def names(self) -> list[str]:
         """Every target's name, in the order of the file."""
@@ -105,12 +119,13 @@ class TargetsFile:
             judged: whether its judge is wanted; else it is left out, and its variables need not be set.
 
         Raises:
-            SuiteError: a variable is not set, or its value is wrong.
+            SuiteError: its entry or one that it needs is wrong, or names a variable that is not set.
         """
         problems: list[Problem] = []
         setting = Setting(folder=self._folder, environ=environ, params=params)
         spec = _Making(self, setting, problems, judging=not judged).target(name)
-        _raise_errors([problem for problem in problems if problem.level == "error"])
+        # A target that judges another one is looked at twice.
+        _raise_errors([problem for problem in dict.fromkeys(problems) if problem.level == "error"])
         assert spec is not None, "what cannot be made is a problem"
         return spec
 
@@ -127,33 +142,34 @@ def _raise_errors(problems: list[Problem]) -> None:
 # --- the text ----------------------------------------------------------------------------------------------
 
 
-def _entries(text: str, notes: Notes) -> dict[str, _Entry]:
+def _rows(text: str, notes: Notes) -> Items:
+    """The list of the targets as it stands; empty where there is none."""
     try:
         root = load(text)
     except BadYaml as error:
         notes.error("bad-yaml", str(error), line=error.line)
-        return {}
-    if not isinstance(root, Map) or not isinstance(root.get("targets"), Items):
+        return Items(1)
+    rows = root.get("targets") if isinstance(root, Map) else None
+    if not isinstance(root, Map) or not isinstance(rows, Items):
         notes.error("missing-field", "The file needs a list `targets`, each with `name` and `provider`.")
-        return {}
+        return Items(1)
     fields = Fields(root, notes)
     for name in _ROOT:
         fields.take(name)
     fields.finish(_ROOT)
-    rows: Items = root["targets"]
+    return rows
+
+
+def _entries(rows: Items, notes: Notes) -> dict[str, _Entry]:
+    """The first entry of each name; `notes` gets those without one."""
     entries: dict[str, _Entry] = {}
     for place, row in enumerate(rows):
         entry = _entry(row, rows.lines[place], place, notes)
         if entry is None:
             continue
         first = entries.setdefault(entry.name, entry)
-        if first is not entry:
-            notes.error(
-                "duplicate-name",
-                f"Target {entry.name!r} stands already at line {first.line}. Give one of them another name.",
-                "name",
-                line=entry.line,
-            )
+        if first is not entry and first.next_line is None:
+            entries[entry.name] = replace(first, next_line=entry.line)
     return entries
 
 
@@ -218,6 +234,13 @@ class _Making:
         row = _row(entry.row, notes, self._setting)
         fields = row.fields
         fields.take("name")
+        if entry.next_line is not None:
+            notes.error(
+                "duplicate-name",
+                f"The name stands already at line {entry.line}. Give one of them another name.",
+                "name",
+                line=entry.next_line,
+            )
         provider = _one_of(row, "provider", "kind")
         agent = None if provider is None else kinds.agent_of(provider)
         if provider is not None and agent is not None:

@@ -21,9 +21,11 @@ router = APIRouter(tags=["targets"])
 def list_targets(request: Request) -> Response:
     """Who can be asked from here by name: the targets of this folder's targets file, and those built in."""
     project = project_of(site_of(request))
+    try:
+        project.names.names()
+    except ProctorError as error:
+        raise UsageError(str(error)) from None
     offer = offer_of(project)
-    if offer.wrong:
-        raise UsageError(offer.wrong)
     rows = [{"name": one.name, "kind": _kind(project, one)} for one in offer.targets]
     return answer({"targets": rows})
 
@@ -31,5 +33,5 @@ def list_targets(request: Request) -> Response:
 def _kind(project: Project, one: Offered) -> str:
     try:
         return project.names.spec(one.name, Params(), judged=False).kind
-    except ProctorError:  # a variable that it names is not set, which whoever runs it is told
+    except ProctorError:  # its entry is wrong or a variable is not set, which whoever runs it is told
         return one.what.partition(" ")[0]

@@ -111,6 +111,7 @@ def offer_of(project: Project) -> Offer:
         for one in file.listed(project.environ) if file is not None else ():
             model = _ADDRESS.sub("", one.what) if one.kind in _SHOWN else ""
             found.append(Offered(one.name, f"{one.kind} {model}".strip(), one.unset))
+        wrong = "\n".join(map(str, file.errors if file is not None else ()))
     except ProctorError as error:
         wrong = str(error)
     usual, known = project.usual, {one.name for one in found}
