@@ -88,7 +88,12 @@ def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
 
 
 def taken_over(trial: Trial, run: Run) -> bool:
-    """Whether a trial of a run came from another one with its scores; one that was graded anew is younger."""
+    """Whether a trial of a run came from another one with its scores.
+
+    Of trials that were stored before they noted who graded them, one that was graded anew is younger.
+    """
+    if trial.graded_in is not None:
+        return trial.graded_in != run.id
     return trial.source_run is not None and trial.started_at < run.started_at
 
 
