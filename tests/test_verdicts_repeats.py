@@ -112,9 +112,7 @@ def test_the_lower_bound_is_the_harder_rule(
         assert over(trial, "mean", list(values), rule) is PASS
 
 
-def over_gates(
-    trial: Callable[..., Trial], how: RepeatsRule, values: list[float], rule: PassRule
-) -> Verdict:
+def over_gates(trial: Callable[..., Trial], how: RepeatsRule, values: list[float], rule: PassRule) -> Verdict:
     """The same of trials whose assertions are gates at 0.5 that weigh nothing, so that none has a score."""
     repeats = Repeats(rule)
     for value in values:

@@ -94,7 +94,8 @@ def show_run(
             if as_json:
                 say_json(json.summary([whole]))
             else:
-                show(chain(console.lines(whole), _kept(found)))
+                warnings = (f"Warning: {one_line(message)}" for message in found.warnings)
+                show(chain(console.lines(whole), warnings, _kept(found)))
             return
         rows = _some(opened, found, case_id, reveal=reveal)
         if as_json:
