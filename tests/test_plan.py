@@ -81,6 +81,8 @@ MIXED = [
         (Selection(ids=("MATH-1",)), ""),
         (Selection(ids=("words-[[]2]",)), "words-[2]"),
         (Selection(ids=("words-[2]",)), "words-[2]"),
+        (Selection(ids=("words-[2*",)), "words-[2]"),
+        (Selection(ids=("*-[12]",)), "math-1 math-2 words-1"),
         (Selection(ids=("math",)), ""),
         (Selection(ids=("*-1",), categories=("math",), tags=("easy",)), "math-1"),
         (Selection(limit=3), "math-1 math-2 words-1"),

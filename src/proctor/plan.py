@@ -41,8 +41,15 @@ def matches(case: Case, selection: Selection) -> bool:
     is_read = all(problem.row is None for problem in case.problems)
     if is_read and not _has_labels(case, selection):
         return False
-    # An id may have brackets, and stands for itself all the same.
-    return not selection.ids or any(case.id == glob or fnmatchcase(case.id, glob) for glob in selection.ids)
+    return not selection.ids or matches_id(case.id, selection.ids)
+
+
+def matches_id(case_id: str, globs: Iterable[str]) -> bool:
+    """Whether any of the globs stands for the id; brackets stand for themselves too, as ids may have them."""
+    return any(
+        fnmatchcase(case_id, glob) or ("[" in glob and fnmatchcase(case_id, glob.replace("[", "[[]")))
+        for glob in globs
+    )
 
 
 def _has_labels(case: Case, selection: Selection) -> bool:

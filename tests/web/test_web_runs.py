@@ -338,6 +338,8 @@ def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
         ("text=REASON+4", ["c4"]),
         ("text=question+7", ["c7"]),
         ("case=c3", ["c3"]),
+        ("case=c[35]", ["c3", "c5"]),
+        ("case=?4", ["c4"]),
         ("split=dev&sort=-latency", ["c7", "c6", "c5", "c4", "c3", "c2", "c1", "c0"]),
         ("verdict=nonsense", [f"c{place}" for place in range(10)]),
     ],
