@@ -260,7 +260,9 @@ class Selection(Noun, frozen=True, kw_only=True):
 
     split: Literal["dev", "holdout", "all"] = "all"
     tags: tuple[str, ...] = ()
+    """A case is selected when it has any of them. Here and below, commas in a word mean any of its tags."""
     exclude_tags: tuple[str, ...] = ()
+    """A case is selected when it has none of them."""
     all_tags: tuple[str, ...] = ()
     """A case is selected when it has every one of them."""
     categories: tuple[str, ...] = ()

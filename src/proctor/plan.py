@@ -52,12 +52,18 @@ def matches_id(case_id: str, globs: Iterable[str]) -> bool:
     )
 
 
+def tags_of(word: str) -> list[str]:
+    """The tags of a filter's word, any of which will do: those between its commas, and one that has them."""
+    return list(dict.fromkeys((word, *filter(None, map(str.strip, word.split(","))))))
+
+
 def _has_labels(case: Case, selection: Selection) -> bool:
-    if selection.tags and not any(tag in case.tags for tag in selection.tags):
+    def has(word: str) -> bool:
+        return any(tag in case.tags for tag in tags_of(word))
+
+    if selection.tags and not any(map(has, selection.tags)):
         return False
-    if not all(tag in case.tags for tag in selection.all_tags):
-        return False
-    if selection.exclude_tags and any(tag in case.tags for tag in selection.exclude_tags):
+    if not all(map(has, selection.all_tags)) or any(map(has, selection.exclude_tags)):
         return False
     return not selection.categories or case.category in selection.categories
 

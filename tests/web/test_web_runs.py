@@ -332,6 +332,7 @@ def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
     [
         ("verdict=fail", ["c1", "c4"]),
         ("verdict=fail&verdict=pass&tag=t0", ["c0", "c2", "c4", "c6", "c8"]),
+        ("verdict=fail&tag=t0,t1", ["c1", "c4"]),
         ("category=k1", ["c1", "c4", "c7"]),
         ("split=holdout", ["c8", "c9"]),
         ("missed=exact", ["c1", "c4"]),
