@@ -130,6 +130,28 @@ def test_a_renamed_case_tells_what_else_is_new_of_it(case: Make) -> None:
     assert found.same == 0
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "more"),
+    [
+        ({"file": "soup.md"}, {"file": "stew.md"}, []),
+        ({"file": "soup.md", "prompt": "cook"}, {"file": "stew.md", "prompt": "chef"}, []),
+        ({"file": "soup.md", "prompt": "cook"}, {"file": "stew.md", "prompt": "boss"}, None),
+        ({"file": "soup.md", "by": "Ada"}, {"file": "stew.md", "by": "Bo"}, ["metadata.by"]),
+        ({"file": "soup.md"}, {"file": "other.md"}, None),
+        ({"file": "soup.md"}, {"file": ""}, None),
+        ({"file": ""}, {"file": "stew.md"}, None),
+    ],
+)
+def test_a_case_that_is_named_after_a_file_is_not_changed_by_the_files_new_name(
+    case: Make, old: dict[str, str], new: dict[str, str], more: list[str] | None
+) -> None:
+    ids = ("soup[n=4]~cook", "stew[n=4]~chef") if new.get("prompt") else ("soup[n=4]", "stew[n=4]")
+    found = between([case(ids[0], metadata=old)], [case(ids[1], metadata=new)])
+    assert found.renamed == (Renamed(*ids),)
+    fields = [change.field for changed in found.changed for change in changed.changes]
+    assert fields == ([f"metadata.{name}" for name in new] if more is None else more)
+
+
 @pytest.mark.parametrize("fields", [{"expected": "other"}, {"text": "Other?"}])
 def test_a_case_that_is_asked_or_judged_otherwise_is_another_one(case: Make, fields: dict[str, Any]) -> None:
     found = between([case("a", expected="x")], [case("b", **{"expected": "x"} | fields)])

@@ -71,6 +71,14 @@ MIXED = [
         (Selection(tags=("easy",)), "math-1 math-2"),
         (Selection(tags=("easy", "hard")), "math-1 math-2 words-1"),
         (Selection(tags=("eas",)), ""),
+        (Selection(tags=("slow,hard",)), "math-2 words-1"),
+        (Selection(tags=("slow, hard", "easy")), "math-1 math-2 words-1"),
+        (Selection(all_tags=("easy", "slow")), "math-2"),
+        (Selection(all_tags=("easy,hard",)), "math-1 math-2 words-1"),
+        (Selection(all_tags=("easy,hard", "hard,slow")), "math-2 words-1"),
+        (Selection(tags=("easy", "hard"), all_tags=("slow,hard",)), "math-2 words-1"),
+        (Selection(exclude_tags=("slow,hard",)), "math-1 words-[2]"),
+        (Selection(all_tags=(",",)), ""),
         (Selection(exclude_tags=("slow",)), "math-1 words-1 words-[2]"),
         (Selection(exclude_tags=("slow", "hard")), "math-1 words-[2]"),
         (Selection(tags=("easy",), exclude_tags=("easy",)), ""),
@@ -81,6 +89,8 @@ MIXED = [
         (Selection(ids=("MATH-1",)), ""),
         (Selection(ids=("words-[[]2]",)), "words-[2]"),
         (Selection(ids=("words-[2]",)), "words-[2]"),
+        (Selection(ids=("words-[2*",)), "words-[2]"),
+        (Selection(ids=("*-[12]",)), "math-1 math-2 words-1"),
         (Selection(ids=("math",)), ""),
         (Selection(ids=("*-1",), categories=("math",), tags=("easy",)), "math-1"),
         (Selection(limit=3), "math-1 math-2 words-1"),
@@ -90,6 +100,14 @@ MIXED = [
 )
 def test_a_case_is_selected_when_every_filter_lets_it_through(selection: Selection, selected: str) -> None:
     assert ids(MIXED, index_of(MIXED, selection)) == selected
+
+
+def test_a_tag_with_a_comma_is_found_by_its_whole_name() -> None:
+    one = case("c", tags=("Paris, France",))
+    assert matches(one, Selection(tags=("Paris, France",)))
+    assert matches(one, Selection(all_tags=("Paris, France",)))
+    assert not matches(one, Selection(exclude_tags=("Paris, France",)))
+    assert not matches(one, Selection(tags=("Paris",)))
 
 
 def test_split_and_limit_are_none_of_the_filters_of_a_case() -> None:

@@ -8,13 +8,15 @@ from importlib.resources import files
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Price, TargetSpec, Usage
-from proctor.pricing import cost_usd, parse_prices, price_for, price_of
+from proctor.pricing import Quote, cost_usd, parse_prices, quote_for
 
 PRICES = {
     "m": Price(input=2.0, output=8.0, cached=0.5, source="s", date="2026-01-01"),
+    "m-2024-05-13": Price(input=4.0, output=12.0),
     "m-mini": Price(input=1.0, output=4.0),
 }
 
@@ -44,6 +46,8 @@ def test_a_table_of_prices_is_read() -> None:
         "[models.x]\ninput = nan\noutput = 1",
         "[models.x]\ninput = true\noutput = 1",
         "[models.x]\ninput = 1\noutput = 1\ncashed = 1",
+        "[models.x]\ninput = 1\noutput = 1\nsnapshots = 'y'",
+        "[models.x]\ninput = 1\noutput = 1\nsnapshots = [1]",
         "[other]\n[models.x]\ninput = 1\noutput = 1",
     ],
 )
@@ -53,26 +57,61 @@ def test_a_wrong_table_is_a_usage_error_that_names_the_file(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "known"),
+    ("model", "known", "family"),
     [
-        ("m", "m"),
-        ("m-2025-04-14", "m"),
-        ("m-20250929", "m"),
-        ("m-mini-2025-04-14", "m-mini"),
-        ("m-large", None),
-        ("m-2025", None),
-        ("m-12345678", None),
-        ("M", None),
-        ("", None),
+        ("m", "m", None),
+        ("m-2025-04-14", "m", "m"),
+        ("m-20250929", "m", "m"),
+        ("m-2024-05-13", "m-2024-05-13", None),
+        ("m-mini-2025-04-14", "m-mini", "m-mini"),
     ],
 )
-def test_a_snapshot_costs_what_its_model_costs(model: str, known: str | None) -> None:
-    assert price_of(model, PRICES) == (PRICES[known] if known else None)
+def test_a_snapshot_without_a_price_of_its_own_costs_what_its_model_costs(
+    model: str, known: str, family: str | None
+) -> None:
+    quote = Quote(PRICES[known], family)
+    assert quote_for(_spec("openai", model), PRICES, {}) == quote
+    assert quote_for(_spec("command", model), {}, PRICES) == quote
+
+
+@pytest.mark.parametrize("model", ["m-large", "m-2025", "m-12345678", "M", ""])
+def test_a_name_without_a_date_is_no_snapshot(model: str) -> None:
+    assert quote_for(_spec("openai", model), PRICES, PRICES) is None
+
+
+def test_a_price_of_ones_own_comes_first_unless_only_the_list_has_the_snapshot() -> None:
+    own = {"m": PRICES["m-mini"]}
+    assert quote_for(_spec("openai", "m"), PRICES, own) == Quote(own["m"])
+    assert quote_for(_spec("openai", "m-2024-05-13"), PRICES, own) == Quote(PRICES["m-2024-05-13"])
+    assert quote_for(_spec("openai", "m-2025-04-14"), PRICES, own) == Quote(own["m"], "m")
+
+
+def test_the_first_snapshot_of_gpt_4o_keeps_its_higher_price() -> None:
+    prices = parse_prices(files("proctor").joinpath("prices.toml").read_text("utf-8"), "prices.toml")
+    first, later, unknown = (
+        quote_for(_spec("openai", f"gpt-4o-{date}"), prices, {})
+        for date in ("2024-05-13", "2024-08-06", "2031-01-01")
+    )
+    assert (first, later, unknown) == (
+        Quote(replace(prices["gpt-4o"], input=5.0, output=15.0, cached=None, date="2024-12-17")),
+        Quote(prices["gpt-4o"]),
+        Quote(prices["gpt-4o"], "gpt-4o"),
+    )
+
+
+def test_snapshots_at_the_price_of_their_model_are_listed_with_it() -> None:
+    text = '[models.m]\ninput = 2\noutput = 8\nsnapshots = ["m-2025-01-01", "m-2025-02-02"]\n'
+    prices = parse_prices(text, "p.toml")
+    assert prices == dict.fromkeys(("m", "m-2025-01-01", "m-2025-02-02"), Price(input=2.0, output=8.0))
+    with pytest.raises(UsageError, match=r"^p\.toml: Model 'm-2025-01-01' has two prices\."):
+        parse_prices(f'{text}[models."m-2025-01-01"]\ninput = 1\noutput = 1\n', "p.toml")
 
 
 @pytest.mark.parametrize("kind", ["echo", "local", "scripted"])
 def test_what_runs_here_costs_nothing(kind: str) -> None:
-    assert cost_usd(Usage(input_tokens=10**6), price_for(_spec(kind), PRICES)) == 0.0
+    quote = quote_for(_spec(kind), PRICES, {})
+    assert quote is not None
+    assert cost_usd(Usage(input_tokens=10**6), quote.price) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -87,12 +126,12 @@ def test_what_runs_here_costs_nothing(kind: str) -> None:
     ],
 )
 def test_an_unknown_price_stays_unknown(spec: TargetSpec) -> None:
-    assert price_for(spec, PRICES) is None
+    assert quote_for(spec, PRICES, {}) is None
 
 
 @pytest.mark.parametrize("endpoint", [None, "https://api.openai.com/v1"])
 def test_a_model_costs_its_list_price_where_its_maker_serves_it(endpoint: str | None) -> None:
-    assert price_for(_spec("openai", endpoint=endpoint), PRICES) == PRICES["m"]
+    assert quote_for(_spec("openai", endpoint=endpoint), PRICES, {}) == Quote(PRICES["m"])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from typing import Any
 
@@ -29,10 +29,21 @@ from proctor.model import (
     Verdict,
 )
 from proctor.stats import wilson
-from proctor.verdicts import Counts, Tally, exit_code, failed_gates, rules_of, score_of, verdict_of, worst
+from proctor.verdicts import (
+    Counts,
+    Tally,
+    exit_code,
+    failed_gates,
+    rules_of,
+    score_of,
+    taken_over,
+    verdict_of,
+    worst,
+)
 
 PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED
 ALL = PassRule()
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def row(value: float | None, weight: float = 1.0, required: float | None = None) -> Score:
@@ -395,6 +406,20 @@ def test_judging_an_output_again_costs_and_taking_its_scores_over_does_not(
     tally.add(answered(trial, 8.0, judged(0.5, 0.25), source_run="earlier"), case(), kept=kept)
     assert (tally.spent.calls, tally.spent_judging.calls, tally.graded) == (0, calls, graded)
     assert tally.known_cost_usd == (0.0 if kept else 0.75)
+
+
+@pytest.mark.parametrize("hours", [-2, 0, 2])
+def test_scores_are_taken_over_where_another_run_made_them_whatever_the_clock_says(
+    trial: Callable[..., Trial], hours: int
+) -> None:
+    target = TargetSpec(name="echo", kind="echo")
+    run = Run(id="r", group="g", suite=Suite(name="s", dialect="d"), target=target, started_at=NOON)
+    moment = run.started_at + timedelta(hours=hours)
+    assert not taken_over(trial("x", started_at=moment), run)
+    assert taken_over(trial("x", started_at=moment, source_run="other", graded_in="other"), run)
+    assert not taken_over(trial("x", started_at=moment, source_run="other", graded_in=run.id), run)
+    older = trial("x", started_at=moment, source_run="other")  # of a store that does not know who graded
+    assert taken_over(older, run) is (hours < 0)
 
 
 def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites(

@@ -112,6 +112,38 @@ def test_the_lower_bound_is_the_harder_rule(
         assert over(trial, "mean", list(values), rule) is PASS
 
 
+def over_gates(trial: Callable[..., Trial], how: RepeatsRule, values: list[float], rule: PassRule) -> Verdict:
+    """The same of trials whose assertions are gates at 0.5 that weigh nothing, so that none has a score."""
+    repeats = Repeats(rule)
+    for value in values:
+        one = trial("x", Score(grader="g", name="g", value=value, outcome=PASS, weight=0, required=0.5))
+        repeats.add(one, verdict_of(one, rule))
+    return repeats.verdict(how)
+
+
+@pytest.mark.parametrize("how", ["mean", "lower_bound"])
+@given(values=st.lists(st.floats(0.5, 1), min_size=1, max_size=6), threshold=st.none() | st.floats(0, 1))
+def test_trials_that_pass_by_gates_alone_make_a_case_that_passes(
+    trial: Callable[..., Trial], how: RepeatsRule, values: list[float], threshold: float | None
+) -> None:
+    assert over_gates(trial, how, values, PassRule(threshold=threshold)) is PASS
+
+
+def test_a_trial_below_a_gate_that_weighs_nothing_counts_as_0(trial: Callable[..., Trial]) -> None:
+    assert over_gates(trial, "mean", [0.9, 0.9, 0.2], MOST) is FAIL
+    assert over_gates(trial, "mean", [0.9, 0.9, 0.2], PassRule(threshold=0.6)) is PASS
+    assert over_gates(trial, "lower_bound", [0.9, 0.9, 0.2], PassRule(threshold=0.6)) is FAIL
+
+
+@given(values=st.lists(st.floats(0, 1), min_size=1, max_size=6), threshold=st.none() | st.floats(0, 1))
+def test_a_case_whose_every_trial_passes_never_fails_by_their_mean(
+    trial: Callable[..., Trial], values: list[float], threshold: float | None
+) -> None:
+    rule = PassRule(threshold=threshold)
+    if all(verdict_of(made(trial, value), rule) is PASS for value in values):
+        assert over(trial, "mean", list(values), rule) is PASS
+
+
 # --- a run -------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
+from posixpath import splitext
 from typing import Any
 
 from msgspec import Struct
@@ -48,7 +49,7 @@ class Diff(Struct, frozen=True, kw_only=True):
     removed: tuple[str, ...] = ()
     renamed: tuple[Renamed, ...] = ()
     changed: tuple[Changed, ...] = ()
-    """Renamed cases too, where more than the id is new."""
+    """Renamed cases too, where more is new than the id and the names in the metadata that it is made of."""
     header: tuple[Change, ...] = ()
     moved: int = 0
     """How many cases at least must be put elsewhere to get the new order."""
@@ -77,7 +78,7 @@ def diff(old: Suite, old_cases: Iterable[Case], new: Suite, new_cases: Iterable[
         after[case.id] = was if was == body else body
     former = {id_: id_ for id_ in after if id_ in before} | _renamed(before, after)
     pairs = [(former[id_], id_) for id_ in after if id_ in former]
-    changed = [Changed(id_, _between(before[was], after[id_])) for was, id_ in pairs]
+    changed = [Changed(id_, _between(before[was], after[id_], was, id_)) for was, id_ in pairs]
     still_there = set(former.values())
     places = {id_: place for place, id_ in enumerate(before)}
     return Diff(
@@ -109,12 +110,27 @@ def _identity(body: bytes) -> tuple[str, str]:
     return sent_digest(case), judged_digest(case)
 
 
-def _between(old: bytes, new: bytes) -> tuple[Change, ...]:
-    """The changes of a case but for its id."""
+def _between(old: bytes, new: bytes, old_id: str, new_id: str) -> tuple[Change, ...]:
+    """The changes of a case but for its id, and for the names in its metadata that the id is made of."""
     if old == new:
         return ()
     was, is_ = decode(old, dict[str, Any]), decode(new, dict[str, Any])
-    return tuple(changes(was | {"id": None}, is_ | {"id": None}))
+    found = tuple(changes(was | {"id": None}, is_ | {"id": None}))
+    naming = _naming(found, old_id, new_id) if old_id != new_id else ()
+    return tuple(change for change in found if change not in naming)
+
+
+def _naming(found: Iterable[Change], old_id: str, new_id: str) -> list[Change]:
+    """The changes of metadata that together make the new id of the old one, such as that of a file's name."""
+    naming, id_ = [], old_id
+    for change in found:
+        old, new = change.old, change.new
+        if change.field.startswith("metadata.") and old and isinstance(old, str) and isinstance(new, str):
+            renamed = id_.replace(splitext(old)[0], splitext(new)[0], 1)
+            if renamed != id_:
+                naming.append(change)
+                id_ = renamed
+    return naming if id_ == new_id else []
 
 
 def _header(suite: Suite) -> dict[str, Any]:

@@ -246,6 +246,8 @@ class Trial(Noun, frozen=True, kw_only=True):
     started_at: datetime
     source_run: str | None = None
     """The run whose output was used again, if it was."""
+    graded_in: str | None = None
+    """The run that made the scores of an output that was used again; None where no run was noted."""
     target: str | None = None
     """The target that was asked, where the case names its own."""
 
@@ -258,7 +260,9 @@ class Selection(Noun, frozen=True, kw_only=True):
 
     split: Literal["dev", "holdout", "all"] = "all"
     tags: tuple[str, ...] = ()
+    """A case is selected when it has any of them. Here and below, commas in a word mean any of its tags."""
     exclude_tags: tuple[str, ...] = ()
+    """A case is selected when it has none of them."""
     all_tags: tuple[str, ...] = ()
     """A case is selected when it has every one of them."""
     categories: tuple[str, ...] = ()

@@ -41,16 +41,29 @@ def matches(case: Case, selection: Selection) -> bool:
     is_read = all(problem.row is None for problem in case.problems)
     if is_read and not _has_labels(case, selection):
         return False
-    # An id may have brackets, and stands for itself all the same.
-    return not selection.ids or any(case.id == glob or fnmatchcase(case.id, glob) for glob in selection.ids)
+    return not selection.ids or matches_id(case.id, selection.ids)
+
+
+def matches_id(case_id: str, globs: Iterable[str]) -> bool:
+    """Whether any of the globs stands for the id; brackets stand for themselves too, as ids may have them."""
+    return any(
+        fnmatchcase(case_id, glob) or ("[" in glob and fnmatchcase(case_id, glob.replace("[", "[[]")))
+        for glob in globs
+    )
+
+
+def tags_of(word: str) -> list[str]:
+    """The tags of a filter's word, any of which will do: those between its commas, and one that has them."""
+    return list(dict.fromkeys((word, *filter(None, map(str.strip, word.split(","))))))
 
 
 def _has_labels(case: Case, selection: Selection) -> bool:
-    if selection.tags and not any(tag in case.tags for tag in selection.tags):
+    def has(word: str) -> bool:
+        return any(tag in case.tags for tag in tags_of(word))
+
+    if selection.tags and not any(map(has, selection.tags)):
         return False
-    if not all(tag in case.tags for tag in selection.all_tags):
-        return False
-    if selection.exclude_tags and any(tag in case.tags for tag in selection.exclude_tags):
+    if not all(map(has, selection.all_tags)) or any(map(has, selection.exclude_tags)):
         return False
     return not selection.categories or case.category in selection.categories
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from proctor.errors import UsageError
 from proctor.model import Price, TargetSpec, Usage
 
@@ -31,12 +33,22 @@ _PRICED_HOSTS = frozenset(
     }
 )
 _PRICED_KINDS = frozenset({"anthropic", "google", "openai"})
-_FIELDS = frozenset({"input", "output", "cached", "source", "date"})
+_FIELDS = frozenset({"input", "output", "cached", "source", "date", "snapshots"})
 _DATE_SUFFIX = re.compile(r"-(20\d\d-\d\d-\d\d|20\d{6})$")
+
+
+class Quote(Struct, frozen=True):
+    """What asking a target costs."""
+
+    price: Price
+    family: str | None = None
+    """The model whose price it is, where the target is a snapshot of it without a price of its own."""
 
 
 def parse_prices(text: str, path: str) -> dict[str, Price]:
     """The prices of a file with a table `[models."NAME"]` a model: US dollars per million tokens.
+
+    The names in a table's `snapshots` have its price too.
 
     Raises:
         UsageError: the file is no such table; names its path and the model.
@@ -48,26 +60,46 @@ def parse_prices(text: str, path: str) -> dict[str, Price]:
     models = found.pop("models", None)
     if found or not isinstance(models, dict):
         raise UsageError(f'{path}: The file needs tables [models."NAME"] and nothing else{_list(found)}.')
-    return {name: _price(fields, f"{path}: Model {name!r}") for name, fields in models.items()}
+    prices: dict[str, Price] = {}
+    for name, fields in models.items():
+        where = f"{path}: Model {name!r}"
+        price = _price(fields, where)
+        for priced in (name, *_snapshots(fields, where)):
+            if priced in prices:
+                raise UsageError(f"{path}: Model {priced!r} has two prices. Leave one of them out.")
+            prices[priced] = price
+    return prices
 
 
-def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """The price of a model under its name, or under its name without the date of a snapshot; else None."""
-    return prices.get(model) or prices.get(_DATE_SUFFIX.sub("", model))
+def quote_for(spec: TargetSpec, listed: Mapping[str, Price], own: Mapping[str, Price]) -> Quote | None:
+    """The price of a target by its exact name, else by its model's without the date of a snapshot.
 
+    Kinds that are free cost nothing. The list price of a model says nothing of what a server elsewhere takes
+    for one of the same name, so it holds only where its maker serves it.
 
-def price_for(spec: TargetSpec, prices: Mapping[str, Price]) -> Price | None:
-    """The price of a target: nothing for kinds that are free, else its model's where its maker serves it.
-
-    The list price of a model says nothing of what a server elsewhere takes for one of the same name.
+    Args:
+        spec: the target.
+        listed: what makers take for their models.
+        own: the user's prices, of models or of targets; they come first.
     """
+    if price := own.get(spec.name) or own.get(spec.model):
+        return Quote(price)
     if spec.kind in FREE_KINDS:
-        return Price(input=0.0, output=0.0)
+        return Quote(Price(input=0.0, output=0.0))
+    listed = listed if _is_at_maker(spec) else {}
+    if price := listed.get(spec.model):
+        return Quote(price)
+    for prices, name in ((own, spec.name), (own, spec.model), (listed, spec.model)):
+        family = _DATE_SUFFIX.sub("", name)
+        if price := prices.get(family):
+            return Quote(price, family)
+    return None
+
+
+def _is_at_maker(spec: TargetSpec) -> bool:
     if spec.kind not in _PRICED_KINDS:
-        return None
-    if spec.endpoint is not None and urlsplit(spec.endpoint).hostname not in _PRICED_HOSTS:
-        return None
-    return price_of(spec.model, prices)
+        return False
+    return spec.endpoint is None or urlsplit(spec.endpoint).hostname in _PRICED_HOSTS
 
 
 def cost_usd(usage: Usage | None, price: Price | None) -> float | None:
@@ -97,6 +129,13 @@ def _price(fields: Any, where: str) -> Price:
     return Price(
         **amounts, cached=cached, source=str(fields.get("source", "")), date=str(fields.get("date", ""))
     )
+
+
+def _snapshots(fields: Any, where: str) -> list[str]:
+    names = fields.get("snapshots", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UsageError(f"{where} needs snapshots as a list of names of models, not {names!r}.")
+    return names
 
 
 def _amount(value: Any, name: str, where: str) -> float:

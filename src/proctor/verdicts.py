@@ -88,7 +88,12 @@ def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
 
 
 def taken_over(trial: Trial, run: Run) -> bool:
-    """Whether a trial of a run came from another one with its scores; one that was graded anew is younger."""
+    """Whether a trial of a run came from another one with its scores.
+
+    Of trials that were stored before they noted who graded them, one that was graded anew is younger.
+    """
+    if trial.graded_in is not None:
+        return trial.graded_in != run.id
     return trial.source_run is not None and trial.started_at < run.started_at
 
 
@@ -110,18 +115,18 @@ class Repeats:
     def add(self, trial: Trial, verdict: Verdict) -> None:
         """The next trial of the case, with its verdict."""
         self._verdicts.append(verdict)
-        if self._rule.threshold is None:
-            self._scores.append(float(verdict is Verdict.PASS))
-        else:
-            self._scores.append(0.0 if failed_gates(trial) else score_of(trial) or 0.0)
+        score = score_of(trial)
+        if self._rule.threshold is None or score is None:
+            score = float(verdict is Verdict.PASS)
+        self._scores.append(0.0 if failed_gates(trial) else score)
 
     def verdict(self, how: RepeatsRule) -> Verdict:
         """What the case came to by the trials that are in, of which there must be one.
 
         A single trial decides alone. Under `any` one that passed is enough. Else an ERROR outranks an
         UNSCORED, and that the rest. Under `mean` the mean of the scores must reach the rule's threshold,
-        under `lower_bound` the lower end of its 95 % interval; a trial below a gate counts as 0 there, and
-        where every assertion must pass, a trial counts as 1 or 0 and the mean must be 1.
+        under `lower_bound` the lower end of its 95 % interval; a trial below a gate counts as 0 there. Where
+        every assertion must pass, or none has a weight, a trial counts as 1 or 0; the former mean must be 1.
         """
         if len(self) == 1:
             return self._verdicts[0]

@@ -58,6 +58,7 @@ def test_the_file_of_a_folder_above_counts_and_its_paths_begin_there(
     [
         ('tag = ["short", "skip"]', ["a", "b", "c"]),
         ('all-tag = ["short", "en"]', ["a"]),
+        ('all-tag = ["short,skip", "en,skip"]', ["a", "c"]),
         ('exclude-tag = ["skip"]', ["a", "b"]),
         ('tag = "en"\nexclude-tag = "skip"', ["a"]),
         ('id = "[bc]"', ["b", "c"]),

@@ -458,6 +458,18 @@ def test_one_case_is_a_look_only_when_it_is_held_out_and_revealed(
     assert looks() == ["reveal"]
 
 
+def test_a_glob_that_shows_verdicts_of_several_held_out_cases_is_a_look_at_their_rate(
+    proctor: Proctor, birds: str, looks: Callable[[], list[str]]
+) -> None:
+    proctor("run", birds, "--target", "echo", "-q")
+    for words in (("--case", "*"), ("--case", "*", "--failures")):
+        count = len(looks())
+        proctor("runs", "show", "last", *words)
+        assert looks()[count:] == ["rate"]
+    proctor("runs", "show", "last", "--case", "*", "--reveal")
+    assert looks()[2:] == ["rate", "reveal"]
+
+
 @pytest.mark.parametrize("words", [("show", "last"), ("show", "last", "--failures", "--reveal")])
 def test_a_run_without_a_holdout_is_no_look(
     proctor: Proctor, plain: str, birds: str, looks: Callable[[], list[str]], words: tuple[str, ...]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import sqlite3
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from shutil import which
 from time import monotonic
 from typing import Any
 
 import pytest
 
+from clock import moved
 from patience import PATIENCE_S, wait_until
 from proctor.engines.local import GRACE_S
 
@@ -423,6 +427,26 @@ def test_what_could_not_be_judged_is_judged_again_and_not_asked_again(
     for run in (again.run, third):
         shown = proctor("runs", "show", run["run"], "--json").run
         assert shown | {"looks": run["looks"]} == run
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libraries are preloaded otherwise there")
+@pytest.mark.skipif(not (which("cc") or os.environ.get("CI")), reason="There is no C compiler here.")
+@pytest.mark.parametrize("again", ["--reuse", "--retry-errors={}"])
+def test_judgments_taken_over_cost_nothing_though_the_clock_was_set_back(
+    start: Proctor, proctor: Proctor, suite: Proctor, folder: Path, again: str
+) -> None:
+    name = suite({"id": "c", "input": "x", "scorer": "llm_judge", "rubric": "Good?"})
+    (folder / "judge.jsonl").write_text('{"*": "{\\"score\\": 5}"}', encoding="utf-8")
+    words = ("run", name, "--target", "echo", "--judge", "scripted:judge.jsonl", "--json")
+    later = int(os.environ.get("AHEAD_S", "0")) + 7200
+    ahead = start(*words, environ=moved(os.environ, f"+{later}"))
+    (first,) = json.loads(ahead.communicate(timeout=PATIENCE_S)[0])["runs"]
+    assert first["judge"]["calls"] == 1
+    asking = words if again == "--reuse" else ("run", "--json")
+    second = proctor(*asking, again.format(first["run"])).run
+    assert second["started_at"] < first["started_at"]
+    for run in (second, proctor("runs", "show", second["run"], "--json").run):
+        assert (run["reused"], run["graded"], run["judge"]["calls"]) == (1, 0, 0)
 
 
 def test_asking_again_that_was_cut_short_is_resumed_with_all_that_was_taken_over(

@@ -150,6 +150,29 @@ def test_a_price_of_the_users_own_makes_a_cost(
     assert told.run["cost_usd"] == 7.0
 
 
+def test_a_run_says_once_that_a_price_is_that_of_a_family(
+    proctor: Proctor, suite: Proctor, endpoint: _Server, folder: Path
+) -> None:
+    (folder / ".proctor").mkdir()
+    prices = '[models."m"]\ninput = 1000000.0\noutput = 1.0\n'
+    (folder / ".proctor" / "prices.toml").write_text(prices, encoding="utf-8")
+    target = f"openai:m-2024-05-13@{_url(endpoint)}"
+    names = suite(("a", "x", "fine"), ("b", "y", "fine")), suite(("c", "x", "fine"), name="t.jsonl")
+    told = proctor("run", *names, "--target", target, "--json")
+    message = (
+        "The price of 'm-2024-05-13' is not known, and its cost is that of 'm'. A prices.toml beside the "
+        "store can tell its own: see docs/targets.md."
+    )
+    assert told.err.count(f"proctor: warning: {message}\n") == 1
+    for run in told.json["runs"]:
+        assert (run["cost_usd"], run["warnings"]) == (7.0 * run["total"], [message])
+        assert proctor("runs", "show", run["run"]).out.splitlines().count(f"Warning: {message}") == 1
+    with (folder / ".proctor" / "prices.toml").open("a", encoding="utf-8") as file:
+        file.write('[models."m-2024-05-13"]\ninput = 2000000.0\noutput = 1.0\n')
+    told = proctor("run", names[1], "--target", target, "--json")
+    assert (told.run["cost_usd"], told.run["warnings"], told.err.count("price")) == (14.0, [], 0)
+
+
 def test_an_endpoint_that_is_gone_is_3_and_says_where_it_was_looked_for(
     proctor: Proctor, suite: Proctor, endpoint: _Server
 ) -> None:

@@ -164,12 +164,32 @@ def test_one_case_is_shown_with_every_repeat(proctor: Proctor, half: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("words", "ids"), [(("--case", "t1"), ["t1"]), (("--failures",), [f"t{n}" for n in range(0, 10, 2)])]
+    ("words", "ids"),
+    [
+        (("--case", "t1"), ["t1"]),
+        (("--case", "t[135]"), ["t1", "t3", "t5"]),
+        (("--case", "t9", "--case", "?1"), ["t1", "t9"]),
+        (("--failures",), [f"t{n}" for n in range(0, 10, 2)]),
+        (("--failures", "--case", "t[1-4]"), ["t2", "t4"]),
+        (("--failures", "--case", "t1"), []),
+    ],
 )
 def test_what_is_shown_of_some_trials_can_be_json(
     proctor: Proctor, stored: str, words: tuple[str, ...], ids: list[str]
 ) -> None:
     assert [row["case_id"] for row in proctor("runs", "show", stored, *words, "--json").json["trials"]] == ids
+
+
+def test_a_case_whose_id_has_brackets_is_shown_by_its_id_and_by_a_glob(
+    proctor: Proctor, suite: Callable[..., str]
+) -> None:
+    proctor("run", suite(*((f"soup[n={n}]", "x", "x") for n in (4, 12))), "--target", "echo")
+    assert proctor("runs", "show", "last", "--case", "soup[n=4]").out.count("PASS soup") == 1
+    for glob in ("soup*", "soup[n=*", "soup[[]n=*"):
+        assert proctor("runs", "show", "last", "--case", glob).out.count("PASS soup") == 2
+    told = proctor("runs", "show", "last", "--case", "x*", "--case", "y")
+    assert (told.code, told.out) == (4, "")
+    assert "has no finished trial of a case 'x*' or 'y'. `proctor runs show" in told.err
 
 
 def test_a_gate_that_was_not_reached_is_named_with_the_score_that_is_kept(

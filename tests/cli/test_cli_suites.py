@@ -252,6 +252,22 @@ def test_a_comparison_has_old_and_new_of_every_field(proctor: Proctor, saved: st
     )
 
 
+def test_cases_of_a_markdown_file_with_another_name_are_renamed_and_not_changed(
+    proctor: Proctor, folder: Path
+) -> None:
+    text = "---\nreplacements: {n: [4, 12]}\n---\n\n# 👤\n\nSoup for `{{n}}`?\n\n---\n\nYes.\n"
+    (folder / "suite" / "hot").mkdir(parents=True)
+    (folder / "suite" / "soup.md").write_text(text, encoding="utf-8")
+    proctor("suites", "save", "suite")
+    (folder / "suite" / "soup.md").rename(folder / "suite" / "hot" / "stew.md")
+    assert proctor("suites", "diff", "suite@v1", "suite").out.splitlines() == [
+        "suite v1 → suite: 2 renamed",
+        "",
+        "soup[n=4] is hot/stew[n=4] now",
+        "soup[n=12] is hot/stew[n=12] now",
+    ]
+
+
 def test_the_exit_code_tells_of_differences_only_when_it_is_asked_to(proctor: Proctor, saved: str) -> None:
     for words, code in ((("s", "v1"), 1), (("s", "v2"), 0), (("s@v1", "s.jsonl"), 1)):
         told = proctor("suites", "diff", *words, "--exit-code", "--json")

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from proctor.model import Case, Judgment, Output, Score, SplitRule, Suite, Trial, Verdict
 from proctor.reports.console import lines, opening, together, verdict_line
+from proctor.reports.html import render as render_html
 from proctor.reports.markdown import render
 from proctor.reports.rows import Reported, Row, Told
 
@@ -120,6 +121,68 @@ def test_a_run_of_dev_cases_alone_has_no_table_of_accuracies(split: Callable[...
         ["all", "3", "4", "75.0%"],
     ]
     assert "oldout" not in "\n".join(text)
+
+
+@pytest.fixture
+def tagged(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], score: Any
+) -> Callable[..., Reported]:
+    """A run of one passed and one failed trial for each word, whose letters are the tags of the former."""
+
+    def make(*words: str, failed: tuple[str, ...] = ()) -> Reported:
+        passed = [(trial("x", score(1.0)), case(f"p{n}", tags=tuple(word))) for n, word in enumerate(words)]
+        return reported(
+            *passed, *((trial("x", score(0.0)), case(f"f{n}", tags=tuple(w))) for n, w in enumerate(failed))
+        )
+
+    return make
+
+
+def test_the_pass_rate_of_each_tag_stands_below_with_its_n_and_interval(tagged: Any) -> None:
+    text = list(lines(tagged("ab", "a", "", failed=("a", "b"))))
+    start = text.index(next(line for line in text if line.startswith("tag")))
+    assert text[start - 1] == text[start + 3] == ""
+    assert text[start].split()[:5] == ["tag", "passed", "total", "rate", "0%"]
+    assert [(*line.split()[:4], line.split()[-1]) for line in text[start + 1 : start + 3]] == [
+        ("a", "2", "3", "66.7%", "21–94%"),
+        ("b", "1", "2", "50.0%", "9–91%"),
+    ]
+    axes = {line.index("0%") for line in text if "95% interval" in line}
+    assert len(axes) == 1
+
+
+def test_a_tag_on_one_case_tells_no_more_than_the_case_and_is_only_counted(tagged: Any) -> None:
+    assert not any("tag" in line for line in lines(tagged("a", "b")))
+    text = "\n".join(lines(tagged("a", "ab", "a", "")))
+    assert "\na                  3      3" in text
+    assert "\n…and 1 more tag: proctor runs show 20260301-120000-abc123 --json\n\n" in text
+
+
+@pytest.mark.parametrize("words", [("", ""), ("a", "a"), ("ab", "ab")])
+def test_tags_that_tell_no_more_than_the_whole_are_not_shown(tagged: Any, words: tuple[str, ...]) -> None:
+    made = tagged(*words, failed=words[:1])
+    assert not any(line.startswith("tag") for line in lines(made))
+    assert "| Tag |" not in "".join(render([made]))
+    assert '<th scope="col">Tag</th>' not in "".join(render_html([made]))
+
+
+def test_of_many_tags_those_on_most_cases_are_shown_and_the_others_counted(tagged: Any) -> None:
+    letters = "abcdefghijklmno"
+    text = list(lines(tagged(*(letters[:end] for end in range(15)), letters)))
+    start = text.index(next(line for line in text if line.startswith("tag")))
+    assert "".join(line.split()[0] for line in text[start + 1 : start + 11]) == letters[:10]
+    assert text[start + 11] == "…and 5 more tags: proctor runs show 20260301-120000-abc123 --json"
+
+
+def test_a_tag_is_shown_on_one_line_of_bounded_length(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
+) -> None:
+    tags = ("\x1b[31mred\n" + "x" * 300,)
+    made = reported(*((trial("x"), case(name, tags=tags if name != "c" else ())) for name in "abc"))
+    (line,) = (line for line in lines(made) if "xxx" in line)
+    assert line.startswith("[31mred xxx")
+    assert "\x1b" not in line
+    assert len(line) < 120
 
 
 @pytest.mark.parametrize("numbers", [(16, 23, 4, 7), (17, 24, 0, 0)])

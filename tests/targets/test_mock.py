@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Output, Params, Price
-from proctor.pricing import price_for
+from proctor.pricing import Quote, quote_for
 from proctor.targets.mock import RESPONSE, open_target
 from proctor.targets.naming import parse_target
 
@@ -44,4 +44,4 @@ async def test_an_empty_response_is_an_empty_answer(opening: Make, spec: Make, a
 
 
 def test_it_costs_nothing(spec: Make) -> None:
-    assert price_for(spec("mock"), {}) == Price(input=0.0, output=0.0)
+    assert quote_for(spec("mock"), {}, {}) == Quote(Price(input=0.0, output=0.0))

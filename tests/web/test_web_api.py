@@ -119,6 +119,10 @@ def test_the_whole_workflow_from_a_text_to_a_verified_certificate(ask: Ask) -> N
     assert [one["case"] for one in diff["changed"]] == ["t0", "t2"]
     assert (diff["old"]["version"], diff["new"]["version"], diff["same"]) == ("v1", "v2", 118)
 
+    wanted = {"suite": "birds", "targets": ["echo"], "tags": ["odd", "even"], "all_tags": ["even,none"]}
+    estimate = ask("POST", "/estimates", wanted)
+    assert estimate["calls"] == 60
+    assert estimate["command"].endswith("--target=echo --tag=odd --tag=even --all-tag=even,none")
     estimate = ask("POST", "/estimates", {"suite": "birds", "targets": ["echo"]})
     assert (estimate["dev"], estimate["holdout"], estimate["calls"]) == (96, 24, 120)
     assert estimate["command"] == "proctor run --saved=birds@v2 --target=echo"
@@ -337,6 +341,8 @@ UNWANTED: list[tuple[dict[str, Any], str]] = [
     ({"suite": "birds", "targets": ["openai:x@http://127.0.0.1:1/v1"]}, "targets"),
     ({"suite": "birds", "targets": ["echo"], "judges": ["cli:cat"]}, "judges"),
     ({"suite": "birds", "targets": ["echo"], "tags": ["none such"]}, "split"),
+    ({"suite": "birds", "targets": ["echo"], "tags": ["odd"], "all_tags": ["even,none such"]}, "split"),
+    ({"suite": "birds", "targets": ["echo"], "all_tags": ["a\x1bb"]}, "all_tags"),
     ({"suite": "birds"}, "targets"),
     ({"suite": "birds", "targets": ["echo"], "repeats": 0}, "repeats"),
     ({"suite": "birds", "targets": ["echo"], "repeats": "2"}, "repeats"),

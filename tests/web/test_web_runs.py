@@ -36,11 +36,11 @@ class Kept:
         self.store: Store = open_store(self.path)
         self._case, self._trial, self._score = case, trial, score
 
-    def suite(self, name: str = "caps", cases: int = 10, *, split: bool = True) -> Suite:
+    def suite(self, name: str = "caps", cases: int = 10, *, split: bool = True, tag: str = "t{}") -> Suite:
         writer = self.store.saving()
         for place in range(cases):
             one: Case = self._case(
-                f"c{place}", f"Question {place}?", tags=(f"t{place % 2}",), category=f"k{place % 3}"
+                f"c{place}", f"Question {place}?", tags=(tag.format(place % 2),), category=f"k{place % 3}"
             )
             writer.add(one, sent_digest(one))
         rule = SplitRule() if split else None
@@ -332,12 +332,15 @@ def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
     [
         ("verdict=fail", ["c1", "c4"]),
         ("verdict=fail&verdict=pass&tag=t0", ["c0", "c2", "c4", "c6", "c8"]),
+        ("verdict=fail&tag=t0,t1", ["c1", "c4"]),
         ("category=k1", ["c1", "c4", "c7"]),
         ("split=holdout", ["c8", "c9"]),
         ("missed=exact", ["c1", "c4"]),
         ("text=REASON+4", ["c4"]),
         ("text=question+7", ["c7"]),
         ("case=c3", ["c3"]),
+        ("case=c[35]", ["c3", "c5"]),
+        ("case=?4", ["c4"]),
         ("split=dev&sort=-latency", ["c7", "c6", "c5", "c4", "c3", "c2", "c1", "c0"]),
         ("verdict=nonsense", [f"c{place}" for place in range(10)]),
     ],
@@ -500,6 +503,22 @@ def test_a_run_without_a_trial_has_a_page(kept: Kept, server: Served) -> None:
 
 
 # --- a browser ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tag", ["{0} is a long name of a tag " * 2, "{0}" * 300])
+def test_rates_of_tags_with_long_names_are_seen_whole_on_a_phone_too(
+    kept: Kept, browser_page: Page, tag: str
+) -> None:
+    kept.made(suite=kept.suite(tag=tag))
+    for width in (1200, 390):
+        browser_page.set_viewport_size({"width": width, "height": 800})
+        browser_page.goto("/runs/r1")
+        shares: Any = browser_page.locator("table.parts .share").evaluate_all(
+            "all => all.map(one => one.closest('.scroll').getBoundingClientRect().right"
+            " - one.getBoundingClientRect().right)"
+        )
+        assert len(shares) == 5
+        assert min(shares) >= 0
 
 
 def test_keys_lead_through_the_table_to_a_case_and_to_what_failed(kept: Kept, browser_page: Page) -> None:

@@ -150,6 +150,8 @@ WRONG = [
     ("reuse", "maybe", "is neither yes nor no"),
     ("tag", "a\x1bb", "each of one line"),
     ("tag", "no such tag", "leaves no case"),
+    ("all_tag", "a\x1bb", "each of one line"),
+    ("all_tag", "no, such", "leaves no case"),
 ]
 
 

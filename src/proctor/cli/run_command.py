@@ -119,7 +119,13 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--tag", "tags", multiple=True, help="Only cases with this tag. May be repeated: any of them."
     ),
-    click.option("--all-tag", "all_tags", multiple=True, help="Only cases with every tag given so."),
+    click.option(
+        "--all-tag",
+        "all_tags",
+        multiple=True,
+        metavar="TAG[,TAG…]",
+        help="Only cases with this tag, or any of these. May be repeated: all of them.",
+    ),
     click.option("--exclude-tag", "exclude_tags", multiple=True, help="No case with this tag."),
     click.option("--category", "categories", multiple=True, help="Only cases of this category."),
     click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),

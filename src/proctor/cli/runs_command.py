@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from json import dumps
 from pathlib import Path
@@ -20,6 +20,7 @@ from proctor.cli.outputs import check_outputs, write_output
 from proctor.cli.saying import say, say_json, tell
 from proctor.errors import StoreError, UsageError
 from proctor.model import Run, Verdict
+from proctor.plan import matches_id
 from proctor.ports import Store
 from proctor.reports import console, json, listing, sheet
 from proctor.reports.figures import one_line
@@ -79,46 +80,75 @@ _SIGNED = {
 @command.command("show", cls=Configured)
 @click.argument("run")
 @click.option("--failures", is_flag=True, help="Every trial that did not pass, with question and answer.")
-@click.option("--case", "case_id", metavar="ID", help="One case, with everything that is known of it.")
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="GLOB",
+    help="The cases whose id matches, with everything that is known of them. May be repeated.",
+)
 @reveal_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
 @store_option
 def show_run(
-    run: str, failures: bool, case_id: str | None, reveal: bool, as_json: bool, store: str | None
+    run: str, failures: bool, cases: tuple[str, ...], reveal: bool, as_json: bool, store: str | None
 ) -> None:
     """The numbers of RUN, counted again from its trials."""
     with open_store(store, must_exist=True) as opened:
         found = opened.run(run)
-        if case_id is None and not failures:
+        if not cases and not failures:
             whole = looked_at(opened, reported(opened, found, reveal=reveal), reveal=reveal)
             if as_json:
                 say_json(json.summary([whole]))
             else:
-                show(chain(console.lines(whole), _kept(found)))
+                warnings = (f"Warning: {one_line(message)}" for message in found.warnings)
+                show(chain(console.lines(whole), warnings, _kept(found)))
             return
-        rows = _some(opened, found, case_id, reveal=reveal)
+        rows = _some(opened, found, cases, failures=failures, reveal=reveal)
         if as_json:
             say_json(json.trials(found, rows))
         else:
             show(chain(_sheets(found, rows), _kept(found)))
 
 
-def _some(store: Store, run: Run, case_id: str | None, *, reveal: bool) -> Iterable[Row]:
-    """The trials of one case, or else all that did not pass.
+def _some(store: Store, run: Run, cases: Sequence[str], *, failures: bool, reveal: bool) -> Iterable[Row]:
+    """The trials of some cases, of all where none are named; those that did not pass, where they are wanted.
 
     Who sees which of the held-out ones failed knows their pass rate; the verdict of one case is not it.
     """
-    rows = rows_of(store, run, reveal=reveal)
-    if case_id is None:
-        if has_holdout(store, run):
-            keep_looks(store, run, reveal=reveal)
-        return (row for row in rows if row.verdict is not Verdict.PASS)
-    of_case = [row for row in rows if row.trial.case_id == case_id]
-    if not of_case:
-        raise UsageError(f"Run {run.id} has no finished trial of case {case_id!r}.")
-    if reveal and of_case[0].trial.split == "holdout":
+    if cases:
+        _keep_looks_at(store, run, cases, reveal=reveal)
+    elif has_holdout(store, run):
+        keep_looks(store, run, reveal=reveal)
+    return (
+        row
+        for row in rows_of(store, run, reveal=reveal)
+        if (not cases or matches_id(row.trial.case_id, cases))
+        and not (failures and row.verdict is Verdict.PASS)
+    )
+
+
+def _keep_looks_at(store: Store, run: Run, cases: Sequence[str], *, reveal: bool) -> None:
+    """Keep the looks at the holdout that showing these cases is.
+
+    Raises:
+        UsageError: there is none of them.
+    """
+    splits = {
+        stored.trial.case_id: stored.trial.split
+        for stored in store.trials(run.id)
+        if stored.verdict is not None and matches_id(stored.trial.case_id, cases)
+    }
+    if not splits:
+        raise UsageError(
+            f"Run {run.id} has no finished trial of a case {' or '.join(map(repr, cases))}. "
+            f"`proctor runs show {run.id} --case '*'` shows all."
+        )
+    held_out = [split for split in splits.values() if split == "holdout"]
+    if len(held_out) > 1:
+        keep_looks(store, run, reveal=reveal)
+    elif held_out and reveal:
         keep_look(store, run, "reveal")
-    return of_case
 
 
 def _sheets(run: Run, rows: Iterable[Row]) -> Iterator[str]:

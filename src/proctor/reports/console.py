@@ -24,6 +24,7 @@ from proctor.reports.rows import (
     Told,
     about_judges,
     by_case,
+    counts_by_tag,
     gate,
     missing,
     over_cases,
@@ -33,10 +34,15 @@ from proctor.reports.rows import (
 )
 from proctor.reports.splits import split_notes
 from proctor.verdicts import Counts, Tally
+from proctor.wording import counted
 
 _LISTED = 10
 """So many trials that did not pass are named."""
 _REASON = 100
+_TAGS = 10
+"""So many tags have a line, those on most cases; one on a single case tells no more than that case."""
+_TAG = 40
+"""Letters of a tag."""
 
 
 def opening(dev: int | None, holdout: int | None) -> str | None:
@@ -58,8 +64,7 @@ def lines(reported: Reported) -> Iterator[str]:
     reported_as = ", ".join(sorted(tally.models - {run.target.model}))
     yield one_line(f"{run.suite.title} on {run.target.name}" + (f" ({reported_as})" if reported_as else ""))
     yield ""
-    yield from _lined(_rows(tally, below_splits=has_holdout))
-    yield ""
+    yield from _tables(run, tally, below_splits=has_holdout)
     yield from _not_passed(reported)
     yield _footer(run, tally)
     yield from (
@@ -141,17 +146,32 @@ def _rows(tally: Tally, *, below_splits: bool) -> Iterator[_Row]:
             yield _row(f"  {one_line(name)}", tally.categories[name])
 
 
-def _lined(rows: Iterable[_Row]) -> Iterator[str]:
-    """The lines of a table; a column without a number is left out."""
-    rows = list(rows)
-    width = max(12, *(len(row.name) for row in rows))
+def _tables(run: Run, tally: Tally, *, below_splits: bool) -> Iterator[str]:
+    """The run with its parts, and below it the tags, each table with an empty line behind it."""
+    rows, tags = list(_rows(tally, below_splits=below_splits)), counts_by_tag(tally)
+    several = [name for name, counts in tags.items() if counts.cases > 1]
+    most = sorted(several, key=lambda name: -tags[name].total)[:_TAGS]
+    tag_rows = [_row(cut(name, _TAG), tags[name]) for name in sorted(most)]
+    width = max(len(row.name) for row in (*rows, *tag_rows))
+    yield from _lined(rows, width=width)
+    yield ""
+    if tag_rows:
+        yield from _lined(tag_rows, head="tag", width=width)
+        if more := len(tags) - len(tag_rows):
+            yield f"…and {counted(more, 'more tag')}: proctor runs show {run.id} --json"
+        yield ""
+
+
+def _lined(rows: Sequence[_Row], *, head: str = "", width: int = 0) -> Iterator[str]:
+    """The lines of a table whose names take so many columns; a column without a number is left out."""
+    width = max(12, width, *(len(row.name) for row in rows))
     used = [any(texts) for texts in zip(*(row.numbers for row in rows), strict=True)]
 
     def cells(texts: Iterable[str]) -> str:
         columns = zip(texts, _NUMBERS.values(), used, strict=True)
         return "".join(f"{text:>{size}}  " for text, size, has_numbers in columns if has_numbers)
 
-    yield f"{'':<{width}}  {cells(_NUMBERS)}{AXIS_HEAD}"
+    yield f"{head:<{width}}  {cells(_NUMBERS)}{AXIS_HEAD}"
     for row in rows:
         drawing = drawn(row.counts.pass_rate, row.counts.ci95)
         yield f"{row.name:<{width}}  {cells(row.numbers)}{drawing}  {interval(row.counts.ci95)}"

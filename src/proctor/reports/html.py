@@ -18,6 +18,7 @@ from proctor.reports.rows import (
     Row,
     about_judges,
     by_case,
+    counts_by_tag,
     gate,
     missing,
     over_cases,
@@ -97,7 +98,8 @@ class Section:
     def parts(self) -> Iterator[tuple[str, list[tuple[str, Counts]], int]]:
         """The tables: what the parts are, the parts with their counts, and how many more there are."""
         tally = self.tally
-        for what, groups in (("Split", tally.splits), ("Category", tally.categories), ("Tag", tally.tags)):
+        tags = counts_by_tag(tally)
+        for what, groups in (("Split", tally.splits), ("Category", tally.categories), ("Tag", tags)):
             if groups:
                 names = sorted(groups)
                 kept = [(name, groups[name]) for name in names[:GROUPS]]

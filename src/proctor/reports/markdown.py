@@ -13,6 +13,7 @@ from proctor.reports.rows import (
     Told,
     about_judges,
     by_case,
+    counts_by_tag,
     gate,
     missing,
     over_cases,
@@ -110,7 +111,7 @@ def _numbers(reported: Reported, *, with_parts: bool) -> Iterator[str]:
             yield f"{line}\n\n"
     if with_parts:
         yield from _table("Category", tally.categories)
-        yield from _table("Tag", tally.tags)
+        yield from _table("Tag", counts_by_tag(tally))
 
 
 def _table(name: str, groups: dict[str, Counts]) -> Iterator[str]:

@@ -130,6 +130,13 @@ def counts_row(counts: Counts) -> dict[str, Any]:
     }
 
 
+def counts_by_tag(tally: Tally) -> dict[str, Counts]:
+    """The numbers of each tag, sorted; none where every tag is on all that counts, and so tells no more."""
+    if all(counts.total == tally.counted.total for counts in tally.tags.values()):
+        return {}
+    return {name: tally.tags[name] for name in sorted(tally.tags)}
+
+
 def run_row(reported: Reported) -> dict[str, Any]:
     """One run with its numbers."""
     run, tally = reported.run, reported.tally

@@ -246,6 +246,8 @@ class Making:
 
     def _count(self, trial: Trial, case: Case, *, stored: bool) -> Verdict:
         trial = self._masked(trial, case)
+        if not stored and trial.source_run is not None and trial.graded_in is None:
+            trial = replace(trial, graded_in=self._run.id)
         verdict = self._tally.add(trial, case, kept=taken_over(trial, self._run))
         if not stored:
             self._store.record(self._run.id, trial, verdict)
@@ -270,7 +272,9 @@ class Making:
 def _taken(known: Known) -> Trial:
     """A trial that stays, with the run that it comes from."""
     trial, source_run = known.trial, known.source_run
-    return trial if trial.source_run == source_run else replace(trial, source_run=source_run)
+    if trial.source_run == source_run:
+        return trial
+    return replace(trial, source_run=source_run, graded_in=trial.graded_in or source_run)
 
 
 def _as_written(trial: Trial, digests: tuple[str, ...]) -> Trial:

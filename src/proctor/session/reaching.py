@@ -20,7 +20,7 @@ from proctor.engines.patience import Patience, Patient
 from proctor.errors import UsageError
 from proctor.model import Output, Params, Price, Prompt, TargetSpec
 from proctor.ports import Answers, Embeds
-from proctor.pricing import parse_prices, price_for, price_of
+from proctor.pricing import parse_prices, quote_for
 from proctor.targets import TARGETS
 from proctor.targets.discreet import discreet
 from proctor.targets.naming import parse_target
@@ -365,9 +365,22 @@ class Prices(Struct, frozen=True, kw_only=True):
 
     def of(self, spec: TargetSpec) -> Price | None:
         """What asking a target costs, where that is known."""
-        # A user's own price holds wherever the model is served, a list price only at its maker's.
-        own = self.own
-        return price_of(spec.name, own) or price_of(spec.model, own) or price_for(spec, self.shipped)
+        quote = quote_for(spec, self.shipped, self.own)
+        return None if quote is None else quote.price
+
+    def doubts(self, specs: Iterable[TargetSpec]) -> list[str]:
+        """For each snapshot, fallbacks too, whose price is that of its family: a sentence that says so."""
+        quotes = {
+            one.model or one.name: quote_for(one, self.shipped, self.own)
+            for spec in specs
+            for one in _everyone(spec)
+        }
+        return [
+            f"The price of {name!r} is not known, and its cost is that of {quote.family!r}. A prices.toml "
+            "beside the store can tell its own: see docs/targets.md."
+            for name, quote in quotes.items()
+            if quote is not None and quote.family is not None
+        ]
 
     def in_budget(self, spec: TargetSpec) -> Price | None:
         """The same where a budget is kept: what was recorded is paid for already."""

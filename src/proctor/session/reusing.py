@@ -204,6 +204,7 @@ class Reusing:
             sent=stored.sent,
             split=self._index.split_of(position),
             source_run=source,
+            graded_in=best.trial.graded_in or source,
         )
         alike = (one for one in ones if one.trial.output == best.trial.output)
         judgments = {} if self._only is not None else self._judgments(case, alike)

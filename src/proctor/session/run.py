@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from proctor.engines.patience import Patience
 from proctor.errors import UsageError
 from proctor.lints.counting import too_few_cases
@@ -22,7 +24,7 @@ from proctor.session.cast import specs_of
 from proctor.session.casting import judges_of
 from proctor.session.jobs import Jobs
 from proctor.session.making import Making
-from proctor.session.reaching import Reach, load_prices
+from proctor.session.reaching import Prices, Reach, load_prices
 from proctor.session.request import Job, Request
 from proctor.variables import check_set
 
@@ -66,7 +68,7 @@ class Session:
         """
         prices = load_prices(self._environ, self._folder)
         desk = Jobs(self._store, self._environ, self._listen, prices.date)
-        jobs = desk.of(request)
+        jobs = self._with_doubts(desk.of(request), prices)
         if placeholders := _placeholders(jobs):
             self._listen(events.Warned(summary(placeholders)))
         if message := _too_few_cases(jobs):
@@ -96,6 +98,20 @@ class Session:
             return done
         finally:
             await reach.aclose()
+
+    def _with_doubts(self, jobs: Sequence[Job], prices: Prices) -> list[Job]:
+        """The jobs with what is doubtful about their prices among their warnings; each is told once."""
+        told = set[str]()
+        doubted = []
+        for job in jobs:
+            doubts = prices.doubts(specs_of(job.run))
+            for message in doubts:
+                if message not in told:
+                    self._listen(events.Warned(message))
+            told.update(doubts)
+            warnings = tuple(dict.fromkeys((*job.run.warnings, *doubts)))
+            doubted.append(replace(job, run=replace(job.run, warnings=warnings)))
+        return doubted
 
     async def _open(self, jobs: Sequence[Job], reach: Reach) -> None:
         """Open all that will be asked, so that what is missing is known before the first call."""

@@ -57,7 +57,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     verdicts: tuple[str, ...] = ()
     """Any of them."""
     tags: tuple[str, ...] = ()
-    """All of them."""
+    """All of them; commas in a word mean any of its tags."""
     graders: tuple[str, ...] = ()
     """Graded by all of them."""
     missed: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     category: str = ""
     split: str = ""
     case: str = ""
-    """A case's whole id."""
+    """A glob; cases whose id matches it."""
     text: str = ""
     """Somewhere in the id, the question, the answer or the reasons, in small or capital letters."""
 

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from proctor.plan import matches_id, tags_of
 from proctor.stores.catalogue_lines import VERDICTS, Entry, Line, Page, Wanted
 
 TABLES = (
@@ -92,6 +93,8 @@ class Asking:
         self._run = run
         self._revealed = revealed
         self._where, self._values = _conditions(run, wanted)
+        if wanted.case:
+            db.create_function("matches_id", 2, lambda case_id, glob: matches_id(case_id, [glob]))
 
     def page(self, sort: str, after: str, limit: int) -> Page:
         """Some lines; see `Catalogue.page`."""
@@ -192,14 +195,17 @@ def _conditions(run: int, wanted: Wanted) -> tuple[str, list[object]]:
     parts: tuple[tuple[str, Sequence[str]], ...] = (
         ("category = ?", [wanted.category] if wanted.category else ()),
         ("split = ?", [wanted.split] if wanted.split else ()),
-        ("case_id = ?", [wanted.case] if wanted.case else ()),
-        ("instr(tags, ?)", [_joined([tag]) for tag in wanted.tags]),
+        ("matches_id(case_id, ?)", [wanted.case] if wanted.case else ()),
         ("instr(graders, ?)", [_joined([name]) for name in wanted.graders]),
         ("instr(missed, ?)", [_joined([name]) for name in wanted.missed]),
     )
     for condition, given in parts:
         where += [condition] * len(given)
         values += given
+    for word in wanted.tags:
+        tags = [_joined([tag]) for tag in tags_of(word)]
+        where.append(f"({' OR '.join(['instr(tags, ?)'] * len(tags))})")
+        values += tags
     if wanted.verdicts:
         known = [str(place) for place, verdict in enumerate(VERDICTS) if verdict.value in wanted.verdicts]
         where.append(f"verdict IN ({', '.join(known)})")

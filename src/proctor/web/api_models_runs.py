@@ -293,12 +293,16 @@ class TrialFilter(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     verdict: list[VerdictWord] = Field(default=[], description="Any of these.", examples=[["fail", "error"]])
-    tag: list[str] = Field(default=[], max_length=20, description="Cases with all of these tags.")
+    tag: list[str] = Field(
+        default=[], max_length=20, description="Cases with all of these tags; commas in one mean any."
+    )
     grader: list[str] = Field(default=[], max_length=20, description="Graded by all of these.")
     missed: list[str] = Field(default=[], max_length=20, description="Not passed by any of these graders.")
     category: str = Field(default="", description="Cases of this category.")
     split: Literal["", "dev", "holdout"] = Field(default="", description="One part of the suite.")
-    case: str = Field(default="", description="A case's whole id.", examples=["t1"])
+    case: str = Field(
+        default="", max_length=1000, description="A glob for ids of cases.", examples=["t1", "t*"]
+    )
     text: str = Field(
         default="", max_length=1000, description="Somewhere in id, question, answer or reasons; any case."
     )

@@ -46,6 +46,12 @@ class RunWanted(Asked):
         description="The share of the cases that is held out; 0 for none. As the suite says without it.",
     )
     tags: list[_Tag] = Field(default=[], max_length=50, description="Only cases with any of these tags.")
+    all_tags: list[_Name] = Field(
+        default=[],
+        max_length=50,
+        description="Only cases with all of these tags; commas in one mean any of those between them.",
+        examples=[["easy,hard", "new"]],
+    )
     repeats: int | None = Field(default=None, ge=1, le=_MOST, description="Ask every case so often.")
     concurrency: int | None = Field(default=None, ge=1, le=_MOST, description="Most calls at once.")
     budget_usd: float | None = Field(

@@ -23,7 +23,7 @@ from proctor.web.starting import command_of, estimate_of, project_of, start, why
 
 router = APIRouter(tags=["runs"])
 
-_FIELDS = {"target": "targets", "typed": "targets", "judge": "judges", "tag": "tags"}
+_FIELDS = {"target": "targets", "typed": "targets", "judge": "judges", "tag": "tags", "all_tag": "all_tags"}
 """What the page's fields are called here, where that is something else."""
 
 
@@ -162,6 +162,7 @@ def _given(body: models.RunWanted) -> Given:
         "judge": body.judges,
         "split": [body.split or ""],
         "tag": body.tags,
+        "all_tag": body.all_tags,
         "reuse": ["" if body.reuse is None else "yes" if body.reuse else "no"],
         **{name: [f"{value:.12g}"] for name, value in numbers.items() if value is not None},
     }

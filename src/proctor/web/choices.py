@@ -72,7 +72,7 @@ RANGES: Final[dict[str, Range]] = {
     "min_pass_rate": Range("min-pass-rate", whole=False, least=0, most=1),
 }
 """Every field with a number."""
-FIELDS: Final = ("suite", "version", "target", "typed", "judge", "split", *RANGES, "reuse", "tag")
+FIELDS: Final = ("suite", "version", "target", "typed", "judge", "split", *RANGES, "reuse", "tag", "all_tag")
 """Every field."""
 
 Given = Mapping[str, Sequence[str]]
@@ -107,6 +107,7 @@ class Choices(Struct, frozen=True, kw_only=True):
     """Those of `RANGES` that were given and are not what they are anyway."""
     reuse: bool | None = None
     tags: tuple[str, ...] = ()
+    all_tags: tuple[str, ...] = ()
 
     @property
     def words(self) -> list[str]:
@@ -116,6 +117,7 @@ class Choices(Struct, frozen=True, kw_only=True):
         words += [f"--judge={name}" for name in self.judges]
         words += [] if self.split is None else [f"--split={self.split}"]
         words += [f"--tag={tag}" for tag in self.tags]
+        words += [f"--all-tag={tag}" for tag in self.all_tags]
         words += [f"--{RANGES[name].flag}={value:.12g}" for name, value in self.numbers.items()]
         words += [] if self.reuse is None else ["--reuse" if self.reuse else "--no-reuse"]
         return words
@@ -162,7 +164,7 @@ class Choices(Struct, frozen=True, kw_only=True):
         return Selection(
             split=self.split or usual.split,
             tags=self.tags or usual.texts("tag"),
-            all_tags=usual.texts("all-tag"),
+            all_tags=self.all_tags or usual.texts("all-tag"),
             exclude_tags=usual.texts("exclude-tag"),
             categories=usual.texts("category"),
             ids=usual.texts("id"),
@@ -188,7 +190,7 @@ def chosen(store: Store, given: Given, project: Project, *, whole: bool = True) 
     checking.somebody(suite, targets, needed=whole)
     judges = checking.named("judge")
     numbers = {name: value for name in RANGES if (value := checking.number(name)) is not None}
-    split, reuse, tags = checking.split(), checking.reuse(), checking.tags()
+    split, reuse, tags, all_tags = checking.split(), checking.reuse(), checking.tags(), checking.all_tags()
     checking.parts(split, numbers.get("holdout", usual_number("holdout", project.usual)))
     if checking.wrong:
         raise WrongChoices(checking.wrong)
@@ -201,6 +203,7 @@ def chosen(store: Store, given: Given, project: Project, *, whole: bool = True) 
         numbers=numbers,
         reuse=reuse,
         tags=tags,
+        all_tags=all_tags,
     )
 
 
@@ -301,9 +304,15 @@ class _Checking:
 
     def tags(self) -> tuple[str, ...]:
         """The tags; several in one value stand apart by commas."""
-        found = [tag.strip() for value in self._given.get("tag", ()) for tag in value.split(",")]
-        tags = tuple(dict.fromkeys(filter(None, found)))
+        return self._tags("tag", [tag for value in self._given.get("tag", ()) for tag in value.split(",")])
+
+    def all_tags(self) -> tuple[str, ...]:
+        """Words of which a case must have all; any of the tags in a word will do."""
+        return self._tags("all_tag", self._given.get("all_tag", ()))
+
+    def _tags(self, field: str, words: Sequence[str]) -> tuple[str, ...]:
+        tags = tuple(dict.fromkeys(filter(None, map(str.strip, words))))
         if len(tags) > _MOST_NAMED or any(len(tag) > _TAG_LENGTH or not tag.isprintable() for tag in tags):
-            self.wrong["tag"] = f"Give at most {_MOST_NAMED} tags, each of one line."
+            self.wrong[field] = f"Give at most {_MOST_NAMED} tags, each of one line."
             return ()
         return tags

@@ -120,10 +120,8 @@ def headline(looked: Looked, *, revealed: bool) -> str:
 def _parts(row: dict[str, Any]) -> list[tuple[str, str, list[tuple[str, dict[str, Any]]], int]]:
     """Categories and tags with their counts: a heading, the filter's name, the parts, and how many more."""
     found = []
-    for heading, name, groups in (
-        ("Category", "category", row["by_category"]),
-        ("Tag", "tag", row["by_tag"]),
-    ):
+    tags = row["by_tag"] if any(one["total"] != row["total"] for one in row["by_tag"].values()) else {}
+    for heading, name, groups in (("Category", "category", row["by_category"]), ("Tag", "tag", tags)):
         if groups:
             kept = list(groups.items())[:_GROUPS]
             found.append((heading, name, kept, len(groups) - len(kept)))

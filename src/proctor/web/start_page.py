@@ -155,5 +155,5 @@ def _usual(project: Project) -> dict[str, str]:
     """What stands in each field before anything is chosen."""
     numbers: dict[str, Any] = {name: usual_number(name, project.usual) for name in RANGES}
     found = {name: f"{value:.12g}" for name, value in numbers.items() if value is not None}
-    judges, tags = project.usual.texts("judge"), project.usual.texts("tag")
-    return {**found, "split": project.usual.split, "judge": ", ".join(judges), "tag": ", ".join(tags)}
+    found |= {name: ", ".join(project.usual.texts(name)) for name in ("judge", "tag")}
+    return {**found, "split": project.usual.split, "all_tag": " and ".join(project.usual.texts("all-tag"))}
