@@ -264,6 +264,12 @@ async def test_what_is_left_out_of_a_reply_never_passes_an_answer() -> None:
         assert await verdict_of("llm_judge", said, judge) is expected
 
 
+@pytest.mark.parametrize("answer", ["Yes", "No", "yes"])
+@pytest.mark.parametrize("reply", ["Yes and no.", "yes, no", "It is Yes and not No", "No Yes", "Yes/No"])
+async def test_a_short_answer_is_no_quote_amid_other_words(reply: str, answer: str) -> None:
+    assert await verdict_of("llm_judge", answer, QuotingJudge(VERDICT, lambda *_: reply, False, "")) is None
+
+
 @given(st.text(st.sampled_from('YESNO {}":,.\n')), st.text(st.sampled_from('YESNO {}":,.\n')))
 def test_a_reply_without_its_quotes_is_shorter_and_in_order(reply: str, answer: str) -> None:
     for own in without_quotes(reply, answer, VERDICT.object(passed=True)):

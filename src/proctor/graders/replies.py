@@ -27,6 +27,7 @@ _MOST_COMPARED = 100_000_000
 _CLOSING = "\"'”’`}])>.,; \t\r\n"
 """What may end a quote and belong to what is around it."""
 _MOST_CLOSING = 8
+_SETS_OFF = ".:;!?(\"'“‘«`"
 _KEY = re.compile(r'"(\w+)": ')
 _WORD = re.compile(r"\w+")
 
@@ -69,9 +70,10 @@ def without_quotes(reply: str, answer: str, form: str) -> Iterator[str]:
 
 
 def _quotes(reply: str, answer: str) -> Iterator[tuple[int, int]]:
-    """Where the reply has a text that the answer has too; a short one only where it is the whole answer.
+    """Where the reply has a text that the answer has too, each as long as it goes.
 
-    They may overlap, and none is inside another.
+    A short one counts only where it is the whole answer, set off from the words around: a "Yes" in "Yes and
+    no" is not.
     """
     if len(answer.strip()) < _SHORTEST_QUOTE:
         answer = answer.strip()
@@ -85,7 +87,16 @@ def _quotes(reply: str, answer: str) -> Iterator[tuple[int, int]]:
             end += 1
         if end > last and end - start >= size:
             last = end
-            yield start, end
+            if size == _SHORTEST_QUOTE or _is_set_off(reply, start, end):
+                yield start, end
+
+
+def _is_set_off(reply: str, start: int, end: int) -> bool:
+    """Whether punctuation or a line break is before a text, or a line break behind what begins the reply."""
+    before, after = reply[:start].rstrip(" \t"), reply[end:].lstrip(" \t")
+    if not before:
+        return after[:1].isspace()
+    return before[-1].isspace() or before[-1] in _SETS_OFF
 
 
 def _is_form(text: str, keys: set[str]) -> bool:
