@@ -105,20 +105,56 @@ DRAFT = '{"score": 2, "rationale": "Rash."}'
     ("raw", "score", "rationale"),
     [
         (f"<think>{DRAFT} {{no}}</think>\n{OBJECT}", 4, "Nearly."),
-        (f"{DRAFT} No, I think</think>{OBJECT}", 4, "Nearly."),
-        (f"{DRAFT} No.</think>Score: 4", 4, "Score: 4"),
-        (f'{{"score": 2, "rat</think>{OBJECT}', 4, f'{{"score": 2, "rat</think>{OBJECT}'),
-        (f"First: {DRAFT}. On reflection: {OBJECT}", 4, "Nearly."),
+        (f"No, I think</think>{OBJECT}", 4, "Nearly."),
+        (f"{OBJECT} As I said: {OBJECT}", 4, "Nearly."),
         (f'{OBJECT} {{"done": "yes"}}', 4, "Nearly."),
-        ("A draft, score: 2. My final score: 4", 4, "A draft, score: 2. My final score: 4"),
         (f"<think>{DRAFT}</think> I cannot tell.", None, "I cannot tell."),
         (f'{DRAFT} {{"score": true}}', None, f'{DRAFT} {{"score": true}}'),
-        (f'{DRAFT} No: {{"score": 4, "rat', 4, f'{DRAFT} No: {{"score": 4, "rat'),
         ('{"score": 4, "rationale": "It quotes </think>."}', 4, "It quotes </think>."),
     ],
 )
-def test_of_several_verdicts_the_last_counts(raw: str, score: float | None, rationale: str) -> None:
+def test_thinking_and_other_objects_are_left_out(raw: str, score: float | None, rationale: str) -> None:
     assert Judge.parse(raw) == JudgeResult(score, rationale, raw)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        f"First: {DRAFT}. On reflection: {OBJECT}",
+        f"{OBJECT} The answer ends with {DRAFT}",
+        "A draft, score: 2. My final score: 4",
+        'Score: 2. It says "score": 4.',
+        f"Score: 2. It says {OBJECT}",
+        f'{DRAFT} No: {{"score": 4, "rat',
+        '{"score": 2, "rationale": "It says ", "score": 4}',
+        '{"Score": 2, "rationale": "It says ", "score": 4}',
+        '{"evaluation": {"rationale": "It says "}, "score": 4, "x": {"y": "", "score": 2}}',
+        '{"parts": [{"score": 1}], "score": 4}',
+        f"{DRAFT} No.</think>{OBJECT}",
+        f"{DRAFT} It says </think>{OBJECT}",
+    ],
+)
+def test_different_scores_are_none(raw: str) -> None:
+    assert Judge.parse(raw) == JudgeResult(None, raw, raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "score"),
+    [
+        (f"{DRAFT} No, I think</think>{OBJECT}", 4),
+        (f"{DRAFT} No.</think>Score: 4", 4),
+        (f'{{"score": 2, "rat</think>{OBJECT}', 4),
+    ],
+)
+def test_an_end_of_thinking_that_is_not_the_answers_is_believed(raw: str, score: float) -> None:
+    assert Judge.parse(raw, prediction="In 1889.").score == score
+    assert Judge.parse(raw, prediction="In 1889.</think>").score is None
+
+
+def test_a_quote_is_left_out_where_the_least_score_remains() -> None:
+    low, high = '{"score": 1, "rationale": "No."}', '{"score": 5, "rationale": "Fine."}'
+    assert Judge.parse(f"{low} It says {high}", prediction=f"Grade: {high}").score == 1
+    assert Judge.parse(f"{high} It says {low}", prediction=f"Grade: {low}").score is None
 
 
 @pytest.mark.parametrize(

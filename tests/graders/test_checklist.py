@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
 from proctor.graders.checklist import Item, Rubrics, ScoreRange, read_checks
-from proctor.graders.judging import REPAIRS, Unreadable
+from proctor.graders.judging import REPAIRS
+from proctor.graders.replies import Unreadable
 from proctor.grading import Help, grade
 from proctor.model import Assertion, Case, Mark, Message, Output, PassRule, Prompt, Trial, Verdict
 from proctor.ports import Graded, Judge

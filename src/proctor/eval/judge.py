@@ -129,16 +129,18 @@ class Judge:
         return cls(client, rubric, **options)
 
     @staticmethod
-    def parse(raw: Any, scale: Scale | None = None) -> JudgeResult:
+    def parse(raw: Any, scale: Scale | None = None, *, prediction: str = "") -> JudgeResult:
         """A judge's reply as a score and a rationale.
 
         A score stands in a JSON object under `score` (fenced or not, after prose or thinking), also where
-        the object was cut off, or in prose such as "Score: 4/5". Of several the last counts. Booleans,
-        texts, NaN and infinities are no scores.
+        the object was cut off, or in prose such as "Score: 4/5". Different scores are none, as the judge may
+        quote one from the answer. Booleans, texts, NaN and infinities are no scores.
 
         Args:
             raw: the reply: a text, a list of content parts, or None.
             scale: the least and the greatest score that count; None for any finite number.
+            prediction: the answer that was judged. Where it is known, what the judge quotes of it is left out
+                of a reply with different scores, if the least of them remains.
 
         Raises:
             TypeError: the reply is something else.
@@ -146,7 +148,7 @@ class Judge:
         from proctor.eval.judge_replies import read, text_of
 
         text = text_of(raw)
-        score, rationale = read(text, scale)
+        score, rationale = read(text, scale, prediction)
         return JudgeResult(score, rationale, text)
 
     def grade(
@@ -175,7 +177,7 @@ class Judge:
 
         messages = _messages(self.rubric, prediction, question, reference, context)
         try:
-            result = self.parse(self._content(messages), self.score_range)
+            result = self.parse(self._content(messages), self.score_range, prediction=prediction)
         except JudgeError:
             with self._lock:
                 self._counts["failed"] += 1

@@ -1,14 +1,13 @@
 """A judge's reply to a score and the reason for it, whatever thinking, prose and fences are around. Pure.
 
-Where there are several verdicts the last one counts: those before it are drafts. What cannot be read with
-certainty is no score, as a missing score is seen and a wrong one is not.
+Where there are different scores none counts, as the judge may quote one from the answer. What cannot be read
+with certainty is no score, as a missing score is seen and a wrong one is not.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from math import isfinite
 from typing import Any
 
@@ -33,11 +32,13 @@ _PROSE = re.compile(
     re.IGNORECASE,
 )
 """`Score: 4`, `score = 4/5`, `**Score (0-5):** 4`, `the score is 4 out of 5`."""
+_KEYS = '"score": 4, "rationale": "R"'
+"""The form that the rubrics ask for."""
 _FORM = re.compile(r'"score"\s*+:\s*+(?!-?[\d.]++\s*+,)[^,{}]{1,40},\s*+"rationale"\s*+:\s*+"([^"]++)"')
 """A form to fill in; with a number for the score it would be a sample, which may well be repeated."""
 
 
-def read(reply: str, scale: Scale | None) -> tuple[float | None, str]:
+def read(reply: str, scale: Scale | None, prediction: str = "") -> tuple[float | None, str]:
     """The score, if there is one, and the rationale.
 
     The rationale is that of the object; without one, or with braces around that belong to no object, it is
@@ -46,29 +47,27 @@ def read(reply: str, scale: Scale | None) -> tuple[float | None, str]:
     Args:
         reply: as it came.
         scale: the least and the greatest score; None takes every finite number.
+        prediction: the answer that was judged. Where the reply has different scores, what it quotes of the
+            answer is left out, if the least of them remains; and what stands before an end of thinking that
+            is not in the answer.
     """
-    from proctor.graders.judging import without_thinking  # it brings msgspec along
+    from proctor.graders.replies import without_quotes, without_thinking  # it brings msgspec along
 
     text = without_thinking(reply).strip()
     if text.lower().startswith("<think>") and THOUGHT_ENDS not in text.lower():
         return None, text  # it was cut off before it came to a verdict
-    objects = _objects(text)
-    for nth, (written, parsed) in reversed(list(enumerate(objects))):
-        holders = list(_holders(parsed))
-        if not holders:
-            continue
-        before, _, after = text.rpartition(written)
-        if THOUGHT_ENDS in after:  # it was a draft
-            return read(after.rpartition(THOUGHT_ENDS)[2], scale)
-        if _KEY.search(after):  # so was this, and the verdict is cut off
-            return _in_prose(after, "", scale), text
-        if _leaves_open(_outside(before, objects[:nth]).rpartition(THOUGHT_ENDS)[2]):
-            return None, text  # it is a part of a verdict that cannot be read
-        score = _score(holders[0], scale) if len(holders) == 1 else None
-        if score is None or _BRACE.search(_outside(text, objects)):
-            return score, text
-        return score, _rationale(holders[0])
-    return _in_prose(text, _outside(text, objects), scale), text
+    scores, rationale = _stated(text, scale)
+    if len(scores) > 1 and prediction and THOUGHT_ENDS in text and THOUGHT_ENDS not in prediction:
+        text = text.rpartition(THOUGHT_ENDS)[2].strip()
+        scores, rationale = _stated(text, scale)
+    if len(scores) < 2:
+        return next(iter(scores), None), rationale
+    least = min((score for score in scores if score is not None), default=None)
+    for own in without_quotes(text, prediction, _KEYS):
+        left, _ = _stated(own, scale)
+        if len(left) == 1:
+            return least if least in left else None, text
+    return None, text
 
 
 def is_copied(rationale: str, rubric: str) -> bool:
@@ -98,28 +97,49 @@ def text_of(content: Any) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _objects(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """The JSON objects of a text, as written and as read; none where too many begin and never end."""
+def _stated(text: str, scale: Scale | None) -> tuple[set[float | None], str]:
+    """Every score that a text states, None for one that is no number on the scale, and the rationale."""
+    from proctor.graders.replies import verdict_object, verdict_objects
+    from proctor.graders.structure import DuplicateKey
+
+    try:
+        objects = _objects(text)
+    except DuplicateKey:
+        return {None, *(_number(match, scale) for match in _KEYED.finditer(text))}, text
+    outside = _outside(text, objects)
+    holders = [verdict_object(parsed, "score") for _, parsed in objects if verdict_objects(parsed, "score")]
+    keyed, prose = list(_KEYED.finditer(outside)), list(_PROSE.finditer(outside))
+    scores = {None if holder is None else _score(holder, scale) for holder in holders}
+    scores |= {_number(match, scale) for match in (*keyed, *prose)}
+    if len(keyed) < len(_KEY.findall(outside)):
+        scores.add(None)
+    if _BRACE.search(outside) and any(len(verdict_objects(parsed, "score")) > 1 for _, parsed in objects):
+        scores.add(None)  # it may be unclear what is a part of what
+    if not holders and not keyed and not _PROSE.search(_BEGINS.split(outside, maxsplit=1)[0]):
+        return set(), text  # what an object that was cut off says is not the verdict that it never came to
+    if len(scores) > 1 or not holders or holders[-1] is None or _BRACE.search(outside):
+        return scores, text
+    return scores, text if None in scores else _rationale(holders[-1])
+
+
+def _objects(text: str) -> list[tuple[str, Any]]:
+    """The JSON objects of a text, as written and as read; none where too many begin and never end.
+
+    Raises:
+        DuplicateKey: one has a key twice.
+    """
     from proctor.errors import CannotScore
     from proctor.graders.embedded import objects_in  # it brings msgspec along
+    from proctor.graders.structure import unique_object
 
     if "{" not in text:
         return []
     try:
-        return [(written, json.loads(written)) for written in objects_in(text)]
+        return [
+            (written, json.loads(written, object_pairs_hook=unique_object)) for written in objects_in(text)
+        ]
     except (CannotScore, RecursionError):  # the latter at the very edge of what can be read
         return []
-
-
-def _holders(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
-    """The outermost objects in a value that have a score."""
-    if depth > 5:
-        return
-    if isinstance(value, dict) and _key(value) is not None:
-        yield value
-    elif isinstance(value, (dict, list)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _holders(part, depth + 1)
 
 
 def _key(found: dict[str, Any]) -> str | None:
@@ -143,11 +163,6 @@ def _within(value: float, scale: Scale | None) -> float | None:
     return score
 
 
-def _leaves_open(text: str) -> bool:
-    """Whether what follows a text stands inside an object with a score that begins in it."""
-    return _KEY.search(text) is not None and text.count("{") > text.count("}")
-
-
 def _rationale(holder: dict[str, Any]) -> str:
     """What is said; half a character in it, which could not be written to a file, becomes a question mark."""
     said = holder.get("rationale")
@@ -165,19 +180,9 @@ def _outside(text: str, objects: list[tuple[str, dict[str, Any]]]) -> str:
     return " ".join((*parts, text[start:]))
 
 
-def _in_prose(text: str, outside: str, scale: Scale | None) -> float | None:
-    """The score of a text without an object that has one; such an object may be cut off or not quite JSON."""
-    if _KEY.search(text):
-        matches = _KEYED.finditer(text)
-    else:
-        # What an object that was cut off says is not the verdict that it never came to.
-        matches = _PROSE.finditer(_BEGINS.split(outside, maxsplit=1)[0])
-    found = None
-    for match in matches:
-        found = match
-    if found is None:
-        return None
-    highest = found["highest"]
+def _number(match: re.Match[str], scale: Scale | None) -> float | None:
+    """The score of a match of `_VALUE`; 8/10 is none of a rubric that ends at 5."""
+    highest = match["highest"]
     if highest is not None and scale is not None and float(highest) != scale[1]:
-        return None  # 8/10 is no score of a rubric that ends at 5
-    return _within(float(found["score"]), scale)
+        return None
+    return _within(float(match["score"]), scale)

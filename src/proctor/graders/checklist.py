@@ -13,19 +13,11 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from proctor.graders.judging import (
-    PASS_AT,
-    Request,
-    Unreadable,
-    ask,
-    check_judge,
-    json_object,
-    least,
-    text_in,
-)
+from proctor.graders.judging import PASS_AT, Request, ask, check_judge, least
 from proctor.graders.material import STANDARD, Piece, pieces_of, sectioned
 from proctor.graders.panel import Reading
 from proctor.graders.patterns import quoted
+from proctor.graders.replies import Unreadable, json_object, text_in
 from proctor.graders.text import clip
 from proctor.model import Entry, Mark
 from proctor.ports import Graded, Grading
@@ -226,7 +218,7 @@ def read_checks(reply: str, rubrics: Rubrics, pass_at: float = PASS_AT) -> Readi
     Raises:
         Unreadable: an item is missing, unknown, there twice, or without a verdict.
     """
-    parsed = json_object(reply)
+    parsed = json_object(reply, "checks")
     checks = parsed.get("checks") if parsed is not None else None
     if parsed is None or not isinstance(checks, list):
         return None

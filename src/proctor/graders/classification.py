@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
-from proctor.graders.judging import PASS_AT, Request, ask, json_object, least, text_in
+from proctor.graders.judging import PASS_AT, Request, ask, least
 from proctor.graders.llm_grader import filled
 from proctor.graders.material import OWN, pieces_of
 from proctor.graders.panel import Reading
+from proctor.graders.replies import NO_QUOTES, Unreadable, json_object, text_in
 from proctor.model import Mark
 from proctor.ports import Graded, Grading
 from proctor.stats import reaches
@@ -25,6 +26,14 @@ Reply with one JSON object and nothing else, in this form:
 {{"reason": "one or two sentences that name what decided it", "choice": "one of the choices, word for word"}}
 The choices are: {choices}"""
 _PUNCTUATION = re.compile(r"[^\w\s]")
+_CLAUSE = re.compile(r"[.,:;!?\"(–—-](?!\w)|\bis\b")
+_ENDS = " \t.!*_`\"'"
+_LABEL = re.compile(
+    r"\W{0,8}(?:(?:so|therefore|my|the|final|overall)\W{1,4}){0,4}(?:answer|verdict|choice|result|grade)"
+    r"(?:\W{1,4}is\b)?\W{1,8}",
+    re.IGNORECASE,
+)
+"""Words that declare a choice at the beginning of a line."""
 
 
 class Classification(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,13 +89,24 @@ class Classification(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
 def read_choice(reply: str, choices: Mapping[str, float], pass_at: float = PASS_AT) -> Reading | None:
     """What a reply says, or None when it is not exactly one choice.
 
-    Read are a JSON object whose `choice` is one, and a text in which one choice, and no other, stands alone
-    on a line, as the prompts of OpenAI's evals ask for it.
+    Read are a JSON object whose `choice` is one, and a text in which one choice stands alone on a line, as
+    the prompts of OpenAI's evals ask for it, and no other does, begins or ends the text, or is declared.
+
+    Raises:
+        Unreadable: it has two choices.
     """
-    parsed = json_object(reply)
-    lines = [text_in(parsed, "choice") or ""] if parsed is not None else reply.splitlines()
     known = {_plain(choice): choice for choice in choices}
-    chosen = {known[line] for line in map(_plain, lines) if line in known}
+    parsed = json_object(reply, "choice")
+    if parsed is not None:
+        line = _plain(text_in(parsed, "choice") or "")
+        chosen = {known[line]} if line in known else set()
+    elif '"choice"' in reply.casefold():
+        return None  # an object that is cut off, or not alone, may say something else
+    else:
+        chosen = {known[line] for line in map(_plain, reply.splitlines()) if line in known}
+        stated = chosen | {known[clause] for clause in _clauses(reply) if clause in known}
+        if chosen and len(stated) > 1:
+            raise Unreadable(f"It has {len(stated)} different choices. {NO_QUOTES}")
     if len(chosen) != 1:
         return None
     choice = chosen.pop()
@@ -97,6 +117,14 @@ def read_choice(reply: str, choices: Mapping[str, float], pass_at: float = PASS_
         feedback=text_in(parsed, "reason") if parsed is not None else None,
         details={"choice": choice},
     )
+
+
+def _clauses(reply: str) -> list[str]:
+    """Where a choice may be stated beside other words, as it is compared."""
+    lines = reply.strip().splitlines() or [""]
+    declared = [line[label.end() :] for line in lines if (label := _LABEL.match(line))]
+    first = [_CLAUSE.split(line, maxsplit=1)[0] for line in (lines[0], *declared)]
+    return [_plain(clause) for clause in (*first, *declared, _CLAUSE.split(lines[-1].rstrip(_ENDS))[-1])]
 
 
 def _plain(text: str) -> str:

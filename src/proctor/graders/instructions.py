@@ -14,9 +14,10 @@ from typing import ClassVar, Literal
 from msgspec import Struct
 
 from proctor.errors import CannotScore
-from proctor.graders.judging import Request, ask, check_judge, json_object, text_in
+from proctor.graders.judging import Request, ask, check_judge
 from proctor.graders.material import OWN, STANDARD, Piece, calls_as_json, pieces_of, sectioned, woven
 from proctor.graders.panel import Reading
+from proctor.graders.replies import json_object, text_in
 from proctor.model import Case, Mark, Output
 from proctor.ports import Graded, Grading
 
@@ -178,7 +179,7 @@ def _beside(pieces: Pieces) -> tuple[Piece, ...]:
 
 def read_pass(reply: str) -> Reading | None:
     """What a reply says, or None when it is not a JSON object whose `pass` is true or false."""
-    parsed = json_object(reply)
+    parsed = json_object(reply, "pass")
     passed = parsed.get("pass") if parsed is not None else None
     if parsed is None or not isinstance(passed, bool):
         return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from proctor.errors import CannotScore
-from proctor.graders.judging import Request, ask, text_in
+from proctor.graders.judging import Request, ask
 from proctor.graders.panel import Reading
-from proctor.graders.structure import NotJson, parse_json
+from proctor.graders.replies import json_value, text_in
+from proctor.graders.structure import NotJson
 from proctor.model import Mark
 from proctor.ports import Graded, Grading
 
@@ -70,10 +70,13 @@ def read_verdict(reply: str) -> Reading | None:
     tells what the answer says. It may be framed as `[[YES]]` or boxed as in LaTeX. "Yesterday", "Yes and no",
     "Yes, partly" and "not YES" are no verdicts. The "no" of "no mention" is none either: "Yes, there is no
     doubt" is YES.
+
+    Raises:
+        Unreadable: it is JSON with two verdicts.
     """
     try:
-        parsed = parse_json(reply)
-    except (NotJson, CannotScore):
+        parsed = json_value(reply, "verdict")
+    except NotJson:
         reply = _FRAMED.sub(lambda frame: frame[1] or frame[2], reply)
         return None if "{" in reply else _plain(reply)  # a second verdict may stand there
     if isinstance(parsed, dict):
@@ -87,10 +90,12 @@ def read_verdict(reply: str) -> Reading | None:
 _GOES_ON = r"(?:it|the|this|that|there|he|she|they|because|since|as|indeed|wait|sorry|actually)\b"
 """Words that may follow on a verdict at once; before any other word a "no" belongs to that word."""
 _VERDICT = re.compile(
-    rf"(?<![\w'’/-])(?:yes|(?-i:NO)|no(?![ \t]+(?!{_GOES_ON})[a-z]))(?![\w/]|[-'’]\w|\.?[ \t]?\d)",
+    rf"(?<![\w'’/-])(?:yes|(?-i:NO)|no(?![ \t]+(?!{_GOES_ON})[a-z]|\.?[ \t]?\d))(?![\w/]|[-'’]\w)",
     re.IGNORECASE,
 )
 _OPENING = r"[\s*_`\"'“‘]{0,8}"
+_NUMERO = re.compile(rf"{_OPENING}no\W{{0,4}}\d", re.IGNORECASE)
+"""A "No. 5" that may as well be a NO and what is said of it."""
 _CLOSING = re.compile(
     r"[*_`\"'”’]{0,6}(?:\s*\Z|[ \t]*\n|\s*(?:\.(?!\.)|[,:;!)\]–—-])[*_`\"'”’]{0,6}"
     rf"|[ \t]+(?={_GOES_ON}))",
@@ -134,6 +139,8 @@ def _plain(reply: str) -> Reading | None:
     if len(words) != 1:
         return None
     (word,) = words
+    if word == "YES" and _NUMERO.match(reply):
+        return None
     if not re.fullmatch(_OPENING, reply[: found[0].start()]):
         return _declared(reply, word, found)
     return _followed(reply, word, found[0].end())

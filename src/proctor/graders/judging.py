@@ -1,6 +1,7 @@
 """What every grader that asks a judge shares: a prompt to replies, replies to a mark, and repair.
 
-What a judge is shown is made in `material`; how several judgments become one mark is in `panel`.
+What a judge is shown is made in `material`, and what a reply says is read by `replies`; how several judgments
+become one mark is in `panel`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from proctor import codec
 from proctor.errors import CannotScore, TargetError
 from proctor.graders.material import SYSTEM, Parts, code_of, images_of, is_empty, laid_out, usual
 from proctor.graders.panel import Opinion, PanelRule, Reading, decided
-from proctor.graders.structure import NotJson, parse_json
+from proctor.graders.replies import Unreadable, without_quotes, without_thinking
 from proctor.graders.text import clip
 from proctor.model import Case, Judgment, Mark, Message, Output, Prompt
 from proctor.ports import Graded, Judge
@@ -32,11 +33,7 @@ REPAIR = "That reply cannot be read.{wrong} Do not explain it. Judge the same ma
 
 _PLACEHOLDER = re.compile(r'"([^"]{20,})"')
 """A text in a form that tells what to write there; small models copy it, and the verdict beside it."""
-_MARKDOWN = "*_`\"'“”‘’ \t"
-
-
-class Unreadable(Exception):
-    """Why a reply cannot be read, as a sentence that tells the judge what to mend."""
+_COPIED = "It repeats the example of the form and judges nothing."
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -136,7 +133,7 @@ def _opinions(graded: Graded, judge: Judge, request: Request) -> Iterator[Awaita
         temperature=request.temperature,
     )
     for repeat in range(len(known), graded.judge_repeats):
-        yield _consult(judge, replace(prompt, repeat=repeat), request, graded.pass_at)
+        yield _consult(judge, replace(prompt, repeat=repeat), request, graded)
 
 
 async def _at_once(opinion: Opinion) -> Opinion:
@@ -149,7 +146,7 @@ def _known(graded: Graded, judge: Judge, request: Request) -> list[Opinion]:
     same = [one for one in graded.known if (one.judge, one.evaluator, one.prompt_digest) == asked]
     opinions = []
     for judgment in sorted(same, key=lambda one: one.nth):
-        reading, _ = _read(request, judgment.raw, graded.pass_at)
+        reading, _ = _read(request, judgment.raw, graded)
         if reading is not None:
             said = (_judged(replace(judgment, cached=True), reading),)
             opinions.append(_opinion(judge, request, said, reading))
@@ -178,7 +175,7 @@ def messages_for(
     )
 
 
-async def _consult(judge: Judge, prompt: Prompt, request: Request, pass_at: float | None) -> Opinion:
+async def _consult(judge: Judge, prompt: Prompt, request: Request, graded: Graded) -> Opinion:
     """Ask one judge, and again with its replies in view while they cannot be read."""
     judgments: list[Judgment] = []
     whose = _whose(judge, request)
@@ -188,7 +185,7 @@ async def _consult(judge: Judge, prompt: Prompt, request: Request, pass_at: floa
             reply = await judge.target.answer(prompt)
         except TargetError as error:
             return _opinion(judge, request, judgments, None, f"{whose} did not answer: {error}")
-        reading, wrong = _read(request, reply.text, pass_at)
+        reading, wrong = _read(request, reply.text, graded)
         judgments.append(_judged(_judgment(judge, request, reply), reading))
         if reading is not None:
             return _opinion(judge, request, judgments, reading)
@@ -219,15 +216,33 @@ def _opinion(
     )
 
 
-def _read(request: Request, reply: str, pass_at: float | None) -> tuple[Reading | None, str]:
-    """What a reply says, or why it says nothing, where that is known."""
-    if any(text in reply for text in _PLACEHOLDER.findall(request.form)):
-        return None, "It repeats the example of the form and judges nothing."
+def _read(request: Request, reply: str, graded: Graded) -> tuple[Reading | None, str]:
+    """What a reply says, or why it says nothing, where that is known.
+
+    A reply that cannot be read is read without what it quotes of the answer. That can only fail the answer,
+    as no answer is to gain by what is left out.
+    """
+    reading, wrong = _read_whole(request, reply, graded.pass_at)
+    if reading is not None:
+        return reading, ""
+    for own in without_quotes(reply, graded.output.text, request.form):
+        reading, _ = _read_whole(request, own, graded.pass_at)
+        if reading is not None:
+            return (None, wrong) if reading.passed else (reading, "")
+    return None, wrong
+
+
+def _read_whole(request: Request, reply: str, pass_at: float | None) -> tuple[Reading | None, str]:
+    examples = _PLACEHOLDER.findall(request.form)
     try:
         reading = request.read(without_thinking(reply))
     except Unreadable as error:
         return None, str(error)
-    if reading is None or pass_at is None:
+    if reading is None:
+        return None, _COPIED if any(text in reply for text in examples) else ""
+    if any(text in examples for text in (reading.feedback, *(entry.evidence for entry in reading.entries))):
+        return None, _COPIED
+    if pass_at is None:
         return reading, ""
     return replace(reading, passed=reading.gate is None and reaches(reading.value, pass_at)), ""
 
@@ -249,45 +264,3 @@ def _judged(judgment: Judgment, reading: Reading | None) -> Judgment:
     if reading is None:
         return judgment
     return replace(judgment, passed=reading.passed, value=reading.value, feedback=reading.feedback)
-
-
-# --- the reply ---------------------------------------------------------------------------------------------
-
-
-def without_thinking(reply: str) -> str:
-    """The reply without what a reasoning model writes before it, where its server does not take that out.
-
-    Only one pair of marks is believed: with more of them, an answer that the judge quotes may have set one.
-    """
-    start, mark, rest = reply.partition("</think>")
-    if not mark or not start.lstrip().startswith("<think>") or reply.count("think>") != 2:
-        return reply
-    return rest
-
-
-def json_object(reply: str) -> dict[str, Any] | None:
-    """The JSON object that a reply is, also fenced, or None when it is anything else or more than that."""
-    try:
-        parsed = parse_json(reply)
-    except (NotJson, CannotScore):
-        return None
-    return parsed if isinstance(parsed, dict) else None
-
-
-def text_in(parsed: dict[str, Any], name: str) -> str | None:
-    """A text in a judge's JSON, if it says something; half a character in it becomes a question mark."""
-    text = parsed.get(name)
-    if not isinstance(text, str):
-        return None
-    return text.strip().encode("utf-8", "replace").decode("utf-8") or None
-
-
-def first_line(reply: str) -> str:
-    """The first line of a reply without emphasis, quotes and closing punctuation."""
-    line = reply.strip().split("\n", 1)[0].strip(_MARKDOWN)
-    return re.sub(r"[.!:;,]{1,3}$", "", line).strip(_MARKDOWN)
-
-
-def rest(reply: str) -> str | None:
-    """What follows the first line of a reply, if anything does."""
-    return reply.strip().partition("\n")[2].strip() or None

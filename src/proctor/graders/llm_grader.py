@@ -14,18 +14,10 @@ from typing import Any, ClassVar
 import msgspec
 
 from proctor.graders.checklist import Item, listing
-from proctor.graders.judging import (
-    PASS_AT,
-    Request,
-    Unreadable,
-    ask,
-    check_judge,
-    json_object,
-    least,
-    text_in,
-)
+from proctor.graders.judging import PASS_AT, Request, ask, check_judge, least
 from proctor.graders.material import STANDARD, Parts, Piece, as_json, pieces_of, sectioned, woven
 from proctor.graders.panel import Reading
+from proctor.graders.replies import Unreadable, json_object, text_in
 from proctor.model import Case, Entry, Mark
 from proctor.ports import Graded, Grading
 from proctor.stats import reaches
@@ -197,7 +189,7 @@ def read_graded(reply: str, pass_at: float = PASS_AT) -> Reading | None:
     Raises:
         Unreadable: the score is not within 0 and 1, or an assertion has no text or verdict.
     """
-    parsed = json_object(reply)
+    parsed = json_object(reply, "score")
     score = parsed.get("score") if parsed is not None else None
     if parsed is None or isinstance(score, bool) or not isinstance(score, int | float):
         return None

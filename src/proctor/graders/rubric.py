@@ -6,10 +6,10 @@ import re
 from functools import partial
 from typing import ClassVar
 
-from proctor.errors import CannotScore
-from proctor.graders.judging import Request, ask, first_line, rest, text_in
+from proctor.graders.judging import Request, ask
 from proctor.graders.panel import Reading
-from proctor.graders.structure import NotJson, parse_json
+from proctor.graders.replies import NO_QUOTES, Unreadable, first_line, json_value, rest, text_in
+from proctor.graders.structure import NotJson
 from proctor.model import Mark
 from proctor.ports import Graded, Grading
 
@@ -20,9 +20,12 @@ for one that does all of it. Use the whole scale. Reply with one JSON object and
 The score is a whole number from {lowest} to {highest}."""
 
 _PLAIN = re.compile(
-    r"(?:(?:overall\s{1,4})?score\W{1,8})?(-?\d{1,9}(?:\.\d{1,9})?)(?:\s{0,4}/\s{0,4}(\d{1,9}))?",
+    r"(?:(?:(?:my|the|final|overall|total)\s{1,4}){0,3}(?:score|rating|grade|verdict|answer|result)(?:\sis)?[^\w\"]{1,8})?"
+    r"(-?\d{1,9}(?:\.\d{1,9})?)(?:\s{0,4}/\s{0,4}(\d{1,9}))?",
     re.IGNORECASE,
 )
+"""A line that is only a score."""
+_KEYED = re.compile(r'"score"\s*+:\s*+(-?\d{1,9}(?:\.\d{1,9})?)', re.IGNORECASE)
 
 
 class Rubric(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,11 +82,14 @@ def read_score(reply: str, rubric: Rubric) -> Reading | None:
     """What a reply says, or None when it is not exactly a score on the rubric's scale.
 
     Read are a JSON object, also fenced, whose `score` is a whole number on the scale, and a text whose first
-    line is only such a number, `4/5` or `Score: 4`.
+    line is only such a number, `4/5` or `Score: 4`, and that has no other score on a line or in an object.
+
+    Raises:
+        Unreadable: it has two scores.
     """
     try:
-        parsed = parse_json(reply)
-    except (NotJson, CannotScore):
+        parsed = json_value(reply, "score")
+    except NotJson:
         return _plain(reply, rubric)
     if isinstance(parsed, dict):
         score = parsed.get("score")
@@ -95,6 +101,10 @@ def _plain(reply: str, rubric: Rubric) -> Reading | None:
     match = _PLAIN.fullmatch(first_line(reply))
     if match is None or (match[2] is not None and int(match[2]) != rubric.highest):
         return None
+    lines = filter(None, map(_PLAIN.fullmatch, map(first_line, reply.splitlines())))
+    scores = {float(stated[1]) for stated in (*lines, *_KEYED.finditer(reply))}
+    if len(scores) > 1:
+        raise Unreadable(f"It has {len(scores)} different scores. {NO_QUOTES}")
     return _reading(float(match[1]), rest(reply), rubric)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, ClassVar, NoReturn
 
@@ -29,34 +29,61 @@ _VIOLATIONS_KEPT = 20
 _KEPT_SCHEMAS = 512
 
 Schema = dict[str, Any] | bool
+PairsHook = Callable[[list[tuple[str, Any]]], dict[str, Any]]
 
 
 class NotJson(Exception):
     """A text is not JSON; its message is a clause that says why."""
 
 
-def parse_json(text: str, *, strip_fences: bool = True) -> Any:
+class DuplicateKey(NotJson):
+    """A text is JSON in which an object has a key twice."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"an object has the key {key!r} twice")
+        self.key = key
+
+
+def parse_json(text: str, *, strip_fences: bool = True, unique_keys: bool = False) -> Any:
     """The value that a text has as JSON.
 
     Args:
         text: the whole text must be JSON; white space around it is left out.
         strip_fences: also take a text that is one whole fenced block, with or without a language name.
+        unique_keys: refuse an object with the same key twice, in whatever case, instead of taking the last.
 
     Raises:
         NotJson: it is not JSON.
+        DuplicateKey: it is, but for that.
         CannotScore: it is nested more deeply, or has a longer number, than can be read.
     """
     text = text.strip()
+    pairs_hook = unique_object if unique_keys else None
     inner = _unfenced(text) if strip_fences else None
     if inner is None:
-        return _parse(text)
+        return _parse(text, pairs_hook)
     try:
-        return _parse(inner.strip())
+        return _parse(inner.strip(), pairs_hook)
     except NotJson:
         language = _LANGUAGE.match(inner)
         if language is None:
             raise
-        return _parse(inner[language.end() :].strip())
+        return _parse(inner[language.end() :].strip(), pairs_hook)
+
+
+def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these keys and values: an `object_pairs_hook` of the standard library's decoder.
+
+    Raises:
+        DuplicateKey: two keys are the same but for their case and white space around them.
+    """
+    keys: set[str] = set()
+    for key, _ in pairs:
+        folded = key.strip().casefold()
+        if folded in keys:
+            raise DuplicateKey(key)
+        keys.add(folded)
+    return dict(pairs)
 
 
 def _unfenced(text: str) -> str | None:
@@ -67,11 +94,11 @@ def _unfenced(text: str) -> str | None:
     return text[len(fence[0]) : -len(fence[0])]
 
 
-def _parse(text: str) -> Any:
+def _parse(text: str, pairs_hook: PairsHook | None) -> Any:
     if not text:
         raise NotJson("it is empty")
     try:
-        return json.loads(text, parse_constant=_not_a_constant)
+        return json.loads(text, parse_constant=_not_a_constant, object_pairs_hook=pairs_hook)
     except json.JSONDecodeError as error:
         raise NotJson(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
