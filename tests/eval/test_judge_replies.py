@@ -229,3 +229,10 @@ def test_a_reply_never_breaks_the_reading(raw: str) -> None:
 )
 def test_long_nonsense_is_read_in_linear_time(raw: str) -> None:
     assert Judge.parse(raw).score is None  # what is quadratic takes minutes here
+
+
+@pytest.mark.parametrize("own", ["I rate it 2/5.", "I give it 2 out of 5.", "My rating: **2**/5"])
+def test_a_quoted_score_does_not_stand_for_one_in_other_words(own: str) -> None:
+    assert Judge.parse(f'It says "Score: 5". {own}').score is None
+    assert Judge.parse(f'It says "{OBJECT}". {own}').score is None
+    assert Judge.parse(f"Score: 2\n{own}").score == 2

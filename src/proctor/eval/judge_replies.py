@@ -32,6 +32,10 @@ _PROSE = re.compile(
     re.IGNORECASE,
 )
 """`Score: 4`, `score = 4/5`, `**Score (0-5):** 4`, `the score is 4 out of 5`."""
+_RATED = re.compile(
+    r"\b(?:rat(?:e|ed|ing)|giv(?:e|en|ing)|grade|award)\b[^\d\n.]{0,30}+" + _VALUE, re.IGNORECASE
+)
+"""`I rate it 2/5`: no verdict in the form that is asked for, but it may contradict one that is quoted."""
 _KEYS = '"score": 4, "rationale": "R"'
 """The form that the rubrics ask for."""
 _FORM = re.compile(r'"score"\s*+:\s*+(?!-?[\d.]++\s*+,)[^,{}]{1,40},\s*+"rationale"\s*+:\s*+"([^"]++)"')
@@ -110,7 +114,8 @@ def _stated(text: str, scale: Scale | None) -> tuple[set[float | None], str]:
     holders = [verdict_object(parsed, "score") for _, parsed in objects if verdict_objects(parsed, "score")]
     keyed, prose = list(_KEYED.finditer(outside)), list(_PROSE.finditer(outside))
     scores = {None if holder is None else _score(holder, scale) for holder in holders}
-    scores |= {_number(match, scale) for match in (*keyed, *prose)}
+    rated = (match for match in _RATED.finditer(outside) if match["highest"] is not None)
+    scores |= {_number(match, scale) for match in (*keyed, *prose, *rated)}
     if len(keyed) < len(_KEY.findall(outside)):
         scores.add(None)
     if _BRACE.search(outside) and any(len(verdict_objects(parsed, "score")) > 1 for _, parsed in objects):
