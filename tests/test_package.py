@@ -105,7 +105,7 @@ SUITE = (
     '"assertion": {"type": "contains"}, "metadata": {"difficulty": "easy", "tokens_est": 1}}\n'
 )
 RUN_AT_MOST = 272
-"""Modules, asyncio, sqlite3 and all: 266 on Python 3.11."""
+"""Modules, asyncio, sqlite3 and all: 268 on Python 3.11."""
 
 
 def test_a_quiet_run_of_echo_loads_nothing_that_it_does_not_need(tmp_path: Path) -> None:

@@ -130,11 +130,11 @@ def test_nothing_of_what_is_held_out_is_shown(
 
 
 def test_a_broken_targets_file_is_told_with_its_line(proctor: Proctor, bundle: str, folder: Path) -> None:
-    (folder / "targets.yaml").write_text("targets:\n  - nonsense\n", encoding="utf-8")
+    (folder / "targets.yaml").write_text("targets: nonsense\n", encoding="utf-8")
     for words in (["replay", bundle, "-t", "echo"], ["runs", "import", bundle, "--store", "other.db"]):
         told = proctor(*words)
         assert told.code == 4
-        assert "targets.yaml:2: error: " in told.err
+        assert "targets.yaml:1: error: " in told.err
 
 
 # --- runs import -------------------------------------------------------------------------------------------
