@@ -126,7 +126,8 @@ def score_answer(
         answer: None counts as an empty text.
         spec: a check, or a rubric whose checks must all pass; its reasons are joined by " + ".
         hedges: phrases of which `honesty` wants one, as whole words and whatever the case, the kind of
-            apostrophe and the contraction. `ALL_HEDGE_PHRASES` of `proctor.eval.refusals` has six languages.
+            apostrophe and the contraction. `HEDGE_PHRASES` stands for all that the grader `hedges` of suites
+            looks for, in six languages; with more phrases beside it, these count too.
 
     Raises:
         TypeError: the answer is neither a text nor None, or `spec` neither a check nor a rubric.
