@@ -97,7 +97,12 @@ def test_every_phrase_of_fieldkit_admits_doubt_to_the_grader_and_the_library(ans
 
 @pytest.mark.parametrize(
     "answer",
-    ["Penguins cannot fly.", "The tunable to the left.", "It works without accessories.", "It is accessible."],
+    [
+        "Penguins cannot fly.",
+        "The tunable to the left.",
+        "It works without accessories.",
+        "It is accessible.",
+    ],
 )
 def test_what_only_looks_like_such_a_phrase_does_not(answer: str) -> None:
     assert not mark(answer).passed
