@@ -134,7 +134,8 @@ class Judge:
 
         A score stands in a JSON object under `score` (fenced or not, after prose or thinking), also where
         the object was cut off, or in prose such as "Score: 4/5". Of several the last counts. Booleans,
-        texts, NaN and infinities are no scores.
+        texts, NaN and infinities are no scores. The whole reply is the rationale where none stands beside the
+        score.
 
         Args:
             raw: the reply: a text, a list of content parts, or None.

@@ -24,6 +24,7 @@ _VALUE = (
     r"(?![.,]?\d|\w|\s{0,2}(?:%|[-–—]\s{0,2}\d|to\s{1,3}\d))"
 )
 _BRACE = re.compile(r"[{}]")
+_FENCE = re.compile(r"[`\s]*+(?:json)?+[`\s]*+\Z", re.IGNORECASE)
 _BEGINS = re.compile(r'\{\s*+"')
 _KEY = re.compile(r'(?<!\\)"score"\s*+:', re.IGNORECASE)
 _KEYED = re.compile(rf"{_KEY.pattern}\s*+{_VALUE}", re.IGNORECASE)
@@ -40,8 +41,8 @@ _FORM = re.compile(r'"score"\s*+:\s*+(?!-?[\d.]++\s*+,)[^,{}]{1,40},\s*+"rationa
 def read(reply: str, scale: Scale | None) -> tuple[float | None, str]:
     """The score, if there is one, and the rationale.
 
-    The rationale is that of the object; without one, or with braces around that belong to no object, it is
-    the whole reply.
+    The rationale is that of the object with the score. Without one, or with braces around that belong to no
+    object, it is the whole reply; and empty where the reply is a bare `{"score": 4}`.
 
     Args:
         reply: as it came.
@@ -65,9 +66,12 @@ def read(reply: str, scale: Scale | None) -> tuple[float | None, str]:
         if _leaves_open(_outside(before, objects[:nth]).rpartition(THOUGHT_ENDS)[2]):
             return None, text  # it is a part of a verdict that cannot be read
         score = _score(holders[0], scale) if len(holders) == 1 else None
-        if score is None or _BRACE.search(_outside(text, objects)):
+        outside = _outside(text, objects)
+        if score is None or _BRACE.search(outside):
             return score, text
-        return score, _rationale(holders[0])
+        if "rationale" in holders[0] or (len(parsed) == 1 and holders[0] is parsed and _FENCE.match(outside)):
+            return score, _rationale(holders[0])
+        return score, text
     return _in_prose(text, _outside(text, objects), scale), text
 
 
