@@ -62,6 +62,19 @@ class SuiteScore:
     unknown: tuple[str, ...] = ()
     """Ids of answers to which there is no prompt."""
 
+    def __repr__(self) -> str:
+        return f"<SuiteScore {self.name!r}: {self.passed} of {self.total} passed>"
+
+    def _repr_html_(self) -> str:
+        from proctor.eval.notebook import table
+
+        rows = [*self.by_category().items(), ("all", _counted(self.results))]
+        shares = [(name or "–", f"{row['passed']}/{row['n']}", _share(row)) for name, row in rows]
+        failed = [(one.id, one.why) for one in self.results if not one.passed]
+        failed += [(one, "there is no such prompt") for one in self.unknown]
+        tables = [table(self.name, ["category", "passed", "share (95 %)"], shares)]
+        return "".join([*tables, *([table("Not passed", ["prompt", "reason"], failed)] if failed else [])])
+
     @property
     def total(self) -> int:
         """How many prompts count."""
