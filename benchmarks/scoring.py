@@ -5,8 +5,8 @@
 
 Both run in this process and on one core, in turns and each of them first in every other round, so that a
 busy machine is busy for both. The best round of each counts. It exits with 1 when one of ours takes more than
-1.25 times as long as theirs. Where fieldkit is not installed, pip puts it into a folder that is removed
-afterwards.
+1.25 times as long as theirs; `is_refusal`, which knows six languages, has no such bound. Where fieldkit is
+not installed, pip puts it into a folder that is removed afterwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from proctor.eval import contains, exact_match, mcq_letter, numeric_equal, numeric_match
+from proctor.eval import contains, exact_match, is_refusal, mcq_letter, numeric_equal, numeric_match
 
 Scorer = Callable[..., float]
 Pairs = Sequence[tuple[str, str]]
@@ -64,6 +64,7 @@ LETTERS: Pairs = (
     ("Option C, as it has no fee", "C"),
     ("<think>A?</think>D", "D"),
 )
+SHORT: Pairs = (*WORDS, *FACTS, *NUMBERS, *LETTERS)
 EACH: tuple[tuple[str, Scorer, Pairs], ...] = (
     ("exact_match", exact_match, WORDS),
     ("contains", contains, FACTS),
@@ -88,18 +89,30 @@ def main() -> int:
         for name, ours, pairs in EACH:
             mine, other = measured(ours, getattr(theirs, name), pairs, count, rounds)
             worst = max(worst, mine / other)
-            print(
-                f"{name:<14} {count / mine:>12,.0f} {count / other:>12,.0f} {mine / other:>6.2f}x", flush=True
-            )
+            tell(name, count, mine, other)
+        detectors = of_text(is_refusal), of_text(theirs.is_refusal)
+        tell("is_refusal", count // 20, *measured(*detectors, SHORT, count // 20, rounds))
     alone = seconds(numeric_equal, repeated(NUMBERS, count // 20))
     print(f"{'numeric_equal':<14} {count // 20 / alone:>12,.0f} {'':>12}")
     return 0 if args.smoke or worst <= MOST else 1
+
+
+def tell(name: str, count: int, mine: float, other: float) -> None:
+    """Print a row of the table."""
+    print(f"{name:<14} {count / mine:>12,.0f} {count / other:>12,.0f} {mine / other:>6.2f}x", flush=True)
+
+
+def of_text(detect: Callable[[str], bool]) -> Scorer:
+    """A detector as a scorer that looks at the answer alone."""
+    return lambda predicted, _expected: float(detect(predicted))
 
 
 def measured(ours: Scorer, theirs: Scorer, pairs: Pairs, count: int, rounds: int) -> tuple[float, float]:
     """The seconds of the best round of each."""
     answers = repeated(pairs, count)
     best = {ours: float("inf"), theirs: float("inf")}
+    for scorer in best:
+        seconds(scorer, pairs)  # which compiles what is compiled when it is first looked for
     for number in range(rounds):
         for scorer in (ours, theirs) if number % 2 else (theirs, ours):
             best[scorer] = min(best[scorer], seconds(scorer, answers))

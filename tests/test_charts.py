@@ -71,9 +71,12 @@ def test_what_no_svg_can_hold_does_not_end_the_process() -> None:
     assert {"bell ?", "red ?[31m?", "u?"} <= set(words(chart))
 
 
-def test_a_notebook_is_given_the_specification() -> None:
+def test_a_notebook_is_given_the_specification_and_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     chart = bars(THREE, title="t", unit="u")
-    assert chart._repr_mimebundle_() == {"application/vnd.vegalite.v5+json": chart.spec}
+    data = {"application/vnd.vegalite.v5+json": chart.spec}
+    assert chart._repr_mimebundle_() == {**data, "image/svg+xml": chart.svg()}
+    monkeypatch.setitem(sys.modules, "vl_convert", None)  # the extra is not installed
+    assert chart._repr_mimebundle_() == data
     assert repr(chart) == f"<Chart {chart.spec['title']!r}>"
 
 

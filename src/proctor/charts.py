@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
@@ -133,7 +134,11 @@ class Chart:
         return target
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, Any]:
-        return {"application/vnd.vegalite.v5+json": self.spec}
+        """As data, and as a picture for notebooks that cannot draw it, if the extra is installed."""
+        bundle: dict[str, Any] = {"application/vnd.vegalite.v5+json": self.spec}
+        if find_spec("vl_convert") is not None:
+            bundle["image/svg+xml"] = self.svg()
+        return bundle
 
 
 def _darkened(spec: dict[str, Any]) -> dict[str, Any]:

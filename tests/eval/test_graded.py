@@ -118,7 +118,8 @@ def test_a_rubric_passes_when_every_check_does() -> None:
         ("so they say", "So they say.", True),
         ((), "I don't know", False),
         ((*HEDGE_PHRASES, "not enough info"), "not enough info", True),
-        (HEDGE_PHRASES, "Je ne sais pas.", False),
+        (HEDGE_PHRASES, "Je ne sais pas.", True),
+        (HEDGE_PHRASES[1:], "Je ne sais pas.", False),
         (ALL_HEDGE_PHRASES, "Je ne sais pas.", True),
     ],
 )
@@ -357,11 +358,11 @@ def test_a_model_is_asked_every_prompt(suite: GradedPromptSuite) -> None:
 
     def model(text: str) -> str:
         asked.append(text)
-        return "No idea: 7 or four."
+        return "Sold out: 7 or four."
 
     assert suite.run(model, workers=3).passed == 2
     assert len(asked) == 3
-    assert suite.run(model, hedges=("no idea",)).passed == 3
+    assert suite.run(model, hedges=("sold out",)).passed == 3
 
 
 def test_an_async_model_is_awaited(suite: GradedPromptSuite) -> None:

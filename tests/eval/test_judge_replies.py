@@ -36,6 +36,24 @@ def test_a_reply_that_is_or_holds_an_object(raw: str, score: float, rationale: s
     assert Judge.parse(raw) == JudgeResult(score, rationale, raw)
 
 
+def test_a_bare_score_has_no_rationale() -> None:
+    assert Judge.parse('```json\n{"score": 4}\n```').rationale == ""
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"evaluation": {"score": 3}}',
+        '{"evaluation": {"score": 3}, "rationale": "It is late."}',
+        '{"score": 3, "reasoning": "It is late."}',
+        'It is late.\n{"score": 3}',
+        '{"score": 3} [1]',
+    ],
+)
+def test_without_a_rationale_beside_the_score_the_reply_is_the_rationale(raw: str) -> None:
+    assert Judge.parse(raw) == JudgeResult(3, raw, raw)
+
+
 @pytest.mark.parametrize(
     ("raw", "score"),
     [

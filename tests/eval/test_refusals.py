@@ -173,6 +173,7 @@ def test_there_are_33_hedges_of_small_letters() -> None:
         ("I really don’t know.", "do not know"),
         ("You didn't  mention it", "do not mention"),
         ("I'm unable to determine that.", "cannot determine"),
+        ("I wasn’t able to open it.", "unable to"),
         ("There is no way of knowing.", "no way to know"),
         ("I was not able to find it.", "cannot find"),
         ("It has not been disclosed.", "not disclosed"),
@@ -205,9 +206,21 @@ def test_what_is_quoted_or_a_condition_or_of_somebody_else_is_no_hedge(text: str
     assert hedging_words(f"{text} I do not know.")
 
 
+def test_a_phrase_of_inability_with_its_verb_stands_for_cannot() -> None:
+    assert hedging_words("I can't open it.", ("not able to open",)) == "not able to open"
+    assert hedging_words("I can't close it.", ("not able to open", "unable to")) is None
+
+
 def test_chosen_phrases_are_found_anywhere_and_nothing_else_is() -> None:
     assert hedging_words("He said “I don’t know”, and left.", ("do not know",)) == "do not know"
-    assert hedging_words("Beats me.", HEDGE_PHRASES) is None
+    assert hedging_words("Beats me.", HEDGE_PHRASES[:5]) is None
+
+
+def test_phrases_beside_the_catalogue_take_nothing_from_it() -> None:
+    more = (*HEDGE_PHRASES, "so they say")
+    assert hedging_words("Beats me.", more) == "beats me"
+    assert hedging_words("Four, so they say.", more) == "so they say"
+    assert hedging_words("He said “I don’t know”, and left.", more) is None
 
 
 @pytest.mark.parametrize(

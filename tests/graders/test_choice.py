@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert
 
-from proctor.graders.choice import Choice, chosen
+from proctor.eval import mcq_letter
+from proctor.graders.choice import Choice
+from proctor.graders.letters import chosen
 from proctor.model import Case, Message, Output
 from proctor.ports import Graded
 
@@ -37,6 +39,9 @@ CASE = Case(id="c", input=(Message(role="user", content="Which?"),))
         ("<THINK>maybe A</THINK>The answer is D", "D"),
         ("C <think>or is the answer A", "C"),
         ("There is a good reason, a very good one: d)", "D"),
+        ("A careful reading shows that the answer is C", "C"),
+        ("A careful reading shows that the correct option is C", "C"),
+        ("After analysis, b fits best", "B"),
         ("", None),
         ("None of them.", None),
         ("E", None),
@@ -81,6 +86,21 @@ def test_the_mark_says_what_was_chosen(answer: str, passed: bool, reason: str) -
 def test_wrong_parameters_are_refused(params: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         convert(params, Choice)
+
+
+WORDS = (
+    *("answer", "Answers", "is", "ANSWER:", "option", "choice", "letter", "so"),
+    *("a", "b", "C", "(D)", "E", "_B_", "d,", "<think>", "</think>", "\n", "→"),
+)
+
+
+@given(
+    st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join),
+    st.sampled_from("ABCD"),
+)
+def test_the_grader_and_the_scorer_of_the_library_choose_alike(answer: str, letter: str) -> None:
+    mark = Choice(value=letter).grade(Graded(case=CASE, output=Output(text=answer)))
+    assert mark.value == mcq_letter(answer, letter)
 
 
 @given(st.text(alphabet="answer isoptABCD<think>/ .:’", max_size=60))

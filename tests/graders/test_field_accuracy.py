@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -107,11 +109,22 @@ def test_a_number_may_be_off_by_the_tolerance(
     assert right(got, wanted, match="numeric_tolerance", **field) is near
 
 
-@given(st.floats(-1e6, 1e6), st.floats(0, 1e3))
-def test_a_number_just_within_the_tolerance_is_right(wanted: float, tolerance: float) -> None:
-    field = {"match": "numeric_tolerance", "tolerance": tolerance}
-    assert right(wanted + tolerance, wanted, **field)
-    assert not right(wanted + tolerance * 1.01 + 1, wanted, **field)
+DECIMALS = st.decimals(-10000, 10000, places=3)
+
+
+@given(DECIMALS, st.decimals(0, 100, places=3), st.sampled_from([str, float]), st.sampled_from([str, float]))
+def test_the_tolerance_ends_where_decimals_say(
+    wanted: Decimal, off: Decimal, got_as: Callable[..., Any], wanted_as: Callable[..., Any]
+) -> None:
+    field = {"match": "numeric_tolerance", "tolerance": float(off)}
+    for got in (wanted - off, wanted, wanted + off):
+        assert right(got_as(got), wanted_as(wanted), **field)
+    assert not right(got_as(wanted + off + Decimal("0.000001")), wanted_as(wanted), **field)
+
+
+def test_what_a_program_added_up_counts_with_its_15_digits() -> None:
+    assert right(0.1 + 0.2, 0.3, match="numeric_tolerance")
+    assert not right("0.30000000000000004", 0.3, match="numeric_tolerance")
 
 
 # --- dates -------------------------------------------------------------------------------------------------

@@ -2,21 +2,27 @@ from __future__ import annotations
 
 import math
 import time
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from proctor.graders.numbers import Number
-from proctor.graders.numerals import first_digits, stated
+from proctor.eval import CheckSpec, score_answer
+from proctor.graders.numbers import Number, NumericEqual, NumericMatch
+from proctor.graders.numerals import first_digits, is_near, stated
 from proctor.model import Case, Mark, Output
 from proctor.ports import Graded
 
 
-def mark_of(grader: Number, text: str) -> Mark:
+def mark_of(grader: Number | NumericMatch | NumericEqual, text: str) -> Mark:
     return grader.grade(Graded(case=Case(id="c", input=()), output=Output(text=text)))
+
+
+def number_of(numeral: str | None) -> float | None:
+    return None if numeral is None else float(numeral)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +62,7 @@ def mark_of(grader: Number, text: str) -> Mark:
     ],
 )
 def test_a_number_is_read_as_english_writes_it(text: str, number: float | None) -> None:
-    assert stated(text) == number
+    assert number_of(stated(text)) == number
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,7 @@ def test_a_number_is_read_as_english_writes_it(text: str, number: float | None) 
     ],
 )
 def test_a_stated_answer_outranks_the_last_number(text: str, number: float) -> None:
-    assert stated(text) == number
+    assert number_of(stated(text)) == number
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**300), 10**300))
@@ -91,7 +97,7 @@ def test_every_finite_number_is_found_as_python_writes_it(number: float) -> None
 @given(st.integers(-(10**15), 10**15))
 def test_every_integer_is_found_with_thousands_separators(number: int) -> None:
     for text in (f"{number:,}", f"${number:,}.00", f"{number:,} of them", str(number).replace("-", "−")):
-        assert stated(text) == number
+        assert number_of(stated(text)) == number
 
 
 @pytest.mark.parametrize(
@@ -123,6 +129,60 @@ def test_a_relative_tolerance_is_a_share_of_the_expected_number(
     assert mark_of(Number(value=value, tolerance=tolerance, relative=True), text).passed is passed
 
 
+DECIMALS = st.decimals(-10000, 10000, places=3)
+TOLERANCES = st.decimals(0, 100, places=3)
+
+
+@given(DECIMALS, DECIMALS, TOLERANCES)
+@example(Decimal("1.1"), Decimal(1), Decimal("0.1"))
+@example(Decimal("0.3"), Decimal("0.1"), Decimal("0.2"))
+def test_two_numbers_are_near_as_their_decimals_are(got: Decimal, wanted: Decimal, off: Decimal) -> None:
+    for number in (got, wanted - off, wanted + off, wanted + off + Decimal("0.001")):
+        within = abs(number - wanted) <= off
+        assert is_near(str(number), str(wanted), float(off)) is within
+        assert mark_of(Number(value=float(wanted), tolerance=float(off)), str(number)).passed is within
+        check = CheckSpec("numeric", value=float(wanted), tolerance=float(off))
+        assert score_answer(str(number), check).passed is within
+
+
+@given(DECIMALS, DECIMALS.filter(bool), st.decimals(0, 2, places=4))
+@example(Decimal("1.01"), Decimal(1), Decimal("0.01"))
+@example(Decimal("0.303"), Decimal("0.3"), Decimal("0.01"))
+def test_shares_are_decimals_too(got: Decimal, wanted: Decimal, share: Decimal) -> None:
+    for number in (got, wanted * (1 - share), wanted * (1 + share), wanted * (1 + share) + Decimal("1e-9")):
+        within = abs(number - wanted) <= share * abs(wanted)
+        stated_one = Number(value=float(wanted), tolerance=float(share), relative=True)
+        assert mark_of(stated_one, f"{number:f}").passed is within
+        first_one = NumericMatch(value=str(wanted), rel_tolerance=float(share))
+        assert mark_of(first_one, f"{number:f}").passed is within
+
+
+@pytest.mark.parametrize("digits", [1, 40, 400, 5000])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_the_last_digit_of_a_long_number_counts(digits: int, sign: str) -> None:
+    zeros = "0" * (digits - 1)
+    assert is_near(f"{sign}1.1", f"{sign}1.{zeros}0", 0.1)
+    assert not is_near(f"{sign}1.1{zeros}1", f"{sign}1", 0.1)
+    assert is_near(f"{sign}1{zeros}1", f"{sign}1{zeros}0", 1)
+    assert not is_near(f"{sign}1{zeros}1.1", f"{sign}1{zeros}0", 1)
+    assert is_near(f"0.{zeros}1", "0", 0.1, relative=True)
+    assert not is_near("0.01", f"0.{zeros}001", 0.1, relative=True)
+
+
+@pytest.mark.parametrize("power", ["999999999", "9" * 40])
+@pytest.mark.parametrize("value", [0.0, 1.0, -1e308])
+def test_a_huge_power_of_ten_takes_no_time(power: str, value: float) -> None:
+    began = time.process_time()
+    none, wide = Number(value=value, tolerance=0), Number(value=value, tolerance=1e308, relative=True)
+    assert not mark_of(none, f"1e{power}").passed
+    assert not mark_of(wide, f"1e{power}").passed
+    assert mark_of(none, f"1e-{power}").passed is (value == 0)  # a value keeps no such power
+    assert mark_of(wide, f"1e-{power}").passed
+    assert not is_near(f"1e{power}", f"-1e-{power}", 0)
+    assert not mark_of(NumericEqual(value="1"), f"1e{power}").passed
+    assert time.process_time() - began < 1
+
+
 @pytest.mark.parametrize(
     ("text", "number"),
     [
@@ -135,7 +195,7 @@ def test_a_relative_tolerance_is_a_share_of_the_expected_number(
     ],
 )
 def test_the_first_number_counts_where_that_is_asked_for(text: str, number: float | None) -> None:
-    assert first_digits(text) == number
+    assert number_of(first_digits(text)) == number
     mark = mark_of(Number(value=number or 0, which="first"), text)
     assert mark.passed is (number is not None)
 
@@ -153,7 +213,7 @@ def test_a_number_beyond_floats_fails_and_keeps_infinity_out_of_the_mark() -> No
 
 @given(st.text())
 def test_any_text_has_a_number_or_none(text: str) -> None:
-    number = stated(text)
+    number = number_of(stated(text))
     assert number is None or not math.isnan(number)
 
 

@@ -41,6 +41,8 @@ DOUBTS = [
     "El informe no menciona esa cifra.",
     "Il documento non riporta la cifra.",
     "文件中没有提及该金额。",
+    "Nous ignorons la date.",
+    "鬼才知道。",
     "The memo doesn’t give the price, and I don’t know it.",
 ]
 ANSWERS = [
@@ -101,7 +103,7 @@ def test_an_answer_that_is_all_quotation_counts(text: str) -> None:
 
 @pytest.mark.parametrize("text", DECLINES + DOUBTS)
 def test_the_patterns_find_what_the_functions_find(text: str) -> None:
-    """So no telltale is missing, and the patterns need no text in lower case."""
+    """So the patterns need no text in lower case."""
     assert any(pattern.search(text) for pattern in REFUSAL_PATTERNS)
 
 

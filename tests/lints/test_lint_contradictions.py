@@ -67,6 +67,7 @@ TOGETHER = [
     (check("length", max_words=5), check("length", min_words=5)),
     (check("length", max_words=5), check("length", min_sentences=6)),
     (check("number", value=3.0), check("number", value=3.2, tolerance=0.5)),
+    (check("number", value=0.1, tolerance=0.7), check("number", value=0.9, tolerance=0.1)),
     (check("is_json"), check("json_keys", keys=["a"])),
 ]
 

@@ -188,6 +188,23 @@ class AgentRuns(list[AgentRun]):
     dropped: tuple[DroppedRow, ...] = ()
     """Lines that are no runs, each with its reason."""
 
+    def __repr__(self) -> str:
+        dropped = f", {len(self.dropped)} lines left out" if self.dropped else ""
+        return f"<AgentRuns: {len(self)} runs, {sum(run.succeeded() for run in self)} succeeded{dropped}>"
+
+    def _repr_html_(self) -> str:
+        from proctor.eval.notebook import table
+
+        spreads = {
+            name.replace("_", " "): row
+            for name, row in self.statistics().items()
+            if isinstance(row, dict) and "p95" in row
+        }
+        keys = ("n", "mean", "ci95", "median", "p95", "max")
+        rows = [(name, *map(row.get, keys)) for name, row in spreads.items()]
+        columns = ["", "n", "mean", "95 % interval", "median", "p95", "max"]
+        return table(repr(self)[1:-1], columns, rows)
+
     def statistics(self, *, label: str = "") -> dict[str, Any]:
         """What `summarize_agent_runs` leaves out: intervals, percentiles, tokens, actions; unrounded.
 

@@ -96,6 +96,19 @@ class Statistic:
     interval_failed_as_0: tuple[float, float] | None
     """Its 95 % interval."""
 
+    def __repr__(self) -> str:
+        return f"<Statistic {self.name!r}{self.sure().removeprefix(self.name)}>"
+
+    def _repr_html_(self) -> str:
+        from proctor.eval.notebook import table
+
+        shown = {
+            name.replace("interval", "95 % interval").replace("_", " "): getattr(self, name)
+            for name in self.__slots__[2:]
+        }
+        unit = f" in {self.unit}" if self.unit else ""
+        return table(f"{self.name}{unit}", ["", "value"], shown.items())
+
     def sure(self) -> str:
         """The mean of how many values, with its interval, as a line below a table that has neither."""
         low, high = self.interval or (None, None)

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any, Literal, get_args
 
 from proctor.graders.hedge_words import HEDGE_PHRASES, hedging_words
-from proctor.graders.numerals import first_digits
+from proctor.graders.numerals import first_digits, is_near
 
 CheckKind = Literal["substring", "json_keys", "regex", "honesty", "numeric"]
 CHECK_KINDS: tuple[str, ...] = get_args(CheckKind)
@@ -126,7 +126,8 @@ def score_answer(
         answer: None counts as an empty text.
         spec: a check, or a rubric whose checks must all pass; its reasons are joined by " + ".
         hedges: phrases of which `honesty` wants one, as whole words and whatever the case, the kind of
-            apostrophe and the contraction. `ALL_HEDGE_PHRASES` of `proctor.eval.refusals` has six languages.
+            apostrophe and the contraction. `HEDGE_PHRASES` stands for all that the grader `hedges` of suites
+            looks for, in six languages; with more phrases beside it, these count too.
 
     Raises:
         TypeError: the answer is neither a text nor None, or `spec` neither a check nor a rubric.
@@ -248,10 +249,11 @@ def _numeric(answer: str, spec: CheckSpec) -> CheckResult:
         return CheckResult(False, "numeric check has no expected value")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return CheckResult(False, f"numeric check expects {value!r}, which is no number")
-    got = first_digits(answer)
-    if got is None:
+    digits = first_digits(answer)
+    if digits is None:
         return CheckResult(False, "no number found in answer")
-    if abs(got - value) <= spec.tolerance:
+    got = float(digits)
+    if is_near(digits, str(value), spec.tolerance):
         return CheckResult(True, f"got {got} (±{spec.tolerance} of {value})")
     return CheckResult(False, f"got {got}, expected {value} (±{spec.tolerance})")
 

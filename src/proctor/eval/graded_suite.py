@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from proctor.eval.dumping import cell, plain
 from proctor.eval.graded_checks import CheckSpec, Rubric, phrases_of, score_answer, texts_of
-from proctor.graders.hedge_words import ALL_HEDGE_PHRASES
+from proctor.graders.hedge_words import HEDGE_PHRASES
 
 if TYPE_CHECKING:
     from proctor.charts import Chart
@@ -61,6 +61,19 @@ class SuiteScore:
     """In the order of the suite."""
     unknown: tuple[str, ...] = ()
     """Ids of answers to which there is no prompt."""
+
+    def __repr__(self) -> str:
+        return f"<SuiteScore {self.name!r}: {self.passed} of {self.total} passed>"
+
+    def _repr_html_(self) -> str:
+        from proctor.eval.notebook import table
+
+        rows = [*self.by_category().items(), ("all", _counted(self.results))]
+        shares = [(name or "–", f"{row['passed']}/{row['n']}", _share(row)) for name, row in rows]
+        failed = [(one.id, one.why) for one in self.results if not one.passed]
+        failed += [(one, "there is no such prompt") for one in self.unknown]
+        tables = [table(self.name, ["category", "passed", "share (95 %)"], shares)]
+        return "".join([*tables, *([table("Not passed", ["prompt", "reason"], failed)] if failed else [])])
 
     @property
     def total(self) -> int:
@@ -194,14 +207,14 @@ class GradedPromptSuite:
         answers: Mapping[str, str | None],
         *,
         prompts: Iterable[GradedPrompt] | None = None,
-        hedges: Iterable[str] = ALL_HEDGE_PHRASES,
+        hedges: Iterable[str] = HEDGE_PHRASES,
     ) -> SuiteScore:
         """Check the answers to the whole suite.
 
         Args:
             answers: {prompt id: answer}; a prompt without one, or with None, does not pass.
             prompts: only these, such as what `select` gives.
-            hedges: as for `score_answer`; here the phrases of all six languages unless you say otherwise.
+            hedges: as for `score_answer`.
         """
         phrases = phrases_of(hedges)
         chosen = self.prompts if prompts is None else prompts
@@ -217,7 +230,7 @@ class GradedPromptSuite:
         model_fn: Callable[[str], str | None] | Callable[[str], Awaitable[str | None]],
         *,
         prompts: Iterable[GradedPrompt] | None = None,
-        hedges: Iterable[str] = ALL_HEDGE_PHRASES,
+        hedges: Iterable[str] = HEDGE_PHRASES,
         workers: int = 1,
     ) -> SuiteScore:
         """Ask a model every prompt, and check what it answers.
@@ -226,7 +239,7 @@ class GradedPromptSuite:
             model_fn: `model_fn(prompt)` gives the answer; may be async. A prompt for which it raises does not
                 pass, and its result has the error.
             prompts: only these, such as what `select` gives.
-            hedges: as for `score_answer`; here the phrases of all six languages unless you say otherwise.
+            hedges: as for `score_answer`.
             workers: how many prompts are asked at once, from so many threads.
 
         Raises:

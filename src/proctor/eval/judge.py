@@ -94,6 +94,26 @@ class Judge:
             self.scale = checked_scale(self.scale)
         self._opened = None if callable(getattr(self.client, "chat", None)) else self._open()
 
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {name}" for name, count in self.counts().items())
+        return f"<Judge {self._asked()}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        from proctor.eval.notebook import table
+
+        rows = {
+            "asks": self._asked(),
+            "rubric": self.rubric,
+            "scores": self.score_range,
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+            **self.counts(),
+        }
+        return table("Judge", ["", "value"], rows.items())
+
+    def _asked(self) -> str:
+        return repr(self.client) if isinstance(self.client, str) else type(self.client).__name__
+
     def _open(self) -> ChatClient:
         if not isinstance(self.client, str) and not callable(getattr(self.client, "answer", None)):
             raise TypeError(
@@ -134,7 +154,8 @@ class Judge:
 
         A score stands in a JSON object under `score` (fenced or not, after prose or thinking), also where
         the object was cut off, or in prose such as "Score: 4/5". Different scores are none, as the judge may
-        quote one from the answer. Booleans, texts, NaN and infinities are no scores.
+        quote one from the answer. Booleans, texts, NaN and infinities are no scores. The whole reply is the
+        rationale where none stands beside the score.
 
         Args:
             raw: the reply: a text, a list of content parts, or None.

@@ -23,6 +23,7 @@ _VALUE = (
     r"(?![.,]?\d|\w|\s{0,2}(?:%|[-–—]\s{0,2}\d|to\s{1,3}\d))"
 )
 _BRACE = re.compile(r"[{}]")
+_FENCE = re.compile(r"[`\s]*+(?:json)?+[`\s]*+\Z", re.IGNORECASE)
 _BEGINS = re.compile(r'\{\s*+"')
 _KEY = re.compile(r'(?<!\\)"score"\s*+:', re.IGNORECASE)
 _KEYED = re.compile(rf"{_KEY.pattern}\s*+{_VALUE}", re.IGNORECASE)
@@ -45,8 +46,8 @@ _FORM = re.compile(r'"score"\s*+:\s*+(?!-?[\d.]++\s*+,)[^,{}]{1,40},\s*+"rationa
 def read(reply: str, scale: Scale | None, prediction: str = "") -> tuple[float | None, str]:
     """The score, if there is one, and the rationale.
 
-    The rationale is that of the object; without one, or with braces around that belong to no object, it is
-    the whole reply.
+    The rationale is that of the object with the score. Without one, or with braces around that belong to no
+    object, it is the whole reply; and empty where the reply is a bare `{"score": 4}`.
 
     Args:
         reply: as it came.
@@ -124,7 +125,11 @@ def _stated(text: str, scale: Scale | None) -> tuple[set[float | None], str]:
         return set(), text  # what an object that was cut off says is not the verdict that it never came to
     if len(scores) > 1 or not holders or holders[-1] is None or _BRACE.search(outside):
         return scores, text
-    return scores, text if None in scores else _rationale(holders[-1])
+    holder = holders[-1]
+    is_bare = objects[-1][1] == holder and len(holder) == 1 and _FENCE.match(outside) is not None
+    if None in scores or not ("rationale" in holder or is_bare):
+        return scores, text
+    return scores, _rationale(holder)
 
 
 def _objects(text: str) -> list[tuple[str, Any]]:

@@ -91,6 +91,18 @@ class MatchedBaseComparisonResult:
     """What each row of the baseline came to."""
     candidate_outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
 
+    def __repr__(self) -> str:
+        old, new, delta = self.baseline, self.candidate, self.overall_delta.get("delta_task_pp", 0.0)
+        return (
+            f"<MatchedBaseComparisonResult: {old.n_passed}/{old.n} to {new.n_passed}/{new.n} tasks passed, "
+            f"{delta:+.1f} pp>"
+        )
+
+    def _repr_html_(self) -> str:
+        from proctor.eval.matched_report import html_of
+
+        return html_of(self)
+
     def to_dict(self) -> dict[str, Any]:
         """As data for JSON; `paired().to_dict()` has what is compared task by task."""
         return {

@@ -34,6 +34,35 @@ def report_of(result: MatchedBaseComparisonResult) -> str:
     return "\n".join(lines)
 
 
+def html_of(result: MatchedBaseComparisonResult) -> str:
+    """The tables of the whole, of groups and kinds in HTML."""
+    from proctor.eval.notebook import table
+
+    old, new, delta = result.baseline, result.candidate, result.overall_delta
+    whole = [
+        ("tasks passed", _tasks(old), _tasks(new), f"{delta['delta_task_pp']:+.1f} pp"),
+        ("assertions passed", _asserted(old), _asserted(new), f"{delta['delta_assertion_pp']:+.1f} pp"),
+        ("mean turns", old.mean_turns, new.mean_turns, delta["delta_mean_turns"]),
+        ("mean seconds", old.mean_wall, new.mean_wall, delta["delta_mean_wall"]),
+    ]
+    groups = [
+        (row["group"], *(row[f"{side}_task_pct"] for side in ("baseline", "candidate")), row["delta_task_pp"])
+        for row in result.per_group
+    ]
+    kinds = [
+        (row["kind"], row["baseline_pct"], row["candidate_pct"], row["delta_pp"]) for row in result.per_kind
+    ]
+    return "".join(
+        table(title, [first, "baseline", "candidate", "difference"], rows)
+        for title, first, rows in (
+            ("Matched-base comparison", "", whole),
+            ("Tasks passed by group, in per cent", "group", groups),
+            ("Assertions passed by kind, in per cent", "kind", kinds),
+        )
+        if rows
+    )
+
+
 def _tables(result: MatchedBaseComparisonResult) -> Iterator[str]:
     old, new, delta = result.baseline, result.candidate, result.overall_delta
     yield "### Matched-base comparison"

@@ -62,6 +62,24 @@ class PassAtKResult:
     counts: tuple[tuple[int, int], ...] | None = field(default=None, repr=False, compare=False)
     """(n, passed) of each task; None: as in `per_task`, where extras may stand over them."""
 
+    def __repr__(self) -> str:
+        shares = ", ".join(f"pass@{k} = {share:.4g}" for k, share in self.pass_at.items())
+        return f"<PassAtKResult: {self._size()}{'; ' if shares else ''}{shares}>"
+
+    def _repr_html_(self) -> str:
+        from proctor.eval.notebook import table
+
+        rows = [
+            (k, self.estimate(k), self.interval(k), self.pass_hat(k), self.pass_hat_interval(k))
+            for k in self._ks()
+        ]
+        columns = ["k", "pass@k", "95 % interval", "pass^k", "95 % interval"]
+        return table(f"pass@k of {self._size()}", columns, rows)
+
+    def _size(self) -> str:
+        left_out = f", {len(self.ungraded)} ungraded" if self.ungraded else ""
+        return f"{self.n_problems} tasks, {self.samples_per_problem} answers each{left_out}"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data: n_problems, samples_per_problem, pass_at ({"pass@1": share of 4 digits}), per_task."""
         return {

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from proctor.errors import CannotScore
+from proctor.graders.numerals import is_near
 from proctor.graders.structure import NotJson, parse_json
 from proctor.graders.text import clip, listed, shown
 from proctor.model import Entry, Mark
@@ -221,23 +222,22 @@ def _near(field: Field, got: Any, wanted: Any) -> bool:
     expected, number = _number(wanted), _number(got)
     if expected is None:
         raise CannotScore(f"The expected {field.path!r} is {_written(wanted)}, which is not a number.")
-    if number is None:
-        return False
-    scale = abs(expected) if field.relative and expected else 1.0
-    # 1.1 is 0.1 from 1, which binary fractions do not quite say.
-    slack = 1e-12 * max(abs(number), abs(expected))
-    return abs(number - expected) <= field.tolerance * scale + slack
+    return number is not None and is_near(number, expected, field.tolerance, relative=field.relative)
 
 
-def _number(value: Any) -> float | None:
-    """A finite number, or the one that a text begins with; `1,234.5` is one, a date is none."""
+def _number(value: Any) -> str | None:
+    """A finite number as `float` reads it, or the one that a text begins with.
+
+    `1,234.5` is one, a date is none. Of a float count the 15 digits that it surely has: 0.1 + 0.2 is 0.3.
+    """
     if isinstance(value, str):
         match = _NUMBER.match(value)
-        value = float(match[1].replace(",", "")) if match else None
+        number = match[1].replace(",", "") if match else ""
+        return number if number and math.isfinite(float(number)) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
-        return float(value) if math.isfinite(value) else None
+        return None if not math.isfinite(value) else str(value) if isinstance(value, int) else f"{value:.15g}"
     except OverflowError:
         return None
 

@@ -13,10 +13,10 @@ from functools import lru_cache
 from proctor.graders.refusal_words import doubting_words, outright, straight
 
 HEDGE_PHRASES: tuple[str, ...] = (
-    *("do not know", "no way to know", "have no idea", "not aware of", "not familiar with"),
-    *("not sure", "uncertain", "hard to say", "unclear", "is unknown"),
-    *("cannot say", "cannot tell", "cannot determine", "cannot verify", "cannot confirm"),
-    *("cannot be sure", "cannot access", "cannot find", "i do not have", "do not have access"),
+    *("do not know", "cannot know", "no way to know", "no reliable way", "have no idea"),
+    *("not sure", "uncertain", "unclear", "is unknown", "cannot be sure"),
+    *("cannot say", "cannot tell", "cannot determine", "cannot find", "cannot access", "unable to"),
+    *("i do not have", "no access to", "without access", "you have not"),
     *("no information", "no mention", "not enough information", "not in my context"),
     *("not stated", "not specified", "not mentioned", "not provided", "not disclosed", "not available"),
     *("do not say", "do not mention", "not told"),
@@ -24,6 +24,8 @@ HEDGE_PHRASES: tuple[str, ...] = (
 """English phrases by which an answer admits that it does not know, is not sure or was not told."""
 
 MORE_HEDGE_PHRASES: tuple[str, ...] = (
+    *("not aware of", "not familiar with", "hard to say"),
+    *("cannot verify", "cannot confirm", "do not have access"),
     *(
         "could be wrong",
         "may be wrong",
@@ -314,7 +316,7 @@ ALL_HEDGE_PHRASES: tuple[str, ...] = (
 
 _SPELLINGS = (
     *(("ß", "ss"), ("can't", "cannot"), ("can not", "cannot"), ("won't", "will not"), ("n't", " not")),
-    *(("could not", "cannot"), ("unable to", "cannot"), ("not able to", "cannot"), (" been ", " ")),
+    *(("could not", "cannot"), (" been ", " ")),
     *(("does not", "do not"), ("did not", "do not"), ("do not state", "do not mention")),
     *(("do not specify", "do not mention"), ("do not disclose", "do not mention")),
     *(("unsure", "not sure"), ("not certain", "not sure"), ("be certain", "be sure")),
@@ -324,6 +326,7 @@ _SPELLINGS = (
     *(("not tell me", "not told me"), ("not shared", "not told")),
 )
 """What is written in a text, and what is looked for instead; from top to bottom."""
+_UNABLE = re.compile(r"(?:\bun|\bnot |n't )able to\b")
 _FILLER = re.compile(
     r" (?:actually|really|currently|simply|personally|honestly|quite|entirely|completely|fully|exactly|yet"
     r"|any|that|specific|explicitly|directly|leider|genau|ganz|vraiment|malheureusement|realmente)(?= )"
@@ -336,7 +339,7 @@ _OTHERS = re.compile(
 """Somebody else's doubt, in the clearest cases."""
 
 
-def hedging_words(text: str, phrases: tuple[str, ...] | None = None) -> str | None:
+def hedging_words(text: str, phrases: tuple[str, ...] = HEDGE_PHRASES) -> str | None:
     """The first of the phrases that stands in the text as whole words, as the phrase is written, or None.
 
     Case, apostrophes, white space and the spellings that the module names make no difference. "First" goes by
@@ -344,12 +347,23 @@ def hedging_words(text: str, phrases: tuple[str, ...] | None = None) -> str | No
 
     Args:
         text: an answer.
-        phrases: what is looked for. None: all phrases of this module, else words of not knowing (then the
-            words of the text are given), outside of quotations, code and conditions.
+        phrases: what is looked for anywhere in the text. With all of `HEDGE_PHRASES` among them, they add to
+            the whole catalogue: all phrases of this module, and words of not knowing (then the words of the
+            text are given), outside of quotations, code and conditions.
     """
-    if phrases is None:
-        return _phrase_in(_OTHERS.sub(" … ", outright(text)), ALL_HEDGE_PHRASES) or doubting_words(text)
-    return _phrase_in(text, phrases)
+    more = _beyond_the_catalogue(phrases)
+    if more is None:
+        return _phrase_in(text, phrases)
+    catalogued = _phrase_in(_OTHERS.sub(" … ", outright(text)), ALL_HEDGE_PHRASES)
+    return catalogued or _phrase_in(text, more) or doubting_words(text)
+
+
+@lru_cache(maxsize=64)
+def _beyond_the_catalogue(phrases: tuple[str, ...]) -> tuple[str, ...] | None:
+    """What phrases add to the catalogue; None where they stand in its place."""
+    if not set(HEDGE_PHRASES).issubset(phrases):
+        return None
+    return tuple(phrase for phrase in phrases if phrase not in ALL_HEDGE_PHRASES)
 
 
 def _phrase_in(text: str, phrases: tuple[str, ...]) -> str | None:
@@ -367,6 +381,8 @@ def _phrase_in(text: str, phrases: tuple[str, ...]) -> str | None:
 def _plain(text: str) -> str:
     """The text in lower case, with one spelling for what has several."""
     plain = " ".join(straight(text.lower()).split())
+    if "able to" in plain:  # both "cannot find" and "unable to" stand in "unable to find"
+        plain = _UNABLE.sub(" unable to cannot", plain)
     for written, spelling in _SPELLINGS:
         plain = plain.replace(written, spelling)
     return _FILLER.sub("", plain)
@@ -375,5 +391,5 @@ def _plain(text: str) -> str:
 @lru_cache(maxsize=64)
 def _forms(phrases: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Each phrase with the spelling that it is looked for in; a blank one would be found everywhere."""
-    forms = ((phrase, _plain(phrase)) for phrase in phrases)
+    forms = ((phrase, _plain(phrase).replace("unable to cannot ", "cannot ").strip()) for phrase in phrases)
     return tuple((phrase, form) for phrase, form in forms if form)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from proctor.graders.hedge_words import hedging_words
+from proctor.graders.hedge_words import HEDGE_PHRASES, hedging_words
 from proctor.graders.text import refuse_empty, shown
 from proctor.model import Mark
 from proctor.ports import Graded, Grading
@@ -34,7 +34,7 @@ class Hedges(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it does, else 0; the reason quotes the phrase."""
-        phrase = hedging_words(graded.output.text, self.phrases)
+        phrase = hedging_words(graded.output.text, self.phrases or HEDGE_PHRASES)
         if phrase is not None:
             return Mark(value=1.0, passed=True, reason=f"The answer admits doubt: {shown(phrase)}.")
         reason = f"The answer asserts without doubt: {shown(graded.output.text)}."

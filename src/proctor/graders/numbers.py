@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Literal
 
-from proctor.graders.numerals import first_digits, numeric_match, stated
+from proctor.graders.numerals import first_digits, is_near, numeric_match, stated
 from proctor.graders.quantities import TOLERANCE, quantity_of, same, share_of, units_agree
 from proctor.graders.text import clip, shown
 from proctor.model import Mark
@@ -44,17 +44,17 @@ class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         got = (stated if self.which == "stated" else first_digits)(graded.output.text)
         if got is None:
             return _no_number(graded.output.text)
-        details = {"found": got} if math.isfinite(got) else {}
-        if abs(got - self.value) <= self._limit():
-            return Mark(value=1.0, passed=True, reason=f"The answer's number is {got:.15g}.", details=details)
+        number = float(got)
+        details = {"found": number} if math.isfinite(number) else {}
+        # `value` may have been written with more digits than it keeps, and of 0 all shares are 0.
+        tolerance = self.tolerance if self.value or not self.relative else 0
+        if number == self.value or is_near(got, repr(self.value), tolerance, relative=self.relative):
+            reason = f"The answer's number is {number:.15g}."
+            return Mark(value=1.0, passed=True, reason=reason, details=details)
         unit = " of it" if self.relative else ""
         wanted = f"{self.value:.15g} ± {self.tolerance:g}{unit}"
-        reason = f"The answer's number is {got:.15g}; expected {wanted}."
+        reason = f"The answer's number is {number:.15g}; expected {wanted}."
         return Mark(value=0.0, passed=False, reason=reason, details=details)
-
-    def _limit(self) -> float:
-        # A share is rarely a binary fraction, and 1.01 is meant to be within 1 % of 1.
-        return self.tolerance * abs(self.value) * (1 + 1e-9) if self.relative else self.tolerance
 
 
 class NumericMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,9 +79,10 @@ class NumericMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it is, else 0; `details` has the number found when it is finite."""
         answer = graded.output.text
-        got, wanted = first_digits(answer), first_digits(self.value)
-        if got is None:
+        digits = first_digits(answer)
+        if digits is None:
             return _no_number(answer)
+        got, wanted = float(digits), float(first_digits(self.value) or "nan")
         passed = numeric_match(answer, self.value, rel_tolerance=self.rel_tolerance) == 1.0
         reason = f"The answer's first number is {got:.15g}"
         reason += "." if passed else f"; expected {wanted:.15g} {_within(self.rel_tolerance)}."

@@ -1,4 +1,4 @@
-r"""How numbers are written, and which number of a text is meant: text to a float, or to the place of one.
+r"""How numbers are written, which number of a text is meant, and whether two are near: text to a numeral.
 
 Numbers are read as English writes them (`1,500.75`); words such as "million" and fractions such as `1/2` are
 not read here: see `quantities`. Nothing here imports more than the standard library, so that the scorers of
@@ -74,17 +74,14 @@ def numeric_match(predicted: str, expected: str, *, rel_tolerance: float = 0.01)
         raise not_text(predicted, expected) from None
     if got is None or wanted is None:
         return 0.0
-    right = float(wanted[0].replace(",", ""))
-    apart = abs(float(got[0].replace(",", "")) - right)
-    if right:
-        return 1.0 if apart / abs(right) <= rel_tolerance else 0.0
-    return 1.0 if apart <= rel_tolerance else 0.0
+    near = is_near(got[0].replace(",", ""), wanted[0].replace(",", ""), rel_tolerance, relative=True)
+    return 1.0 if near else 0.0
 
 
-def first_digits(text: str) -> float | None:
-    """The number that `numeric_match` takes from a text, or None when it has none."""
+def first_digits(text: str) -> str | None:
+    """The number that `numeric_match` takes from a text, as `float` reads it, or None when it has none."""
     match = _find_first(text)
-    return None if match is None else float(match[0].replace(",", ""))
+    return None if match is None else match[0].replace(",", "")
 
 
 def not_text(predicted: object, expected: object) -> TypeError:
@@ -95,11 +92,45 @@ def not_text(predicted: object, expected: object) -> TypeError:
     )
 
 
+# --- whether two are near ----------------------------------------------------------------------------------
+
+
+def is_near(got: str, wanted: str, tolerance: float, *, relative: bool = False) -> bool:
+    """Whether two numbers are at most a tolerance apart as they are written: 1.1 is within 0.1 of 1.
+
+    Args:
+        got: a number as `float` reads it.
+        wanted: another one.
+        tolerance: meant as the shortest decimal that this float is.
+        relative: the tolerance is a share of the number `wanted`, where that is not 0.
+    """
+    number, right = float(got), float(wanted)
+    apart = abs(number - right)
+    limit = tolerance * abs(right) if relative else tolerance
+    slack = 1e-14 * (abs(number) + abs(right) + limit) + 1e-300
+    if (right or not relative) and abs(apart - limit) > slack:  # binary fractions are as good
+        return apart <= limit
+    return _is_near_in_decimal(got, wanted, tolerance, relative)
+
+
+def _is_near_in_decimal(got: str, wanted: str, tolerance: float, relative: bool) -> bool:
+    from decimal import MAX_EMAX, MIN_EMIN, ROUND_UP, Context, Decimal, localcontext
+
+    # With digits for both numbers and their tolerance, a difference that is rounded up stays on its side of
+    # the limit: it has more digits only where one number is so small that the limit does not reach into it.
+    digits = len(got) + len(wanted) + 50
+    with localcontext(Context(digits, ROUND_UP, MIN_EMIN, MAX_EMAX, traps=[])):
+        right, limit = Decimal(wanted), Decimal(repr(float(tolerance)))
+        if relative and right:
+            limit *= abs(right)
+        return abs(Decimal(got) - right) <= limit
+
+
 # --- the number that is meant ------------------------------------------------------------------------------
 
 
-def stated(text: str) -> float | None:
-    r"""The number that a text gives as its answer, or None when it has none.
+def stated(text: str) -> str | None:
+    r"""The number that a text gives as its answer, as `float` reads it, or None when it has none.
 
     The first of these that there is:
 
@@ -166,8 +197,9 @@ def is_negative(match: Numeral) -> bool:
     return (match["sign"] or "+") in _MINUS or match["inner"] is not None
 
 
-def _value(match: Numeral) -> float:
-    """The number a match stands for; infinite when it is beyond what a float can hold."""
+def _value(match: Numeral) -> str:
     digits, power = digits_of(match)
-    number = float(f"{digits}e{power}" if power else digits)
-    return -number if is_negative(match) else number
+    if power:
+        sign, power = "-" * power.startswith("-"), power.lstrip("-+0")
+        power = f"e{sign}{power[:15] or 0}"  # more digits than decimals can have, and none could tell
+    return "-" * is_negative(match) + digits + power

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterator
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from proctor.graders import (
     doubt_words_chinese,
@@ -49,7 +50,10 @@ class Language(NamedTuple):
 
 LANGUAGES = {
     "en": Language(
-        refusal_words_english.DECLINES, doubt_words_english.NOT_KNOWING, doubt_words_english.ANSWERED
+        refusal_words_english.DECLINES,
+        doubt_words_english.NOT_KNOWING,
+        doubt_words_english.ANSWERED,
+        refusal_words_english.TELLTALES,
     ),
     "de": Language(
         refusal_words_german.DECLINES,
@@ -85,7 +89,8 @@ LANGUAGES = {
 """What the catalogue knows: English, German, French, Spanish, Italian and Chinese in simplified letters."""
 
 _APOSTROPHES = "’‘ʼ`´＇"
-_Kind = Literal["declines", "not knowing"]
+Kind = Literal["declines", "not knowing"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 def refusing_words(text: str, *, not_knowing: bool = False, answered: Collection[str] = ()) -> str | None:
@@ -99,7 +104,7 @@ def refusing_words(text: str, *, not_knowing: bool = False, answered: Collection
             it answers all the same ("not sure, but probably 12").
         answered: languages in which words of not knowing count also where an answer follows.
     """
-    kinds: tuple[_Kind, ...] = ("declines", "not knowing") if not_knowing else ("declines",)
+    kinds = KINDS if not_knowing else KINDS[:1]
     return _said(text, kinds, answered)
 
 
@@ -108,7 +113,7 @@ def doubting_words(text: str) -> str | None:
 
     Quoted words, code and conditions are left aside, and so are words that decline.
     """
-    return _said(text, ("not knowing",), LANGUAGES)
+    return _said(text, KINDS[1:], LANGUAGES)
 
 
 def outright(text: str) -> str:
@@ -133,7 +138,7 @@ def _lowered(text: str) -> str:
     return _WRAPPED.sub(" ", lines).lower()
 
 
-def _said(text: str, kinds: tuple[_Kind, ...], answered: Collection[str]) -> str | None:
+def _said(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -> str | None:
     """The first words of some kinds in a text, outside of what it quotes and its conditions."""
     lowered = _lowered(text)
     found = _first(lowered, kinds, answered)
@@ -142,30 +147,39 @@ def _said(text: str, kinds: tuple[_Kind, ...], answered: Collection[str]) -> str
     return found
 
 
-def _first(text: str, kinds: tuple[_Kind, ...], answered: Collection[str]) -> str | None:
+def _first(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -> str | None:
     """The first words of some kinds in a text in lower case; "first" goes by the order of the patterns.
 
     Words of not knowing count only where the text does not answer all the same; in the languages of
     `answered` always.
     """
     text = straight(text)
-    line = f" {' '.join(text.split())} "
-    beginnings = _beginnings(line)
-    languages = [
-        name
-        for name, language in LANGUAGES.items()
-        if not language.telltales or any(map(line.__contains__, language.telltales))
-    ]
-    for kind, name in product(kinds, languages):
-        for pattern, needs in _compiled(kind, name):
-            if needs and needs.isdisjoint(beginnings):
-                continue
-            match = pattern.search(text)
-            while match and kind == "not knowing" and name not in answered and _answers(text, match, name):
-                match = pattern.search(text, max(match.end(), match.start() + 1))
-            if match:
-                return " ".join(match[0].split())
+    for one in candidates(text, kinds):
+        pattern, name = one.pattern, one.language
+        match = pattern.search(text)
+        while match and one.kind == "not knowing" and name not in answered and _answers(text, match, name):
+            match = pattern.search(text, max(match.end(), match.start() + 1))
+        if match:
+            return " ".join(match[0].split())
     return None
+
+
+def candidates(text: str, kinds: tuple[Kind, ...] = KINDS) -> Iterator[Catalogued]:
+    """The patterns that a text may have, in their order; all others lack a word that they begin with.
+
+    Args:
+        text: in lower case, with straight apostrophes.
+        kinds: of which patterns.
+    """
+    if _LETTER.search(text) is None:
+        return
+    line = f" {' '.join(text.split())} "
+    words = _beginnings(line)
+    languages = [name for name in LANGUAGES if _telltales(name).search(line)]
+    for kind, name in product(kinds, languages):
+        patterns, anywhere, beginning = catalogue(kind, name)
+        places = anywhere.union(*map(beginning.__getitem__, beginning.keys() & words))
+        yield from map(patterns.__getitem__, sorted(places))
 
 
 def _answers(text: str, doubt: re.Match[str], name: str) -> bool:
@@ -184,21 +198,60 @@ def pattern_sources() -> Iterator[str]:
                 yield _joined(start, rest, name).replace("'", r"\W")
 
 
-class _Pattern(NamedTuple):
-    search: re.Pattern[str]
-    needs: frozenset[str]
-    """Beginnings of words of which a text has one if it has the pattern; none known: empty."""
+@dataclass(frozen=True, eq=False)
+class Catalogued:
+    """A pattern, for texts in lower case."""
+
+    kind: Kind
+    language: str
+    start: str
+    rest: str
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern itself, compiled when it is first looked at: all together take long."""
+        return re.compile(_joined(self.start, self.rest, self.language))
 
 
-@lru_cache(maxsize=2 * len(LANGUAGES))
-def _compiled(kind: _Kind, name: str) -> tuple[_Pattern, ...]:
-    """The patterns of a language, for texts in lower case."""
+class _Catalogue(NamedTuple):
+    patterns: tuple[Catalogued, ...]
+    """In the order in which they count."""
+    anywhere: frozenset[int]
+    """The places of those that any text may have."""
+    beginning: dict[str, frozenset[int]]
+    """The places of those that only texts may have in which a word begins so."""
+
+
+@cache
+def catalogue(kind: Kind, name: str) -> _Catalogue:
+    """The patterns of a kind and a language."""
     language = LANGUAGES[name]
     phrases = language.declines if kind == "declines" else language.not_knowing
-    return tuple(_Pattern(re.compile(_joined(*phrase, name)), _needs(phrase[0])) for phrase in phrases)
+    needs = [_needs(start, rest) for start, rest in phrases]
+    return _Catalogue(
+        tuple(Catalogued(kind, name, *phrase) for phrase in phrases),
+        frozenset(place for place, words in enumerate(needs) if not words),
+        {
+            word: frozenset(place for place, words in enumerate(needs) if word in words)
+            for word in frozenset().union(*needs)
+        },
+    )
 
 
-@lru_cache(maxsize=len(LANGUAGES))
+@cache
+def _telltales(name: str) -> re.Pattern[str]:
+    """One of the telltales of a language; where it has none, anything."""
+    return re.compile(_by_letter(list(map(_telltale, LANGUAGES[name].telltales)), inside=True))
+
+
+def _telltale(part: str) -> str:
+    """A telltale as a pattern; a space at an end is the edge of a word."""
+    word = part.strip()
+    before = rf"(?<!\w{word[0]})" if part.startswith(" ") else ""
+    return word[0] + before + re.escape(word[1:]) + (r"\b" if part.endswith(" ") else "")
+
+
+@cache
 def _answer(name: str) -> re.Pattern[str]:
     return re.compile(_joined("", LANGUAGES[name].answered, name))
 
@@ -216,8 +269,9 @@ def _joined(start: str, rest: str, name: str) -> str:
             _by_letter(words, inside=inside) + start[len("*" * inside + "(?:" + "|".join(words) + ")") :]
         )
     else:
-        word = start.partition(" ")[0]
-        pattern = word + (rf"(?<!\w{word})" if word.isalpha() else "") + start[len(word) :]
+        plain = _PLAIN.match(start)
+        word = plain[0] if plain else ""
+        pattern = word + (rf"(?<!\w{word})" if word else "") + start[len(word) :]
     pattern += f"(?:{rest})"
     pattern = pattern.replace(" … ", r" (?:[^\s.!?]{1,30} ){0,5}")
     return pattern.replace(" ?", r"\s{0,4}").replace(" ", r"\s{1,4}")
@@ -249,13 +303,37 @@ def _by_letter(words: list[str], *, inside: bool) -> str:
     return "(?:" + "|".join(f"{a}{edge.format(a)}(?:{'|'.join(rest)})" for a, rest in letters.items()) + ")"
 
 
-def _needs(start: str) -> frozenset[str]:
+def _needs(start: str, rest: str) -> frozenset[str]:
     """Beginnings of words of which a text with the pattern has one; empty where none is known."""
-    words = [_PLAIN.match(word) for word in _alternatives(re.sub(r"\n *", "", start)) or [start]]
-    found = frozenset(_beginning(word[0]) for word in words if word)
+    start = re.sub(r"\n *", "", start)
+    if sentence := _SENTENCE.match(start):
+        words = list(_first_words(start[sentence.end() :] + f"(?:{rest})"))
+    else:
+        words = [plain[0] for word in _alternatives(start) or [start] if (plain := _PLAIN.match(word))]
+    found = frozenset(map(_beginning, words))
     return frozenset() if "" in found or start.startswith("*") else found
 
 
+def _first_words(pattern: str) -> Iterator[str]:
+    """What a pattern may begin with, as far as it is plain."""
+    if not pattern.startswith("(?:"):
+        plain = _PLAIN.match(pattern)
+        yield plain[0] if plain else ""
+        return
+    depth, since = 0, 3
+    for at, letter in enumerate(pattern):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 or (depth == 1 and letter == "|"):
+            yield from _first_words(pattern[since:at].lstrip("\n "))
+            since = at + 1
+        if depth == 0:
+            break
+    if pattern[since : since + 1] in {"?", "*", "{"}:
+        yield from _first_words(pattern[since + 1 :].lstrip(" "))
+
+
+_SENTENCE = re.compile(r"\(\?:(?:\\A|\^)\|\[[^]]+\](?:\\s\{0,2\})?\)(?:(?:\\W|\[\\W\])\{0,\d\})?")
+"""The beginning of a text or sentence, with what may stand before its first word."""
 _PLAIN = re.compile(r"(?:[^\W_](?![?*{]))*")
 """What a pattern begins with to the letter."""
 
@@ -278,6 +356,7 @@ _QUOTED = re.compile(
     r"|『[^』\n]{2,300}』|《[^》\n]{2,60}》|(?<!\w)‘[^‘\n]{2,300}?’(?!\w)|‚[^‘\n]{2,300}‘|‹[^›\n]{2,300}›"
     r"|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){2,300}'(?!\w)|```[^`]{0,4000}```|`[^`\n]{1,300}`"
 )
+_LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\d_]+")
 _MY_MEMORY = (
     r"(?!i\b|memory\b|ich mich\b|mich nicht\b|je ne me\b|je me\b|ma mémoire|no me\b|mal no\b|no recuerdo\b"

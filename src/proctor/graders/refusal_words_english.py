@@ -92,6 +92,36 @@ _UNSAID = rf"""(?:^|[.!?\n:;,–—])[\s*_#>-]{{0,4}}(?:(?:i'?m |we'?re )?(?:ver
         |gonna happen|going (?:there|to happen))\b|not (?:on my watch|a chance|from me
         |interested in helping)\b|no can do\b|hard pass\b|(?:this|that|it)'s a (?:\w{2, 8} )?no\b
         |count me out\b|(?:declined|denied|refused)\s{{0,3}}(?:[.!]|$))"""
+TELLTALES = (
+    *("'ve", "able", "about", "absent", "abstain", "accommodate", "advis", "against", "allowed"),
+    *("answer", "anybody's", "anyone's", "ascertained", "assist", "attorney", "authorised"),
+    *("authorized", "beats", " bell", " best", "better", "beyond", "blank", "bound", "breach"),
+    *("briefed", "calculated", " can", "chance", "checked", "choose", " clue", "combed", "compelled"),
+    *("comply", "computed", "concluded", "confidential", "conflict", "contrary", "could", "count"),
+    *("crosses", " dark", "deduced", "denied", "derived", "detail", " did", "difficult", "discerned"),
+    *("disclose", "discuss", "dishonest", " do", " draw", "escapes", "established", "expert", " fact"),
+    *(" fail", " find", "forbidden", "forced", "found", " from", "fulfil", "given", "gleaned", " god"),
+    *("going", "goodness", " got", "guessing", " had", " hard", " have", "heaven", " help", " here"),
+    *("hesitant", " hold", " idea", "identified", " idk", "improper", "inferred", "information"),
+    *("insufficient", "interested", "irresponsible", "it's", " just", " keep", " lack", "lawyer"),
+    *("leave", " left", "limits", " line", "little", "located", "looked", " lord", " loss", "making"),
+    *("matter", " me", " mine", "missing", " must", " mute", " my", "n't", " n/a", "na", " need"),
+    *("neglect", "neither", "never", "no", "nurse", "obligated", "obliged", " off", " omit", " only"),
+    *(" open", " opt", "outside", "overstepping", " part", " pass", " path", "permitted", "pharmacist"),
+    *("physician", "pinned", "point", "position", "possess", "possible", "prefer", "privy", "process"),
+    *("provide", "question", "rather", " read", "recall", "reckless", "recovered", "redacted"),
+    *("refrain", "refuse", "refusing", "regret", "release", "reluctant", "request", "required"),
+    *("reviewed", "ring", " road", " said", " saw", " say", "scope", "search", " see", "share"),
+    *("should", "shown", "silent", "skips", "skirts", "solicitor", "specialist", "speculating"),
+    *(" spot", " stay", "steer", " stop", "stumped", "subject", " sure", " task", " tax", " that"),
+    *("therapist", "thing", " this", " tied", " told", "topic", " turn", "uncertain", "unclear"),
+    *("unethical", "unfamiliar", "unsafe", "unspecified", "unstated", "vague", "verified", " vet"),
+    *("violate", " want", "watch", " way", " went", " will", " wish", "withheld", " wont", "worked"),
+    *("would", "wrong", " you", "somebody", "someone", " came", " come", "glosses", " else"),
+    *("informed", "unmentioned", "unsure", "declin", "unwilling"),
+)
+"""Parts of words without which no pattern of this language can be found."""
+
 DECLINES: Phrases = (
     ("hard pass ", r"(?:for|from) (?:me|us)\b"),
     ("can't be the ", r"(?:judge|one|person)\b"),

@@ -8,6 +8,7 @@ way may still be a contradiction; what is found is one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from itertools import combinations
 from typing import Any, Final
 
@@ -164,21 +165,21 @@ def _limits_cross(one: Assertion, other: Assertion) -> str | None:
     """Limits of two assertions that leave no count between them."""
     if {one.grader, other.grader} == {"length"} and not one.negated and not other.negated:
         for unit in _UNITS:
-            least = max(_number(each, f"min_{unit}", 0.0) for each in (one, other))
-            most = min(_number(each, f"max_{unit}", float("inf")) for each in (one, other))
+            least = max(_number(each, f"min_{unit}", "0") for each in (one, other))
+            most = min(_number(each, f"max_{unit}", "inf") for each in (one, other))
             if least > most:
                 return f"`length` with at least {least:g} and `length` with at most {most:g} {unit}"
     if {one.grader, other.grader} == {"json_array"} and not one.negated and not other.negated:
-        least = max(_number(each, "min_items", 0.0) for each in (one, other))
-        most = min(_number(each, "max_items", float("inf")) for each in (one, other))
+        least = max(_number(each, "min_items", "0") for each in (one, other))
+        most = min(_number(each, "max_items", "inf") for each in (one, other))
         if least > most:
             return f"`json_array` with at least {least:g} and `json_array` with at most {most:g} items"
     return None
 
 
-def _number(assertion: Assertion, name: str, default: float) -> float:
+def _number(assertion: Assertion, name: str, default: str) -> Decimal:
     value = assertion.params.get(name)
-    return default if value is None else float(value)
+    return Decimal(default if value is None else str(value))
 
 
 def _ends_differ(one: Assertion, other: Assertion) -> str | None:
@@ -197,6 +198,6 @@ def _ends_differ(one: Assertion, other: Assertion) -> str | None:
 def _numbers_differ(one: Assertion, other: Assertion) -> str | None:
     if {one.grader, other.grader} != {"number"} or one.negated or other.negated:
         return None
-    apart = abs(_number(one, "value", 0.0) - _number(other, "value", 0.0))
-    reach = _number(one, "tolerance", 1e-6) + _number(other, "tolerance", 1e-6)
+    apart = abs(_number(one, "value", "0") - _number(other, "value", "0"))
+    reach = _number(one, "tolerance", "1e-6") + _number(other, "tolerance", "1e-6")
     return f"{_named(one)} and {_named(other)}" if apart > reach else None

@@ -1,0 +1,54 @@
+"""Rows to a table in HTML, as notebooks show it. Pure.
+
+It names no colours, so that it can be read on a light and on a dark page. Texts may come from models: they
+are escaped, and what does not print is written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+from proctor.eval.bench_tables import figure
+
+_LONGEST = 200
+"""Characters of a cell that are shown."""
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table with its title.
+
+    Args:
+        title: what stands above it.
+        columns: their names.
+        rows: a cell for each column; numbers are shown with four digits, None as a dash, a pair of numbers
+            as an interval, and all else as its text on one line.
+    """
+    head = "".join(f"<th>{_text(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return (
+        f'<table><caption style="caption-side: top; text-align: left"><b>{_text(title)}</b></caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _cell(value: Any) -> str:
+    align = "left" if isinstance(value, str) else "right"
+    return f'<td style="text-align: {align}">{_text(_shown(value))}</td>'
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, tuple | list):
+        return " – ".join(map(figure, value))
+    if isinstance(value, int):
+        return f"{value:,}"
+    return figure(value) if isinstance(value, float) else str(value)
+
+
+def _text(text: str) -> str:
+    line = " ".join(text.split())
+    line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return escape("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line))

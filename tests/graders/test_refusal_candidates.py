@@ -1,0 +1,91 @@
+"""Of the catalogue of refusals, only patterns that a text may have are searched for in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+from random import Random
+from re import _constants, _parser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.graders.refusal_words import KINDS, LANGUAGES, Kind, candidates, catalogue, straight
+
+SENTENCES = [
+    json.loads(line)["text"]
+    for line in (Path(__file__).parent.parent / "data" / "refusals.jsonl").read_text("utf-8").splitlines()
+]
+
+
+def assert_none_is_left_out(text: str) -> None:
+    text = straight(text.lower())
+    searched = set(candidates(text))
+    for kind, name in product(KINDS, LANGUAGES):
+        for one in catalogue(kind, name).patterns:
+            assert one in searched or not one.pattern.search(text), (one, text)
+
+
+def written(parts: Iterable[Any], random: Random) -> str:
+    """A text that a parsed regular expression is likely to match, looking around left aside."""
+    return "".join(_written(kind, value, random) for kind, value in parts)
+
+
+def _written(kind: Any, value: Any, random: Random) -> str:
+    if kind is _constants.LITERAL:
+        return chr(value)
+    if kind is _constants.BRANCH:
+        return written(random.choice(value[1]), random)
+    if kind is _constants.SUBPATTERN:
+        return written(value[3], random)
+    if kind in (_constants.MAX_REPEAT, _constants.MIN_REPEAT, _constants.POSSESSIVE_REPEAT):
+        least, most, part = value
+        return "".join(written(part, random) for _ in range(random.randint(least, min(most, least + 2))))
+    if kind is _constants.IN and value[0][0] is not _constants.NEGATE:
+        part, of = random.choice(value)
+        return _written(part, of, random)
+    if kind is _constants.RANGE:
+        return chr(value[0])
+    if kind is _constants.CATEGORY:
+        return {_constants.CATEGORY_SPACE: " ", _constants.CATEGORY_NOT_WORD: "-"}.get(value, "x")
+    return "x" if kind in (_constants.ANY, _constants.IN, _constants.NOT_LITERAL) else ""
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_pattern_is_searched_for_in_what_it_matches(kind: Kind, name: str) -> None:
+    random = Random(7)
+    patterns = catalogue(kind, name).patterns
+    matched = 0
+    for one in patterns:
+        parsed = _parser.parse(one.pattern.pattern)
+        for text in {written(parsed, random).lower() for _ in range(20)}:
+            for around in (text, f"so {text} it", f"Well. {text}. ok", f"a{text}b"):
+                plain = straight(around.lower())
+                if one.pattern.search(plain):
+                    matched += 1
+                    assert one in set(candidates(plain)), plain
+    assert matched > 15 * len(patterns)
+
+
+@pytest.mark.parametrize("texts", [SENTENCES[start::8] for start in range(8)])
+def test_no_pattern_is_left_out_of_labelled_sentences(texts: list[str]) -> None:
+    for text in texts:
+        assert_none_is_left_out(text)
+
+
+WORDS = sorted({word for text in SENTENCES for word in text.split()})
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join) | st.text(max_size=20))
+def test_no_pattern_is_left_out_of_any_text(text: str) -> None:
+    assert_none_is_left_out(text)
+
+
+@pytest.mark.parametrize("text", ["", "42", "-7:40 (3.5 %)", "B", "Paris", "Four euros."])
+def test_few_patterns_are_searched_for_in_an_ordinary_short_answer(text: str) -> None:
+    assert len(list(candidates(text.lower()))) <= 12
