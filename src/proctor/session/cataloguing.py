@@ -85,6 +85,8 @@ class _Kept(Struct, frozen=True, kw_only=True):
     """The verdicts that rest on judgments alone."""
     prompts: dict[str, list[str]] = {}
     """The digests of the prompts of each judge."""
+    panels: tuple[int, int] = (0, 0)
+    """The scores of several judgments, and those of them on which all agree."""
     graders: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -293,6 +295,7 @@ def _counted(
         all_counts=_numbers(tally.all),
         alone=_numbers(tally.judging.alone),
         prompts={name: sorted(digests) for name, digests in tally.judging.prompts.items()},
+        panels=(tally.judging.panels, tally.judging.unanimous),
         graders=tuple(sorted(progress.graders)),
         notes=tuple([note for note in said if note]),
     )
@@ -317,6 +320,7 @@ def _known(store: Store, run: Run, stored: int, kept: _Kept) -> Looked:
     tally = Tally(rules_of(run))
     tally.all, tally.judging.alone = _counts(kept.all_counts), _counts(kept.alone)
     tally.judging.prompts = {name: set(digests) for name, digests in kept.prompts.items()}
+    tally.judging.panels, tally.judging.unanimous = kept.panels
     tally.splits = {name: Counts() for name in kept.summary["splits"]}
     told = _told(run, kept)
     shown = _reported(store, run, tally, told.counts)
