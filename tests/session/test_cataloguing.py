@@ -209,6 +209,16 @@ def test_how_far_judges_agree_is_said_again_though_nothing_is_counted_again(desk
         desk.cataloguer = desk.another()
 
 
+def test_what_an_earlier_version_kept_is_counted_again(desk: Desk) -> None:
+    run = desk.made()
+    counted = desk.cataloguer.look("r1").summary
+    stored, last = desk.store.reach("r1")
+    stamp = f"{run.status} {run.finished_at} {stored} {last}"
+    desk.catalogue.keep("r1", desk.catalogue.enter("r1").token, stamp, b"{}")
+    assert desk.another().look("r1").summary == counted
+    assert desk.catalogue.page("r1", Wanted(text="WHAT IS 4")).total == 1
+
+
 def test_an_unknown_run_is_an_error(desk: Desk) -> None:
     with pytest.raises(StoreError, match="There is no run"):
         desk.cataloguer.look("r9")

@@ -42,6 +42,8 @@ _SHOWN = 240
 """So many letters of a question, an answer or a reason are in its line."""
 _KNOWN = 64
 """Of so many runs that are not all there the numbers so far are held."""
+_FORM = 2
+"""The number of the form in which numbers are kept; those in another form are counted again."""
 _COUNTS = ("passed", "failed", "errors", "unscored", "cases")
 
 
@@ -137,7 +139,7 @@ class Cataloguer:
         until = monotonic() + patience_s
         alive = run.status == "running" and store.claimed(run.id)
         stored, last = store.reach(run.id)
-        stamp = f"{run.status} {run.finished_at} {stored} {last}"
+        stamp = f"{run.status} {run.finished_at} {stored} {last} {_FORM}"
         if (known := self._kept(store, run, stored, stamp)) is not None and not alive:
             return known
         lock = self._lock_of(run.id)
