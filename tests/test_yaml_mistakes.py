@@ -26,6 +26,10 @@ NO_ITEM = (
     "The line stands among the items of the list that begins on line 2, and does not begin with `- `. Indent "
     "it like the fields of its item, or less than the list."
 )
+AN_ITEM = (
+    "An item of a list stands among the fields of an object. Begin it in the column of the items above, or "
+    "indent it below its field."
+)
 LIST = (
     "A list begins on a line of its own, below the name of its field. A text that begins with `- ` needs "
     "quotes."
@@ -127,12 +131,8 @@ MISTAKES = [
     ("a: |\n  x\n y", 3, "y", FITS_NONE),
     ("a:\n  - b: 1\n     c: 2", 3, "c: 2", COLUMN),
     ("a:\n  - b\n  c: 2", 3, "c: 2", NO_ITEM),
-    (
-        "a: 1\n- b",
-        2,
-        "- b",
-        "An item of a list stands among the fields of an object. Indent it below its field.",
-    ),
+    ("a: 1\n- b", 2, "- b", AN_ITEM),
+    ("a:\n  - b: 1\n   - b: 2", 3, "- b: 2", AN_ITEM),
     ("a: - x", 1, "a: - x", LIST),
     # the whole
     ("a: 1\nb: 2\na: 3", 3, "a: 3", "Field 'a' stands already at line 1. Remove one of them."),

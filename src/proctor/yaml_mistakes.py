@@ -254,7 +254,10 @@ def _of_structure(mistake: Mistake) -> Advice:
     if mistake.rest.startswith(":"):
         return mistake.line, "The name of the field is missing before the colon."
     if mistake.rest.startswith("- "):
-        message = "An item of a list stands among the fields of an object. Indent it below its field."
+        message = (
+            "An item of a list stands among the fields of an object. Begin it in the column of the items "
+            "above, or indent it below its field."
+        )
     elif "'-' indicator" in mistake.problem:
         message = (
             f"The line stands among the items of the list that begins on line {mistake.begin_line + 1}, and "
