@@ -26,6 +26,10 @@ NO_ITEM = (
     "The line stands among the items of the list that begins on line 2, and does not begin with `- `. Indent "
     "it like the fields of its item, or less than the list."
 )
+AN_ITEM = (
+    "An item of a list stands among the fields of an object. Begin it in the column of the items above, or "
+    "indent it below its field."
+)
 LIST = (
     "A list begins on a line of its own, below the name of its field. A text that begins with `- ` needs "
     "quotes."
@@ -36,6 +40,8 @@ ESCAPE = (
 )
 NO_COLON = "The line has no `: `. Write `name: value`, or indent it if it continues the text above."
 TAB = "A tab cannot indent a line in YAML. Use spaces."
+NO_COMMA = "`,` is missing before `y: 2}`. A value with `: ` in it needs quotes."
+NO_SPACE = "U+00A0 cannot indent a line in YAML. Use spaces."
 NEEDS_END = "A line `---` must follow on the lines that begin with `%`. Add it, or put a text into quotes."
 
 
@@ -72,6 +78,11 @@ MISTAKES = [
     ("a: [x, y: z: w]", 1, "a: [x, y: z: w]", "A value with `: ` in it needs quotes."),
     ("a:1\nb: 2", 1, "a:1", "A space is missing after the colon."),
     ("a: 1\nb\nc: 2", 2, "b", NO_COLON),
+    ("b\nc: 2", 1, "b", NO_COLON),
+    ("a: 1\n: 2", 2, ": 2", "The name of the field is missing before the colon."),
+    ("a: 1\n// b\nc: 2", 2, "// b", "A comment begins with `#` in YAML. Write that in place of `//`."),
+    ("a:\n  -b: 1\n   c: 2", 2, "-b: 1", "A space is missing after the dash."),
+    ("a: &x 1\nb: &x 2", 2, "b: &x 2", "The name behind `&` stands already at line 1. Write another one."),
     # a sign with a meaning
     ("a: *x", 1, "a: *x", begins("*") + " Without them `*x` repeats a value, and none has that name."),
     ("a: **bold** text", 1, "a: **bold** text", begins("*")),
@@ -102,20 +113,26 @@ MISTAKES = [
     ('{"a": 1\n "b": 2}', 2, '"b": 2}', missing("}", '"b": 2}')),
     ("a: [\n\n", 1, "a: [", "The text ends where a value must stand. Close every quote, `[` and `{`."),
     ("a: [x] y", 1, "a: [x] y", "The value ends before `y`. Put all of it into quotes if it is a text."),
+    ("a: [1]]", 1, "a: [1]]", "`]` closes nothing. Remove it, or put the value into quotes if it is a text."),
+    ('a: ["x" "y"]', 1, 'a: ["x" "y"]', missing("]", '"y"]')),
+    ("a: {x: 1 y: 2}", 1, "a: {x: 1 y: 2}", NO_COMMA),
+    ('{"a" 1}', 1, '{"a" 1}', "`:` is missing before `1}`."),
+    ("{a:[1]}", 1, "{a:[1]}", "A space is missing after the colon."),
+    ("a: [1,, 2]", 1, "a: [1,, 2]", "`,` stands where a value must. Remove it, or put a text into quotes."),
+    ('"a": "x",\n"b": "y"', 1, '"a": "x",', "Outside brackets no `,` stands between fields. Remove it."),
+    ('{"a": "x,\n "b": "y"}', 1, '{"a": "x,', 'The `"` is not closed. Add `"` at its end.'),
+    ('a: "\\ud83d"', 1, 'a: "\\ud83d"', "Half of a character stands there. Write the character itself."),
     # indentation
     ("a:\n\tb: 1", 2, "\\tb: 1", TAB),
     ("a:\n  b: 1\n\tc: 2", 3, "\\tc: 2", TAB),
     ("a: 1\n  b: 2", 2, "b: 2", COLUMN),
+    ("- a: 1\n\u00a0\u00a0b: 2\n  c: 3", 2, "\\xa0\\xa0b: 2", NO_SPACE),
     ("a:\n  b: 1\n c: 2", 3, "c: 2", FITS_NONE),
     ("a: |\n  x\n y", 3, "y", FITS_NONE),
     ("a:\n  - b: 1\n     c: 2", 3, "c: 2", COLUMN),
     ("a:\n  - b\n  c: 2", 3, "c: 2", NO_ITEM),
-    (
-        "a: 1\n- b",
-        2,
-        "- b",
-        "An item of a list stands among the fields of an object. Indent it below its field.",
-    ),
+    ("a: 1\n- b", 2, "- b", AN_ITEM),
+    ("a:\n  - b: 1\n   - b: 2", 3, "- b: 2", AN_ITEM),
     ("a: - x", 1, "a: - x", LIST),
     # the whole
     ("a: 1\nb: 2\na: 3", 3, "a: 3", "Field 'a' stands already at line 1. Remove one of them."),

@@ -20,6 +20,11 @@ _FIELD: Final = re.compile(r"\s*(?:- |[\w$.-]+:(?:\s|$))")
 _TIGHT: Final = re.compile(r"\s*(?:- )*[\w.-]+:[^\s/]")
 """A field without a space after its colon; `https://` is none."""
 _TAB: Final = "A tab cannot indent a line in YAML. Use spaces."
+_NO_SPACE: Final = "A space is missing after the colon."
+_NO_COLON: Final = "The line has no `: `. Write `name: value`, or indent it if it continues the text above."
+_KEY: Final = re.compile(r"""(?:^|[{,])\s*(?:"[^"]*"|'[^']*')$""")
+"""How that ends which stands before the colon of a field in quotes."""
+_HALF: Final = re.compile(r"\\(?:u|U0000)[dD][89a-fA-F]")
 _CLOSING: Final = {"[": "]", "{": "}"}
 
 
@@ -60,7 +65,8 @@ Advice = tuple[int, str]
 
 def advice(mistake: Mistake) -> Advice | None:
     """Where the mistake is and what it is; None where the parser's own words must do."""
-    return next((tell(mistake) for words, tell in _TELLERS.items() if words in mistake.problem), None)
+    tell = next((tell for words, tell in _TELLERS.items() if words in mistake.problem), None)
+    return _of_odd_space(mistake) or (tell(mistake) if tell else None)
 
 
 def quoted(text: str, line: int, message: str) -> str:
@@ -111,9 +117,21 @@ def _of_block_text(mistake: Mistake) -> Advice:
 
 def _of_nothing(mistake: Mistake) -> Advice:
     """Something that cannot begin a value, or the end where one must be."""
+    if mistake.rest and "flow node" in mistake.problem:
+        sign = mistake.rest[0]
+        return mistake.line, f"`{sign}` stands where a value must. Remove it, or put a text into quotes."
     if mistake.rest:
         return mistake.line, _needs_quotes(mistake.rest[0])
     return _above(mistake), "The text ends where a value must stand. Close every quote, `[` and `{`."
+
+
+def _of_odd_space(mistake: Mistake) -> Advice | None:
+    """A space of another kind, such as one copied from a web page, which is a part of the text to YAML."""
+    for at in (mistake.line, _above(mistake)):
+        first = mistake.text(at).lstrip(" ")[:1]
+        if first > "\x7f" and first.isspace():
+            return at, f"U+{ord(first):04X} cannot indent a line in YAML. Use spaces."
+    return None
 
 
 def _of_colon(mistake: Mistake) -> Advice:
@@ -122,8 +140,13 @@ def _of_colon(mistake: Mistake) -> Advice:
         where = "`:` at its end" if mistake.rest == ":" else "`: ` in it"
         return mistake.line, f"A value with {where} needs quotes."
     above = _above(mistake)
-    if _TIGHT.match(mistake.text(above)):
-        return above, "A space is missing after the colon."
+    line = mistake.text(above)
+    if re.match(r" *-\w", line):
+        return above, "A space is missing after the dash."
+    if _TIGHT.match(line):
+        return above, _NO_SPACE
+    if above < mistake.line and ":" not in line and _indent(line) == _indent(mistake.text(mistake.line)):
+        return above, _NO_COLON
     return mistake.line, (
         "A field cannot begin below the text of another one. Begin the fields of an object in the same "
         "column, and put a text with `: ` in it into quotes."
@@ -149,6 +172,8 @@ def _of_open_quote(mistake: Mistake) -> Advice:
 
 
 def _of_escape(mistake: Mistake) -> Advice:
+    if _HALF.search(mistake.text(mistake.line), max(0, mistake.column - 2)):
+        return mistake.line, "Half of a character stands there. Write the character itself."
     return mistake.line, (
         "In double quotes `\\` begins an escape such as `\\n`, and this is none. Write `\\\\`, or use single "
         "quotes."
@@ -165,13 +190,33 @@ def _of_open_bracket(mistake: Mistake) -> Advice:
     if rest.startswith(("]", "}")):
         begun = f"line {mistake.begin_line + 1} has the `{opening}`"
         return mistake.line, f"`{rest[0]}` stands where `{closing}` must, as {begun}."
-    behind_key = mistake.before.endswith(("'", '"'))
-    if rest.startswith(":") and not behind_key:
-        return mistake.line, "A value with `: ` in it needs quotes."
+    return _in_brackets(mistake, closing)
+
+
+def _in_brackets(mistake: Mistake, closing: str) -> Advice:
+    """What is missing between two parts of a list or an object in brackets."""
+    before, rest = mistake.before, mistake.rest
+    quote = before[-1:] if before.endswith(("'", '"')) else ""
+    if quote and before.count(quote) == 1:
+        return _of_odd_quote(mistake, quote)
+    if rest.startswith(":") and quote:
+        rest = mistake.text(mistake.line)
+    elif rest.startswith(":"):
+        advice = "A value with `: ` in it needs quotes."
+        part = excerpt(before.split()[-1] + rest, _REST) if before else rest
+        return mistake.line, f"`,` is missing before `{part}`. {advice}" if closing == "}" else advice
+    elif closing == "}" and _KEY.search(before):
+        return mistake.line, f"`:` is missing before `{excerpt(rest, _REST)}`."
     return mistake.line, (
-        f"`,` or `{closing}` is missing before `{excerpt(line if behind_key else rest, _REST)}`. A text with "
-        "commas, brackets or quotes in it needs quotes around it."
+        f"`,` or `{closing}` is missing before `{excerpt(rest, _REST)}`. A text with commas, brackets or "
+        "quotes in it needs quotes around it."
     )
+
+
+def _of_odd_quote(mistake: Mistake, quote: str) -> Advice:
+    """A quote that ends a text which began, without one at its end, in a line above."""
+    odd = (at for at in range(mistake.line - 1, -1, -1) if mistake.text(at).count(quote) % 2)
+    return next(odd, mistake.line), _unclosed(quote)
 
 
 def _unclosed(opening: str) -> str:
@@ -184,10 +229,14 @@ def _of_text_behind(mistake: Mistake) -> Advice:
     if end in "]}":
         if re.search(r"(?:^|[:-] ) *\{\{", mistake.before):
             return mistake.line, _needs_quotes("{{")
+        if rest.startswith(("]", "}")):
+            more = "Remove it, or put the value into quotes if it is a text."
+            return mistake.line, f"`{rest[0]}` closes nothing. {more}"
         return mistake.line, f"The value ends before `{rest}`. Put all of it into quotes if it is a text."
     if mistake.before.count(end) == 1:
-        odd = (at for at in range(mistake.line - 1, -1, -1) if mistake.text(at).count(end) % 2)
-        return next(odd, mistake.line), _unclosed(end)
+        return _of_odd_quote(mistake, end)
+    if rest == ",":
+        return mistake.line, "Outside brackets no `,` stands between fields. Remove it."
     quote = "''" if end == "'" else r"\""
     return mistake.line, (
         f"The quotes end before `{rest}`. Put all of the value into quotes, and write `{quote}` for a quote "
@@ -202,8 +251,13 @@ def _of_structure(mistake: Mistake) -> Advice:
     """A line that fits none above it, or text behind a value."""
     if mistake.before.endswith(("'", '"', "]", "}")):
         return _of_text_behind(mistake)
+    if mistake.rest.startswith(":"):
+        return mistake.line, "The name of the field is missing before the colon."
     if mistake.rest.startswith("- "):
-        message = "An item of a list stands among the fields of an object. Indent it below its field."
+        message = (
+            "An item of a list stands among the fields of an object. Begin it in the column of the items "
+            "above, or indent it below its field."
+        )
     elif "'-' indicator" in mistake.problem:
         message = (
             f"The line stands among the items of the list that begins on line {mistake.begin_line + 1}, and "
@@ -225,9 +279,10 @@ def _indent(line: str) -> int:
 
 
 def _of_no_colon(mistake: Mistake) -> Advice:
-    return mistake.begin_line, (
-        "The line has no `: `. Write `name: value`, or indent it if it continues the text above."
-    )
+    sign = mistake.text(mistake.begin_line).strip()[:2]
+    if sign in ("//", "/*"):
+        return mistake.begin_line, f"A comment begins with `#` in YAML. Write that in place of `{sign}`."
+    return mistake.begin_line, _NO_COLON
 
 
 def _of_list(mistake: Mistake) -> Advice:
@@ -246,6 +301,11 @@ def _of_more(mistake: Mistake) -> Advice:
     return mistake.line, "The document has ended above this line. Keep one object or list."
 
 
+def _of_anchor(mistake: Mistake) -> Advice:
+    first = f"line {mistake.begin_line + 1}"
+    return mistake.line, f"The name behind `&` stands already at {first}. Write another one."
+
+
 def _at_line(sentence: str) -> Callable[[Mistake], Advice]:
     return lambda mistake: (mistake.line, sentence)
 
@@ -255,10 +315,12 @@ _TELLERS: Final[dict[str, Callable[[Mistake], Advice]]] = {
     "cannot start any token": _of_character,
     "tab character": _at_line(_TAB),
     "undefined alias": _of_alias,
+    "duplicate anchor": _of_anchor,
     "alphabetic or numeric character": _of_sign,
     "undefined tag handle": _at_line(_needs_quotes("!")),
     "non-alphabetical character": _at_line(_needs_quotes("%")),
     "comment or line break": _of_block_text,
+    "found unexpected ':'": _at_line(_NO_SPACE),
     "mapping keys are not allowed": _at_line(_needs_quotes("?")),
     "sequence entries are not allowed": _of_list,
     "expected node content": _of_nothing,

@@ -166,7 +166,7 @@ def test_a_run_says_once_that_a_price_is_that_of_a_family(
     assert told.err.count(f"proctor: warning: {message}\n") == 1
     for run in told.json["runs"]:
         assert (run["cost_usd"], run["warnings"]) == (7.0 * run["total"], [message])
-        assert proctor("runs", "show", run["run"]).out.splitlines().count(f"Warning: {message}") == 1
+        assert proctor("runs", "show", run["run"]).out.splitlines().count(f"proctor: warning: {message}") == 1
     with (folder / ".proctor" / "prices.toml").open("a", encoding="utf-8") as file:
         file.write('[models."m-2024-05-13"]\ninput = 2000000.0\noutput = 1.0\n')
     told = proctor("run", names[1], "--target", target, "--json")

@@ -481,3 +481,12 @@ def test_the_stores_own_folder_keeps_itself_out_of_a_repository(
 ) -> None:
     proctor("run", half, "--target", "echo", "-q")
     assert (folder / ".proctor" / ".gitignore").read_text(encoding="utf-8").startswith("*\n!assertions/\n")
+
+
+def test_a_stored_warning_is_shown_as_the_run_told_it(proctor: Proctor, folder: Path) -> None:
+    (folder / "t.md").write_text("# 👤\n\nHi\n\n---\n\na\n\n---\n\nb\n", encoding="utf-8")
+    told = [one for one in proctor("run", "t.md", "--target", "echo").err.splitlines() if "warning" in one]
+    shown = [one for one in proctor("runs", "show", "last").out.splitlines() if "arning" in one]
+    assert [one.partition(" ")[0] for one in told] == ["t.md:5:", "t.md:"]
+    assert [one.count("arning:") for one in told] == [1, 1]
+    assert shown == told

@@ -191,6 +191,34 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
     assert "agrees with people" in after.judges[0]
 
 
+def test_how_far_judges_agree_is_said_again_though_nothing_is_counted_again(desk: Desk) -> None:
+    said = [
+        tuple(Judgment(judge=name, prompt_digest="sha256:1", passed=passed) for name in ("a", "b"))
+        for passed in (True, False)
+    ]
+    agreed, parted = said[0], (said[0][0], said[1][1])
+    run = desk.begin()
+    for place in range(6):
+        judgments = agreed if place else parted
+        score = Score(grader="judge", name="judge", value=1.0, outcome=Verdict.PASS, judgments=judgments)
+        desk.record(place, scores=(score,))
+    desk.finish(run)
+    for _ in range(3):
+        judges = desk.cataloguer.look("r1").judges
+        assert judges[0] == "All judgments agree on 5 of 6 scores that several decided."
+        desk.cataloguer = desk.another()
+
+
+def test_what_an_earlier_version_kept_is_counted_again(desk: Desk) -> None:
+    run = desk.made()
+    counted = desk.cataloguer.look("r1").summary
+    stored, last = desk.store.reach("r1")
+    stamp = f"{run.status} {run.finished_at} {stored} {last}"
+    desk.catalogue.keep("r1", desk.catalogue.enter("r1").token, stamp, b"{}")
+    assert desk.another().look("r1").summary == counted
+    assert desk.catalogue.page("r1", Wanted(text="WHAT IS 4")).total == 1
+
+
 def test_an_unknown_run_is_an_error(desk: Desk) -> None:
     with pytest.raises(StoreError, match="There is no run"):
         desk.cataloguer.look("r9")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -412,6 +413,32 @@ async def test_two_judges_that_disagree_come_to_their_mean_and_their_bundle_veri
     assert words in score.reason
     attest(store, done.run, folder / "bundle", public=False, key=None)
     assert verify(folder / "bundle", {}).recounted == {"instructions": 1}
+
+
+async def test_judgments_made_before_checks_had_a_rule_are_taken_over(
+    tests: Folder, module: Callable[[str], str]
+) -> None:
+    name = module(
+        f"""
+judged = []
+def judge(prompt):
+    judged.append(prompt)
+    return '{JUDGE}'
+"""
+    )
+    case = {
+        "id": "capital",
+        "input": [{"role": "user", "content": "Which city is the capital of Peru?"}],
+        "criteria": "The answer must name Lima.",
+        "assertions": [{"grader": "instructions"}],
+    }
+    tests.write("old.jsonl", "\n".join(map(json.dumps, [{"proctor": 1, "name": "old"}, case])))
+    tests.write("tests/capital.md", CAPITAL)
+    judges = (f"function:{name}:judge",)
+    await tests.run(suites="old.jsonl", judges=judges)
+    again = await tests.run(judges=judges)
+    assert numbers(again) == {"asked": 0, "graded": 1, "reused": 1, "total": 1}
+    assert len(sys.modules[name].judged) == 1
 
 
 async def test_a_run_tells_on_how_many_answers_its_judges_agree(

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.graders import GRADERS
-from proctor.model import Assertion, Case, Message, Output, PassRule, Score, Suite, Trial, Verdict
+from proctor.model import Assertion, Case, Defaults, Message, Output, PassRule, Score, Suite, Trial, Verdict
 from proctor.session.converting import converted
 from proctor.session.pass_rules import CODE, restated
 from proctor.stats import reaches
@@ -51,7 +52,7 @@ def suite(threshold: float | None = None) -> Suite:
         ("agentv", 0.5, (PARTLY,), 0.5),
         ("meridian", 1.0, (WHOLE, WHOLE), None),
         ("pramana", 1.0, (WHOLE,), None),
-        ("ai_tester", 1.0, (Assertion(grader="instructions"),), None),
+        ("ai_tester", 1.0, (WHOLE,), None),
         ("meridian", 0.8, (WHOLE,) * 4, None),
         ("meridian", 0.8, (WHOLE,) * 5, 0.8),
         ("meridian", 0.5, (WHOLE, WHOLE), 0.5),
@@ -194,3 +195,21 @@ def test_a_pattern_that_knows_all_of_unicode_is_told_to_know_less(pattern: str, 
     assert restated(made, [said], "agentv")[2] == []
     assert restated(suite(1.0), [held], "proctor")[1] == [held]
     assert not converted(suite(1.0), [held], "agentv", lossy=False).failed
+
+
+def test_a_rule_for_judgments_that_is_left_to_the_run_is_the_mean_in_markdown() -> None:
+    left = case(Assertion(grader="instructions"), criteria="It greets.")
+    header = replace(suite(), defaults=Defaults(reuse=True))
+    made, said, problems = restated(header, [left, replace(left, id="b")], "ai_tester")
+    assert (made, [one.assertions[0].params for one in said]) == (header, [{"rule": "mean"}] * 2)
+    (problem,) = problems
+    assert (problem.level, problem.code, problem.field) == ("warning", CODE, "assertions")
+    assert problem.message == (
+        "Suite 'tides': several judgments of an answer come to their mean in dialect ai_tester, and their "
+        "rule was left to the run. It is the same for one judgment."
+    )
+    assert restated(made, said, "ai_tester")[2] == []
+    assert not converted(header, [left], "ai_tester", lossy=False).failed
+    assert restated(header, [left], "pramana")[1] == [left]
+    made, _, problems = restated(replace(header, pass_rule=SCORE), [left], "ai_tester")
+    assert (made.pass_rule, [one.field for one in problems]) == (ALL, ["pass_rule", "assertions"])

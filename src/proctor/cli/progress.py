@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from proctor.cli.saying import say
+from proctor.cli.saying import say, warning
 from proctor.model import Verdict
 from proctor.reports.console import opening
 from proctor.reports.figures import cost, seconds
@@ -60,7 +60,7 @@ class Progress:
 
     def warn(self, message: str) -> None:
         """A line on stderr, above the bar if there is one."""
-        self._line(message if ": warning: " in message else f"proctor: warning: {message}")
+        self._line(warning(message))
 
     def tell(self, message: str) -> None:
         """A line that is no warning."""

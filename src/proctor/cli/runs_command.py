@@ -17,7 +17,7 @@ from proctor.cli.bundle_options import bundle_options, wants_of
 from proctor.cli.configured import Configured
 from proctor.cli.options import open_store, reveal_option, show, store_option
 from proctor.cli.outputs import check_outputs, write_output
-from proctor.cli.saying import say, say_json, tell
+from proctor.cli.saying import say, say_json, tell, warning
 from proctor.errors import StoreError, UsageError
 from proctor.model import Run, Verdict
 from proctor.plan import matches_id
@@ -101,7 +101,7 @@ def show_run(
             if as_json:
                 say_json(json.summary([whole]))
             else:
-                warnings = (f"Warning: {one_line(message)}" for message in found.warnings)
+                warnings = (warning(one_line(message)) for message in found.warnings)
                 show(chain(console.lines(whole), warnings, _kept(found)))
             return
         rows = _some(opened, found, cases, failures=failures, reveal=reveal)

@@ -28,6 +28,11 @@ def tell(line: str) -> None:
     say(line, err=True)
 
 
+def warning(message: str) -> str:
+    """The line of a warning; one that says where it was found says already what it is."""
+    return message if ": warning: " in message else f"proctor: warning: {message}"
+
+
 def say_json(text: str) -> None:
     r"""Print JSON; where stdout is not UTF-8, with everything beyond ASCII as `\u` escapes."""
     if (sys.stdout.encoding or "").lower().replace("_", "-") not in ("utf-8", "utf8"):

@@ -42,6 +42,8 @@ _SHOWN = 240
 """So many letters of a question, an answer or a reason are in its line."""
 _KNOWN = 64
 """Of so many runs that are not all there the numbers so far are held."""
+_FORM = 2
+"""The number of the form in which numbers are kept; those in another form are counted again."""
 _COUNTS = ("passed", "failed", "errors", "unscored", "cases")
 
 
@@ -85,6 +87,8 @@ class _Kept(Struct, frozen=True, kw_only=True):
     """The verdicts that rest on judgments alone."""
     prompts: dict[str, list[str]] = {}
     """The digests of the prompts of each judge."""
+    panels: tuple[int, int] = (0, 0)
+    """The scores of several judgments, and those of them on which all agree."""
     graders: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -135,7 +139,7 @@ class Cataloguer:
         until = monotonic() + patience_s
         alive = run.status == "running" and store.claimed(run.id)
         stored, last = store.reach(run.id)
-        stamp = f"{run.status} {run.finished_at} {stored} {last}"
+        stamp = f"{run.status} {run.finished_at} {stored} {last} {_FORM}"
         if (known := self._kept(store, run, stored, stamp)) is not None and not alive:
             return known
         lock = self._lock_of(run.id)
@@ -293,6 +297,7 @@ def _counted(
         all_counts=_numbers(tally.all),
         alone=_numbers(tally.judging.alone),
         prompts={name: sorted(digests) for name, digests in tally.judging.prompts.items()},
+        panels=(tally.judging.panels, tally.judging.unanimous),
         graders=tuple(sorted(progress.graders)),
         notes=tuple([note for note in said if note]),
     )
@@ -317,6 +322,7 @@ def _known(store: Store, run: Run, stored: int, kept: _Kept) -> Looked:
     tally = Tally(rules_of(run))
     tally.all, tally.judging.alone = _counts(kept.all_counts), _counts(kept.alone)
     tally.judging.prompts = {name: set(digests) for name, digests in kept.prompts.items()}
+    tally.judging.panels, tally.judging.unanimous = kept.panels
     tally.splits = {name: Counts() for name in kept.summary["splits"]}
     told = _told(run, kept)
     shown = _reported(store, run, tally, told.counts)

@@ -1,8 +1,9 @@
-r"""Pass rules and patterns in the words of a dialect that has no others, where both come to the same.
+r"""Rules and patterns in the words of a dialect that has no others, where both come to the same.
 
 "Every check must pass" and "the weighted mean of the scores must reach 1" are one rule for checks that give 1
 or 0 and nothing between. So is a lower threshold that no case reaches with a check that failed. A pattern of
-JavaScript's knows `\d`, `\w` and `\b` in ASCII only, which is the same for answers in ASCII.
+JavaScript's knows `\d`, `\w` and `\b` in ASCII only, which is the same for answers in ASCII. A rule for
+several judgments that is left to the run is the mean, which is the same for one judgment.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ CODE: Final = "said-otherwise"
 _ALL: Final = PassRule()
 _JAVASCRIPT: Final = "agentv"
 """The dialect whose patterns are JavaScript's."""
+_MARKDOWN: Final = "ai_tester"
+"""The dialect in which several judgments of an answer come to their mean."""
 _WORDS: Final = {
     "agentv": PassRule(threshold=1.0),
     **dict.fromkeys(("ai_tester", "meridian", "pramana"), _ALL),
@@ -40,7 +43,8 @@ def restated(suite: Suite, cases: list[Case], to: str) -> tuple[Suite, list[Case
 
     Returns:
         The suite, its cases and a warning for each rule or pattern that is now another one. A rule that would
-        become another one in truth is left as it is; a pattern is another one for answers beyond ASCII.
+        become another one in truth is left as it is; a pattern is another one for answers beyond ASCII, and
+        the rule of a run for several judgments.
     """
     wanted = _WORDS.get(to)
     if wanted is None:
@@ -58,7 +62,30 @@ def restated(suite: Suite, cases: list[Case], to: str) -> tuple[Suite, list[Case
                 problems.append(_told(suite, case, own, to))
             case = replace(case, pass_rule=None if suite.pass_rule == wanted else wanted)
         said.append(_narrowed(case, problems) if to == _JAVASCRIPT else case)
+    if to == _MARKDOWN:
+        ruled = [_with_mean(case) for case in said]
+        problems += [_told_of_mean(suite)] if ruled != said else []
+        said = ruled
     return suite, said, problems
+
+
+def _with_mean(case: Case) -> Case:
+    """A case whose judgments come to their mean where it leaves their rule to the run."""
+    ruled = [
+        replace(one, params={**one.params, "rule": "mean"})
+        if one.grader == "instructions" and one.params.get("rule") is None
+        else one
+        for one in case.assertions
+    ]
+    return replace(case, assertions=tuple(ruled))
+
+
+def _told_of_mean(suite: Suite) -> Problem:
+    message = (
+        f"Suite {shown(suite.name)}: several judgments of an answer come to their mean in dialect "
+        f"{_MARKDOWN}, and their rule was left to the run. It is the same for one judgment."
+    )
+    return Problem(level="warning", code=CODE, message=message, field="assertions")
 
 
 def _narrowed(case: Case, problems: list[Problem]) -> Case:

@@ -273,8 +273,8 @@ def _grounds(assertion: Assertion, case: Case) -> str:
     shown: list[object] = [case.expected, case.criteria]
     if _shows_metadata(assertion):  # a prompt may show other checks' rubrics
         shown += [case.metadata, [each for each in case.assertions if each.grader == "rubrics"]]
-    if assertion.grader == "instructions":  # its evaluators are such prompts
-        rest = {name: value for name, value in assertion.params.items() if name != "evaluators"}
+    if assertion.grader == "instructions":  # evaluators are such prompts, and a rule only counts judgments
+        rest = {k: value for k, value in assertion.params.items() if k not in ("evaluators", "rule")}
         assertion = replace(assertion, params=rest)
     return assertion_digest(replace(assertion, params={"params": assertion.params, "shown": shown}))
 
