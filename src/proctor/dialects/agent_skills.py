@@ -15,7 +15,6 @@ from proctor.dialects.telling_apart import is_of_agent_skills
 from proctor.fields import Fields, Notes, kind_of, shown
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Suite
 from proctor.ports import Head, Placed, Source
-from proctor.yaml12 import plain
 
 SUITE: Final = ("skill_name", "description", "version", "evals")
 EVAL: Final = (
@@ -83,6 +82,8 @@ def _cases(evals: list[Any], skill: str, source: Source) -> Iterator[Placed | Pr
 
 
 def _case(fields: Fields, number: int, skill: str, source: Source) -> Case:
+    from proctor.yaml12 import plain  # as above
+
     fields.forgive_null(*fields.names())
     case_id = _id(fields, number)
     fields.notes.case = case_id or None
