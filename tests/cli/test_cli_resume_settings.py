@@ -202,3 +202,58 @@ def test_a_target_that_its_file_defines_otherwise_by_now_is_another_one(
     told = proctor("run", half, "--target", "a", f"--resume={run_id}")
     assert told.code == 4
     assert "the target 'a': it is set up otherwise now" in told.err
+
+
+def test_the_commands_of_a_refusal_work_where_a_store_and_a_dialect_are_given(
+    proctor: Proctor, target: str, half: str
+) -> None:
+    store = ("--store", "a folder/other.db")
+    Path("a folder").mkdir()
+    run_id = proctor("run", half, "--target", target, *store, "--json").run["run"]
+    Path("edited.txt").write_text('{"id": "t1", "input": "say 1", "expected": "1"}\n', encoding="utf-8")
+    told = proctor("run", "edited.txt", "--dialect", "meridian", f"--resume={run_id}", *store)
+    assert told.code == 4
+    new, again = _commands(told.err)
+    assert again == ["regrade", run_id, "--suite", "edited.txt", "--dialect", "meridian", *store]
+    assert (proctor(*new, "--json").run["total"], proctor(*again, "--json").run["total"]) == (1, 1)
+    assert not Path(".proctor").exists()
+
+
+def test_the_commands_of_a_refusal_have_all_that_was_asked_for(
+    proctor: Proctor, cut: Proctor, target: str, half: str
+) -> None:
+    run_id = cut("--keep-workspaces=all", "--timeout", "9", "--store", ".proctor/proctor.db")
+    free = ("--concurrency", "3", "--budget-usd", "2.0")
+    told = proctor(
+        "run", half, f"--resume={run_id}", *free, "--judge", "echo", "--threshold", "0.5", "--skip-invalid"
+    )
+    new, again = _commands(told.err)
+    assert new[4:] == [
+        *("--judge", "echo", "--holdout", "0.2", "--threshold", "0.5"),
+        *("--concurrency", "3", "--timeout", "9.0", "--budget-usd", "2.0"),
+        *("--keep-workspaces=all", "--skip-invalid"),
+    ]
+    assert again[2:] == [
+        *("--judge", "echo", "--threshold", "0.5", "--concurrency", "3", "--budget-usd", "2.0"),
+    ]
+
+
+def test_several_saved_suites_are_no_regrade(proctor: Proctor, cut: Proctor, half: str) -> None:
+    run_id = cut()
+    told = proctor("run", "--saved", "half", "--saved", "half@v1", f"--resume={run_id}", "--threshold", "1")
+    assert "regrade" not in told.err
+
+
+def test_a_new_run_has_what_the_run_has_where_its_file_or_suite_says_otherwise(proctor: Proctor) -> None:
+    lines = (
+        '{"proctor": 1, "name": "s", "defaults": {"reuse": true}}\n'
+        '{"id": "a", "input": [{"role": "user", "content": "a"}], '
+        '"assertions": [{"grader": "contains", "params": {"value": "a"}}]}\n'
+    )
+    Path("s.jsonl").write_text(lines, encoding="utf-8")
+    run_id = proctor("run", "s.jsonl", "--target", "echo", "--no-reuse", "--json").run["run"]
+    Path("proctor.toml").write_text("judge-rule = 'all'\n", encoding="utf-8")
+    told = proctor("run", f"--resume={run_id}", "--seed", "9")
+    (new,) = _commands(told.err)
+    assert new[4:] == ["--seed", "9", "--judge-rule", "majority", "--no-reuse"]
+    assert proctor(*new, "--json").run["reused"] == 0

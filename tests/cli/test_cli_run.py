@@ -64,6 +64,7 @@ def test_one_suite_of_two_with_nothing_selected_is_no_matter(proctor: Proctor, s
     ("words", "hint"),
     [
         ((), "Name a suite"),
+        (("--resume",), "proctor run --resume=last"),
         (("s.jsonl",), "--target"),
         (("missing.jsonl", "--target", "echo"), "'missing.jsonl'"),
         (("chep", "--target", "echo"), "'cheap'"),

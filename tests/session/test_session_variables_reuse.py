@@ -221,7 +221,7 @@ async def test_the_newest_run_with_another_value_is_not_continued(bench: Bench, 
 
 async def test_answers_to_another_value_are_not_graded_again(bench: Bench) -> None:
     asked = await bench.run(ASKED, "alice")
-    with pytest.raises(UsageError, match="another value of WHO"):
+    with pytest.raises(UsageError, match="had another value of WHO"):
         await bench.run("", "bob", regrade=asked.run.id)
     assert (await bench.run("", "alice", regrade=asked.run.id)).tally.all.passed == 1
 

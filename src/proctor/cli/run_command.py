@@ -302,6 +302,7 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
             name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         ),
         behind=ctx.meta[_BEHIND],
+        store=given["store"],
         dialect=given["dialect"],
         strict=given["strict"],
         skip_invalid=given["skip_invalid"],

@@ -82,7 +82,7 @@ def _cases(evals: list[Any], skill: str, source: Source) -> Iterator[Placed | Pr
 
 
 def _case(fields: Fields, number: int, skill: str, source: Source) -> Case:
-    from proctor.yaml12 import plain
+    from proctor.yaml12 import plain  # as above
 
     fields.forgive_null(*fields.names())
     case_id = _id(fields, number)

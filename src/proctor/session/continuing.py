@@ -143,8 +143,8 @@ class StoredRuns:
         if changed:
             names = ", ".join(changed)
             raise UsageError(
-                f"The answers of run {earlier.id} are to another value of {names}. Set it as it was, or ask "
-                f"anew: proctor run '{suite.name}@{suite.version}' --target T."
+                f"Run {earlier.id} had another value of {names}. Set it as it was, or ask anew: proctor run "
+                f"'{suite.name}@{suite.version}' --target T."
             )
         who = casting(wanted)
         for message in who.warnings:

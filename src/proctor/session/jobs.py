@@ -72,6 +72,8 @@ class Jobs:
         if request.resume or request.retry_errors:
             return [self._taken_up(request)]
         if not named and not request.saved:
+            if request.resume == "":
+                raise UsageError("Name a run, such as `proctor run --resume=last`, or its suite and target.")
             raise UsageError("Name a suite, such as `proctor run cheap --target local`.")
         suites = [as_asked(loaded, request) for loaded in self._load_all(request)]
         jobs = [job for loaded in suites for job in self._of_suite(request, loaded, group)]

@@ -35,6 +35,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """Words that stand right behind a flag that takes a value only with `=`, each with that flag."""
     flags: frozenset[str] = frozenset()
     """The flags of the command line, such as `--repeat`, and not what `proctor.toml` says."""
+    store: str | None = None
+    """`--store`, for commands that the user is told."""
     dialect: str | None = None
     strict: bool = False
     """A file of a folder that no format recognises is an error; else it is skipped."""

@@ -15,8 +15,14 @@ from proctor.errors import UsageError
 from proctor.model import Params, Run, Selection, Settings, TargetSpec
 from proctor.session.request import Request
 
-FREE = frozenset({"concurrency", "timeout_s", "retries", "budget_usd", "keep_workspaces"})
-"""The settings that change no answer and no verdict; any command may change them."""
+_CALLS = {
+    "--concurrency": "concurrency",
+    "--timeout": "timeout_s",
+    "--retries": "retries",
+    "--budget-usd": "budget_usd",
+}
+_FREE = {**_CALLS, "--keep-workspaces": "keep_workspaces"}
+"""The flags of settings that change no answer and no verdict, with their fields; any may be given anew."""
 _GATES = {"--threshold": "threshold", "--min-pass-rate": "min_pass_rate", "--allow-errors": "allow_errors"}
 _JUDGING = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
 _SOURCES = {"--reuse": "reuse", "--cache": "cache"}
@@ -25,7 +31,7 @@ SETTINGS = {**_GATES, **_JUDGING, **_SOURCES}
 _RENEWED = frozenset({*_GATES, *_SOURCES})
 """What `--retry-errors` may say anew: verdicts are counted again, and what passes stays."""
 _REGRADED = frozenset({*_GATES, *_JUDGING, "--judge", "--judge-temperature"})
-"""What `proctor regrade` takes."""
+"""What `proctor regrade` takes of what decides verdicts."""
 
 
 class Difference(Struct, frozen=True):
@@ -89,7 +95,9 @@ _FLAGS: dict[str, _Flag] = {
        for name in Params.__struct_fields__},
     **{flag: _at(f"settings.{name}") for flag, name in SETTINGS.items()},
 }  # fmt: skip
-_USUAL = {flag: one.of_request(Request()) for flag, one in _FLAGS.items()} | {
+_WRITTEN = _FLAGS | {flag: _at(f"settings.{name}") for flag, name in _FREE.items()}
+"""The flags that a command for a new run says."""
+_USUAL = {flag: one.of_request(Request()) for flag, one in _WRITTEN.items()} | {
     "--split-method": "rank",
 }
 """What need not be written in a command."""
@@ -170,9 +178,11 @@ def check_same(run: Run, request: Request, others: Iterable[Difference], *, retr
         *(f"  {one.text}" for one in found),
         f"To go on, leave these as the run has them. For a new run: {_new_run(run, request)}",
     ]
-    if all(one.by_regrade for one in found) and len(request.suites) <= 1 and not retried:
-        first = "" if run.status == "finished" else f"proctor run --resume={run.id}, then "
-        command = _regrade(run, request, {one.flag for one in found})
+    several = len(request.suites) + len(request.stored) > 1
+    if all(one.by_regrade for one in found) and not several and not retried:
+        going_on = shlex.join(["proctor", "run", f"--resume={run.id}", *_store(request)])
+        first = "" if run.status == "finished" else f"{going_on}, then "
+        command = _regrade(run, request, by_suite=any(one.flag == "--suite" for one in found))
         lines.append(f"To grade the answers of this run again: {first}{command}")
     raise UsageError("\n".join(lines))
 
@@ -191,7 +201,7 @@ def unheeded(run: Run, request: Request) -> str | None:
 
 def taken_up(run: Run, request: Request, *, retried: bool = False) -> Settings:
     """A run's own settings, with those that change no result as the command has them."""
-    names = request.explicit & FREE
+    names = request.explicit & set(_FREE.values())
     if retried:
         names |= {name for flag, name in SETTINGS.items() if flag in request.flags & _RENEWED}
     return replace(run.settings, **{name: getattr(request.settings, name) for name in names})
@@ -213,25 +223,42 @@ def _new_run(run: Run, request: Request) -> str:
     words = ["proctor", "run", *(suites or (f"{run.suite.name}@{run.suite.version}",))]
     unsplit = run.suite.split_rule is None and not run.suite.no_holdout
     left_out = {"--dialect", *(["--holdout", "--split-method"] if unsplit else ())}
-    for flag, one in _FLAGS.items():
+    for flag, one in _WRITTEN.items():
         if flag in request.flags:
             words += _written(flag, one.of_request(request))
-        elif flag not in left_out and one.of_run(run) != _USUAL[flag]:
+        elif flag not in left_out and not _is_default(flag, one.of_run(run), run, request):
             words += _written(flag, one.of_run(run))
-    return shlex.join(words)
+    words += [flag for flag in ("--strict", "--skip-invalid") if flag in request.flags]
+    return shlex.join([*words, *_store(request)])
 
 
-def _regrade(run: Run, request: Request, flags: set[str]) -> str:
+def _is_default(flag: str, value: Any, run: Run, request: Request) -> bool:
+    """Whether a new run of the run's suite has that value where its command does not say so."""
+    if flag.removeprefix("--") in request.config.flags:
+        return False
+    of_suite = getattr(run.suite.defaults, _SOURCES[flag]) if flag in _SOURCES else None
+    return bool(value == (_USUAL[flag] if of_suite is None else of_suite))
+
+
+def _regrade(run: Run, request: Request, *, by_suite: bool) -> str:
     words = ["proctor", "regrade", run.id]
-    if "--suite" in flags:
+    if by_suite:
         words += ["--suite", *(request.suites or request.stored)]
-    for flag in sorted(flags & _REGRADED):
-        words += _written(flag, _FLAGS[flag].of_request(request))
-    return shlex.join(words)
+    flags = _REGRADED | _CALLS.keys() | ({"--dialect"} if by_suite else set())
+    for flag, one in _WRITTEN.items():
+        if flag in flags & request.flags:
+            words += _written(flag, one.of_request(request))
+    return shlex.join([*words, *_store(request)])
+
+
+def _store(request: Request) -> tuple[str, ...]:
+    return ("--store", request.store) if request.store and "--store" in request.flags else ()
 
 
 def _written(flag: str, value: Any) -> list[str]:
     if isinstance(value, bool):
         return [flag if value else flag.replace("--", "--no-", 1)]
+    if flag == "--keep-workspaces":  # its value may be left out
+        return [f"{flag}={value}"]
     values = value if isinstance(value, tuple) else (value,)
     return [word for one in values if one is not None for word in (flag, str(one))]
