@@ -115,7 +115,8 @@ def test_json_has_each_problem_of_a_targets_file_with_its_line(
     proctor: Proctor, suite: Callable[..., str], words: tuple[str, ...]
 ) -> None:
     proctor("run", suite(("a", "x", "x")), "--target", "echo")
-    Path("targets.yaml").write_text("targets:\n  - name: a\n  - provider: openai\n", encoding="utf-8")
+    entry = "- {name: a, provider: openai, model: '${{ NO_A }}',\n   api_key: '${{ NO_B }}'}\n"
+    Path("targets.yaml").write_text(f"targets:\n{entry}", encoding="utf-8")
     told = proctor(*words, "--json")
     assert told.code == 4
     assert [(one["path"], one["line"]) for one in told.json["errors"]] == [
