@@ -129,6 +129,18 @@ def test_a_suite_with_errors_is_4_and_all_of_them_are_told(
     assert "No run is stored" in proctor("runs", "list").out
 
 
+@pytest.mark.parametrize(
+    "flag",
+    ["--budget-usd", "--threshold", "--timeout", "--temperature", "--judge-temperature", "--min-pass-rate"],
+)
+def test_what_is_no_number_is_refused(
+    flag: str, suite: Callable[..., str], proctor: Callable[..., Any]
+) -> None:
+    told = proctor("run", suite(("a", "x", "fine")), "--target", "echo", flag, "nan")
+    assert told.code == 4
+    assert f"Invalid value for '{flag}': 'nan' is no number." in told.err
+
+
 @pytest.mark.parametrize("command", ["", "rum", "compare", "suites", "convert", "certify"])
 def test_what_is_no_command_is_4(proctor: Proctor, command: str) -> None:
     assert proctor(*([command] if command else [])).code == 4

@@ -83,6 +83,7 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
             "items": [{"id": "four", "score_ranges": [{"low": 0, "high": 10, "outcome": "any"}]}],
             "judge": "big",
         },
+        {"items": [{"id": "four", "outcome": "It is four.", "operator": "contradiction"}]},
     ],
     "semantic_similarity": [{"value": ["four", "4"]}],
     "skill_trigger": [{"skill": "csv"}, {"skill": "csv", "should_trigger": False}],

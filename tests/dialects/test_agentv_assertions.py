@@ -84,6 +84,10 @@ def error(items: Any) -> Problem:
     return only
 
 
+def test_a_type_of_control_characters_is_quoted_wherever_it_stands() -> None:
+    assert error([{"type": "a\x1b[2Jb"}]).message.count(r"a\x1b[2Jb") == 2
+
+
 def test_what_is_known_is_listed_in_one_order() -> None:
     found = error([{"type": "contains", "value": "x", "zzz": 1}])
     assert found.message.endswith("Known are: type, name, weight, required, min_score, negate, value, flags.")

@@ -241,6 +241,7 @@ ITEMS = st.lists(
         weight=st.floats(0.5, 9).filter(lambda weight: weight != 1),
         required=st.just(True),
         min_score=GATES,
+        operator=st.just("contradiction"),
         score_ranges=RANGES,
     ),
     min_size=1,

@@ -231,9 +231,21 @@ def test_a_gate_in_points_is_a_whole_number_from_0_to_10(points: str) -> None:
     assert (problem.code, problem.field) == ("bad-number", "rubrics[0].required_min_score")
 
 
-def test_an_operator_has_no_effect_and_is_warned_about() -> None:
-    _, problems = lowered("[{outcome: x, operator: contradiction}]")
-    assert [(problem.code, problem.field) for problem in problems] == [("no-effect", "rubrics[0].operator")]
+@pytest.mark.parametrize(
+    ("operator", "kept"), [("contradiction", {"operator": "contradiction"}), ("correctness", {})]
+)
+def test_an_operator_says_whether_an_item_is_met_unless_contradicted(
+    operator: str, kept: dict[str, str]
+) -> None:
+    assert items_of(f"[{{id: a, outcome: x, operator: {operator}}}]") == [{"id": "a", "outcome": "x", **kept}]
+
+
+@pytest.mark.parametrize(
+    ("operator", "code"), [("contradicts", "unknown-value"), ("7", "wrong-type"), ("''", "unknown-value")]
+)
+def test_another_operator_is_an_error(operator: str, code: str) -> None:
+    problem = error(f"[{{outcome: x, operator: {operator}}}]")
+    assert (problem.code, problem.field) == (code, "rubrics[0].operator")
 
 
 # --- as an assertion ---------------------------------------------------------------------------------------

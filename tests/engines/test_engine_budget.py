@@ -108,7 +108,7 @@ class Seller:
     ) -> None:
         """The last of several costs is that of all further calls."""
         self._costs = (cost, *later)
-        self._fails = fails
+        self.fails = fails
         self._takes_s = takes_s
         self.under_way = self.most_under_way = self.asked = 0
 
@@ -121,8 +121,8 @@ class Seller:
             await asyncio.sleep(self._takes_s)
         finally:
             self.under_way -= 1
-        if self._fails is not None:
-            raise self._fails
+        if self.fails is not None:
+            raise self.fails
         return Output(text="4", cost_usd=self._costs[min(nth, len(self._costs) - 1)])
 
 
@@ -360,6 +360,16 @@ def test_without_a_price_a_failure_that_may_have_cost_something_is_the_last(
     target = Budgeted(seller, budget, price=None)
     assert virtually(ask(target, 4)) == [failure.kind] * asked + ["budget"] * (4 - asked)
     assert (seller.asked, seller.most_under_way) == (asked, 1)
+
+
+def test_without_a_price_a_program_that_fails_later_counts_as_the_dearest_call(virtually: Virtually) -> None:
+    seller, budget = Seller(10), Budget(35)
+    target = Budgeted(seller, budget, price=None)
+    assert virtually(ask(target, 1)) == ["fine"]
+    seller.fails = TargetError("no", kind="program")
+    became = virtually(ask(target, 8))
+    assert (became.count("program"), became.count("budget")) == (3, 5)
+    assert (budget.spent_usd, budget.assumed) == (40, 3)
 
 
 def test_without_a_price_a_cost_that_is_missing_later_is_that_of_the_dearest_call(

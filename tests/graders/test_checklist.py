@@ -73,6 +73,25 @@ async def mark_of(grader: Rubrics, *replies: str, answer: str = "Denied.") -> tu
     return await grader.grade(graded), judge
 
 
+@pytest.mark.parametrize("ranges", [(), RANGES])
+async def test_the_judge_is_told_which_items_are_met_unless_contradicted(
+    ranges: tuple[ScoreRange, ...],
+) -> None:
+    plain = Rubrics(items=(Item(id="up", outcome="Sales rose", score_ranges=ranges),))
+    guard = Rubrics(
+        items=(Item(id="up", outcome="Sales rose", operator="contradiction", score_ranges=ranges),)
+    )
+    met = reply(up=10 if ranges else True)
+    mark, judge = await mark_of(guard, met)
+    _, other = await mark_of(plain, met)
+    shown, usual = (one.prompts[0].messages[-1].content for one in (judge, other))
+    assert "\n- [up] (unless contradicted) Sales rose\n" in shown
+    assert 'An item marked "unless contradicted"' in shown
+    assert "contradicted" not in usual
+    assert mark.value == 1
+    assert mark.entries[0].text.startswith("[up] (unless contradicted) Sales rose")
+
+
 async def test_the_value_is_the_share_of_the_weights_and_each_item_an_entry() -> None:
     mark, _ = await mark_of(TWO, reply(finds=True, why=False))
     assert (mark.value, mark.passed) == (0.625, False)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from proctor.graders.payload import payload_of
+from proctor.graders.payload import payload_of, script_payload_of
 from proctor.model import Case, Message, Output, ToolCall, Usage
 from proctor.ports import Graded
 
@@ -55,26 +55,53 @@ _TRACE: Final = _object(
 )
 _USAGE: Final = _object({"input": _NUMBER, "output": _NUMBER}, {"cached": _NUMBER})
 _NULL: Final = _either("null")
-SDK: Final = Draft202012Validator(
+_REQUIRED: Final = {
+    "criteria": _TEXT,
+    "expected_output": _MESSAGES,
+    "input_files": {"type": "array", "items": _TEXT},
+    "input": _MESSAGES,
+}
+_OPTIONAL: Final = {
+    "output": {"anyOf": [_MESSAGES, _NULL]},
+    "output_path": _TEXT,
+    "trace": {"anyOf": [_TRACE, _NULL]},
+    "token_usage": {"anyOf": [_USAGE, _NULL]},
+    "cost_usd": _either("number", "null"),
+    "duration_ms": _either("number", "null"),
+    "start_time": _either("string", "null"),
+    "end_time": _either("string", "null"),
+    "file_changes": _either("string", "null"),
+    "workspace_path": _either("string", "null"),
+    "config": _either("object", "null"),
+}
+SDK: Final = Draft202012Validator(_object(_REQUIRED, _OPTIONAL))
+
+# --- what `@agentv/sdk` 4.36 to 5.3 takes, whose `output` is the answer -------------------------------------
+
+_EVENT: Final = _object(
+    {
+        "event_id": _TEXT,
+        "ordinal": {"type": "integer", "minimum": 0},
+        "type": {"enum": ["message", "model_turn", "tool_call", "tool_result", "final_response", "error"]},
+    },
+    {
+        "parent_event_id": _TEXT,
+        "duration_ms": {"type": "number", "minimum": 0},
+        "message": _object({"role": _TEXT}, {"name": _TEXT}),
+        "tool": _object({"name": _TEXT}, {"call_id": _TEXT}),
+    },
+)
+_EVENTS: Final = {"messages": _MESSAGES, "events": {"type": "array", "items": _EVENT}}
+SDK_5: Final = Draft202012Validator(
     _object(
+        _REQUIRED,
         {
-            "criteria": _TEXT,
-            "expected_output": _MESSAGES,
-            "input_files": {"type": "array", "items": _TEXT},
-            "input": _MESSAGES,
-        },
-        {
-            "output": {"anyOf": [_MESSAGES, _NULL]},
-            "output_path": _TEXT,
-            "trace": {"anyOf": [_TRACE, _NULL]},
-            "token_usage": {"anyOf": [_USAGE, _NULL]},
-            "cost_usd": _either("number", "null"),
-            "duration_ms": _either("number", "null"),
-            "start_time": _either("string", "null"),
-            "end_time": _either("string", "null"),
-            "file_changes": _either("string", "null"),
-            "workspace_path": _either("string", "null"),
-            "config": _either("object", "null"),
+            **_OPTIONAL,
+            "output": _either("string", "null"),
+            "messages": _MESSAGES,
+            "metadata": _either("object", "null"),
+            "trace": {"anyOf": [{"allOf": [_TRACE, _object(_EVENTS, {})]}, _NULL]},
+            "trace_summary": {"anyOf": [_TRACE, _NULL]},
         },
     )
 )
@@ -136,5 +163,39 @@ _outputs = st.builds(
 def test_agentvs_sdk_takes_every_payload(
     case: Case, output: Output, workspace: str | None, config: dict[str, Any] | None
 ) -> None:
-    payload = payload_of(Graded(case=case, output=output, workspace=workspace), config)
-    assert [error.message for error in SDK.iter_errors(json.loads(json.dumps(payload)))] == []
+    graded = Graded(case=case, output=output, workspace=workspace)
+    for sdk, payload in ((SDK, payload_of(graded, config)), (SDK_5, script_payload_of(graded, config))):
+        assert [error.message for error in sdk.iter_errors(json.loads(json.dumps(payload)))] == []
+
+
+def test_a_script_of_agentv_5_reads_the_answer_and_the_events_of_the_trace() -> None:
+    call = ToolCall(name="search", id="c1", arguments={"q": "x"}, output="found", duration_ms=5.0)
+    messages = (
+        Message(role="assistant", tool_calls=(call, ToolCall(name="read"))),
+        Message(role="assistant", content="It is x."),
+    )
+    output = Output(text="It is x.", messages=messages, tool_calls=messages[0].tool_calls)
+    payload = script_payload_of(Graded(case=Case(id="a", input=()), output=output))
+    trace = payload["trace"]
+    assert payload["output"] == "It is x."
+    assert payload["trace_summary"]["tool_calls"] == trace["tool_calls"] == {"search": 1, "read": 1}
+    assert trace["messages"] == payload["messages"]
+    assert [
+        (event["type"], event.get("tool", {}).get("name"), event["ordinal"]) for event in trace["events"]
+    ] == [
+        ("message", None, 0),
+        ("tool_call", "search", 1),
+        ("tool_result", "search", 2),
+        ("tool_call", "read", 3),
+        ("message", None, 4),
+        ("final_response", None, 5),
+    ]
+    assert trace["events"][1] == {
+        "event_id": "message-0-tool-0",
+        "ordinal": 1,
+        "type": "tool_call",
+        "parent_event_id": "message-0",
+        "tool": {"name": "search", "call_id": "c1", "input": {"q": "x"}, "output": "found"},
+        "duration_ms": 5.0,
+    }
+    assert trace["events"][5]["message"] == {"role": "assistant", "content": "It is x."}

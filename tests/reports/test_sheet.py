@@ -7,7 +7,19 @@ from typing import Any
 
 import pytest
 
-from proctor.model import Case, Judgment, Message, Output, PassRule, Score, ToolCall, Trial, Usage, Verdict
+from proctor.model import (
+    Case,
+    Entry,
+    Judgment,
+    Message,
+    Output,
+    PassRule,
+    Score,
+    ToolCall,
+    Trial,
+    Usage,
+    Verdict,
+)
 from proctor.reports import sheet
 from proctor.reports.rows import Row
 
@@ -74,6 +86,20 @@ def test_what_each_judge_said_is_there(judgment: dict[str, Any], line: str) -> N
     said = Judgment(judge="j", prompt_digest="sha256:0", **judgment)
     score = Score(grader="instructions", name="kind", outcome=Verdict.PASS, judgments=(said,))
     assert shown(scores=(score,))[-2].strip() == line
+
+
+def test_nothing_that_was_said_moves_the_cursor_or_stands_as_a_line_of_its_own() -> None:
+    hostile = "a\x1b[31m\x00\u202e\tb\nPASS c\rPASS d"
+    entry = Entry(text=hostile, passed=True, evidence=hostile)
+    said = Judgment(judge="j\x1b", prompt_digest="sha256:0", raw=hostile)
+    score = Score(
+        grader="program", name="p", outcome=Verdict.FAIL, reason=hostile, entries=(entry,), judgments=(said,)
+    )
+    lines = shown(scores=(score,), text=hostile, file_changes=hostile, tool_calls=(ToolCall(name=hostile),))
+    text = "\n".join(lines)
+    assert [line for line in text.split("\n")[1:] if line and not line.startswith("  ")] == []
+    assert {letter for letter in text if not letter.isprintable()} <= {"\t", "\n"}
+    assert r"a\x1b[31m\x00\u202e" in text
 
 
 def test_what_is_long_is_cut_and_says_so() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from proctor.cli.options import keys_option, store_option
+from proctor.cli.options import Number, keys_option, store_option
 from proctor.errors import UsageError
 
 _CERTIFIERS = {
@@ -88,15 +88,13 @@ class _InSections(click.Command):
 @click.option(
     "--max-latency",
     "max_latency_s",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     metavar="S",
     help="The longest mean latency that passes, in seconds.  [default: 30]",
 )
 @click.option("--repeat", "repeats", type=click.IntRange(1), metavar="N", help="Ask so often.  [default: 3]")
-@click.option("--judge-temperature", type=click.FloatRange(0), metavar="X", help="[default: 0]")
-@click.option(
-    "--budget-usd", type=click.FloatRange(0, min_open=True), metavar="X", help="Spend at most this."
-)
+@click.option("--judge-temperature", type=Number(0), metavar="X", help="[default: 0]")
+@click.option("--budget-usd", type=Number(0, min_open=True), metavar="X", help="Spend at most this.")
 @click.option("--cache", is_flag=True, help="Take replies from the cache, and keep them there.")
 @click.option(
     "--concurrency",
@@ -109,7 +107,7 @@ class _InSections(click.Command):
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     default=120.0,
     metavar="S",
     show_default=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from proctor.cli.options import open_store, show, store_option
+from proctor.cli.options import Number, open_store, show, store_option
 from proctor.cli.outputs import check_outputs, drawn, ending_of, output_option, write_output
 from proctor.cli.saying import say_json, tell
 from proctor.errors import UsageError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--gate", is_flag=True, help="Exit 1 when a regression is shown; the next four imply it.")
 @click.option(
     "--max-regression",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     metavar="X",
     help="Exit 1 when the whole 95 % interval is below -X; 0.02 is two percentage points.  [default: 0]",
 )

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from proctor.cli.bundle_options import bundle_options, wants_of
-from proctor.cli.options import open_store, show, store_option, store_path
+from proctor.cli.options import Number, open_store, show, store_option, store_path
 from proctor.cli.outputs import check_outputs, ending_of, write_output
 from proctor.cli.progress import Progress
 from proctor.cli.running import run_session
@@ -39,9 +39,9 @@ _ENDINGS = (".json", ".md")
 @click.option(
     "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most calls at once."
 )
-@click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=120.0, metavar="S")
+@click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=120.0, metavar="S")
 @click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
-@click.option("--budget-usd", type=click.FloatRange(0, min_open=True), metavar="X", help="What it may cost.")
+@click.option("--budget-usd", type=Number(0, min_open=True), metavar="X", help="What it may cost.")
 @bundle_options
 @store_option
 @click.option(

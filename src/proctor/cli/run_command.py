@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from proctor.cli.configured import Configured
-from proctor.cli.options import reveal_option, store_option
+from proctor.cli.options import Number, reveal_option, store_option
 from proctor.cli.running import make_and_tell
 from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings
@@ -40,7 +40,7 @@ _SETTINGS = (
     *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "keep_workspaces"),
 )
 """Flags whose values are those of `Settings`."""
-_SHARE = click.FloatRange(0, 1)
+_SHARE = Number(0, 1)
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.argument("suite", nargs=-1),
     click.option(
@@ -86,9 +86,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         show_default=True,
         help="How many of the judgments of one answer must be for it.",
     ),
-    click.option(
-        "--judge-temperature", type=click.FloatRange(0), default=0.0, show_default=True, metavar="X"
-    ),
+    click.option("--judge-temperature", type=Number(0), default=0.0, show_default=True, metavar="X"),
     click.option(
         "--repeat", "repeats", type=click.IntRange(1), help="Ask every case so often.  [default: 1]"
     ),
@@ -104,7 +102,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--holdout",
-        type=click.FloatRange(0, 1, max_open=True),
+        type=Number(0, 1, max_open=True),
         metavar="SHARE",
         help="Hold out this share of the cases, such as 0.2; 0 for none.  [default: 0.2 in dialect meridian]",
     ),
@@ -130,13 +128,13 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--category", "categories", multiple=True, help="Only cases of this category."),
     click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),
     click.option("--limit", type=click.IntRange(1), help="At most so many cases."),
-    click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True),
+    click.option("--temperature", type=Number(0), default=0.0, show_default=True),
     click.option("--seed", type=int, default=42, show_default=True, help="Repeat r asks with seed + r."),
     click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
     click.option(
         "--timeout",
         "timeout_s",
-        type=click.FloatRange(0, min_open=True),
+        type=Number(0, min_open=True),
         default=120.0,
         show_default=True,
         metavar="S",
@@ -160,7 +158,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--budget-usd",
-        type=click.FloatRange(0, min_open=True),
+        type=Number(0, min_open=True),
         metavar="X",
         help="What a run may cost, in US dollars; then nobody is asked any more.",
     ),

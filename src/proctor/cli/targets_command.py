@@ -7,7 +7,7 @@ import os
 
 import click
 
-from proctor.cli.options import show, store_path
+from proctor.cli.options import Number, show, store_path
 from proctor.errors import ExitCode, ProctorError, SuiteError, UsageError
 from proctor.model import Message, Output, Params, Prompt, TargetSpec
 from proctor.reports.figures import cost, milliseconds
@@ -84,9 +84,7 @@ def _listed(one: Listed) -> str:
 
 @command.command("check")
 @click.argument("target", nargs=-1)
-@click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True
-)
+@click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=30.0, show_default=True)
 def check(target: tuple[str, ...], timeout_s: float) -> int:
     """Ask each TARGET one short question.
 

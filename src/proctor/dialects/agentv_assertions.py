@@ -189,7 +189,7 @@ def _of_the_users_own(
         "unknown-type",
         "type",
         f"is {shown(spelt)}, which is not known. {suggestion(spelt[:60], TYPES)} "
-        f"A grader of your own goes into a file such as `.proctor/assertions/{spelt[:60]}.py`.",
+        f"A grader of your own goes into a file such as `.proctor/assertions/{repr(spelt[:60])[1:-1]}.py`.",
     )
     return None
 

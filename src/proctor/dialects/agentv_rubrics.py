@@ -20,6 +20,9 @@ PASS_AT: Final = 0.8
 POINTS: Final = 10
 """The most points of an item with ranges."""
 
+_OPERATORS: Final = ("correctness", "contradiction")
+"""What an item asks of the answer; the first is the default."""
+
 _WANTED: Final = "a list of texts or of objects with `outcome`"
 _ITEM: Final = (
     "id",
@@ -93,7 +96,6 @@ def _check_ids(fields: AssertionFields, name: str, items: Iterable[dict[str, Any
 
 def _item(fields: AssertionFields, number: int) -> dict[str, Any]:
     """One item that is an object; what has its default is left out."""
-    fields.without_effect(("operator",))
     item: dict[str, Any] = {"id": fields.named("id") or f"rubric-{number}"}
     ranged = "score_ranges" in fields
     outcome = fields.named("outcome") if ranged else fields.required_text("outcome")
@@ -104,6 +106,8 @@ def _item(fields: AssertionFields, number: int) -> dict[str, Any]:
         item["weight"] = float(weight or 0)
     if fields.truth("required", False):
         item["required"] = True
+    if "operator" in fields and fields.choice("operator", _OPERATORS) == "contradiction":
+        item["operator"] = "contradiction"
     least = _least(fields)
     if least is not None:
         item["min_score"] = least

@@ -223,7 +223,7 @@ class Budgeted:
                 self._assume(assumed_usd)
                 self._seen(assumed_usd)
         except ProctorError as error:
-            if isinstance(error, TargetError) and error.kind in _MAY_BE_PAID:
+            if isinstance(error, TargetError) and self._may_be_paid(error.kind):
                 self._assume(assumed_usd)
             else:
                 charged_usd = 0.0
@@ -231,6 +231,10 @@ class Budgeted:
         finally:
             self._budget.leave(held_usd, charged_usd)
         return output if queue_ms < 0.05 else replace(output, queue_ms=output.queue_ms + queue_ms)
+
+    def _may_be_paid(self, kind: str) -> bool:
+        """Whether a failure may have cost something; so may a program's that told before what calls cost."""
+        return kind in _MAY_BE_PAID or (kind == "program" and self._unpriced and not self._unknown)
 
     def _assume(self, cost_usd: float) -> None:
         self._budget.assumed += cost_usd > 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
@@ -47,6 +47,11 @@ that does nothing of it, to 10, for one that does all of it. Where an item says 
 that."""
 
 
+_GUARDED = """
+An item marked "unless contradicted" is the exception: it is met in full, also by an answer that does not
+speak of it, unless the answer claims something that contradicts it."""
+
+
 class ScoreRange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the scores of an item from `low` to `high`, both included, mean."""
 
@@ -67,6 +72,8 @@ class Item(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     min_score: float | None = None
     """As `required`, but this share is enough; from 0 to 1."""
     score_ranges: tuple[ScoreRange, ...] = ()
+    operator: Literal["correctness", "contradiction"] = "correctness"
+    """Met by what the answer says, or unless what it says contradicts the outcome."""
 
     def __post_init__(self) -> None:
         if not self.id.strip():
@@ -88,6 +95,12 @@ class Item(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def gate(self) -> float | None:
         """The least share of the item without which the answer fails, if there is one."""
         return self.min_score if self.min_score is not None else 1.0 if self.required else None
+
+    @property
+    def title(self) -> str:
+        """Id, mark and outcome, as judges and reports show them."""
+        mark = " (unless contradicted)" if self.operator == "contradiction" else ""
+        return f"[{self.id}]{mark} {self.outcome}".rstrip()
 
     def meaning(self, score: int) -> str:
         """What a score means by the item's ranges; empty where it has none."""
@@ -159,6 +172,8 @@ class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """
         kind = ("score", "integer") if self.scored else ("satisfied", "boolean")
         form = _SCORED if self.scored else _MET
+        if any(item.operator == "contradiction" for item in self.items):
+            form += _GUARDED
         request = Request(
             material=(
                 *sectioned(pieces_of(graded.case, graded.output), turned=graded.turned),
@@ -180,7 +195,7 @@ def listing(items: Sequence[Item]) -> str:
     """The items as a judge is shown them: a line each, one for each range, and nothing of their weights."""
     lines = []
     for item in items:
-        lines.append(f"- [{item.id}] {item.outcome}".rstrip())
+        lines.append(f"- {item.title}")
         lines += [f"    {one.low} to {one.high}: {one.outcome}" for one in item.score_ranges]
     return "\n".join(lines)
 
@@ -287,7 +302,7 @@ def _reading(
 
 
 def _entry(item: Item, score: int, reasoning: str | None, *, scored: bool, failed: bool) -> Entry:
-    text = f"[{item.id}] {item.outcome}".rstrip()
+    text = item.title
     if not scored:
         return Entry(text=text, passed=score == BEST, evidence=reasoning)
     meaning = item.meaning(score)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 
 from proctor.graders.trajectory import calls_of
 from proctor.model import Attachment, Message, Output, ToolCall, Usage
 from proctor.ports import Graded
+
+_TOOL_FIELDS: Final = {"tool": "name", "id": "call_id", "input": "input", "output": "output"}
+"""What a call of a message is named in an event."""
 
 
 def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -45,6 +48,41 @@ def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str
         "metadata": case.metadata,
         "config": config or {},
     }
+
+
+def script_payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The form of AgentV 5: `output` is the answer, and `trace` has the messages and events as well."""
+    payload = payload_of(graded, config)
+    messages, summary = payload["messages"], payload["trace"]
+    trace = None if summary is None else {**summary, "messages": messages, "events": _events(messages)}
+    return {**payload, "output": graded.output.text, "trace": trace, "trace_summary": summary}
+
+
+def _events(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each message and call, what the calls gave back, and the last message of the assistant."""
+    events: list[dict[str, Any]] = []
+
+    def add(kind: str, event_id: str, **fields: Any) -> None:
+        events.append({"event_id": event_id, "ordinal": len(events), "type": kind, **fields})
+
+    final = None
+    for place, message in enumerate(messages):
+        event_id = f"message-{place}"
+        shown = {name: value for name, value in message.items() if name != "tool_calls"}
+        add("message", event_id, message=shown)
+        if message["role"] == "assistant":
+            final = event_id, shown
+        for nth, call in enumerate(message.get("tool_calls", ())):
+            call_id = f"{event_id}-tool-{nth}"
+            tool = {_TOOL_FIELDS[name]: value for name, value in call.items() if name in _TOOL_FIELDS}
+            timed = {"duration_ms": call["duration_ms"]} if "duration_ms" in call else {}
+            add("tool_call", call_id, parent_event_id=event_id, tool=tool, **timed)
+            if call["output"] is not None:
+                result = {name: value for name, value in tool.items() if name != "input"}
+                add("tool_result", f"{call_id}-result", parent_event_id=call_id, tool=result)
+    if final is not None:
+        add("final_response", "final-response", parent_event_id=final[0], message=final[1])
+    return events
 
 
 def expected_messages(expected: Any) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from proctor import codec
 from proctor.errors import CannotScore, TargetError
 from proctor.graders.judging import PASS_AT, check_judge, judges_of
-from proctor.graders.payload import payload_of
+from proctor.graders.payload import payload_of, script_payload_of
 from proctor.graders.structure import NotJson, parse_json
 from proctor.graders.text import clip, listed, shown
 from proctor.model import Entry, Mark
@@ -80,10 +80,8 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Raises:
             CannotScore: the program could not be run, did not end well or printed something else.
         """
-        payload = payload_of(graded, self.config)
-        if self.output == "text":
-            payload["output"] = graded.output.text
-        return await self.mark_of(payload, graded)
+        made = script_payload_of if self.output == "text" else payload_of
+        return await self.mark_of(made(graded, self.config), graded)
 
     async def mark_of(self, payload: dict[str, Any], graded: Graded) -> Mark:
         """The mark that the program gives when it reads the payload as JSON.

@@ -20,6 +20,15 @@ def one_line(text: str) -> str:
     return " ".join(_CONTROL.sub(" ", text).split())
 
 
+def visible(text: str) -> str:
+    """The same over several lines, each such letter written as an escape; tabs and line feeds stay."""
+    return _CONTROL.sub(lambda found: "".join(map(_escaped, found[0])), text)
+
+
+def _escaped(letter: str) -> str:
+    return letter if letter in "\t\n" else ascii(letter)[1:-1]
+
+
 def cut(text: str, longest: int) -> str:
     """The text on one line, of at most so many letters; a longer one loses its end."""
     line = one_line(text)

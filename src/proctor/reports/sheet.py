@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from proctor.model import Output, PassRule, Score, ToolCall, Verdict
-from proctor.reports.figures import cost, cut, milliseconds, one_line
+from proctor.reports.figures import cost, cut, milliseconds, one_line, visible
 from proctor.reports.rows import Row, gates_of, question_of, why
 from proctor.verdicts import score_of
 from proctor.wording import trial_name
@@ -26,6 +26,10 @@ def lines(row: Row, rule: PassRule) -> Iterator[str]:
         row: the trial with its case.
         rule: when its scores pass.
     """
+    return map(visible, _lines(row, rule))
+
+
+def _lines(row: Row, rule: PassRule) -> Iterator[str]:
     trial, case = row.trial, row.case
     yield f"{row.verdict.value.upper()} {trial_name(trial.case_id, trial.repeat)}"
     if row.sealed:
@@ -88,15 +92,20 @@ def _called(call: ToolCall) -> str:
 
 def _scored(score: Score) -> Iterator[str]:
     value = "–" if score.value is None else f"{score.value:.2f}"
-    yield f"  {score.outcome.value:<8} {value}  {score.name}: {score.reason or 'as asked'}"
+    yield _hung(f"  {score.outcome.value:<8} {value}  {score.name}: {score.reason or 'as asked'}")
     for entry in score.entries:
         sign = {True: "✓", False: "✗", None: "?"}[entry.passed]
-        yield f"           {sign} {entry.text}" + (f" – {entry.evidence}" if entry.evidence else "")
+        yield _hung(f"           {sign} {entry.text}" + (f" – {entry.evidence}" if entry.evidence else ""))
     for judgment in score.judgments:
         verdict = {True: "passes it", False: "fails it", None: "gives no verdict"}[judgment.passed]
         by = "" if judgment.evaluator is None else f" by {judgment.evaluator!r}"
         said = " ".join((judgment.raw if judgment.feedback is None else judgment.feedback).split())
         yield f"           {judgment.judge}{by} {verdict}" + (f": {said}" if said else "")
+
+
+def _hung(text: str) -> str:
+    """A text whose further lines are indented, so that none looks like a line of the sheet."""
+    return f"\n{'':<13}".join(text.splitlines())
 
 
 def _block(name: str, text: str) -> Iterator[str]:
