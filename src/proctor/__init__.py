@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from proctor.codec import hash_suite
     from proctor.model import Assertion, Case, Message, Output, Run, Score, Suite, Trial, Verdict
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOMES = {
     "Assertion": "model",
