@@ -244,8 +244,8 @@ def catalogue(kind: Kind, name: str) -> _Catalogue:
 def _telltales(*names: str) -> re.Pattern[str]:
     """One of the telltales of some languages, in lower case and with straight apostrophes or backticks."""
     parts = [part for name in names for part in LANGUAGES[name].telltales]
-    edged = _trie([part[1:] for part in parts if part.startswith(" ")])
-    return re.compile(rf"(?<!\w){edged}|{_trie([part for part in parts if not part.startswith(' ')])}")
+    edged = trie([part[1:] for part in parts if part.startswith(" ")])
+    return re.compile(rf"(?<!\w){edged}|{trie([part for part in parts if not part.startswith(' ')])}")
 
 
 @cache
@@ -253,8 +253,8 @@ def _any_telltale() -> re.Pattern[str]:
     return _telltales(*LANGUAGES)
 
 
-def _trie(parts: list[str]) -> str:
-    """Telltales as a pattern that reads each letter once."""
+def trie(parts: list[str]) -> str:
+    """Texts as a pattern for any of them; a space in one is what stands between two words, or an edge."""
     rests: dict[str, list[str]] = {}
     for part in parts:
         rests.setdefault(part[:1], []).append(part[1:])
@@ -263,7 +263,7 @@ def _trie(parts: list[str]) -> str:
     branches = []
     for letter, rest in rests.items():
         gap = r"\b" if "" in rest else r"\W+"
-        branches.append({" ": gap, "'": "['`]"}.get(letter, re.escape(letter)) + _trie(rest))
+        branches.append({" ": gap, "'": "['`]"}.get(letter, re.escape(letter)) + trie(rest))
     return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
 
 
