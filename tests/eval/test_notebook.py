@@ -128,3 +128,18 @@ def test_any_cell_is_text_and_prints(title: str, rows: list[tuple[Any, ...]]) ->
     assert html.isprintable()
     assert Cells(html).rows[0] == ["name", "<b>"]
     assert len(Cells(html).rows) == len(rows) + 1
+
+
+def test_a_long_table_shows_its_first_rows_and_its_last() -> None:
+    rows = Cells(table("all", ["number"], ((n,) for n in range(10_000)))).rows
+    assert len(rows) < 80
+    assert rows[1] == ["0"]
+    assert rows[-2:] == [["… 9,941 more rows"], ["9,999"]]
+
+
+@pytest.mark.parametrize("name", ["x" * 10_000, HOSTILE * 1_000])
+def test_a_long_name_leaves_a_short_line(name: str) -> None:
+    bench = Bench(name, metrics=[name])
+    bench.run(lambda n: {name: n}, [1, 2, 4])
+    for result in (bench.statistics()[name], GradedPromptSuite(name, ()).score({})):
+        assert len(repr(result)) < 200

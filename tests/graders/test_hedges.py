@@ -6,6 +6,7 @@ import pytest
 
 from proctor.eval import CheckSpec, score_answer
 from proctor.graders.hedge_words import ALL_HEDGE_PHRASES as PHRASES
+from proctor.graders.hedge_words import hedging_words
 from proctor.graders.hedges import Hedges
 from proctor.model import Case, Mark, Message, Output
 from proctor.ports import Graded
@@ -131,3 +132,10 @@ def test_each_phrase_finds_itself(phrase: str) -> None:
 
 def test_no_phrase_is_there_twice() -> None:
     assert len(set(PHRASES)) == len(PHRASES)
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_a_phrase_is_seen_by_itself_and_among_all_others(phrase: str) -> None:
+    answer = f"({phrase})"
+    assert hedging_words(answer, (phrase,)) == phrase
+    assert hedging_words(answer, PHRASES) is not None

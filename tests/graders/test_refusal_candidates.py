@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from necessary_parts import has_part_of
 from proctor.graders.refusal_words import KINDS, LANGUAGES, Kind, candidates, catalogue, straight
 
 SENTENCES = [
@@ -70,6 +71,33 @@ def test_every_pattern_is_searched_for_in_what_it_matches(kind: Kind, name: str)
                     matched += 1
                     assert one in set(candidates(plain)), plain
     assert matched > 15 * len(patterns)
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_that_a_pattern_matches_lacks_all_telltales(kind: Kind, name: str) -> None:
+    for one in catalogue(kind, name).patterns:
+        assert has_part_of(one.pattern.pattern, LANGUAGES[name].telltales), one
+
+
+@pytest.mark.parametrize(
+    ("pattern", "part", "has"),
+    [
+        ("cannot say", "not ", True),
+        ("cannot say", " not", False),
+        (r"\bno(?:ne|body)?\b", " no ", False),
+        (r"\bno(?:ne|body)?\b", " no", True),
+        (r"(?:no|nil)(?: \w+)*", "no", False),
+        ("i(?<!\\wi) (?:do|did)? ?know", " i ", True),
+        ("i know", " i ", False),
+        (r"a\w*b", "ab", False),
+        (r"x(?= no\b)", " no ", True),
+        (r"x(?! no\b)", " no ", False),
+        ("x?", "x", False),
+    ],
+)
+def test_parts_that_all_matches_have(pattern: str, part: str, has: bool) -> None:
+    assert has_part_of(pattern, [part]) is has
 
 
 @pytest.mark.parametrize("texts", [SENTENCES[start::8] for start in range(8)])

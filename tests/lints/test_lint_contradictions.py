@@ -48,6 +48,10 @@ APART = [
     (check("json_array", max_items=1), check("json_array", min_items=2)),
     (check("json_array"), check("json_keys", keys=["a"])),
     (check("number", value=3.0), check("number", value=4.0, tolerance=0.5)),
+    (
+        check("number", value=100.0, tolerance=0.1, relative=True),
+        check("number", value=125.0, tolerance=0.1, relative=True),
+    ),
     (check("is_json"), check("is_json", negated=True)),
 ]
 TOGETHER = [
@@ -68,6 +72,15 @@ TOGETHER = [
     (check("length", max_words=5), check("length", min_sentences=6)),
     (check("number", value=3.0), check("number", value=3.2, tolerance=0.5)),
     (check("number", value=0.1, tolerance=0.7), check("number", value=0.9, tolerance=0.1)),
+    (
+        check("number", value=100.0, tolerance=0.1, relative=True),
+        check("number", value=108.0, tolerance=0.1, relative=True),
+    ),
+    (
+        check("number", value=-110.0, tolerance=0.0),
+        check("number", value=-100.0, tolerance=0.1, relative=True),
+    ),
+    (check("number", value=3.0), check("number", value=4.0, which="first")),
     (check("is_json"), check("json_keys", keys=["a"])),
 ]
 

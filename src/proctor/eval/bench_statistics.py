@@ -97,7 +97,7 @@ class Statistic:
     """Its 95 % interval."""
 
     def __repr__(self) -> str:
-        return f"<Statistic {self.name!r}{self.sure().removeprefix(self.name)}>"
+        return f"<Statistic {self.name!r:.60}{self.sure().removeprefix(self.name)}>"
 
     def _repr_html_(self) -> str:
         from proctor.eval.notebook import table

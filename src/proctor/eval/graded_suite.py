@@ -63,7 +63,7 @@ class SuiteScore:
     """Ids of answers to which there is no prompt."""
 
     def __repr__(self) -> str:
-        return f"<SuiteScore {self.name!r}: {self.passed} of {self.total} passed>"
+        return f"<SuiteScore {self.name!r:.60}: {self.passed} of {self.total} passed>"
 
     def _repr_html_(self) -> str:
         from proctor.eval.notebook import table

@@ -14,6 +14,8 @@ from proctor.eval.bench_tables import figure
 
 _LONGEST = 200
 """Characters of a cell that are shown."""
+_MOST = 60
+"""Rows of a table that are shown: the first ones and the last, which may be that of all."""
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -23,8 +25,12 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
         title: what stands above it.
         columns: their names.
         rows: a cell for each column; numbers are shown with four digits, None as a dash, a pair of numbers
-            as an interval, and all else as its text on one line.
+            as an interval, and all else as its text on one line. Of many the first ones and the last are
+            shown.
     """
+    rows = list(rows)
+    if len(rows) > _MOST:
+        rows[_MOST - 2 : -1] = [(f"… {len(rows) - _MOST + 1:,} more rows", *[""] * (len(columns) - 1))]
     head = "".join(f"<th>{_text(name)}</th>" for name in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return (
@@ -42,7 +48,7 @@ def _shown(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, tuple | list):
-        return " – ".join(map(figure, value))
+        return " to ".join(map(figure, value))
     if isinstance(value, int):
         return f"{value:,}"
     return figure(value) if isinstance(value, float) else str(value)

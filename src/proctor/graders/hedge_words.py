@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from proctor.graders.refusal_words import doubting_words, outright, straight
+from proctor.graders.refusal_words import doubting_words, outright, straight, trie
 
 HEDGE_PHRASES: tuple[str, ...] = (
     *("do not know", "cannot know", "no way to know", "no reliable way", "have no idea"),
@@ -368,8 +368,13 @@ def _beyond_the_catalogue(phrases: tuple[str, ...]) -> tuple[str, ...] | None:
 
 def _phrase_in(text: str, phrases: tuple[str, ...]) -> str | None:
     """The first phrase that stands in a text."""
+    if not phrases:
+        return None
     plain = _plain(text)
-    for phrase, form in _forms(phrases):
+    any_form, forms = _forms(phrases)
+    if any_form.search(plain) is None:
+        return None
+    for phrase, form in forms:
         if form in plain:
             from proctor.graders.text import place  # imports much, and most answers admit no doubt
 
@@ -389,7 +394,11 @@ def _plain(text: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _forms(phrases: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Each phrase with the spelling that it is looked for in; a blank one would be found everywhere."""
-    forms = ((phrase, _plain(phrase).replace("unable to cannot ", "cannot ").strip()) for phrase in phrases)
-    return tuple((phrase, form) for phrase, form in forms if form)
+def _forms(phrases: tuple[str, ...]) -> tuple[re.Pattern[str], tuple[tuple[str, str], ...]]:
+    """A pattern that every text with a phrase has, and each phrase with the spelling that is looked for.
+
+    A blank phrase is left out; it would be found everywhere.
+    """
+    forms = [(phrase, _plain(phrase).replace("unable to cannot ", "cannot ").strip()) for phrase in phrases]
+    forms = [(phrase, form) for phrase, form in forms if form]
+    return re.compile(trie([form for _, form in forms])), tuple(forms)

@@ -44,8 +44,8 @@ class Language(NamedTuple):
     """Words that say that the answer is not known, or not in what was given."""
     answered: str
     """What follows on words of not knowing where an answer is given all the same."""
-    telltales: tuple[str, ...] = ()
-    """Parts of words without which none of its patterns can be found; none where all texts are searched."""
+    telltales: tuple[str, ...]
+    """Parts of words without which none of its patterns can be found; a space is the edge of a word."""
 
 
 LANGUAGES = {
@@ -140,6 +140,9 @@ def _lowered(text: str) -> str:
 
 def _said(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -> str | None:
     """The first words of some kinds in a text, outside of what it quotes and its conditions."""
+    plain = text.lower()
+    if _any_telltale().search(plain if text.isascii() else straight(plain)) is None:
+        return None
     lowered = _lowered(text)
     found = _first(lowered, kinds, answered)
     if found is not None and (said := _said_outright(lowered)) != lowered:
@@ -171,11 +174,10 @@ def candidates(text: str, kinds: tuple[Kind, ...] = KINDS) -> Iterator[Catalogue
         text: in lower case, with straight apostrophes.
         kinds: of which patterns.
     """
-    if _LETTER.search(text) is None:
+    languages = [name for name in LANGUAGES if _telltales(name).search(text)]
+    if not languages:
         return
-    line = f" {' '.join(text.split())} "
-    words = _beginnings(line)
-    languages = [name for name in LANGUAGES if _telltales(name).search(line)]
+    words = _beginnings(text)
     for kind, name in product(kinds, languages):
         patterns, anywhere, beginning = catalogue(kind, name)
         places = anywhere.union(*map(beginning.__getitem__, beginning.keys() & words))
@@ -239,16 +241,30 @@ def catalogue(kind: Kind, name: str) -> _Catalogue:
 
 
 @cache
-def _telltales(name: str) -> re.Pattern[str]:
-    """One of the telltales of a language; where it has none, anything."""
-    return re.compile(_by_letter(list(map(_telltale, LANGUAGES[name].telltales)), inside=True))
+def _telltales(*names: str) -> re.Pattern[str]:
+    """One of the telltales of some languages, in lower case and with straight apostrophes or backticks."""
+    parts = [part for name in names for part in LANGUAGES[name].telltales]
+    edged = trie([part[1:] for part in parts if part.startswith(" ")])
+    return re.compile(rf"(?<!\w){edged}|{trie([part for part in parts if not part.startswith(' ')])}")
 
 
-def _telltale(part: str) -> str:
-    """A telltale as a pattern; a space at an end is the edge of a word."""
-    word = part.strip()
-    before = rf"(?<!\w{word[0]})" if part.startswith(" ") else ""
-    return word[0] + before + re.escape(word[1:]) + (r"\b" if part.endswith(" ") else "")
+@cache
+def _any_telltale() -> re.Pattern[str]:
+    return _telltales(*LANGUAGES)
+
+
+def trie(parts: list[str]) -> str:
+    """Texts as a pattern for any of them; a space in one is what stands between two words, or an edge."""
+    rests: dict[str, list[str]] = {}
+    for part in parts:
+        rests.setdefault(part[:1], []).append(part[1:])
+    if "" in rests or not parts:
+        return "" if parts else "(?!)"
+    branches = []
+    for letter, rest in rests.items():
+        gap = r"\b" if "" in rest else r"\W+"
+        branches.append({" ": gap, "'": "['`]"}.get(letter, re.escape(letter)) + trie(rest))
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
 
 
 @cache
@@ -356,7 +372,6 @@ _QUOTED = re.compile(
     r"|『[^』\n]{2,300}』|《[^》\n]{2,60}》|(?<!\w)‘[^‘\n]{2,300}?’(?!\w)|‚[^‘\n]{2,300}‘|‹[^›\n]{2,300}›"
     r"|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){2,300}'(?!\w)|```[^`]{0,4000}```|`[^`\n]{1,300}`"
 )
-_LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\d_]+")
 _MY_MEMORY = (
     r"(?!i\b|memory\b|ich mich\b|mich nicht\b|je ne me\b|je me\b|ma mémoire|no me\b|mal no\b|no recuerdo\b"

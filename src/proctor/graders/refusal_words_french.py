@@ -7,18 +7,14 @@ from proctor.graders.doubt_words_french import CLITIC, FINDS
 Phrases = tuple[tuple[str, str], ...]
 
 TELLTALES = (
-    *("ne ", "n'", "aucun", "refus", "déclin", "impossible", "non pr", "non sp", "non in", "non co"),
-    *("non di", "non re", "non me", "non fo", "pas ", "ignore", "inconnu", "insuffisa", "contraire"),
-    *("interdit", "m'est", "absten", "sans réponse", "n/d", "hors d", "au-delà", "sort d", "muet"),
-    *("silence", "absent", "manque", "difficile", "nulle part", "rien ", "pas.", "pas,", "comptez"),
-    *("compte sur", "mystère", "colle", "flou", "lacun", "opposé", "ni le", "ni la", "ni l'", "séch"),
-    *(" je ", " j'", " m'", " mon ", " ma ", " mes ", "obligation de", "joker", "violerait"),
-    *("enfreind", "plutôt", "pas!", "nenni", "laiss", "sans acc", "absence", "abstiendrai", "abstiens"),
-    *("ailleurs", "allez", "assez", "certainement", "clair", "compliqué", "demande", "demeure"),
-    *(" dieu", " dois", "défaut", "délicat", " est", "excède", "faute", "garde", " hors", "jamais"),
-    *(" non", " nous", " omet", "oppose", "passe", " peu", "programmation", " puis", "quelqu'un"),
-    *("requête", " sait", " sans", "savoir", "silencieuse", "silencieux", " sont", "suffisamment"),
-    *(" trop", " très", " nd", "évasi", " ni ", "vague"),
+    *(" abse", " abstenir", " ailleurs", " assez ", " aucun", " beau ", " cadre ", " colle "),
+    *(" compliqué", " contrai", "demande", " difficile", " décliner", " défaut", " délicat", " faute "),
+    *(" flou", " hors ", " ignore ", " ignorons", " impossible", " inco", " insu", " j'ignore"),
+    *(" jamais", " je ", " je'", " joker ", " lacunaire", " m'est ", " m'échappe", " ma ", " manq"),
+    *(" mes ", " moindre", " mon ", " muet", " mystère", " n'", " n/d ", " nd ", " ne ", " ni "),
+    *(" non", " nulle", " omet", " oppo", " pas ", " peu ", " programmation", " quelqu'un", " refus"),
+    *(" requête", " rien ", " sait", " sans ", " savoir", " sile", " suffisamment", " séché "),
+    *(" trou ", " vague", " évasi"),
 )
 _CAN = r"""(?:peux|puis|pourrai|pourrais|saurais|vais|veux|voudrais|souhaite|compte|dois|tiens à|suis|désire
         |entends|devrais|saurai|peut|pouvons|pourrons|pouvions|sommes|souhaitons|saurions)"""

@@ -7,19 +7,16 @@ from proctor.graders.doubt_words_german import FINDS, MODAL
 Phrases = tuple[tuple[str, str], ...]
 
 TELLTALES = (
-    *("nicht", "kein", "ablehn", "lehne", "weiger", "unklar", "unbekannt", "unmöglich", "nein"),
-    *("halb ", "passen", "unzureichend", "k.a", "k. a", "nie ", "niemals", "überfragt", "entzieht"),
-    *("schleierhaft", "schweigt", "fehlt", "fehlen", "lückenhaft", "nirgend", "weder", "fremd"),
-    *("ungewiss", "unzulässig", "verboten", "tabu", "verzicht", "dürft", "rätsel", "weiß der"),
-    *("ausgeschlossen", "überschreitet", "übersteigt", "absehen", "verschlossen", "jenseits"),
-    *("vergiss", "vergessen sie", "abstand", " ich ", " mir ", " mein", "leichter", "verschwieg"),
-    *("bis 20", "absage", "hinaus", "woher", "gegen die", "raten", "zu unkonkret", "untersag"),
-    *("zurückhalt", "bedau", "abgelehnt", "abgewiesen", "ander", " aus", "außerstande", "beantwortet"),
-    *("beziffert", " bis", "bleibt", "darüber", " dass", " dazu", "erwähnt", " geht", "geier", "genug"),
-    *("genügend", " gibt", " gott", " hast", "hierzu", "hierüber", "himmel", "hinreichend", " kann"),
-    *(" kaum", "klärt", "kommt", "kuckuck", "lässt", " mich", " muss", "nennt", "offen", "präzisiert"),
-    *(" sagt", "schweigen", "schwer", " sich", "spezifiziert", "verrät", " von", " weiß", "wenig"),
-    *(" wenn", "zurückgewiesen", "null", "davon"),
+    *(" abge", "ablehnen", " absage", " ahnung", " anderswo", " anga", " anhaltspunkte"),
+    *(" ausgelassen", " ausgeschlossen", " ausgespart", " ausserhalb", " auße", " beantwortet"),
+    *(" behilflich", " beziffert", " bietet", " bleibt", " darüber", " daten ", " davon ", " dazu "),
+    *(" details", " enthält", " entzieht", " erwähnt", " fehl", "finger", " gibt ", " hierzu"),
+    *(" hierüber", " ich ", " information", " jema", " jenseits", " k ", " kaum ", " kein"),
+    *(" kenntnisstand", " klärt ", " kontext", " lassen", " liefert", " ließ ", " lässt "),
+    *(" lückenhaft", " macht ", " meine", "mich", " mir ", " muss ", " nein ", " nennt ", " nicht"),
+    *(" nie", " nirg", " offen ", " präzisiert", " sagt ", " schweig", " schwer", " spezifiziert"),
+    *(" unbekannt", " unklar", " unmöglich", " unzu", " vergessen ", " vergiss", " verrät", " versc"),
+    *(" verweigert", " weder ", " weiß ", " wer ", " wissen", " zurückgewiesen", " überf", " übers"),
 )
 _WE_MODAL = r"""(?: (?:können|dürfen|werden|wollen|möchten)\b|(?<=können.wir)|(?<=dürfen.wir)|(?<=werden.wir)
         |(?<=möchten.wir))"""

@@ -7,24 +7,17 @@ from proctor.graders.doubt_words_italian import CLITIC, FINDS
 Phrases = tuple[tuple[str, str], ...]
 
 TELLTALES = (
-    *("non ", "rifiut", "declin", "ignoro", "nessun", "insufficient", "contr", "oltre ", "né "),
-    *("nulla", "sconosciut", "costrett", "dire di no", "isco non", "irei non", "ignot", "boh", "n/d"),
-    *("difficile", "tace", "tacciono", "esula", "fuori", "scordat", "scordi", "mai ", "niente"),
-    *("nemmeno", "neanche", "neppure", "manca", "priv", "omette", "chissà", "chi lo sa", "astener"),
-    *("astengo", "neg", "al di là", "supera", "incert", "silenzio", " mi ", " mia ", " mio ", " io "),
-    *(" miei ", " mie ", "sfugge", "carenz", "scars", "passo", "viet", "lascia", "esco non"),
-    *("preferirei", "preferisco", "isce non", "no,", "no.", "acceder", "accertar", "affermar", "altri"),
-    *(" anca", "appurar", "assenza", "assicurar", "assolutamente", "azzardar", "calcolar", "capir"),
-    *(" chi", "cielo", "citar", "concluder", "confermar", "conoscer", "conosco", "consultar"),
-    *("cordatelo", "cordatevi", "cordati", "datar", "debbo", "dedurr", "desumer", "determinar"),
-    *(" devo", "dimenticatelo", " dir", "dobbiamo", "estrarr", "evincer", "garantir", "giudicar"),
-    *("glissa", " idea", "identificar", "ignora", "ignoriamo", "indicar", "individuar", "indovinar"),
-    *("inferir", "legger", "ltrove", "mistero", " muto", "nominar", " nota", " noto", "obbligata"),
-    *("obbligato", "oglitelo", "omettono", "possibile", "posso", "precisar", "qualcun", "quantificar"),
-    *("reperir", "ricavar", "ricordar", "rintracciar", "risalir", "risponder", "saper", " solo"),
-    *(" sono", "sorvola", "specificar", "stabilir", "stimar", " temo", "tocca", "trovar", "trovo"),
-    *("ttelapesca", "valutar", "veder", " vedo", "verificar", "vorrei", "richiesta", " nd ", "domanda"),
-    *("eccede",),
+    *(" alcuna", " altri", " arduo ", " aste", " boh", " chi ", " chissà", " cielo", " conoscenze"),
+    *("conti", " dati ", " declinar", " declino", " di ", " difficile", " dimenticatelo", " direttive"),
+    *(" domanda", " eccede", " esul", " fuori ", " glissa", " ignora", " ignoriamo", " ignoro"),
+    *(" ignot", " impossibile", " informazioni", " insufficient", " istruzioni", " limiti", " linee "),
+    *("ltrove", " mai ", " manc", " me ", " minima", " mistero", " muto", " n/d", " nd", " neanche"),
+    *(" negar", " negato", " nego ", " nemmeno", " neppure", " nessun", " niente", " no ", " non "),
+    *(" nulla ", " nuov", " né ", " oltre ", " omet", " oppongo", " oscu", " pallida", " passare"),
+    *(" passo", " politiche", " preclus", " pref", " principi", " proibito", " qualcun", " regole"),
+    *(" respinger", " richiesta", " rifi", " rimandar", " sapere", " scar", " scon", " scord"),
+    *(" scrivo", " sfugge", " solo ", " sorvola", " supera", " tacciono", " tace", " tirarmi"),
+    *(" toglitelo", " valori", " vattelapesca", " vietato"),
 )
 _CAN = r"""(?:posso|potrò|potrei|voglio|intendo|devo|vorrei|sono in grado di|ho intenzione di
         |sono dispost[oa] a|possiamo|potremo|me la sento di|mi sento di|dovrei|desidero|ci penso nemmeno a

@@ -7,18 +7,17 @@ from proctor.graders.doubt_words_spanish import CLITIC, FINDS
 Phrases = tuple[tuple[str, str], ...]
 
 TELLTALES = (
-    *("no ", "niego", "negar", "rechaz", "declin", "desco", "insuficient", "contra", "sin ", "que no"),
-    *("iero no", "ería no", "n/d", "ningun", "ningún", "ni ", "nada ", "tampoco", "jamás", "nunca"),
-    *("difícil", "sobrepasa", "silencio", "omite", "carezco", "ignor", "abstener", "abstengo"),
-    *("negativa", "incierto", "falta", "ausente", "guarda", "conmigo no", "nadie", "no.", "no,"),
-    *(" tengo ", " soy ", " mi ", " mis ", " lament", "otra persona", "otro sitio", "pillado", "calla"),
-    *("prohíbe", "prohibido", "impide", "pasapalabra", "poca ", "prefiero", "olvíd", "abstendré"),
-    *("aclarar", "alguien", " allá", "arriesgado", "ausencia", "blanco", "broma", "carece"),
-    *("complicado", "decir", "dejarlo", "denegado", "desprevenid", " dios", "escasa", "especificar"),
-    *("fuera", "indicar", "margen", "mencionar", " nada", " otra", " otro", " pasa", " paso"),
-    *("pensarlo", "petición", " poca", "podría", "posible", "precisar", "preferiría", "puedo", "quién"),
-    *("rebasa", "rehusar", "rehúso", "respuesta", " sabe", "scapa", "solicitud", "supera", " temo"),
-    *("usted", "xcede", " nd "),
+    *(" abst", " acud", " adivinar", " allá ", " arriesgado", " ausencia", " blanco", " busc"),
+    *(" busque", " calla", " carece", " carezco", " complicado", " conjeturar", " cono"),
+    *(" corresponde", " datos ", " decir", " declinar", " declino", " dejarlo", " denegado", " desco"),
+    *(" desprevenid", " difícil", " directrices", " entrenamiento", " esca", " especular", " excede"),
+    *(" falt", " fuera ", " ignora", " ignoro", " imposible", " información", " instrucciones"),
+    *(" insu", " jamás ", " margen", " n/d", " nada ", " nadie ", " nd", " negarme", " ni ", " niego "),
+    *(" ning", " no ", " normas", " nunca ", " omite", " pasa", " paso", " pautas", " petición"),
+    *(" pillado", " poca ", " políticas", " pref", " preg", " principios", " programación"),
+    *(" prohibido", " rebasa", " rechaza", " rechazo", " recurrir", " reglas", " rehusar", " rehúso"),
+    *(" sabe", " silencio", " sin ", " sobrepasa", " solicitud", " supera", " suponer", " tampoco"),
+    *(" valores", " vedado"),
 )
 _CAN = r"""(?:puedo|podré|podría|voy a|quiero|debo|deseo|pienso|pretendo|podemos|podremos|me permito
         |estoy dispuest[oa] a|debería|deberíamos|tengo intención de|quisiera|logro|consigo|he podido|pude

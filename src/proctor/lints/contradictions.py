@@ -198,6 +198,13 @@ def _ends_differ(one: Assertion, other: Assertion) -> str | None:
 def _numbers_differ(one: Assertion, other: Assertion) -> str | None:
     if {one.grader, other.grader} != {"number"} or one.negated or other.negated:
         return None
+    if one.params.get("which", "stated") != other.params.get("which", "stated"):
+        return None
     apart = abs(_number(one, "value", "0") - _number(other, "value", "0"))
-    reach = _number(one, "tolerance", "1e-6") + _number(other, "tolerance", "1e-6")
-    return f"{_named(one)} and {_named(other)}" if apart > reach else None
+    return f"{_named(one)} and {_named(other)}" if apart > _reach(one) + _reach(other) else None
+
+
+def _reach(number: Assertion) -> Decimal:
+    """How far from its value a number may be."""
+    tolerance = _number(number, "tolerance", "1e-6")
+    return tolerance * abs(_number(number, "value", "0")) if number.params.get("relative") else tolerance
