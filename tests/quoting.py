@@ -18,7 +18,7 @@ HARMLESS = "Lyon is the capital; I read it in a book about the rivers of Europe,
 """What shows which replies can be read where the answer plays no tricks."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Form:
     """How a grader's judge replies."""
 
@@ -140,6 +140,53 @@ STYLES: Mapping[str, Style] = {
     "text, declared": _plain("Answer: {word}\n\n", "{quote}"),
 }
 """How a judge writes the verdict and a quote; None where its grader reads no such text."""
+
+
+def _escaped_key(form: Form, passed: bool, quote: str) -> str:
+    key = f"\\u{ord(form.key[0]):04x}{form.key[1:]}"
+    return f'{{"{key}": {json.dumps(form.values[passed])}, "{form.reason}": "{quote}"}}'
+
+
+def _wide(form: Form, passed: bool, quote: str) -> str:
+    return f"｛＂{form.key}＂：{json.dumps(form.values[passed])}，＂{form.reason}＂：＂{quote}＂｝"
+
+
+def _yaml(form: Form, passed: bool, quote: str) -> str:
+    return f"{form.reason}: {quote}\n{form.key}: {json.dumps(form.values[passed])}"
+
+
+ODD_STYLES: Mapping[str, Style] = {
+    "JSON, typographic marks": lambda form, passed, quote: (
+        f'{{{form.pair(passed)}, "{form.reason}": "Sie sagt „{quote}“."}}'
+    ),
+    "JSON, corner brackets": lambda form, passed, quote: (
+        f'{{"{form.reason}": "回答「{quote}」。", {form.pair(passed)}}}'
+    ),
+    "JSON, single marks": lambda form, passed, quote: (
+        f"{{'{form.reason}': '{quote}', '{form.key}': {json.dumps(form.values[passed])}}}"
+    ),
+    "JSON, trailing comma": lambda form, passed, quote: (
+        f'{{{form.pair(passed)}, "{form.reason}": "{quote}",}}'
+    ),
+    "JSON, comment": lambda form, passed, quote: f"/* {quote} */ {form.object(passed)}",
+    "JSON, byte order mark": lambda *said: f"\ufeff{_careless(*said)}",
+    "JSON, list": lambda form, passed, quote: f'["{quote}", {form.object(passed)}]',
+    "JSON, key with an escape": _escaped_key,
+    "JSON, wide": _wide,
+    "JSON, two quotes": lambda form, passed, quote: (
+        f'{{"quote": "{quote}", {form.pair(passed)}, "{form.reason}": "{quote}"}}'
+    ),
+    "JSON in a string": lambda *said: json.dumps(_careless(*said)),
+    "YAML": _yaml,
+    "only an end of thinking": lambda form, passed, quote: f"It says {quote}</think>{form.object(passed)}",
+    "text, bold": _plain("**Reason:** It says: {quote}\n", "**Verdict:** {word}"),
+    "text, at both ends": _plain("{word}\n\n{quote}\n\n", "Final verdict: {word}"),
+    "text, equals": _plain("verdict = {word}\n", "reason = {quote}"),
+    "text, dash": _plain("{word} — ", "{quote}"),
+    "text, tags": _plain("<reason>{quote}</reason>", "<verdict>{word}</verdict>"),
+    "text, correction": _plain("{quote}\nWait, that is the answer's own text. ", "{word}"),
+}
+"""Styles that no form asks for, and small models have."""
 
 
 @dataclass

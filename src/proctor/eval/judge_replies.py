@@ -33,6 +33,13 @@ _PROSE = re.compile(
     re.IGNORECASE,
 )
 """`Score: 4`, `score = 4/5`, `**Score (0-5):** 4`, `the score is 4 out of 5`."""
+_DASHED = re.compile(
+    r"""\bscore["'*_`]{0,4}\s*+[:=]\s*+[*_`]{0,4}\s*+-?\d++(?:\.\d++)?+\s—\s?\d""", re.IGNORECASE
+)
+"""A score before a dash: the lower end of a range, or all of it."""
+_ESCAPED_LETTER = re.compile(r"\\u00([46][1-9a-f]|[57][0-9a])", re.IGNORECASE)
+_WIDE = {letter: letter - 0xFEE0 for letter in range(0xFF01, 0xFF5F)}
+"""The wide forms of ASCII, as texts in Chinese have them."""
 _RATED = re.compile(
     r"\b(?:rat(?:e|ed|ing)|giv(?:e|en|ing)|grade|award)\b[^\d\n.]{0,30}+" + _VALUE, re.IGNORECASE
 )
@@ -56,9 +63,10 @@ def read(reply: str, scale: Scale | None, prediction: str = "") -> tuple[float |
             answer is left out, if the least of them remains; and what stands before an end of thinking that
             is not in the answer.
     """
-    from proctor.graders.replies import without_quotes, without_thinking  # it brings msgspec along
+    # They bring msgspec along.
+    from proctor.graders.replies import is_only_quoted, unwrapped, without_quotes, without_thinking
 
-    text = without_thinking(reply).strip()
+    text = without_thinking(unwrapped(reply)).strip()
     if text.lower().startswith("<think>") and THOUGHT_ENDS not in text.lower():
         return None, text  # it was cut off before it came to a verdict
     scores, rationale = _stated(text, scale)
@@ -66,7 +74,12 @@ def read(reply: str, scale: Scale | None, prediction: str = "") -> tuple[float |
         text = text.rpartition(THOUGHT_ENDS)[2].strip()
         scores, rationale = _stated(text, scale)
     if len(scores) < 2:
-        return next(iter(scores), None), rationale
+        score = next(iter(scores), None)
+        if score is not None and is_only_quoted(
+            text, prediction, _KEYS, lambda part: score in _stated(part, scale)[0]
+        ):
+            return None, text
+        return score, rationale
     least = min((score for score in scores if score is not None), default=None)
     for own in without_quotes(text, prediction, _KEYS):
         left, _ = _stated(own, scale)
@@ -111,14 +124,17 @@ def _stated(text: str, scale: Scale | None) -> tuple[set[float | None], str]:
         objects = _objects(text)
     except DuplicateKey:
         return {None, *(_number(match, scale) for match in _KEYED.finditer(text))}, text
-    outside = _outside(text, objects)
+    outside = _ESCAPED_LETTER.sub(lambda escape: chr(int(escape[1], 16)), _outside(text, objects))
+    outside = outside.translate(_WIDE)
     holders = [verdict_object(parsed, "score") for _, parsed in objects if verdict_objects(parsed, "score")]
     keyed, prose = list(_KEYED.finditer(outside)), list(_PROSE.finditer(outside))
     scores = {None if holder is None else _score(holder, scale) for holder in holders}
     rated = (match for match in _RATED.finditer(outside) if match["highest"] is not None)
     scores |= {_number(match, scale) for match in (*keyed, *prose, *rated)}
-    if len(keyed) < len(_KEY.findall(outside)):
+    if len(keyed) < len(_KEY.findall(outside)) or (scores and _DASHED.search(outside)):
         scores.add(None)
+    if None in holders:  # the least of them may be the judge's own
+        scores |= {_score(one, scale) for _, parsed in objects for one in verdict_objects(parsed, "score")}
     if _BRACE.search(outside) and any(len(verdict_objects(parsed, "score")) > 1 for _, parsed in objects):
         scores.add(None)  # it may be unclear what is a part of what
     if not holders and not keyed and not _PROSE.search(_BEGINS.split(outside, maxsplit=1)[0]):

@@ -25,6 +25,9 @@ _FORM = """\
 Reply with one JSON object and nothing else, in this form:
 {{"reason": "one or two sentences that name what decided it", "choice": "one of the choices, word for word"}}
 The choices are: {choices}"""
+_FRAMED = re.compile(r"\[\[ ?([^][]{1,200}) ?\]\]|\\boxed\{(?:\\text\{)?([^{}]{1,200})\}|>([^<>]{1,200})</")
+"""Where a choice may stand in brackets, a box or a tag."""
+_KEY = re.compile(r"([\"'])(?:c|\\u0063)hoice\1", re.IGNORECASE)
 _PUNCTUATION = re.compile(r"[^\w\s]")
 _CLAUSE = re.compile(r"[.,:;!?\"(–—-](?!\w)|\bis\b")
 _ENDS = " \t.!*_`\"'"
@@ -100,7 +103,7 @@ def read_choice(reply: str, choices: Mapping[str, float], pass_at: float = PASS_
     if parsed is not None:
         line = _plain(text_in(parsed, "choice") or "")
         chosen = {known[line]} if line in known else set()
-    elif '"choice"' in reply.casefold():
+    elif _KEY.search(reply):
         return None  # an object that is cut off, or not alone, may say something else
     else:
         chosen = {known[line] for line in map(_plain, reply.splitlines()) if line in known}
@@ -124,7 +127,10 @@ def _clauses(reply: str) -> list[str]:
     lines = reply.strip().splitlines() or [""]
     declared = [line[label.end() :] for line in lines if (label := _LABEL.match(line))]
     first = [_CLAUSE.split(line, maxsplit=1)[0] for line in (lines[0], *declared)]
-    return [_plain(clause) for clause in (*first, *declared, _CLAUSE.split(lines[-1].rstrip(_ENDS))[-1])]
+    framed = [next(filter(None, frame)) for frame in _FRAMED.findall(reply)]
+    return [
+        _plain(clause) for clause in (*first, *declared, *framed, _CLAUSE.split(lines[-1].rstrip(_ENDS))[-1])
+    ]
 
 
 def _plain(text: str) -> str:

@@ -17,7 +17,14 @@ from proctor import codec
 from proctor.errors import CannotScore, TargetError
 from proctor.graders.material import SYSTEM, Parts, code_of, images_of, is_empty, laid_out, usual
 from proctor.graders.panel import Opinion, PanelRule, Reading, decided
-from proctor.graders.replies import Unreadable, without_quotes, without_thinking
+from proctor.graders.replies import (
+    NO_QUOTES,
+    Unreadable,
+    is_only_quoted,
+    unwrapped,
+    without_quotes,
+    without_thinking,
+)
 from proctor.graders.text import clip
 from proctor.model import Case, Judgment, Mark, Message, Output, Prompt
 from proctor.ports import Graded, Judge
@@ -220,12 +227,20 @@ def _read(request: Request, reply: str, graded: Graded) -> tuple[Reading | None,
     """What a reply says, or why it says nothing, where that is known.
 
     A reply that cannot be read is read without what it quotes of the answer. That can only fail the answer,
-    as no answer is to gain by what is left out.
+    as no answer is to gain by what is left out. Nor is a verdict for the answer read that is only quoted.
     """
+    reply, answer = unwrapped(reply), graded.output.text
+
+    def passes(text: str) -> bool:
+        reading, _ = _read_whole(request, text, graded.pass_at)
+        return reading is not None and reading.passed
+
     reading, wrong = _read_whole(request, reply, graded.pass_at)
     if reading is not None:
+        if reading.passed and is_only_quoted(reply, answer, request.form, passes):
+            return None, f"Its verdict stands only in what it quotes. {NO_QUOTES}"
         return reading, ""
-    for own in without_quotes(reply, graded.output.text, request.form):
+    for own in without_quotes(reply, answer, request.form):
         reading, _ = _read_whole(request, own, graded.pass_at)
         if reading is not None:
             return (None, wrong) if reading.passed else (reading, "")

@@ -6,8 +6,11 @@ stands twice is none.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from proctor.errors import CannotScore
@@ -22,12 +25,17 @@ _QUOTES = 4
 """How many quotes of the answer are left out of a reply."""
 _SHORTEST_QUOTE = 8
 """In characters; a shorter one may be chance."""
-_MOST_COMPARED = 100_000_000
-"""The greatest product of the lengths of a reply and an answer that are compared: it takes half a second."""
+_LONGEST_REPLY = 100_000
+_LONGEST_ANSWER = 2_000_000
+"""Nothing is left out where a text is longer: no model writes the one and reads the other."""
+_MOST_COMPARED = 6_000_000
+"""How many characters of the answer are compared: of all quotes, so many that no run is held up."""
+_LEAST_COMPARED = 2_000
 _CLOSING = "\"'”’`}])>.,; \t\r\n"
 """What may end a quote and belong to what is around it."""
 _MOST_CLOSING = 8
-_SETS_OFF = ".:;!?(\"'“‘«`"
+_SETS_OFF = ".:;!?=|(–—\"'“‘„‚«「『`"
+_MARKS = str.maketrans(dict.fromkeys("'‘’“”„‟«»＂＇", '"'))
 _KEY = re.compile(r'"(\w+)": ')
 _WORD = re.compile(r"\w+")
 
@@ -47,6 +55,52 @@ def without_thinking(reply: str) -> str:
     return rest
 
 
+def unwrapped(reply: str) -> str:
+    """The text of a reply that is one JSON string; every other reply as it is."""
+    if not reply.lstrip().startswith('"'):
+        return reply
+    try:
+        value = json.loads(reply)
+    except ValueError:
+        return reply
+    return value if isinstance(value, str) else reply
+
+
+def is_only_quoted(reply: str, answer: str, form: str, reads: Callable[[str], bool]) -> bool:
+    """Whether a verdict stands in what a reply quotes of the answer, and in none of the judge's own words.
+
+    Never so in JSON, where what is quoted is told from what is not, and of a quote that begins the reply: a
+    judge may well begin as the answer does, with "Yes, it does.".
+
+    Args:
+        reply: as it came.
+        answer: what is judged.
+        form: how the judge is to reply.
+        reads: whether a text has the verdict.
+    """
+    if len(answer.strip()) < _SHORTEST_QUOTE or _is_json(without_thinking(reply)):
+        return False
+    quotes = [
+        (start, end)
+        for start, end in _quotes(reply, answer, set(_KEY.findall(form)))
+        if reply[:start].strip(_MARKDOWN + "\r\n") and _is_set_off(reply, _first_letter(reply, start), end)
+    ]
+    return any(reads(reply[slice(*place)]) for place in quotes) and not reads(
+        _without(reply, quotes, "\n…\n")
+    )
+
+
+def _first_letter(text: str, start: int) -> int:
+    return len(text) - len(text[start:].lstrip())
+
+
+def _is_json(reply: str) -> bool:
+    try:
+        return isinstance(parse_json(reply), dict | list)
+    except (NotJson, CannotScore):
+        return False
+
+
 def without_quotes(reply: str, answer: str, form: str) -> Iterator[str]:
     """The reply without what it quotes of the answer, in several ways, as nobody knows where a quote ends.
 
@@ -59,8 +113,7 @@ def without_quotes(reply: str, answer: str, form: str) -> Iterator[str]:
         form: how the judge is to reply; a text of nothing but keys in it is no quote.
     """
     keys = set(_KEY.findall(form))
-    quotes = [place for place in _quotes(reply, answer) if not _is_form(reply[slice(*place)], keys)]
-    quotes = sorted(quotes, key=lambda place: place[0] - place[1])[:_QUOTES]
+    quotes = _quotes(reply, answer, keys)
     for nth, (start, end) in enumerate(quotes):
         least = max(start + len(reply[start:end].rstrip(_CLOSING)), end - _MOST_CLOSING, start + 1)
         for cut in range(end, least - 1, -1):
@@ -69,26 +122,75 @@ def without_quotes(reply: str, answer: str, form: str) -> Iterator[str]:
             yield _without(reply, quotes[: nth + 1])
 
 
-def _quotes(reply: str, answer: str) -> Iterator[tuple[int, int]]:
-    """Where the reply has a text that the answer has too, each as long as it goes.
+def _quotes(reply: str, answer: str, keys: set[str]) -> list[tuple[int, int]]:
+    """Where the reply has a text of the answer, each as long as it goes: the longest, longest first.
 
     A short one counts only where it is the whole answer, set off from the words around: a "Yes" in "Yes and
     no" is not.
     """
-    if len(answer.strip()) < _SHORTEST_QUOTE:
-        answer = answer.strip()
-    size = min(_SHORTEST_QUOTE, len(answer))
-    if size == 0 or len(reply) * len(answer) > _MOST_COMPARED:
-        return
-    last = 0
-    for start in range(len(reply)):
-        end = max(last, start + size - 1)
-        while end < len(reply) and reply[start : end + 1] in answer:
-            end += 1
-        if end > last and end - start >= size:
-            last = end
-            if size == _SHORTEST_QUOTE or _is_set_off(reply, start, end):
-                yield start, end
+    if len(answer) < _SHORTEST_QUOTE or len(answer.strip(" \t\r\n")) < _SHORTEST_QUOTE:
+        return _short_quotes(reply, answer.strip(" \t\r\n"))[:_QUOTES]
+    if len(reply) > _LONGEST_REPLY or len(answer) > _LONGEST_ANSWER:
+        return []
+    original, reply, answer = reply, _alike(reply), _alike(answer)
+    quotes: list[tuple[int, int]] = []
+    left = _MOST_COMPARED // (len(answer) + _LEAST_COMPARED)
+    for start, end in sorted(_runs(reply, answer), key=_shortness):
+        if len(quotes) >= _QUOTES and end - start <= -_shortness(quotes[_QUOTES - 1]):
+            break
+        for place in islice(_quotes_within(reply, answer, start, end), left):
+            left -= 1
+            if not _is_form(original[slice(*place)], keys):
+                quotes.append(place)
+        quotes.sort(key=_shortness)
+    return quotes[:_QUOTES]
+
+
+def _alike(text: str) -> str:
+    """The text in small letters, with one kind of quotation marks: judges quote with such changes."""
+    text = text.translate(_MARKS)
+    small = text.lower()
+    return small if len(small) == len(text) else text
+
+
+def _shortness(place: tuple[int, int]) -> int:
+    return place[0] - place[1]
+
+
+def _short_quotes(reply: str, answer: str) -> list[tuple[int, int]]:
+    places = (match.span() for match in re.finditer(re.escape(answer), reply)) if answer else ()
+    return list(islice((place for place in places if _is_set_off(reply, *place)), _QUOTES))
+
+
+def _runs(reply: str, answer: str) -> list[tuple[int, int]]:
+    """Where the reply has one piece of the answer after the other; a quote goes over no end of these."""
+    size = _SHORTEST_QUOTE
+    pieces = [reply[at : at + size] for at in range(len(reply) - size + 1)]
+    common = set(pieces).intersection(answer[at : at + size] for at in range(len(answer) - size + 1))
+    runs: list[tuple[int, int]] = []
+    begins = last = -1
+    for at in [at for at, piece in enumerate(pieces) if piece in common]:
+        if at != last + 1 or begins < 0:
+            if begins >= 0:
+                runs.append((begins, last + size))
+            begins = at
+        last = at
+    return [*runs, (begins, last + size)] if begins >= 0 else runs
+
+
+def _quotes_within(reply: str, answer: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The quotes in one run, each as long as it goes, found by halving: what is in a quote is one as well."""
+    while True:
+        least = start + _SHORTEST_QUOTE
+        last = end
+        if reply[start:end] not in answer:
+            longer = range(least + 1, end)
+            last = least + bisect_left(longer, True, key=lambda at: reply[start:at] not in answer)
+        yield start, last
+        if last == end:
+            return
+        later = range(start + 1, last - _SHORTEST_QUOTE + 1)
+        start += 1 + bisect_left(later, True, key=lambda at: reply[at : last + 1] in answer)
 
 
 def _is_set_off(reply: str, start: int, end: int) -> bool:
@@ -104,12 +206,12 @@ def _is_form(text: str, keys: set[str]) -> bool:
     return bool(words) and keys.issuperset(words)
 
 
-def _without(text: str, places: Iterable[tuple[int, int]]) -> str:
+def _without(text: str, places: Iterable[tuple[int, int]], mark: str = "…") -> str:
     parts, at = [], 0
     for start, end in sorted(places):
         parts.append(text[at : max(at, start)])
         at = max(at, end)
-    return "…".join((*parts, text[at:]))
+    return mark.join((*parts, text[at:]))
 
 
 def json_value(reply: str, verdict: str) -> Any:

@@ -25,6 +25,10 @@ _PLAIN = re.compile(
     re.IGNORECASE,
 )
 """A line that is only a score."""
+_FRAMED = re.compile(r"\[\[ ?([^][]{1,60}) ?\]\]|^\s*\\boxed\{([^{}]{1,60})\}\W*$", re.MULTILINE)
+_SENTENCES = re.compile(r"(?<=\w{4})[.!?][*_]{0,3}\s+")
+_OF_ANSWER = re.compile(r"\W*(?:the\s)?(?:answer|result)\b", re.IGNORECASE)
+"""How a line begins that tells what the answer to the question is."""
 _KEYED = re.compile(r'"score"\s*+:\s*+(-?\d{1,9}(?:\.\d{1,9})?)', re.IGNORECASE)
 
 
@@ -101,8 +105,12 @@ def _plain(reply: str, rubric: Rubric) -> Reading | None:
     match = _PLAIN.fullmatch(first_line(reply))
     if match is None or (match[2] is not None and int(match[2]) != rubric.highest):
         return None
-    lines = filter(None, map(_PLAIN.fullmatch, map(first_line, reply.splitlines())))
-    scores = {float(stated[1]) for stated in (*lines, *_KEYED.finditer(reply))}
+    framed = (frame[1] or frame[2] for frame in _FRAMED.finditer(reply))
+    first, *later = reply.strip().splitlines()
+    lines = (first, *(line for line in later if not _OF_ANSWER.match(line)))
+    texts = map(first_line, (*lines, _SENTENCES.split(reply.strip())[-1], *framed))
+    stated = (*filter(None, map(_PLAIN.fullmatch, texts)), *_KEYED.finditer(reply))
+    scores = {float(score[1]) for score in stated}
     if len(scores) > 1:
         raise Unreadable(f"It has {len(scores)} different scores. {NO_QUOTES}")
     return _reading(float(match[1]), rest(reply), rubric)
