@@ -367,7 +367,7 @@ METRICS: Final[dict[str, Limit | None]] = {
 
 
 def token_usage(fields: AssertionFields) -> Lowered:
-    """`token-usage`: at most so many tokens; the total is that of input, output and cached ones."""
+    """`token-usage`: a limit on tokens; the total is that of input, output and cached ones."""
     params = _limits(fields, dict.fromkeys(TOKENS))
     return "token_usage", params | ({"add_cached": True} if "max_total" in params else {}), ""
 

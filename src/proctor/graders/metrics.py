@@ -60,7 +60,7 @@ class Cost(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TokenUsage(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer took at most so many tokens."""
+    """Passes when the answer took no more tokens than the limits allow."""
 
     all_or_nothing: ClassVar[bool] = True
 

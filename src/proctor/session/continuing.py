@@ -143,8 +143,8 @@ class StoredRuns:
         if changed:
             names = ", ".join(changed)
             raise UsageError(
-                f"Run {earlier.id} had another value of {names}. Set it as it was, or ask anew: proctor run "
-                f"'{suite.name}@{suite.version}' --target T."
+                f"Run {earlier.id} had another value of {names}. Set it as it was, or start a new run: "
+                f"proctor run '{suite.name}@{suite.version}' --target T."
             )
         who = casting(wanted)
         for message in who.warnings:
