@@ -82,7 +82,7 @@ def test_the_chosen_row_is_in_the_address_and_chosen_again_after_a_reload(stage:
     page = stage(TABLE)
     page.keyboard.press("j")
     page.keyboard.press("j")
-    assert page.url.endswith("#row-1")
+    page.wait_for_function("location.hash === '#row-1'")
     page.reload()
     assert page.locator("tr.selected").get_attribute("id") == "row-1"
     page.keyboard.press("j")
@@ -334,7 +334,7 @@ def test_another_choice_is_told_at_once_and_kept_in_the_address(
     page.locator("#told", has_text="new").wait_for()
     page.locator("#kept", has_text="new").wait_for()
     assert asked == ["/there?b=one"], "neither what is empty nor what is secret"
-    assert page.url == f"{here.url}/there?b=one"
+    page.wait_for_url(f"{here.url}/there?b=one")
 
 
 def test_what_one_writes_in_is_not_taken_away(stage: Callable[..., Page], own: Page) -> None:
