@@ -68,6 +68,10 @@ bench *ARGS:
 bench-smoke:
     {{ bin }}python benchmarks/overhead.py --smoke
 
+# Everything at once, with kills, for hours: `just soak --hours 1`; see docs/soak.md.
+soak *ARGS:
+    {{ bin }}python tools/soak.py {{ ARGS }}
+
 # Draw the README's picture of a first run anew.
 picture:
     -PROCTOR_STORE=build/picture.db {{ bin }}proctor run cheap --target local

@@ -61,14 +61,16 @@ def test_a_chart_is_saved_as_the_same_svg_every_time(tmp_path: Path) -> None:
 
 def test_what_has_no_place_in_a_drawing_is_left_out_of_it() -> None:
     chart = bars([Bar("half \ud800", float("nan")), Bar("whole", 1.0)], title="t", unit="u")
-    assert "half ?" in words(chart)
-    assert chart.spec["data"]["values"][0]["label"] == "half ?"  # a notebook could not be sent it either
+    assert r"half \ud800" in words(chart)
+    assert (
+        chart.spec["data"]["values"][0]["label"] == r"half \ud800"
+    )  # a notebook could not be sent it either
     assert [row.get("value") for row in chart.spec["data"]["values"]] == [None, 1.0]
 
 
 def test_what_no_svg_can_hold_does_not_end_the_process() -> None:
     chart = bars([Bar("bell \a", 1.0)], title="red \x1b[31m\ufffe", unit="u\b")
-    assert {"bell ?", "red ?[31m?", "u?"} <= set(words(chart))
+    assert {r"bell \x07", r"red \x1b[31m\ufffe", r"u\x08"} <= set(words(chart))
 
 
 def test_a_notebook_is_given_the_specification_and_the_drawing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,15 +9,19 @@ import pytest
 
 from proctor import errors
 from proctor.errors import (
+    AnswerTooLarge,
     BundleError,
     CannotScore,
+    EndpointFailed,
     ExitCode,
+    GraderBroke,
     NothingSelected,
     ProctorError,
     StoreError,
     SuiteError,
     TargetError,
     TargetTimeout,
+    TimeLimitExceeded,
     UnknownName,
     UsageError,
     WorkspaceError,
@@ -35,8 +39,12 @@ TREE: list[tuple[type[ProctorError], type[Exception], ExitCode]] = [
     (NothingSelected, ProctorError, ExitCode.NOTHING_SELECTED),
     (TargetError, ProctorError, ExitCode.NOT_MEASURED),
     (TargetTimeout, TargetError, ExitCode.NOT_MEASURED),
+    (AnswerTooLarge, TargetError, ExitCode.NOT_MEASURED),
+    (EndpointFailed, TargetError, ExitCode.NOT_MEASURED),
     (WorkspaceError, ProctorError, ExitCode.NOT_MEASURED),
     (CannotScore, ProctorError, ExitCode.NOT_MEASURED),
+    (GraderBroke, ProctorError, ExitCode.NOT_MEASURED),
+    (TimeLimitExceeded, ProctorError, ExitCode.NOT_MEASURED),
 ]
 
 

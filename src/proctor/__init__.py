@@ -1,10 +1,10 @@
 """Proctor runs suites of test cases against language models and grades every answer.
 
-Each public name is imported when it is first used, so `import proctor` loads the standard library only.
+Each public name is imported when it is first used. This file itself imports nothing, not even `typing`, so
+that the command line is soon there to hear a signal.
 """
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # type checkers take it for True
 if TYPE_CHECKING:
     from proctor.codec import hash_suite
     from proctor.model import Assertion, Case, Message, Output, Run, Score, Suite, Trial, Verdict
@@ -38,10 +38,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """A public name, imported from its module (PEP 562)."""
     if name not in _HOMES:
         raise AttributeError(f"module 'proctor' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"proctor.{_HOMES[name]}"), name)
+    value: object = getattr(import_module(f"proctor.{_HOMES[name]}"), name)
+    return value

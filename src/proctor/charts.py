@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from proctor.errors import UsageError
+from proctor.safe_text import visible
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 COLOURS = (
@@ -33,8 +34,6 @@ _LETTER = 6.6
 """How wide a letter of a label is, about."""
 _LONGEST = 72
 """Letters of a label in a legend."""
-_UNDRAWABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What is no character of XML 1.0: most control characters, and halves of characters."""
 
 _INK, _GRID, _DOTS = "#222", "#e8e8e8", "#b5b5b5"
 _DARK = dict(zip(COLOURS, DARK_COLOURS, strict=True)) | {
@@ -383,9 +382,9 @@ def _spec(data: Sequence[dict[str, Any]], title: str, rest: dict[str, Any]) -> d
 
 
 def _drawable(thing: Any) -> Any:
-    """Without what no SVG can hold, over which the drawing would end the process."""
+    """With escapes for what no SVG can hold, over which the drawing would end the process."""
     if isinstance(thing, str):
-        return _UNDRAWABLE.sub("?", thing)
+        return visible(thing)
     if isinstance(thing, dict):
         return {name: _drawable(value) for name, value in thing.items()}
     return [_drawable(value) for value in thing] if isinstance(thing, list | tuple) else thing

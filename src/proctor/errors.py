@@ -10,16 +10,20 @@
     ├── BundleError                1   a bundle is not what it says it is
     ├── NothingSelected            5   a selection left no case
     ├── TargetError                3   a target did not answer
-    │   └── TargetTimeout          3   … in time
+    │   ├── TargetTimeout          3   … in time
+    │   ├── AnswerTooLarge         3   … with no more bytes than are read
+    │   └── EndpointFailed         3   … and no other call to its endpoint would do better: the run stops
     ├── WorkspaceError             3   a workspace could not be made, or a hook failed; its trials are ERROR
-    └── CannotScore                3   a grader could not tell; becomes UNSCORED, never a fail
+    ├── CannotScore                3   a grader could not tell; becomes UNSCORED, never a fail
+    ├── GraderBroke                3   a process that graded ended by itself
+    └── TimeLimitExceeded          3   a computation was ended at its time limit
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -82,11 +86,25 @@ class NothingSelected(ProctorError):
     exit_code = ExitCode.NOTHING_SELECTED
 
 
+class EndpointFault(Enum):
+    """What a failed call says of its endpoint, whatever was asked."""
+
+    PERMANENT = "permanent"
+    """Every call will fail until somebody changes something: the key, the model's name, the certificate."""
+    UNREACHABLE = "unreachable"
+    """Nobody listens at the address, or no such host is known."""
+    SERVER = "server"
+    """The server failed (5xx); the request may be to blame."""
+    THROTTLED = "throttled"
+    """The server refused more requests than it allows (429)."""
+
+
 class TargetError(ProctorError):
     """A target that did not answer.
 
     `kind` is one of the kinds of `model.Failure`; `transient` says whether asking again can help;
-    `busy` whether the endpoint asked for less; `retry_after_s` is what it asked to wait.
+    `busy` whether the endpoint asked for less; `retry_after_s` is what it asked to wait; `fault` is what the
+    failure says of the endpoint, None where it says nothing, and `remedy` what a user can do about that.
     """
 
     exit_code = ExitCode.NOT_MEASURED
@@ -99,12 +117,16 @@ class TargetError(ProctorError):
         transient: bool = False,
         busy: bool = False,
         retry_after_s: float | None = None,
+        fault: EndpointFault | None = None,
+        remedy: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.transient = transient
         self.busy = busy
         self.retry_after_s = retry_after_s
+        self.fault = fault
+        self.remedy = remedy
 
 
 class TargetTimeout(TargetError):
@@ -112,6 +134,23 @@ class TargetTimeout(TargetError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, kind="timeout")
+
+
+class AnswerTooLarge(TargetError):
+    """An answer of more bytes than are read."""
+
+    def __init__(self, limit: int, size: int | None = None) -> None:
+        """Of that size; None where reading ended before it was known."""
+        number = f"more than {limit:,}" if size is None else f"{size:,}"
+        super().__init__(
+            f"The answer has {number} bytes, and at most {limit:,} are read. Ask for a shorter one, or raise "
+            "--max-answer-bytes.",
+            kind="too-large",
+        )
+
+
+class EndpointFailed(TargetError):
+    """A call that was given up because its endpoint fails every call; ends the run, which can be resumed."""
 
 
 class WorkspaceError(ProctorError):
@@ -128,6 +167,18 @@ class CannotScore(ProctorError):
     def __init__(self, message: str, judgments: tuple[Judgment, ...] = ()) -> None:
         super().__init__(message)
         self.judgments = judgments
+
+
+class GraderBroke(ProctorError):
+    """A process that graded something raised an error or ended by itself; its text is a clause."""
+
+    exit_code = ExitCode.NOT_MEASURED
+
+
+class TimeLimitExceeded(ProctorError):
+    """A computation that was ended; its text is the limit, such as `5 s of processor time`."""
+
+    exit_code = ExitCode.NOT_MEASURED
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:

@@ -9,17 +9,46 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from enum import Enum
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import assertion_digest
-from proctor.errors import CannotScore, suggestion
-from proctor.model import Assertion, Case, Entry, JudgeRule, Judgment, Mark, Output, Score, Verdict
-from proctor.ports import Embeds, Graded, Grader, Judge, Lends, Programs, Together, one_by_one
+from proctor.errors import CannotScore, TimeLimitExceeded, UnknownName, suggestion
+from proctor.model import (
+    Assertion,
+    Case,
+    Entry,
+    JudgeRule,
+    Judgment,
+    Mark,
+    Output,
+    Score,
+    ToolCall,
+    Verdict,
+)
+from proctor.ports import (
+    MAX_STEP,
+    Embeds,
+    Graded,
+    Grader,
+    Isolation,
+    Judge,
+    Lends,
+    Programs,
+    Together,
+    one_by_one,
+)
 from proctor.stats import reaches
+
+T = TypeVar("T")
+
+_LARGE = 1_000_000
+_SIZE_OF_VALUE = 32
+"""A number or key takes as long as this many characters."""
 
 Graders = Callable[[str], type[Any]]
 """A grader's class by its name."""
@@ -40,6 +69,7 @@ class Help(Struct, frozen=True, kw_only=True):
     lender: Lends | None = None
     workspace: str | None = None
     turned: bool = False
+    isolation: Isolation | None = None
 
     def graded(self, case: Case, output: Output, outputs: tuple[Output, ...] = ()) -> Graded:
         """What a grader gets to see."""
@@ -57,6 +87,7 @@ class Help(Struct, frozen=True, kw_only=True):
             lender=self.lender,
             workspace=self.workspace,
             turned=self.turned,
+            isolation=self.isolation,
         )
 
 
@@ -111,10 +142,11 @@ def manner_of(case: Case, graders: Graders) -> Manner:
 def grade_at_once(case: Case, output: Output, graders: Graders) -> tuple[Score, ...]:
     """One score per assertion, for a case that can be graded at once."""
     graded = Graded(case=case, output=output)
-    return tuple([_at_once(assertion, graded, graders) for assertion in case.assertions])
+    return tuple([score_at_once(assertion, graded, graders) for assertion in case.assertions])
 
 
-def _at_once(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
+def score_at_once(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
+    """One assertion's score, by a grader that waits for nothing."""
     begun = _begin(assertion, graded, graders)
     if isinstance(begun, Score):
         return begun
@@ -182,13 +214,103 @@ async def grade_repeats(
 
 async def score(assertion: Assertion, graded: Graded, graders: Graders) -> Score:
     """What one assertion comes to. A grader that cannot tell, or breaks, is UNSCORED with its reason."""
+    if graded.isolation is not None:
+        try:
+            kind = graders(assertion.grader)
+        except UnknownName as error:
+            return _not_scored(assertion, error)
+        if not (kind.needs or kind.waits):
+            return await _score_isolated(assertion, graded, graders, graded.isolation)
     begun = _begin(assertion, graded, graders)
     if isinstance(begun, Score):
         return begun
     try:
         return _from_mark(assertion, await begun)
+    except TimeLimitExceeded as limit:
+        return _timed_out(assertion, limit)
     except Exception as error:  # noqa: BLE001  # see _not_scored
         return _not_scored(assertion, error)
+
+
+async def isolated(graded: Graded, work: Callable[[], T], size: int) -> T:
+    """What a part of a grader's work gives, elsewhere where that takes long.
+
+    Args:
+        graded: what the grader sees.
+        work: can be pickled, and so can what it gives.
+        size: how many characters it reads, roughly.
+
+    Raises:
+        CannotScore: it could not tell.
+        TimeLimitExceeded: it did not end within the limit.
+    """
+    if graded.isolation is None:
+        return work()
+    value = await graded.isolation.call(partial(_value_or_problem, work), size)
+    if isinstance(value, CannotScore):
+        raise value
+    return value
+
+
+def _value_or_problem(work: Callable[[], T]) -> T | CannotScore:
+    try:
+        return work()
+    except CannotScore as problem:
+        return problem
+
+
+async def _score_isolated(
+    assertion: Assertion, graded: Graded, graders: Graders, isolation: Isolation
+) -> Score:
+    alone = Graded(case=graded.case, output=graded.output, outputs=graded.outputs)
+    size = uninterrupted_size((assertion,), graded.outputs or (graded.output,), graders)
+    work = partial(score_at_once, assertion, alone, partial(_only, graders(assertion.grader)))
+    try:
+        return await isolation.call(work, size, assertion_digest(assertion))
+    except TimeLimitExceeded as limit:
+        return _timed_out(assertion, limit)
+    except Exception as error:  # noqa: BLE001  # see _not_scored
+        return _not_scored(assertion, error)
+
+
+def _only(kind: type[Any], _name: str) -> type[Any]:
+    """A table of one class, which a process can send to another."""
+    return kind
+
+
+def uninterrupted_size(assertions: Sequence[Assertion], outputs: Sequence[Output], graders: Graders) -> int:
+    """How many characters graders may read until they can be ended, roughly.
+
+    Raises:
+        UnknownName: there is no grader of that name.
+    """
+    size = sum(map(size_of, outputs))
+    if size > MAX_STEP and all(graders(assertion.grader).reads_in_steps for assertion in assertions):
+        return MAX_STEP
+    return size
+
+
+def size_of(output: Output) -> int:
+    """How many characters graders may read of an output, roughly; of a large one no more than `_LARGE`."""
+    size = len(output.text)
+    if not output.messages and not output.tool_calls:
+        return size
+    left: list[Any] = [call for message in output.messages for call in message.tool_calls]
+    left += output.tool_calls
+    left += [message.content for message in output.messages]
+    while left and size < _LARGE:
+        value = left.pop()
+        size += _SIZE_OF_VALUE
+        if isinstance(value, ToolCall):
+            left += (value.arguments, value.output)
+        elif isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, dict):
+            left += value.keys()
+            left += value.values()
+        elif isinstance(value, list | tuple):
+            left += value
+    return size
 
 
 def _begin(assertion: Assertion, graded: Graded, graders: Graders) -> Score | Awaitable[Mark]:
@@ -208,6 +330,14 @@ def _not_scored(assertion: Assertion, error: Exception) -> Score:
     if not isinstance(error, CannotScore):
         error = CannotScore(f"The grader {assertion.grader!r} broke: {type(error).__name__}: {error}")
     return _unscored(assertion, error)
+
+
+def _timed_out(assertion: Assertion, limit: TimeLimitExceeded) -> Score:
+    reason = (
+        f"The grader {assertion.grader!r} did not end within {limit}. Simplify its parameters, such as "
+        "patterns and schemas, or ask for shorter answers."
+    )
+    return _unscored(assertion, CannotScore(reason))
 
 
 def _unscored(assertion: Assertion, error: CannotScore) -> Score:

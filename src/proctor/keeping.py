@@ -71,6 +71,25 @@ class KeptLabel(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+class StoreFault(Struct, frozen=True, kw_only=True):
+    """Why a store's file takes no more trials."""
+
+    message: str
+    """In sentences: what happened, where the run is now, and what is lost."""
+    path: str
+    """The file in which the run is: a new one, or the store's own where none could be written."""
+
+
+class StoreHealth(Struct, frozen=True, kw_only=True):
+    """How far a store is behind what it was given."""
+
+    waiting: int
+    """How many trials were handed over and are not durable yet."""
+    locked_s: float
+    """For so long they have waited for another process's lock."""
+    fault: StoreFault | None
+
+
 class SuiteWriter(Protocol):
     """A suite on its way into a store."""
 
@@ -93,7 +112,28 @@ class Store(Protocol):
 
     `arrived` and `record` return at once and are durable within 100 ms; all else is durable on return. Every
     method raises StoreError when the store cannot be read or written.
+
+    While another process holds the lock, every method waits: for 30 s, or since `protect` for as long as it
+    takes. `arrived` and `record` never wait for a lock unless very much waits already.
     """
+
+    def on_wait(self, tell: Callable[[str], None]) -> None:
+        """Tell in a sentence when a method has waited for another process's lock for 2 s."""
+
+    def protect(self) -> None:
+        """Lose no trial from now on: wait for locks, and save elsewhere what can no longer be written here.
+
+        `arrived` and `record` then take trials whatever happens to the file, and `health` tells of it.
+        """
+
+    def abandon_lock(self) -> None:
+        """Wait for no lock any more; what waits is saved elsewhere where `protect` was called."""
+
+    def is_full(self) -> bool:
+        """Whether too many trials wait to be written for more to be requested."""
+
+    def health(self) -> StoreHealth:
+        """How far the store is behind, and what is wrong with its file."""
 
     def saving(
         self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
@@ -120,11 +160,16 @@ class Store(Protocol):
     def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
         """Keep a finished trial; a second one for the same case and repeat changes nothing."""
 
-    def update(self, run: Run) -> None:
-        """Keep a run's present state, after everything handed over so far."""
+    def update(self, run: Run, *, wait: bool = True) -> None:
+        """Keep a run's present state, after everything handed over so far.
 
-    def flush(self) -> None:
-        """Return when everything handed over so far is durable."""
+        Args:
+            run: the run.
+            wait: return when it is durable; else `flush` does.
+        """
+
+    def flush(self, timeout_s: float | None = None) -> bool:
+        """Return when everything handed over so far is durable; False when that takes longer."""
 
     def runs(self) -> Iterator[Run]:
         """Every run, newest first."""
@@ -226,6 +271,9 @@ class Store(Protocol):
 
     def calibrations(self, judge: str) -> list[Calibration]:
         """How well the judge of that target digest judged, oldest first."""
+
+    def check_can_count_looks(self) -> None:
+        """Raise StoreError where no look can be kept, before anything is written that shows a holdout."""
 
     def look(self, look: Look) -> None:
         """Keep a look at a holdout."""

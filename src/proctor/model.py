@@ -275,6 +275,10 @@ JudgeRule = Literal["majority", "all", "any"]
 """How many of the judgments of one answer must be for it."""
 
 
+MAX_ANSWER_BYTES = 16 * 2**20
+"""The largest answer that is read, unless the run says otherwise."""
+
+
 class Settings(Noun, frozen=True, kw_only=True):
     """How a run was made; what decides which trials it has, and how verdicts are counted."""
 
@@ -284,6 +288,8 @@ class Settings(Noun, frozen=True, kw_only=True):
     concurrency: int = 32
     timeout_s: float = 120.0
     retries: int = 4
+    max_answer_bytes: int = MAX_ANSWER_BYTES
+    """A larger answer of a target or a judge is an error."""
     threshold: float | None = None
     min_pass_rate: float | None = None
     allow_errors: int = 0
@@ -294,6 +300,8 @@ class Settings(Noun, frozen=True, kw_only=True):
     """Answers and judgments of earlier runs are taken where the same was asked and judged."""
     cache: bool = False
     budget_usd: float | None = None
+    max_failures: int | None = None
+    """The run stops once this number of its trials have ended as errors."""
     keep_workspaces: Literal["none", "failed", "all"] = "failed"
 
 
@@ -335,6 +343,8 @@ class Run(Noun, frozen=True, kw_only=True):
     started_at: datetime
     finished_at: datetime | None = None
     status: Literal["running", "finished", "interrupted"] = "running"
+    stopped: str | None = None
+    """Why Proctor stopped it before every trial was made, as a sentence; None where it did not."""
     planned: int = 0
     """How many trials the run is to have."""
     regrade_of: str | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -21,8 +21,12 @@ from proctor.keeping import SavedSuite as SavedSuite
 from proctor.keeping import Store as Store
 from proctor.keeping import StoredCase as StoredCase
 from proctor.keeping import StoredTrial as StoredTrial
+from proctor.keeping import StoreFault as StoreFault
+from proctor.keeping import StoreHealth as StoreHealth
 from proctor.keeping import SuiteWriter as SuiteWriter
 from proctor.model import Case, JudgeRule, Judgment, Mark, Output, Problem, Prompt, Suite
+
+T = TypeVar("T")
 
 # --- dialects ----------------------------------------------------------------------------------------------
 
@@ -35,13 +39,18 @@ class Found(Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+MAX_LINE_BYTES = 64 * 2**20
+"""The longest line of a suite, and the largest file of those that are read as a whole."""
+
+
 class Source(Struct, frozen=True, kw_only=True):
     """A suite file as a dialect sees it: its bytes on request, and never the disk."""
 
     path: str
     """As the user wrote it; for messages and default names only."""
     lines: Callable[[], Iterable[bytes]]
-    """Reads the file anew, line by line, each with its line ending."""
+    """Reads the file again, line by line, each with its line ending. Raises SuiteError for a line of over
+    `MAX_LINE_BYTES`, of which no more than that is read."""
     neighbour: Callable[[str], bytes | None] = lambda _name: None
     """The bytes of a file in the same folder, or None when it is not there."""
     find: Callable[[str], Found | None] = lambda _reference: None
@@ -234,6 +243,30 @@ async def one_by_one(things: Iterable[Awaitable[Any]]) -> list[Any]:
     return [await thing for thing in things]
 
 
+MAX_STEP = 100_000
+"""How many characters a grader that reads in steps searches at once: a fraction of a millisecond."""
+
+
+class Isolation(Protocol):
+    """Keeps computations that may take long away from an event loop."""
+
+    def attempt(self, work: Callable[[], T], size: int, key: str | None = None) -> T | None:
+        """What a computation gives if that is soon, else None.
+
+        Args:
+            work: pure, so that it can be ended anywhere and done again.
+            size: how many characters it reads until it can be ended, roughly.
+            key: names what takes long once and is then not attempted again.
+        """
+
+    async def call(self, work: Callable[[], T], size: int, key: str | None = None) -> T:
+        """The same, in another process where it is not soon; `work` and what it gives can be pickled.
+
+        Raises:
+            TimeLimitExceeded: it did not end within the limit.
+        """
+
+
 class Graded(Struct, frozen=True, kw_only=True, gc=False):
     """All that a grader may look at."""
 
@@ -262,6 +295,8 @@ class Graded(Struct, frozen=True, kw_only=True, gc=False):
     """The folder in which the answer was made, as the target left it."""
     turned: bool = False
     """Judges are shown their material in the reverse order, to see whether that sways them."""
+    isolation: Isolation | None = None
+    """Does what may take long, where an event loop waits; None: it is done at once."""
 
 
 class Grader(Protocol):
@@ -280,6 +315,8 @@ class Grader(Protocol):
     """True: `grade` gives back something to be awaited, though it asks neither."""
     all_or_nothing: ClassVar[bool]
     """True: the value is 1 where it passes and 0 where it does not."""
+    reads_in_steps: ClassVar[bool]
+    """True: of a large answer it reads `MAX_STEP` characters at a time, and can be ended after each."""
     shows_metadata: ClassVar[bool]
     """False: whoever it asks sees nothing of the case's metadata and of its other assertions."""
 
@@ -304,6 +341,7 @@ class Grading(Struct, frozen=True, gc=False):
     needs: ClassVar[str | None] = None
     waits: ClassVar[bool] = False
     all_or_nothing: ClassVar[bool] = False
+    reads_in_steps: ClassVar[bool] = False
     shows_metadata: ClassVar[bool] = True
 
     def wants(self) -> frozenset[str]:
@@ -316,6 +354,15 @@ class Grading(Struct, frozen=True, gc=False):
 
 
 # --- targets -----------------------------------------------------------------------------------------------
+
+
+class Quota(Struct, frozen=True):
+    """What an endpoint says is left of one of its rate limits."""
+
+    resource: Literal["requests", "tokens"]
+    remaining: int
+    reset_s: float
+    """Seconds until the whole quota is available again."""
 
 
 class Target(Answers, Protocol):

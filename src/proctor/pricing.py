@@ -17,6 +17,12 @@ from msgspec import Struct
 from proctor.errors import UsageError
 from proctor.model import Price, TargetSpec, Usage
 
+MAX_TOKENS = 10**9
+"""The highest count of tokens of one call that is believed."""
+MAX_COST_USD = 10_000.0
+"""The highest cost of one call that a target may report."""
+UNREADABLE_USAGE = Usage(input_tokens=-1, output_tokens=-1)
+"""What stands for counts that are no counts, until somebody notices that they cannot be believed."""
 FREE_KINDS = frozenset({"echo", "local", "mock", "scripted"})
 """Kinds of target that cost nothing."""
 
@@ -100,6 +106,37 @@ def _is_at_maker(spec: TargetSpec) -> bool:
     if spec.kind not in _PRICED_KINDS:
         return False
     return spec.endpoint is None or urlsplit(spec.endpoint).hostname in _PRICED_HOSTS
+
+
+def read_usage(sent: tuple[Any, ...], answered: tuple[Any, ...], cached: Any = None) -> Usage:
+    """The usage that a reply reports; `UNREADABLE_USAGE` where a count is not a whole number from 0 to 10⁹.
+
+    Args:
+        sent: counts that together are the input; None counts as 0.
+        answered: those of the output.
+        cached: how much of the input was cached.
+    """
+    if not all(count is None or _is_count(count) for count in (*sent, *answered, cached)):
+        return UNREADABLE_USAGE
+    return Usage(
+        input_tokens=sum(count or 0 for count in sent),
+        output_tokens=sum(count or 0 for count in answered),
+        cached_tokens=cached or 0,
+    )
+
+
+def is_valid_usage(usage: Usage) -> bool:
+    """Whether every count is a whole number from 0 to 10⁹."""
+    return _is_count(usage.input_tokens) and _is_count(usage.output_tokens) and _is_count(usage.cached_tokens)
+
+
+def is_valid_cost(cost: object) -> bool:
+    """Whether a cost that a target reports for one call is a number from 0 to 10,000 dollars."""
+    return type(cost) in (int, float) and 0 <= cost <= MAX_COST_USD  # type: ignore[operator]
+
+
+def _is_count(count: object) -> bool:
+    return type(count) is int and 0 <= count <= MAX_TOKENS
 
 
 def cost_usd(usage: Usage | None, price: Price | None) -> float | None:

@@ -56,7 +56,7 @@ def filled(value: T, environ: Mapping[str, str]) -> T:
     def fill(text: str) -> str:
         return REFERENCE.sub(lambda found: _value(found[1], environ), text) if "${{" in text else text
 
-    return cast("T", _mapped(value, fill, Attachment))
+    return cast("T", map_texts(value, fill, Attachment))
 
 
 def filled_case(case: Case, environ: Mapping[str, str]) -> Case:
@@ -88,7 +88,7 @@ def masked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
         whole = sought.sub(lambda found: references[found[0]], text)
         return _without_rests(whole, longest_first) if ELLIPSIS in whole else whole
 
-    return cast("T", _mapped(value, blot, keys=True))
+    return cast("T", map_texts(value, blot, keys=True))
 
 
 def _without_rests(text: str, secrets: list[str]) -> str:
@@ -133,7 +133,7 @@ def unmasked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
             return text
         return REFERENCE.sub(lambda found: secrets.get(found[1], found[0]), text)
 
-    return cast("T", _mapped(value, fill))
+    return cast("T", map_texts(value, fill))
 
 
 def _secrets(names: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, str]:
@@ -164,11 +164,20 @@ def _texts(value: Any) -> Iterator[str]:
         yield from _texts(asdict(value))
 
 
-def _mapped(
+def map_texts(
     value: Any, change: Callable[[str], str], untouched: type | tuple[()] = (), *, keys: bool = False
 ) -> Any:
+    """Plain data or a noun with every text in it changed.
+
+    Args:
+        value: what has the texts.
+        change: gives the new text for an old one.
+        untouched: nouns of this type stay as they are.
+        keys: change the keys of objects too.
+    """
+
     def inner(item: Any) -> Any:
-        return _mapped(item, change, untouched, keys=keys)
+        return map_texts(item, change, untouched, keys=keys)
 
     if type(value) is str:
         return change(value)

@@ -38,3 +38,15 @@ def listed(names: Sequence[str], most: int) -> str:
 def trial_name(case_id: str, repeat: int) -> str:
     """What a trial is called: its case's id, with the number of the repeat where it is not the first."""
     return f"{case_id} (repeat {repeat})" if repeat else case_id
+
+
+def format_size(size: int) -> str:
+    """A number of bytes: `512 bytes`, `12.3 kB`, `1.2 GB`."""
+    if size < 1000:
+        return counted(size, "byte")
+    value, unit = size / 1000, "kB"
+    for larger in ("MB", "GB", "TB"):
+        if value < 999.95:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:,.1f} {unit}"

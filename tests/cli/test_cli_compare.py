@@ -219,7 +219,7 @@ def test_ids_cannot_move_the_cursor_in_what_differs(proctor: Proctor, suite: Pro
         )
         proctor("runs", "tag", "last", name)
     told = proctor("compare", "a", "b")
-    assert (told.code, "1 case changed (x : input" in told.err) == (4, True)
+    assert (told.code, r"1 case changed (x\u202e\x07 : input" in told.err) == (4, True)
 
 
 def test_runs_that_share_no_case_are_5(proctor: Proctor, asked: Proctor) -> None:

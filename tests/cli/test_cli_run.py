@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from proctor.cli.main import COMMANDS
+from proctor.session import grading_processes
 
 Proctor = Callable[..., Any]
 
@@ -250,3 +253,40 @@ def test_a_case_silences_that_its_suite_is_small(proctor: Proctor, suite: Procto
     for word in (name, "s"):  # the file, then the suite in the store
         assert FEW not in proctor("run", word, "--target", "echo", "--min-pass-rate", 0.5).err
         Path(name).unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no alarm to end a search with")
+def test_a_large_answer_is_compared_without_another_process(
+    proctor: Proctor, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "script.jsonl").write_text(json.dumps({"a": "x" * 300_000 + "end"}), encoding="utf-8")
+    checks: list[dict[str, Any]] = [
+        {"type": "equals", "value": "end"},
+        {"type": "icontains", "value": "END"},
+        {"type": "ends-with", "value": "end"},
+    ]
+    row = {"id": "a", "input": "q", "assertions": checks}
+    (folder / "suite.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    monkeypatch.setattr(grading_processes, "GradingPool", None)  # whoever wants one fails
+    told = proctor("run", "suite.jsonl", "--target", "scripted:script.jsonl", "-o", "out.jsonl", "--reveal")
+    assert told.code == 1, told.err
+    scores = json.loads((folder / "out.jsonl").read_text(encoding="utf-8").splitlines()[0])["scores"]
+    assert [score["outcome"] for score in scores] == ["fail", "pass", "pass"]
+
+
+def test_an_answer_over_max_answer_bytes_is_an_error_trial_of_any_command(
+    proctor: Proctor, suite: Proctor, folder: Path
+) -> None:
+    script = json.dumps({"a": "x" * 101, "b": "x" * 100})
+    (folder / "script.jsonl").write_text(script, encoding="utf-8")
+    words = ("--target", "scripted:script.jsonl", "--max-answer-bytes", "100", "-o", "out.jsonl", "--reveal")
+    told = proctor("run", suite(("a", "q", "x"), ("b", "q", "x")), *words)
+    assert told.code == 3
+    rows = [json.loads(line) for line in (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    failure = rows[0]["failure"]
+    assert (rows[0]["verdict"], failure["kind"], rows[1]["verdict"]) == ("error", "too-large", "fail")
+    assert failure["message"].startswith("The answer has 101 bytes, and at most 100 are read.")
+    assert "raise --max-answer-bytes" in failure["message"]
+    (folder / "proctor.toml").write_text("max-answer-bytes = 99\n", encoding="utf-8")
+    assert proctor("run", suite(("b", "q", "x")), *words[:2], "--json").run["errors"] == 1
+    assert "no answer" in proctor("targets", "check", "scripted:script.jsonl", "--max-answer-bytes", "99").out

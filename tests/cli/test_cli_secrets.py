@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -16,6 +18,9 @@ SECRET = "sk-secret-0123456789abcdefghij"
 
 
 class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """A run that stops closes its connections: what cannot be answered then is no fault."""
+
     daemon_threads = True
     request_queue_size = 64  # more at once than wait here would try again after a second
     status: int
@@ -90,6 +95,34 @@ def test_a_key_that_an_endpoint_repeats_in_its_complaint_is_blotted_out_everywhe
     shown.append(proctor("targets", "check", target).out)
     assert all(SECRET not in text for text in (told.out, told.err, *shown))
     assert _holding(folder, SECRET) == []
+
+
+@pytest.mark.parametrize("form", [str, quote, lambda key: b64encode(f"user:{key}".encode()).decode()])
+def test_a_key_that_an_answer_and_a_judge_repeat_is_kept_nowhere(
+    proctor: Proctor,
+    folder: Path,
+    endpoint: _Server,
+    monkeypatch: pytest.MonkeyPatch,
+    form: Callable[[str], str],
+) -> None:
+    monkeypatch.setenv("PROCTOR_API_KEY", SECRET)
+    endpoint.answer = f'{{"score": 1, "passed": true, "reasoning": "KEY, that is {form(SECRET)}"}}'
+    (folder / "s.eval.yaml").write_text(
+        "assertions: [{type: llm-grader, prompt: Is it good?}]\ntests: [{id: a, criteria: c, input: i}]\n",
+        encoding="utf-8",
+    )
+    words = [word for end in ("html", "json", "jsonl", "csv", "md", "xml") for word in ("-o", f"out.{end}")]
+    target = f"openai:m@{_url(endpoint)}"
+    told = proctor("run", "s.eval.yaml", "--target", target, "--cache", "--json", "--attest", *words)
+    assert set(endpoint.authorizations) == {f"Bearer {SECRET}"}
+    assert len(endpoint.authorizations) == 2
+    cached = proctor("run", "s.eval.yaml", "--target", target, "--cache", "--json")
+    assert len(endpoint.authorizations) == 2
+    shown = [proctor("runs", "show", "last", "--case", "a").out, proctor("targets", "check", target).out]
+    assert all(SECRET not in text for text in (told.out, told.err, cached.out, *shown))
+    assert "[key]" in (folder / "out.jsonl").read_text(encoding="utf-8")
+    assert _holding(folder, SECRET) == []
+    assert _holding(folder, form(SECRET)) == []
 
 
 def test_another_services_key_is_never_sent(

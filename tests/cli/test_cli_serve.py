@@ -80,6 +80,23 @@ def test_the_token_may_come_from_the_environment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "environ", "warns"),
+    [
+        (["--token", "a-token-of-somebody"], {}, True),
+        (["--token", "random"], {}, False),
+        ([], {"PROCTOR_TOKEN": "a-token-of-somebody"}, False),
+    ],
+)
+def test_a_token_that_others_can_read_on_the_command_line_is_warned_of_once(
+    tmp_path: Path, arguments: list[str], environ: dict[str, str], warns: bool
+) -> None:
+    with serving(tmp_path, *arguments, **environ) as (process, _):
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert err.count("Set the environment variable PROCTOR_TOKEN instead") == warns
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--host", "0.0.0.0"], "Add --token random"),

@@ -359,7 +359,7 @@ def test_no_name_or_case_can_move_the_terminals_cursor(proctor: Proctor, suite: 
     for words in (("list",), ("show", "s", "--cases"), ("diff", "s"), ("versions", "s")):
         assert "\x1b" not in proctor("suites", *words).out
     suite({"suite_name": "\x1b[31mred\nname"}, ("a", "q", "x"), name="s.jsonl")
-    assert proctor("suites", "save", "s.jsonl").out.startswith("[31mred name v1: 1 case")
+    assert proctor("suites", "save", "s.jsonl").out.startswith(r"\x1b[31mred name v1: 1 case")
     proctor("run", "s.jsonl", "--target", "echo", "-q")
     assert "[31mred name v1 on echo\n" in proctor("runs", "list").out.replace("\x1b", "?")
 

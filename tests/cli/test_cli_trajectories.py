@@ -212,7 +212,7 @@ def test_what_stands_in_the_rows_neither_breaks_a_line_nor_a_cell(proctor: Proct
     assert told.code == 0
     assert "\u001b" not in told.out
     assert max(map(len, told.out.splitlines())) < 120
-    assert "a\\|b [31m = " in (folder / "x.md").read_text("utf-8")
+    assert r"a\|b \\x1b\[31m = " in (folder / "x.md").read_text("utf-8")
     mode = json.loads((folder / "x.json").read_text("utf-8"))["trajectories"][0]["modes"][0]
     assert mode["value"] == proposal["new_value"]
 

@@ -123,8 +123,8 @@ def test_nothing_of_a_bundle_moves_the_terminal(
     assert proctor("attest", "last", "-o", "evil", "--no-sign").code == 0
     for words in (("verify", "evil"), ("verify", "evil", "--json")):
         told = proctor(*words)
-        assert told.code == 0
-        assert "[2J evil" in told.out.replace("\\u001b", "").replace("\\u202e", " ")
+        assert told.code == 1
+        assert "a name has control characters" in told.out + told.err
         assert all(letter.isprintable() or letter == "\n" for letter in told.out + told.err)
 
 
@@ -161,3 +161,17 @@ def test_who_judged_and_whose_answers_these_are_is_told(
     assert f"judges     {judge}" in lines
     row = proctor("verify", "b", "--json").json["bundles"][0]
     assert (row["judges"], row["taken_over"], row["repeats_rule"]) == ([judge], 2, "any")
+
+
+def test_the_first_line_says_what_a_missing_signature_leaves_open(
+    proctor: Proctor, folder: Path, half: str
+) -> None:
+    proctor("run", half, "--target", "echo", "--quiet")
+    proctor("attest", "last", "-o", "plain", "--no-sign")
+    proctor("attest", "last", "-o", "signed")
+    first = proctor("verify", "plain").out.splitlines()[0]
+    leaves_open = "so nothing shows whether this target gave these answers, or when."
+    assert first == f"Unsigned: anyone could have made all of it, {leaves_open}"
+    assert proctor("verify", "signed").out.startswith("signed holds: ")
+    unknown = proctor("verify", "signed", "--keys", "empty").out
+    assert unknown.startswith("Signed by an unknown key: anyone could have made all of it")

@@ -171,3 +171,44 @@ def test_each_of_many_calls_has_ten_seconds_of_its_own(
         await asyncio.gather(*(one(begin, took) for begin, took in calls))
 
     virtually(go())
+
+
+def test_all_calls_whose_time_is_up_after_a_stall_end_together(virtually: Virtually) -> None:
+    ended = list[float]()
+    patient = Patient(Doing(lambda _prompt: asyncio.sleep(3600)), Limit(200), Patience(timeout_s=1))
+
+    async def call() -> None:
+        with pytest.raises(TargetTimeout):
+            await patient.answer(PROMPT)
+        ended.append(_now())
+
+    def stall() -> None:
+        asyncio.get_running_loop().now += 3.0  # type: ignore[attr-defined]
+
+    async def go() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(200):
+                group.create_task(call())
+                if number % 20 == 0:
+                    await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_later(0.5, stall)
+
+    virtually(go())
+    assert len(ended) == 200
+    assert max(ended) - min(ended) < 0.001
+    assert max(ended) < 3.1 + 0.5 + 0.1 + 0.05
+
+
+def test_an_answer_that_came_during_a_stall_is_read(virtually: Virtually) -> None:
+    async def go() -> str:
+        loop = asyncio.get_running_loop()
+        answered = loop.create_future()
+
+        def stall() -> None:
+            loop.now += 30.0  # type: ignore[attr-defined]
+            loop.call_later(0.01, answered.set_result, "in time")
+
+        loop.call_later(5, stall)
+        return (await _patient(lambda _prompt: answered).answer(PROMPT)).text
+
+    assert virtually(go()) == "in time"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.engines.local import GRACE_S, Engine, Work
+from proctor.engines.local import GRACE_S, LONG_GRACE_S, Engine, Work
 from proctor.errors import StoreError, TargetError, WorkspaceError
 from proctor.grading import Manner
 from proctor.model import Case, Output, Score, Trial, Verdict, Workspace
@@ -228,11 +228,12 @@ def test_what_was_asked_gets_time_to_finish_when_the_run_is_stopped(virtually: V
     assert ended_at < 3.5
 
 
-def test_what_does_not_finish_in_five_seconds_is_cancelled_and_the_rest_is_kept(
-    virtually: Virtually, plan: Make
+@pytest.mark.parametrize(("reason", "grace_s"), [(None, GRACE_S), ("Every call failed.", LONG_GRACE_S)])
+def test_what_does_not_finish_in_the_grace_is_cancelled_and_the_rest_is_kept(
+    virtually: Virtually, plan: Make, reason: str | None, grace_s: float
 ) -> None:
     async def some_hang(planned: Planned) -> Output:
-        await asyncio.sleep({0: 4.0, 1: 1000.0}.get(planned.position, 0.5))
+        await asyncio.sleep({0: 1.5, 1: 1000.0}.get(planned.position, 0.5))
         return Output(text="x")
 
     desk = Desk(some_hang)
@@ -240,14 +241,33 @@ def test_what_does_not_finish_in_five_seconds_is_cancelled_and_the_rest_is_kept(
 
     async def go() -> float:
         loop = asyncio.get_running_loop()
-        loop.call_at(0.75, engine.stop)
+        loop.call_at(0.75, engine.stop, reason)
         await engine.run(iter(plan(100)))
         return loop.time()
 
-    assert virtually(go()) == pytest.approx(0.75 + GRACE_S, abs=0.1)
+    assert virtually(go()) == pytest.approx(0.75 + grace_s, abs=0.2)
     assert sorted(desk.ids) == ["c0", "c2", "c3"]
     assert desk.in_flight == 0
-    assert GRACE_S == 5
+    assert (GRACE_S, LONG_GRACE_S) == (1, 5)
+
+
+def test_the_user_cuts_short_the_grace_of_a_run_that_stops_by_itself(
+    virtually: Virtually, plan: Make
+) -> None:
+    async def hangs(_planned: Planned) -> Output:
+        await asyncio.sleep(1000)
+        return Output(text="x")
+
+    engine = Engine(Desk(hangs).work, 3)
+
+    async def go() -> float:
+        loop = asyncio.get_running_loop()
+        loop.call_at(0.75, engine.stop, "Every call failed.")
+        loop.call_at(2.0, engine.stop)
+        await engine.run(iter(plan(100)))
+        return loop.time()
+
+    assert virtually(go()) == pytest.approx(2.0, abs=0.2)
 
 
 def test_an_engine_that_was_stopped_before_it_runs_asks_nothing(virtually: Virtually, plan: Make) -> None:
@@ -419,13 +439,30 @@ def test_repeats_whose_group_is_incomplete_when_stopped_are_kept_as_outputs_only
     assert desk.events == [("arrived", "c0", 0), ("arrived", "c0", 1)]
 
 
+def test_an_answer_that_takes_long_to_grade_is_graded_beside_the_others(
+    virtually: Virtually, plan: Make
+) -> None:
+    desk = Desk(_text)
+    at_once = desk.work.grade_at_once
+
+    def unless_first(case: Case, output: Output) -> tuple[Score, ...] | None:
+        return None if case.id == plan(1)[0].case.id else at_once(case, output)
+
+    virtually(Engine(replace(desk.work, grade_at_once=unless_first), 4).run(iter(plan(4))))
+    what = [(event, case_id) for event, case_id, _ in desk.events]
+    first = plan(1)[0].case.id
+    assert what.count(("arrived", first)) == 1
+    assert what.count(("finished", first)) == 1
+    assert what[-1] == ("finished", first)
+
+
 def test_answers_that_wait_for_slow_graders_are_handed_over_before_they_are_graded(
     virtually: Virtually, plan: Make
 ) -> None:
     desk = Desk(_text)
     at_once = desk.work.grade_at_once
 
-    def slowly(case: Case, output: Output) -> tuple[Score, ...]:
+    def slowly(case: Case, output: Output) -> tuple[Score, ...] | None:
         sleep(0.02)
         desk.events.append(("graded", case.id, 0))
         return at_once(case, output)

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestServer
 
 from proctor.engines.limit import Limit
 from proctor.engines.patience import Patience, Patient
-from proctor.errors import TargetError, TargetTimeout
+from proctor.errors import EndpointFailed, TargetError, TargetTimeout
 from proctor.model import Message, Output, Params, Price, Prompt, TargetSpec, Usage
 from proctor.targets.openai import open_target
 from proctor.targets.opening import Opening
@@ -171,7 +171,7 @@ async def test_everybody_at_a_busy_endpoint_waits_and_nobody_elsewhere(
     held = await waiting
     assert free.queue_ms < held.queue_ms
     assert (await first).text == "fine"
-    assert shared.allowed == pytest.approx(4.5, abs=0.3)
+    assert shared.allowed == 8  # what is paced need not be fewer at once
     assert shared.in_flight == 0
 
 
@@ -288,12 +288,12 @@ def test_a_pause_that_is_asked_for_beyond_reason_is_not_waited_for(virtually: Vi
             raise TargetError("Busy.", transient=True, busy=True, retry_after_s=86_400)
 
     limit = Limit(2)
-    with pytest.raises(TargetError, match="86,400 s, which is too long"):
+    with pytest.raises(EndpointFailed, match=r"86,400 s, which is too long\. Try again after 20"):
         virtually(Patient(Asleep(0, _passing), limit, Patience()).answer(PROMPT))
-    assert limit.try_enter()
+    assert limit.in_flight == 0
 
 
-@pytest.mark.parametrize("fields", [{"latency_ms": float("nan")}, {"cost_usd": float("inf")}])
+@pytest.mark.parametrize("fields", [{"latency_ms": float("nan")}, {"latency_ms": -1.0}])
 def test_a_number_that_no_store_can_hold_is_a_failed_answer(
     virtually: Virtually, fields: dict[str, Any]
 ) -> None:

@@ -7,6 +7,7 @@ import copy
 import json
 import numbers
 import pickle
+import re
 import statistics
 import threading
 from collections.abc import Iterator
@@ -461,3 +462,12 @@ def test_nan_is_none_in_the_dictionary_too() -> None:
     bench.record(input=[float("nan"), 1], latency_ms=1.0, loss=float("inf"), tags=tags)
     (call,) = json.loads(json.dumps(bench.to_dict(), allow_nan=False))["calls"]
     assert (call["input"], call["metrics"], call["tags"]) == ([None, 1], {"loss": None}, {"at": [2.0, None]})
+
+
+def test_names_are_no_markup_in_what_a_notebook_shows() -> None:
+    bench = Bench("<img src=x onerror=alert(1)>\n# big", metrics=["![x](http://e/p.png) |"])
+    metrics: dict[str, Any] = {"![x](http://e/p.png) |": 1.0, "<b>": 0.0}
+    bench.record(latency_ms=1.0, **metrics)
+    for shown in (bench._repr_markdown_(), bench.report()):
+        assert not re.search(r"(?<!\\)<(?!!-- -->)|(?<!\\)!\[|(?<!\\)\]\(|^# big", shown, re.MULTILINE)
+        assert r"### Bench: \<img" in shown

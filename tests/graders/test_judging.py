@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from proctor.errors import CannotScore, TargetError
 from proctor.graders.instructions import Instructions
 from proctor.graders.judge import LlmJudge, read_verdict
-from proctor.graders.judging import REPAIRS, Request, judges_of, messages_for
+from proctor.graders.judging import MAX_JUDGED_ANSWER, MAX_REPLY, REPAIRS, Request, judges_of, messages_for
 from proctor.graders.llm_grader import LlmGrader
 from proctor.graders.material import code_for, fenced
 from proctor.graders.panel import Opinion, Reading, decided
@@ -265,6 +265,14 @@ def test_the_reason_beside_a_verdict_is_kept(reply: str, feedback: str | None) -
 def test_a_long_reply_is_read_in_proportion(piece: str) -> None:
     """These 200,000 characters would take hours if it were by the square."""
     read_verdict(piece * (200_000 // len(piece)) + "x")
+
+
+async def test_texts_beyond_the_limits_are_unscored() -> None:
+    with pytest.raises(CannotScore, match="has 1,000,001 characters, and a judge is shown at most 1,000,000"):
+        await mark_of(YES_NO, Script("YES"), answer="a" * (MAX_JUDGED_ANSWER + 1))
+    long = Script(*["YES" + " " * MAX_REPLY] * (1 + REPAIRS))
+    with pytest.raises(CannotScore, match="It has 1,000,003 characters, and only 1,000,000 are read"):
+        await mark_of(YES_NO, long)
 
 
 async def test_a_verdict_becomes_a_mark_with_its_judgment() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
+from proctor.graders import text as text_graders
 from proctor.graders.text import (
     Contains,
     ContainsAll,
@@ -221,3 +222,20 @@ def test_long_texts_are_shortened_in_reasons() -> None:
 
 def test_a_negated_hit_can_say_what_was_found() -> None:
     assert mark_of(Contains(value="secret"), "the secret is out").reason == "The answer contains 'secret'."
+
+
+@given(st.text("aA ß\tİ", min_size=1, max_size=30), st.text("aA ß\tİ", min_size=1, max_size=4), st.booleans())
+def test_a_large_answer_gets_the_mark_of_one_search(answer: str, value: str, ignore_case: bool) -> None:
+    graders: list[Any] = [
+        Exact(value=value, ignore_case=ignore_case, any_space=True),
+        Exact(value=answer, ignore_case=ignore_case, trim=False),
+        Contains(value=value, ignore_case=ignore_case),
+        ContainsAny(values=(value,), ignore_case=ignore_case),
+        ContainsAll(values=(value,), ignore_case=ignore_case),
+    ]
+    if value.strip():
+        graders += [StartsWith(value=value), EndsWith(value=value)]
+    at_once = [mark_of(grader, answer) for grader in graders]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_graders, "MAX_STEP", 3)
+        assert [mark_of(grader, answer) for grader in graders] == at_once

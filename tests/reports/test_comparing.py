@@ -271,7 +271,9 @@ def test_names_of_parts_neither_call_anybody_nor_mark_anything_up(
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "CATEGORIES", ("@you \x1b[1m ~~x~~ &lt; $1$ a@b", "n" * 90))
     found = two(of("a", "++"), of("b", "-+"))
-    assert r"| @<!-- -->you \[1m \~\~x\~\~ \&lt; \$1\$ a@b | 1 |" in "".join(comparing_markdown.render(found))
+    assert r"| @<!-- -->you \\x1b\[1m \~\~x\~\~ \&lt; \$1\$ a@b | 1 |" in "".join(
+        comparing_markdown.render(found)
+    )
     (row,) = (line for line in text(found).splitlines() if "nnn" in line)
     assert row.startswith(f"  {'n' * 20}…{'n' * 19}        1        0")
 

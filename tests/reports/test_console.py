@@ -180,7 +180,7 @@ def test_a_tag_is_shown_on_one_line_of_bounded_length(
     tags = ("\x1b[31mred\n" + "x" * 300,)
     made = reported(*((trial("x"), case(name, tags=tags if name != "c" else ())) for name in "abc"))
     (line,) = (line for line in lines(made) if "xxx" in line)
-    assert line.startswith("[31mred xxx")
+    assert line.startswith(r"\x1b[31mred xxx")
     assert "\x1b" not in line
     assert len(line) < 120
 

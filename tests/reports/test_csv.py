@@ -62,7 +62,7 @@ def test_texts_with_quotes_commas_and_line_ends_come_back_whole(mixed: Reported)
     assert rows[3]["case_id"] == "two\nlines"
     assert rows[3]["question"] == "first\nsecond"
     assert rows[4]["output"] == "````\n``` <b>*bold*</b>\n````"
-    assert rows[5]["output"] == "\x01\x1b[31mred\x1b[0m \ufffe]]> \t ok"
+    assert rows[5]["output"] == r"\x01\x1b[31mred\x1b[0m \ufffe]]> " + "\t ok"
     assert rows[2]["output"] == '\'=1+1, "quoted"'
     assert rows[6]["output"] == "größer als 日本 😀"
 
@@ -82,7 +82,9 @@ def test_what_is_not_known_is_an_empty_cell(mixed: Reported) -> None:
         "-2+3",
         "@SUM(A1)",
         "\t=1",
-        "\r=1",
+        "\n=1",
+        "＝1",
+        "'=1",
         "=",
         "+",
         "-",
@@ -99,7 +101,7 @@ def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(
         assert row[column] == f"'{text}"
 
 
-@pytest.mark.parametrize("text", ["-5", "+5", "-0.25", "5", "a=b", "'=1", "", " =1", "1+1"])
+@pytest.mark.parametrize("text", ["-5", "+5", "-0.25", "5", "a=b", "'quoted'", "", " =1", "1+1"])
 def test_a_plain_text_or_a_signed_number_stays_as_it_is(
     trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], text: str
 ) -> None:

@@ -9,7 +9,6 @@ import pytest
 from proctor.reports.figures import (
     cost,
     costs,
-    cut,
     interval,
     milliseconds,
     percent,
@@ -19,6 +18,7 @@ from proctor.reports.figures import (
     seconds,
     utc,
 )
+from proctor.safe_text import cut
 
 
 @pytest.mark.parametrize(

@@ -80,11 +80,11 @@ def test_a_test_case_says_what_became_of_its_trial(mixed: Reported) -> None:
     assert tests["two\nlines"].find("system-out") is None
 
 
-def test_characters_that_xml_cannot_hold_are_replaced(mixed: Reported) -> None:
+def test_characters_that_xml_cannot_hold_are_shown_as_escapes(mixed: Reported) -> None:
     tests = {test.attrib["name"]: test for test in parsed(mixed).iter("testcase")}
     assert (
         tests["control"].findtext("system-out")
-        == "say \ufffd \ufffd[31m\n\n\ufffd\ufffd[31mred\ufffd[0m \ufffd]]> \t ok"
+        == r"say \x01 \x1b[31m" + "\n\n" + r"\x01\x1b[31mred\x1b[0m \ufffe]]> " + "\t ok"
     )
 
 

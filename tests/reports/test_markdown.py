@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from proctor.model import Case, Trial
 from proctor.reports.markdown import render
 from proctor.reports.rows import Reported
+from proctor.safe_text import visible
 
 
 def rendered(*runs: Reported) -> str:
@@ -47,7 +48,7 @@ def test_the_file_is_its_golden_file(mixed: Reported, golden: Callable[[Path, st
 def test_what_did_not_pass_is_shown_with_question_and_answer(mixed: Reported) -> None:
     shown = blocks(rendered(mixed))
     assert shown == [
-        text
+        visible(text)
         for row in mixed.rows()
         if row.verdict != "pass"
         for text in (

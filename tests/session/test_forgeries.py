@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from msgspec import to_builtins
 
+from forging import TESTS, Forger, passing
 from proctor.bundles.keys import signing_key
 from proctor.bundles.trusting import Trusted, trusted
 from proctor.codec import assertion_digest
@@ -23,10 +22,9 @@ from proctor.graders import GRADERS
 from proctor.grading import bind
 from proctor.model import Assertion, Run, Score, Selection, Settings, Verdict
 from proctor.proof import checking_lines, merkle
-from proctor.proof.bundle import FILES, claim_of
-from proctor.proof.canonical import canonical, data_of
+from proctor.proof.bundle import FILES
+from proctor.proof.canonical import canonical
 from proctor.proof.checking import Defect
-from proctor.proof.envelope import signed_bytes
 from proctor.session.attesting import attest
 from proctor.session.countersigning import countersign
 from proctor.session.recorded_judges import check_implied
@@ -34,103 +32,7 @@ from proctor.session.verifying import Verified, verify
 from proctor.stores.sqlite import SqliteStore
 from proctor.verdicts import Counts
 
-OWN = "proctor_attestation"
-
-
-class Forger:
-    """A bundle taken apart: change what you like, and `write` makes hashes and roots right again."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.suite, self.trials = (self._lines(name) for name in ("suite.jsonl", "trials.jsonl"))
-        self.config, self.environment, self.envelope = (
-            self._lines(f"{name}.json")[0] for name in ("config", "environment", "envelope")
-        )
-        self.statement = data_of(b64decode(self.envelope["payload"]))
-
-    def _lines(self, name: str) -> list[Any]:
-        return [data_of(line) for line in (self.path / name).read_bytes().splitlines()]
-
-    @property
-    def predicate(self) -> Any:
-        return self.statement["predicate"]
-
-    @property
-    def own(self) -> Any:
-        return self.predicate[OWN]
-
-    def trial(self, case_id: str) -> Any:
-        """The line of a trial."""
-        return next(line for line in self.trials if line.get("trial", {}).get("case_id") == case_id)
-
-    def recount(self) -> None:
-        """Make indexes, claims, names and the number of planned trials follow from the lines."""
-        groups: dict[str, Counts] = {"all": Counts()}
-        passed: list[str] = []
-        failed: list[str] = []
-        for index, line in enumerate(self.trials):
-            line["index"] = index
-            trial, verdict = line["trial"], line["verdict"]
-            for name in {"all", trial.get("split", "all")}:
-                counts = groups.setdefault(name, Counts())
-                counts.passed += verdict == "pass"
-                counts.failed += verdict == "fail"
-                counts.cases += trial.get("repeat", 0) == 0
-            (passed if verdict == "pass" else failed).append(trial["case_id"])
-        self.own["claims"] = {name: self._claim(counts) for name, counts in groups.items()}
-        result = "FAILED" if failed else "PASSED"
-        self.predicate.update(passedTests=passed, failedTests=failed, result=result)
-        self.config["planned"] = len(self.trials)
-
-    @staticmethod
-    def _claim(counts: Counts) -> dict[str, Any]:
-        claim = claim_of(counts)
-        assert claim.pass_rate is not None
-        assert claim.ci95 is not None
-        rate, *ends = (int(one) if one.is_integer() else one for one in (claim.pass_rate, *claim.ci95))
-        return {**to_builtins(claim), "pass_rate": rate, "ci95": ends}
-
-    def write(self, *, reroot: bool = True, rehash: bool = True, sign: Any = None) -> Path:
-        """Put the bundle together again, as far as somebody without the maker's key can."""
-        written = {
-            name: b"".join(canonical(line) + b"\n" for line in lines)
-            for name, lines in zip(
-                FILES, (self.suite, self.trials, [self.config], [self.environment]), strict=True
-            )
-        }
-        if reroot:
-            for tree, name, skip in (("cases", FILES[0], 1), ("trials", FILES[1], 0)):
-                lines = [data_of(line) for line in written[name].splitlines()][skip:]
-                leaves = [
-                    bytes.fromhex(line["leaf"]) if "leaf" in line else merkle.leaf(canonical(line))
-                    for line in lines
-                ]
-                self.own[tree] = {"root": merkle.root_of(leaves).hex(), "size": len(leaves)}
-        for name, data in written.items():
-            (self.path / name).write_bytes(data)
-        self.restate(rehash=rehash, sign=sign)
-        return self.path
-
-    def restate(self, *, rehash: bool = True, sign: Any = None) -> Path:
-        """Make the envelope say what the files and the statement are now."""
-        digests = {name: sha256((self.path / name).read_bytes()).hexdigest() for name in FILES}
-        if rehash:
-            self.statement["subject"] = [
-                {"name": name, "digest": {"sha256": digests[name]}} for name in FILES
-            ]
-            self.predicate["configuration"][1]["digest"]["sha256"] = digests["config.json"]
-        payload = canonical(self.statement)
-        self.envelope["payload"] = b64encode(payload).decode()
-        if sign is not None:
-            sig = b64encode(sign.sign(signed_bytes(payload))).decode()
-            self.envelope["signatures"] = [{"keyid": sign.id, "sig": sig, "publicKey": sign.public_pem}]
-        (self.path / "envelope.json").write_bytes(canonical(self.envelope) + b"\n")
-        return self.path
-
-
 Make = Callable[..., Awaitable[Any]]
-TESTS = tuple((f"t{n}", f"say {n}", f"say {n}" if n % 3 else "no") for n in range(10))
-"""The target `echo` passes six of them; t0, t3, t6 and t9 fail."""
 
 
 @pytest.fixture
@@ -224,12 +126,6 @@ def test_a_changed_answer_in_a_signed_bundle_is_found_by_the_signature(
     forger = Forger(signed)
     answer(forger, "t1", "something else")
     refused(forger.write(), "does not hold: something else was signed", known)
-
-
-def passing(line: Any) -> None:
-    """Say of a trial that it passed."""
-    line["verdict"] = "pass"
-    line["trial"]["scores"][0] |= {"outcome": "pass", "value": 1}
 
 
 def test_a_failed_trial_that_is_said_to_have_passed_is_found(bundle: Path) -> None:
@@ -412,6 +308,7 @@ def test_edited_settings_are_found(bundle: Path, settings: dict[str, Any], words
         ("config", "id", "20250101-000000-abcdef", "the run's id is"),
         ("config", "group", "20250101-000000-abcdef", "the run's group is"),
         ("config", "started_at", "2020-01-01T00:00:00Z", "the time at which the run began is"),
+        ("config", "stopped", "x", "why the run was stopped is x, and should be None"),
         ("config", "status", "interrupted", "the run's status is interrupted, and should be finished"),
         ("config", "surprise", 1, "config.json has a field that is unknown"),
         ("config", "seat", 1, "config.json cannot be believed"),
@@ -610,6 +507,8 @@ async def test_a_bundle_made_anew_as_a_whole_is_told_from_the_true_one_by_its_si
         forger.config[name] = true.config[name]
     for name in ("run", "group", "started_at", "finished_at", "target"):
         forger.own[name] = true.own[name]
+    for line in forger.trials:
+        line["trial"]["started_at"] = true.config["started_at"]
     found: Verified = verify(forger.write(), known)
     assert (found.statement.run, found.statement.claims["all"].passed) == (run.id, 10)
     assert found.standing == "unsigned"

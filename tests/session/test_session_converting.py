@@ -303,7 +303,7 @@ def test_no_file_goes_outside(folder: Path, path: str) -> None:
 @pytest.mark.parametrize("force", [False, True])
 def test_only_a_file_is_replaced(folder: Path, output: str, force: bool) -> None:
     (folder / "old" / "tides.jsonl").mkdir(parents=True)
-    with pytest.raises(UsageError, match=r"is empty\. Is a variable|is there and is no file"):
+    with pytest.raises(UsageError, match=r"is empty\. Is a variable|exists and is not a file"):
         write(of(main="m"), output, force=force)
     assert there(folder) == {}
     assert Path("/dev/null").is_char_device()

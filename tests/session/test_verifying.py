@@ -16,7 +16,7 @@ from proctor.errors import BundleError, UsageError
 from proctor.model import Run, Selection, Settings
 from proctor.proof.canonical import canonical, data_of
 from proctor.proof.merkle import leaf, root_of
-from proctor.session import deriving, telling
+from proctor.session import deriving, grading_processes, telling
 from proctor.session.attesting import attest
 from proctor.session.verifying import Verified, verify
 from proctor.stores.sqlite import SqliteStore
@@ -476,12 +476,10 @@ async def test_a_pattern_that_does_not_end_is_given_up(
     assert any("Not every check by regex ended in time" in line for line in found.unverified)
 
 
-# The timer may ring while Python frees an object, which ignores it and says so; it rings again.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_schema_that_does_not_end_is_given_up(
     make: Make, folder: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deriving, "_SECONDS", 0.2)
+    monkeypatch.setattr(grading_processes, "CPU_LIMIT_S", 0.2)
     schema: dict[str, Any] = {"$defs": {"x0": {"type": "integer"}}}
     for n in range(1, 26):  # twice as long with each of them
         below = {"$ref": f"#/$defs/x{n - 1}"}

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proctor.model import Verdict
+from proctor.plan import tags_of
 from proctor.stores.catalogue import Catalogue
 from proctor.stores.catalogue_lines import VERDICTS, Entry, Line, Wanted
 
@@ -63,7 +64,7 @@ def fits(entry: Entry, wanted: Wanted, *, revealed: bool) -> bool:
     text = line.case_id if hidden else f"{line.case_id}\n{entry.text}"
     return (
         (not wanted.verdicts or line.verdict.value in wanted.verdicts)
-        and set(wanted.tags) <= set(line.tags)
+        and all(set(tags_of(word)) & set(line.tags) for word in wanted.tags)
         and set(wanted.graders) <= set(entry.graders)
         and set(wanted.missed) <= set(entry.missed)
         and wanted.category in ("", line.category)

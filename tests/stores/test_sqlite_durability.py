@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from proctor.errors import StoreError
 from proctor.model import Run, Verdict
 from proctor.stores.sqlite import SqliteStore, open_store
@@ -100,6 +100,7 @@ def test_a_store_whose_writer_was_killed_can_be_written_on(
     assert process.stdout is not None
     for _ in range(500):
         process.stdout.readline()
+    wait_until(lambda: opened(path).counts("r1"))
     process.kill()
     process.communicate()
     store = opened(path)

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from proctor.errors import TargetError, UsageError
+from proctor.errors import EndpointFault, TargetError, UsageError
 from proctor.targets.http import key_for, proxy_for, retry_after_s
 from proctor.targets.openai import open_target
 from proctor.targets.opening import Opening
@@ -200,6 +200,7 @@ async def test_a_self_signed_certificate_is_refused_before_anything_is_sent(
     with pytest.raises(TargetError, match="certificate") as caught:
         await target.answer(ask("hello"))
     assert (caught.value.kind, caught.value.transient) == ("connection", False)
+    assert caught.value.fault is EndpointFault.PERMANENT
     assert not asked
     await server.close()
 
@@ -342,6 +343,70 @@ async def test_a_small_reply_that_unfolds_to_more_than_any_answer_is_cut_off(
     app.router.add_post("/v1/chat/completions", bomb)
     async with TestServer(app) as server:
         target = await open_target(spec("openai", endpoint=str(server.make_url("/v1"))), opening())
-        with pytest.raises(TargetError, match="more than 64 MiB") as caught:
+        with pytest.raises(TargetError, match=r"more than 16,777,216 bytes.*--max-answer-bytes") as caught:
             await target.answer(ask("hello"))
     assert not caught.value.transient
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["Wed, 21 Oct 2015 07:28:30 GMT", "Wednesday, 21-Oct-15 07:28:30 GMT", "Wed Oct 21 07:28:30 2015"],
+)
+def test_each_form_of_an_http_date_is_read(value: str) -> None:
+    assert retry_after_s({"Retry-After": value, "Date": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 30.0
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0.0),
+        ("0.25", 0.25),
+        ("1.", 1.0),
+        ("-5", 0.0),
+        ("99999999999", 99_999_999_999.0),
+        ("9" * 400, float("inf")),
+        ("NaN", None),
+        ("inf", None),
+        ("soon", None),
+        ("\u0661\u0662", None),
+        ("Wed, 21 Oct 99999999999 07:28:00 GMT", None),
+        ("Wed, 21 Oct 2015 07:28:00 +99999999999", None),
+        ("Wed, 21 Oct 1994 07:28:00 GMT", 0.0),
+    ],
+)
+def test_an_odd_retry_after_is_a_wait_or_unknown(value: str, seconds: float | None) -> None:
+    assert retry_after_s({"Retry-After": value}) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "fault"),
+    [
+        (302, {}, EndpointFault.PERMANENT),
+        (401, {}, EndpointFault.PERMANENT),
+        (402, {}, EndpointFault.PERMANENT),
+        (403, {}, EndpointFault.PERMANENT),
+        (404, {}, EndpointFault.PERMANENT),
+        (400, {}, None),
+        (400, {"error": {"details": [{"reason": "API_KEY_INVALID"}]}}, EndpointFault.PERMANENT),
+        (429, {}, EndpointFault.THROTTLED),
+        (429, {"error": {"code": "insufficient_quota"}}, EndpointFault.PERMANENT),
+        (500, {}, EndpointFault.SERVER),
+        (503, {}, EndpointFault.SERVER),
+    ],
+)
+async def test_a_status_says_whether_the_endpoint_is_to_blame(
+    service: Service, opening: Make, spec: Make, ask: Make, status: int, body: Any, fault: EndpointFault
+) -> None:
+    service.reply(body, status)
+    error = await _error(service, opening, spec, ask)
+    assert error.fault is fault
+    assert bool(error.remedy) == (fault is not None)
+    assert not (fault is EndpointFault.PERMANENT and error.transient)
+
+
+async def test_a_refusal_without_retry_after_is_waited_out_by_its_other_headers(
+    service: Service, opening: Make, spec: Make, ask: Make
+) -> None:
+    told = {"x_ratelimit_remaining_requests": "0", "x_ratelimit_reset_requests": "1m7s"}
+    service.reply({}, 429, **told)
+    assert (await _error(service, opening, spec, ask)).retry_after_s == 67.0

@@ -10,6 +10,7 @@ import pytest
 from proctor.errors import TargetError
 from proctor.model import Message, Output, ToolCall, Usage
 from proctor.ports import Finished
+from proctor.pricing import UNREADABLE_USAGE
 from proctor.targets.program_output import failed, output_of
 
 REPORT = {
@@ -101,16 +102,16 @@ def test_the_text_is_the_last_that_the_assistant_says(report: str, text: str) ->
 @pytest.mark.parametrize(
     ("figures", "found"),
     [
-        ('"cost_usd": -1, "duration_ms": NaN', (None, None, None)),
-        ('"cost_usd": Infinity, "duration_ms": "5"', (None, None, None)),
-        ('"cost_usd": true, "duration_ms": 1e400', (None, None, None)),
-        ('"token_usage": {"input": -1, "output": 3}', (None, None, Usage(output_tokens=3))),
-        ('"token_usage": {"input": NaN}', (None, None, None)),
-        ('"token_usage": [1], "cost_usd": 0, "duration_ms": 0.5', (0, 0.5, None)),
-        ('"cost_usd": 1' + "0" * 400, (None, None, None)),
+        ('"cost_usd": -1, "duration_ms": NaN', (-1, None, None)),
+        ('"cost_usd": Infinity, "duration_ms": "5"', (-1, None, None)),
+        ('"cost_usd": true, "duration_ms": 1e400', (-1, None, None)),
+        ('"token_usage": {"input": -1, "output": 3}', (None, None, UNREADABLE_USAGE)),
+        ('"token_usage": {"input": NaN}', (None, None, UNREADABLE_USAGE)),
+        ('"token_usage": [1], "cost_usd": 0, "duration_ms": 0.5', (0, 0.5, UNREADABLE_USAGE)),
+        ('"cost_usd": 1' + "0" * 400, (-1, None, None)),
     ],
 )
-def test_a_figure_that_is_none_is_left_out_and_the_rest_stays(figures: str, found: Any) -> None:
+def test_a_figure_that_cannot_be_believed_is_marked_and_the_rest_stays(figures: str, found: Any) -> None:
     output = _read(f'{{"text": "4", {figures}}}')
     assert (output.text, (output.cost_usd, output.duration_ms, output.usage)) == ("4", found)
 

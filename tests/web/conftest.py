@@ -29,6 +29,7 @@ from proctor.session.run import Session
 from proctor.session.uploaded import of_text
 from proctor.session.uploading import save
 from proctor.web.app import PAGES
+from proctor.web.limits import DEFAULT_LIMITS, ServerLimits
 from proctor.web.serving import bound, hosts_of, make_server
 from proctor.web.site import Site
 
@@ -129,6 +130,16 @@ class Served:
                 for line in stream:
                     yield line.decode("utf-8")
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open at the server."""
+        return len(self._running.server_state.connections)
+
+    @property
+    def answered(self) -> int:
+        """How many requests the server has answered."""
+        return int(self._running.server_state.total_requests)
+
     def drop(self) -> None:
         """Lose every connection, as a network does."""
 
@@ -172,12 +183,12 @@ def site(project: Path) -> Site:
 
 
 @contextmanager
-def served(site: Site) -> Iterator[Served]:
+def served(site: Site, limits: ServerLimits = DEFAULT_LIMITS) -> Iterator[Served]:
     """A site's server, running for as long as the block lasts; fixtures of a module may share one."""
     with closing(bound("127.0.0.1", 0, exactly=True)) as made:
         port = made.getsockname()[1]
         site.hosts = hosts_of("127.0.0.1", port)
-        running = make_server(site)
+        running = make_server(site, limits=limits)
         thread = Thread(target=running.run, kwargs={"sockets": [made]}, daemon=True)
         thread.start()
         try:
@@ -300,8 +311,8 @@ def routes() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def serving() -> Callable[[Site], AbstractContextManager[Served]]:
-    """Serves a site: `with serving(site) as server`."""
+def serving() -> Callable[..., AbstractContextManager[Served]]:
+    """Serves a site: `with serving(site) as server`; with other limits: `serving(site, limits)`."""
     return served
 
 

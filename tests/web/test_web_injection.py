@@ -20,6 +20,7 @@ from playwright.sync_api import expect
 from proctor.answers import Label
 from proctor.errors import ProctorError
 from proctor.model import Settings
+from proctor.safe_text import visible
 from proctor.web.site import Site
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def visit(page: Page, address: str) -> None:
 
 def check(page: Page, pages: list[list[Any]]) -> None:
     """Pages are of the elements that Proctor's own have, and show these texts as they are."""
-    wrong = page.evaluate(INSPECT, pages)
+    wrong = page.evaluate(INSPECT, [[url, list(map(visible, texts))] for url, texts in pages])
     assert not wrong, "\n".join(wrong)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -268,6 +269,20 @@ def test_a_lost_connection_is_tried_again_until_it_is_back(stage: Callable[..., 
         page.clock.run_for(1_000)
     assert stream.asked >= 3
     assert page.locator("section[data-live]").inner_text() == "back"
+
+
+def test_a_page_that_is_refused_asks_more_and_more_rarely(stage: Callable[..., Page], own: Page) -> None:
+    own.clock.install()
+    own.clock.pause_at(datetime.now() + timedelta(hours=1))  # noqa: DTZ005  # the browser's own clock
+    stream = Stream(own, "down")
+    page = stage(LIVE)
+    page.get_by_text("Not live: connection lost").wait_for()
+    for wait_s in (3, 6, 12, 24, 48, 60, 60):
+        asked, ticks = stream.asked, 0
+        while stream.asked == asked:
+            page.clock.run_for(1_000)
+            ticks += 1
+        assert ticks >= wait_s - 1  # the second in which it was refused may count for either
 
 
 def test_focus_scroll_and_open_details_stay_when_a_section_is_shown_anew(

@@ -232,7 +232,7 @@ def test_a_live_run_survives_a_reload_and_a_lost_connection_and_is_stopped_and_r
         expect(far).to_be_visible()
         page.go_back()
         page.get_by_role("button", name="Stop").click()
-        told(page, "Stopping: calls under way get 5 seconds")
+        told(page, "Stopping: calls under way get 1 second")
         gate.open()
         expect(h1(page)).to_have_text("Stopped: 4 of 6 trials of six v1 on gated are kept")
         page.get_by_role("button", name="Resume").click()

@@ -15,7 +15,8 @@ from proctor.cli.options import keys_flag, keys_option, keys_path, open_store, s
 from proctor.cli.saying import say_json, tell
 from proctor.errors import UsageError
 from proctor.proof.bundle import Claim, Statement
-from proctor.reports.figures import interval, one_line, percent
+from proctor.reports.figures import interval, percent
+from proctor.safe_text import one_line
 
 FOLDER, PUBLIC = ".bundle", ".public.bundle"
 """What follows a run's id in the name of its bundle."""

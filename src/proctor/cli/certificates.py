@@ -56,6 +56,7 @@ def reach_of(given: Mapping[str, Any], progress: Progress) -> Reach:
         notify=progress.tell,
         progress=progress.fetching,
         cache_path=folder / "cache.db",
+        max_answer_bytes=given["max_answer_bytes"],
     )
 
 

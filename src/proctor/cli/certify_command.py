@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from proctor.cli.options import Number, keys_option, store_option
+from proctor.cli.options import Number, keys_option, max_answer_bytes_option, store_option
 from proctor.errors import UsageError
 
 _CERTIFIERS = {
@@ -16,7 +16,7 @@ _CERTIFIERS = {
     "target": "proctor.cli.certifying_target:certify_target",
     "judge": "proctor.cli.certifying_judge:certify_judge",
 }
-_CALLS = ("concurrency", "timeout_s", "retries")
+_CALLS = ("concurrency", "timeout_s", "retries", "max_answer_bytes")
 _ONLY = {
     "run": ("bundle", "sign_key", "no_sign", "keys", "min_cases", "allow_errors", "force", "url"),
     "target": ("target", "seed", "max_latency_s", "url", *_CALLS),
@@ -121,6 +121,7 @@ class _InSections(click.Command):
     show_default=True,
     help="How often a call is repeated that may work later.",
 )
+@max_answer_bytes_option
 @keys_option
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

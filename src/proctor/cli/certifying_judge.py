@@ -21,7 +21,8 @@ from proctor.holdout import SEALED
 from proctor.model import Calibration, Params, TargetSpec
 from proctor.ports import Store
 from proctor.reports import calibrations
-from proctor.reports.figures import as_json, cost, one_line
+from proctor.reports.figures import as_json, cost
+from proctor.safe_text import one_line
 from proctor.session.calibrating import Calibrated, Calibrating, Difference, asks, is_asked
 from proctor.session.labelled_answers import Found, find_answers
 from proctor.session.labels import read_labels
@@ -61,7 +62,7 @@ def certify_judge(**given: Any) -> int:
     in_file = None if given["labels"] is None else read_labels(given["labels"])
     if in_file is None and given["run"] is None and not store_path(given["store"]).exists():
         raise no_labels(None)
-    with open_store(given["store"], must_exist=given["run"] is not None) as store:
+    with open_store(given["store"], must_exist=given["run"] is not None, writes=True) as store:
         labels = in_file or stored_labels(store, None if given["run"] is None else store.run(given["run"]))
         found = find_answers(labels, store, given["run"], os.environ)
         spec = _judge(given, found)

@@ -20,7 +20,7 @@ from proctor.errors import ExitCode
 from proctor.model import Params, TargetSpec
 from proctor.reports import conformances
 from proctor.reports.conformances import CheckedTarget
-from proctor.reports.figures import one_line
+from proctor.safe_text import one_line
 from proctor.session.naming import Names
 from proctor.session.probing import replies_of
 from proctor.session.telling import telling

@@ -12,7 +12,7 @@ from proctor.cli.options import Number, open_store, show, store_option
 from proctor.cli.outputs import check_outputs, drawn, ending_of, output_option, write_output
 from proctor.cli.saying import say_json, tell
 from proctor.errors import UsageError
-from proctor.reports.figures import one_line
+from proctor.safe_text import one_line
 
 if TYPE_CHECKING:
     from proctor.comparison.facts import RunFacts

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from proctor.cli.configured import config_of
 from proctor.cli.options import open_store, show, store_option, store_path
-from proctor.cli.saying import say
+from proctor.cli.saying import say, say_document
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Problem
 from proctor.reports.problems import lines_of
@@ -86,7 +86,7 @@ def _print(made: Converted, to: str) -> None:
     if made.files.keys() != {MAIN}:
         files = counted(len(made.files), "file")
         raise UsageError(f"As dialect {to} the suite is {files}. Name a folder for them with -o FOLDER/.")
-    click.echo(made.files[MAIN], nl=False)
+    say_document(made.files[MAIN])
 
 
 def _moved(opened: Opened, path: str, folder: Path) -> list[Problem]:

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from proctor import __version__
+from proctor.cli.interrupts import LISTS, interrupted_json, keep_exit_code, raise_at_signals
 from proctor.cli.saying import say, say_json
 from proctor.errors import BundleError, ExitCode, ProctorError, SuiteError
 
@@ -26,6 +27,7 @@ COMMANDS = {
     "runs": "List, show, export, import, tag and delete stored runs.",
     "compare": "Compare runs case by case, and gate on what is shown.",
     "drift": "Show how a target's answers to one suite changed over time.",
+    "store": "Check, back up, repair and tidy the store.",
     "attest": "Write a run as a signed bundle that others can check.",
     "verify": "Check a bundle, and derive its number again.",
     "replay": "Ask the questions of a bundle again.",
@@ -46,23 +48,6 @@ _NO_MORE = frozenset({EPIPE, ENOSPC, EDQUOT})
 """Why a stream takes no more text: its reader has gone, or the disk is full."""
 
 
-_LISTS: dict[str, tuple[str, ...]] = {
-    "validate": ("files",),
-    "suites": (),
-    "compare": ("runs", "comparisons"),
-    "drift": (),
-    "attest": (),
-    "verify": ("bundles",),
-    "replay": (),
-    "certify": (),
-    "keys": ("keys",),
-    "bench": ("benches",),
-    "passk": ("passk",),
-    "trajectories": ("trajectories",),
-}
-"""The lists that a command has in its JSON, empty where it could do nothing; all others have `runs`."""
-
-
 class LazyGroup(click.Group):
     """Imports a command when it is called; `--help` needs no command at all."""
 
@@ -75,6 +60,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"proctor.cli.{cmd_name}_command").command
+        raise_at_signals()
         return command
 
     def resolve_command(
@@ -86,6 +72,13 @@ class LazyGroup(click.Group):
 
             raise click.UsageError(str(UnknownName("command", args[0], COMMANDS)), ctx)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does, without the blank line that it prints at Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise click.Abort from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The table above."""
@@ -113,7 +106,16 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal may not know every character
     try:
-        code = _invoke(sys.argv[1:])
+        code = _invoke_and_flush(sys.argv[1:])
+        keep_exit_code(code)
+    except KeyboardInterrupt:  # after the command, and before its exit code was safe
+        code = _end_interrupted(sys.argv[1:])
+    sys.exit(code)
+
+
+def _invoke_and_flush(arguments: list[str]) -> int:
+    try:
+        code = _invoke(arguments)
         sys.stdout.flush()
     except OSError as error:
         if error.errno not in _NO_MORE:
@@ -124,7 +126,7 @@ def main() -> None:
         if error.errno != EPIPE:
             say(f"proctor: error: The output cannot be written: {error.strerror}.", err=True)
             code = ExitCode.USAGE
-    sys.exit(code)
+    return code
 
 
 def _invoke(arguments: list[str]) -> int:
@@ -137,12 +139,13 @@ def _invoke(arguments: list[str]) -> int:
     except click.ClickException as error:
         return _refuse(arguments, error.format_message(), error)
     except (click.Abort, KeyboardInterrupt):
-        _tell_json(arguments, [_problem("Interrupted.")], ExitCode.INTERRUPTED)
-        say("Interrupted.", err=True)
-        return ExitCode.INTERRUPTED
+        return _end_interrupted(arguments)
     except ProctorError as error:
         _tell_json(arguments, _problems(error), error.exit_code)
-        say(_as_error(str(error)), err=True)
+        message = str(error)
+        if not isinstance(error, SuiteError):  # whose problems are a line each
+            message = message.replace("\n", "\n  ")
+        say(_as_error(message), err=True)
         return error.exit_code
     except Exception as error:
         full = isinstance(error, OSError) and error.errno in _NO_MORE
@@ -155,6 +158,14 @@ def _invoke(arguments: list[str]) -> int:
         )
         return ExitCode.NOT_MEASURED
     return int(result) if isinstance(result, int) else ExitCode.OK
+
+
+def _end_interrupted(arguments: list[str]) -> ExitCode:
+    keep_exit_code(ExitCode.INTERRUPTED)
+    if "--json" in arguments:
+        say_json(interrupted_json(arguments))
+    say("Interrupted.", err=True)
+    return ExitCode.INTERRUPTED
 
 
 def _check_encoding(arguments: list[str]) -> None:
@@ -183,6 +194,7 @@ def _refuse(arguments: list[str], message: str, error: click.ClickException) -> 
     _tell_json(arguments, [_problem(message)], ExitCode.USAGE)
     context = getattr(error, "ctx", None)
     hint = f" See `{context.command_path} --help`." if context is not None else ""
+    message = message.replace("\n", "\n  ")
     say(_as_error(f"{message}{'' if message.endswith(('.', '?')) else '.'}{hint}"), err=True)
     return ExitCode.USAGE
 
@@ -191,7 +203,7 @@ def _tell_json(arguments: list[str], problems: list[dict[str, Any]], code: ExitC
     """A caller who asked for JSON gets JSON, also when nothing could be done."""
     if "--json" not in arguments:
         return
-    nothing: dict[str, Any] = {name: [] for name in _LISTS.get(arguments[0], ("runs",))}
+    nothing: dict[str, Any] = {name: [] for name in LISTS.get(arguments[0], ("runs",))}
     say_json(json.dumps({**nothing, "errors": problems, "exit_code": int(code)}, ensure_ascii=False))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proctor.cli.saying import say, tell
+from proctor.cli.saying import say_line, tell
 
 if TYPE_CHECKING:
     from proctor.ports import Store
@@ -47,6 +47,18 @@ def store_option(function: F) -> F:
     )(function)
 
 
+def max_answer_bytes_option(function: F) -> F:
+    """`--max-answer-bytes N`."""
+    return click.option(
+        "--max-answer-bytes",
+        type=click.IntRange(1, 2**29),
+        default=2**24,
+        show_default=True,
+        metavar="N",
+        help="The largest answer that is read, in bytes; a larger one is an error.",
+    )(function)
+
+
 def reveal_option(function: F) -> F:
     """`--reveal`, which `proctor.toml` may say for every `Configured` command."""
     return click.option(
@@ -68,27 +80,50 @@ def store_path(given: str | None) -> Path:
 
 
 @contextmanager
-def open_store(given: str | None, *, must_exist: bool = False) -> Iterator[Store]:
+def open_store(given: str | None, *, must_exist: bool = False, writes: bool = False) -> Iterator[Store]:
     """The store for as long as the block lasts.
 
+    Args:
+        given: the value of `--store`.
+        must_exist: the command only makes sense with a store that is there.
+        writes: the command writes to it, and refuses one that can only be read before it does anything else.
+
     Raises:
-        UsageError: `must_exist`, and there is no such file.
+        UsageError: `must_exist`, and there is no such file, or it is empty.
         StoreError: it cannot be used.
     """
     from proctor.errors import UsageError
     from proctor.stores import STORES
 
     path = store_path(given)
-    if must_exist and not path.exists():
+    if must_exist and not os.path.lexists(path):
         raise UsageError(f"There is no store at {path}: nothing was run here. Name one with --store.")
+    if must_exist and path.is_file() and not path.stat().st_size:
+        raise UsageError(f"The store {path} is empty: nothing was run here. Name another one with --store.")
     new_folder = not given and path.parent.name == ".proctor" and not path.parent.exists()
-    store = STORES.get("sqlite")(str(path))
+    if writes:
+        check_writable(path)
+    store = STORES.get("sqlite")(str(path), tell)
+    store.on_wait(tell)
     if new_folder:  # runs are no part of a repository unless somebody wants them to be
         (path.parent / ".gitignore").write_text(_KEPT_OUT, encoding="utf-8")
     try:
         yield store
     finally:
         store.close()
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a store that can only be read.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    from proctor.errors import StoreError
+    from proctor.stores.opening import is_writable, read_only_message
+
+    if not is_writable(str(path)):
+        raise StoreError(read_only_message(str(path)))
 
 
 def is_saved(given: str | None) -> Callable[[str], bool]:
@@ -137,7 +172,7 @@ def show(lines: Iterable[str]) -> None:
     """Print lines, with colour where a person reads them."""
     if not sys.stdout.isatty():
         for line in lines:
-            say(line)
+            say_line(line)
         return
     from proctor.cli.terminal import coloured
 

@@ -15,7 +15,8 @@ from proctor.cli.outputs import check_outputs, output_option
 from proctor.cli.saying import say
 from proctor.cli.toolbox import Table, give, labels_of, reading, tell_dropped
 from proctor.errors import CannotScore, ExitCode, NothingSelected, UsageError
-from proctor.reports.figures import NONE, interval, one_line, percent
+from proctor.reports.figures import NONE, interval, percent
+from proctor.safe_text import one_line
 
 if TYPE_CHECKING:
     from proctor.charts import Chart

@@ -11,6 +11,7 @@ from proctor.cli.saying import say, warning
 from proctor.model import Verdict
 from proctor.reports.console import opening
 from proctor.reports.figures import cost, seconds
+from proctor.safe_text import one_line, terminal_text
 from proctor.session import events
 
 _FIRST_LINE_S = 2.0
@@ -152,14 +153,16 @@ class _Bar:
             self.stop()
             self._what = what
             self._progress = _rich_progress()
-            self._row = self._progress.add_task(what, total=total, words="")
+            self._row = self._progress.add_task(one_line(what), total=total, words="")
             self._progress.start()
         if self._progress is not None:
             self._progress.update(self._row, completed=done, words=words, refresh=True)
 
     def above(self, line: str) -> None:
         if self._progress is not None:
-            self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._progress.console.print(
+                terminal_text(line), markup=False, emoji=False, highlight=False, soft_wrap=True
+            )
         else:
             say(line, err=True)
 

@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from proctor.cli.configured import Configured
-from proctor.cli.options import Number, reveal_option, store_option
+from proctor.cli.options import Number, max_answer_bytes_option, reveal_option, store_option
 from proctor.cli.running import make_and_tell
 from proctor.model import Params, Settings
 from proctor.session.configuring import Config
@@ -17,7 +17,7 @@ from proctor.session.request import Request
 _SHARE = Number(0, 1)
 _SETTINGS = (
     *("judge_repeats", "judge_rule", "threshold", "min_pass_rate", "allow_errors", "budget_usd"),
-    *("concurrency", "timeout_s", "retries"),
+    *("concurrency", "timeout_s", "retries", "max_answer_bytes"),
 )
 
 
@@ -35,6 +35,7 @@ _SETTINGS = (
 @click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True)
 @click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=120.0, metavar="S")
 @click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
+@max_answer_bytes_option
 @click.option("--dialect", metavar="D", help="The dialect of --suite.")
 @reveal_option
 @store_option

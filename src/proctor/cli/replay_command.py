@@ -11,7 +11,14 @@ from typing import Any
 import click
 
 from proctor.cli.bundle_options import bundle_options, wants_of
-from proctor.cli.options import Number, open_store, show, store_option, store_path
+from proctor.cli.options import (
+    Number,
+    max_answer_bytes_option,
+    open_store,
+    show,
+    store_option,
+    store_path,
+)
 from proctor.cli.outputs import check_outputs, ending_of, write_output
 from proctor.cli.progress import Progress
 from proctor.cli.running import run_session
@@ -25,6 +32,7 @@ from proctor.session.run import Session
 from proctor.session.taking_in import standing_in_words
 
 _ENDINGS = (".json", ".md")
+_CALLS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd")
 
 
 @click.command("replay")
@@ -41,6 +49,7 @@ _ENDINGS = (".json", ".md")
 )
 @click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=120.0, metavar="S")
 @click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
+@max_answer_bytes_option
 @click.option("--budget-usd", type=Number(0, min_open=True), metavar="X", help="What it may cost.")
 @bundle_options
 @store_option
@@ -66,9 +75,7 @@ def command(bundle: str, **given: Any) -> int:
     proctor replay release.zip --target local --split dev -o again.md
     """  # noqa: D301  # click wants the character \b itself
     check_outputs(given["outputs"], endings=_ENDINGS)
-    settings = Settings(
-        **{name: given[name] for name in ("concurrency", "timeout_s", "retries", "budget_usd")}
-    )
+    settings = Settings(**{name: given[name] for name in _CALLS})
     who = Who(target=given["target"], judges=given["judges"], split=given["split"], settings=settings)
     return _replay(bundle, who, given)
 
@@ -78,14 +85,16 @@ def _replay(bundle: str, who: Who, given: dict[str, Any]) -> int:
     wants = wants_of(given, judged=bool(who.judges))
     progress = Progress(quiet=given["quiet"], say=lambda _line: None)
     try:
-        with open_store(given["store"]) as store:
+        with open_store(given["store"], writes=True) as store:
             asked = asking(store, Path(bundle), wants, who, progress.tell)
             session = Session(store, os.environ, progress, folder=store_path(given["store"]).parent)
             with nullcontext() if plain else redirect_stdout(sys.stderr):
                 (done,) = run_session(session, asked.request, progress)
             if done.run.status != "finished":
+                if done.run.stopped:
+                    say(f"proctor: error: {done.run.stopped}", err=True)
                 say(f"Stopped: what was answered is kept as run {done.run.id}, and not compared.", err=True)
-                return ExitCode.INTERRUPTED
+                return ExitCode.NOT_MEASURED if done.run.stopped else ExitCode.INTERRUPTED
             replay = _told(bundle, asked, done.run.id, compared(store, asked, done.run))
     finally:
         progress.close()

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from proctor.cli.configured import Configured
-from proctor.cli.options import Number, reveal_option, store_option
+from proctor.cli.options import Number, max_answer_bytes_option, reveal_option, store_option
 from proctor.cli.running import make_and_tell
 from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings
@@ -37,7 +37,8 @@ class _RunCommand(Configured):
 
 _SETTINGS = (
     *("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "allow_errors"),
-    *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "keep_workspaces"),
+    "max_answer_bytes",
+    *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "max_failures", "keep_workspaces"),
 )
 """Flags whose values are those of `Settings`."""
 _SHARE = Number(0, 1)
@@ -147,6 +148,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         show_default=True,
         help="How often a call is repeated after 408, 409, 429, 5xx or a lost connection.",
     ),
+    max_answer_bytes_option,
     click.option(
         "--reuse/--no-reuse",
         help="Take answers and judgments of earlier runs where the same was asked and judged.  "
@@ -161,6 +163,12 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         type=Number(0, min_open=True),
         metavar="X",
         help="What a run may cost, in US dollars; then nobody is asked any more.",
+    ),
+    click.option(
+        "--max-failures",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Stop a run once N of its trials have ended as errors; it can be resumed.  [default: never]",
     ),
     click.option(
         "--keep-workspaces",

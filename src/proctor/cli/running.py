@@ -8,7 +8,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,12 @@ from proctor.session.run import Session
 from proctor.verdicts import worst
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from proctor.cli.attested import Attested
+
+_MAX_BLOCKED_S = 1.0
+"""How long code may keep the event loop from handling a signal."""
 
 
 def make_and_tell(
@@ -57,7 +62,7 @@ def make_and_tell(
     plain = not as_json and not quiet
     progress = Progress(quiet=quiet, say=_say_apart if plain else lambda _line: None)
     try:
-        with open_store(store) as opened:
+        with open_store(store, writes=True) as opened:
             session = Session(opened, os.environ, progress, folder=store_path(store).parent)
             # What a function of the user's prints is no part of a report.
             with nullcontext() if plain else redirect_stdout(sys.stderr):
@@ -99,6 +104,8 @@ def _tell_of_rest(run: Reported, given_store: str | None) -> None:
     if run.run.status == "interrupted":
         store = f" --store {shlex.quote(given_store)}" if given_store else ""
         kept = run.tally.all.total
+        if run.run.stopped:
+            say(f"proctor: error: {run.run.stopped}", err=True)
         say(
             f"Stopped: {kept:,} of {run.run.planned:,} trials are kept. "
             f"Continue with: proctor run --resume={run.run.id}{store}",
@@ -147,24 +154,54 @@ async def _stoppable(session: Session, request: Request, progress: Progress) -> 
         asked += 1
         if asked == 1:
             session.stop()
-            progress.warn("Stopping: calls under way get 5 s. Press Ctrl-C again to stop at once.")
+            progress.warn("Stopping: calls under way get 1 s. Press Ctrl-C again to stop at once.")
         elif making is not None:
             making.cancel()
 
-    for number in _stopping():
-        if sys.platform == "win32":
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
-        else:
-            loop.add_signal_handler(number, stop)
+    watch_signals(loop, stop)
     done = await session.run(request)
     if asked and not done:
         raise click.Abort  # stopped before the first run began
     return done
 
 
+def watch_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """Call `stop` on the loop for each signal that stops a run.
+
+    If the loop does not react within `_MAX_BLOCKED_S`, because Python code blocks it (reading a large suite,
+    say), KeyboardInterrupt ends that code and what follows on the loop.
+    """
+    waiting = 0
+
+    def on_loop() -> None:
+        nonlocal waiting
+        waiting -= 1
+        if not waiting and sys.platform != "win32":
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        stop()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        nonlocal waiting
+        if loop.is_closed():
+            raise KeyboardInterrupt
+        waiting += 1
+        loop.call_soon_threadsafe(on_loop)
+        if sys.platform != "win32":
+            signal.setitimer(signal.ITIMER_REAL, _MAX_BLOCKED_S)
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        if waiting:
+            raise KeyboardInterrupt
+
+    if sys.platform != "win32":
+        signal.signal(signal.SIGALRM, end)
+    for number in _stopping():
+        signal.signal(number, on_signal)
+
+
 def _stopping() -> list[signal.Signals]:
     """The signals that stop a run: also that the terminal was closed, unless `nohup` has it ignored."""
     numbers = [signal.SIGINT, signal.SIGTERM]
-    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     return numbers

@@ -23,8 +23,8 @@ from proctor.model import Run, Verdict
 from proctor.plan import matches_id
 from proctor.ports import Store
 from proctor.reports import console, json, listing, sheet
-from proctor.reports.figures import one_line
 from proctor.reports.rows import Row
+from proctor.safe_text import json_text, one_line
 from proctor.session.listing import Filter, fitting, listed
 from proctor.session.lodging import workspaces_folder
 from proctor.session.reporting import (
@@ -209,7 +209,7 @@ def export_labels(run: str, output: str | None, reveal: bool, store: str | None)
         lines = exported_labels(opened, found, labels, reveal=reveal)
         if output is None:
             for line in lines:
-                say(line)
+                say(json_text(line))
             return
         write_output(output, "".join(f"{line}\n" for line in lines))
     say(f"{counted(len(labels), 'label')} written to {output}", err=True)
@@ -240,7 +240,7 @@ def import_run(bundle: str, as_json: bool, store: str | None, **given: Any) -> N
     from proctor.session.taking_in import standing_in_words
 
     wants = wants_of(given)
-    with open_store(store) as opened:
+    with open_store(store, writes=True) as opened:
         done = import_bundle(opened, Path(bundle), wants, tell)
     run, standing = done.run, standing_in_words(done.verified)
     if as_json:
@@ -264,7 +264,7 @@ def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> 
     """
     for name in () if remove else tag:
         _check_tag(name)
-    with open_store(store, must_exist=True) as opened:
+    with open_store(store, must_exist=True, writes=bool(tag)) as opened:
         found = opened.run(run)
         tags = set(found.tags) - set(tag) if remove else set(found.tags) | set(tag)
         if tag:
@@ -289,7 +289,7 @@ def _check_tag(name: str) -> None:
 @store_option
 def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
     """Forget each RUN with its trials, for good."""
-    with open_store(store, must_exist=True) as opened:
+    with open_store(store, must_exist=True, writes=True) as opened:
         for word in run:
             found = opened.run(word)
             if not yes:

@@ -11,26 +11,38 @@ import click
 def say(text: str = "", *, err: bool = False) -> None:
     """Print a line; where its reader has gone, as with `| head`, nothing more is said and work goes on.
 
+    All text passes here, so that none of it can act on a terminal or on a CI system that reads the log.
+
     Args:
-        text: the line, without its ending.
+        text: the line, without its ending; who expects one line of foreign text calls `one_line` first.
         err: to stderr instead of stdout.
     """
+    from proctor.safe_text import terminal_text
+
     try:
-        click.echo(text, err=err)
+        click.echo(terminal_text(text), err=err)
     except BrokenPipeError:
         stream = sys.stderr if err else sys.stdout
         # What the stream still holds would raise again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+def say_line(line: str, *, err: bool = False) -> None:
+    r"""Print what is one line, also where foreign text in it has line ends; these are shown as `\n`."""
+    say(line.replace("\n", r"\n"), err=err)
+
+
 def tell(line: str) -> None:
     """Print a line to stderr."""
-    say(line, err=True)
+    say_line(line, err=True)
 
 
 def warning(message: str) -> str:
     """The line of a warning; one that says where it was found says already what it is."""
-    return message if ": warning: " in message else f"proctor: warning: {message}"
+    from proctor.safe_text import one_line
+
+    line = one_line(message)
+    return line if ": warning: " in line else f"proctor: warning: {line}"
 
 
 def say_json(text: str) -> None:
@@ -40,4 +52,14 @@ def say_json(text: str) -> None:
         import re
 
         text = re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found[0])[1:-1], text)
-    say(text.removesuffix("\n"))
+    from proctor.safe_text import json_text
+
+    say(json_text(text.removesuffix("\n")))
+
+
+def say_document(document: bytes) -> None:
+    """Print a document that is data, in UTF-8: exactly, but where a terminal would act on it."""
+    if sys.stdout.isatty():
+        say(document.decode().removesuffix("\n"))
+    else:
+        click.echo(document, nl=False)

@@ -18,6 +18,15 @@ _PORT = 7357
 _SHORTEST = 16
 """Letters of a token that somebody chooses."""
 
+_FEW_FILES_WARNING = (
+    "The server may open only {:,} files, too few for 1,000 live pages. Raise the hard limit to {:,} or "
+    "more, for example with `ulimit -Hn`."
+)
+_TYPED_TOKEN_WARNING = (
+    "proctor: warning: Every user of this machine can read --token in the process list. "
+    "Set the environment variable PROCTOR_TOKEN instead, or use --token random."
+)
+
 
 @click.command("serve")
 @click.option(
@@ -36,7 +45,8 @@ _SHORTEST = 16
     "--token",
     envvar="PROCTOR_TOKEN",
     metavar="TOKEN",
-    help="What visitors must show; `random` makes one.  [default: $PROCTOR_TOKEN]",
+    help="What visitors must show; `random` makes one. Other users of this machine can read a token typed "
+    "here: set $PROCTOR_TOKEN instead.  [default: $PROCTOR_TOKEN]",
 )
 @click.option(
     "--allow-host",
@@ -65,7 +75,14 @@ def command(
     proctor serve --host 0.0.0.0 --token random
     """  # noqa: D301  # click wants the character \b itself
     try:
-        from proctor.web.serving import bound, hosts_of, is_loopback, serve
+        from proctor.web.serving import (
+            MIN_OPEN_FILES,
+            bound,
+            hosts_of,
+            is_loopback,
+            raise_file_limit,
+            serve,
+        )
         from proctor.web.site import Site
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] == "proctor":
@@ -73,19 +90,25 @@ def command(
         raise UsageError(
             f"The web application needs the package {missing.name!r}. Install it: pip install 'proctor[web]'."
         ) from None
+    typed = token != "random" and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE
     token = _checked(token, loopback=is_loopback(host) and not more_hosts)
+    if typed:
+        tell(_TYPED_TOKEN_WARNING)
     os.environ.pop("PROCTOR_TOKEN", None)  # no program that is started from here needs it
     with open_store(store):  # makes it where there is none, and says now what is wrong with one that is there
         site = Site(store_path(store), folder=Path.cwd(), config=config_of(), token=token)
-    chosen = ctx.get_parameter_source("port") is not ParameterSource.DEFAULT
-    made = bound(host, port, exactly=chosen)
+    made = bound(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
     site.hosts = hosts_of(host, made.getsockname()[1], more_hosts)
     address = f"http://{_shown(host)}:{made.getsockname()[1]}"
+
+    open_files = raise_file_limit()
 
     def ready() -> None:
         say(f"Proctor is at {address}/" + ("" if token is None else f"login?token={token}"))
         who = "this machine" if token is None else "whoever has the token"
         tell(f"It shows {site.store_path} to {who}. Ctrl-C stops it; runs go on.")
+        if open_files < MIN_OPEN_FILES:
+            tell(_FEW_FILES_WARNING.format(open_files, MIN_OPEN_FILES))
 
     try:
         serve(site, made, ready)

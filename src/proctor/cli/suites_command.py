@@ -17,9 +17,9 @@ from proctor.errors import ExitCode, SuiteError, UsageError, suggestion
 from proctor.model import Case, Problem, Suite
 from proctor.ports import Store
 from proctor.reports import versions as told
-from proctor.reports.figures import one_line
 from proctor.reports.problems import lines_of
 from proctor.reports.versions import Kept
+from proctor.safe_text import one_line
 from proctor.session.describing import described, kept
 from proctor.session.finding import versioned
 from proctor.session.suites import Opened, Saved, Suites, stored_suite
@@ -58,7 +58,7 @@ def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: s
     if name is not None and len(suite) > 1:
         raise UsageError("Several suites cannot have one name. Save them one by one, or leave --name out.")
     wrong: list[Problem] = []
-    with open_store(store) as opened:
+    with open_store(store, writes=True) as opened:
         suites = Suites(opened, os.environ, config_of(), tell_located)
         for word in suite:
             try:
@@ -232,7 +232,7 @@ def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
 
     A version that has runs stays until they are deleted. Its number is given to no other.
     """
-    with open_store(store, must_exist=True) as opened:
+    with open_store(store, must_exist=True, writes=True) as opened:
         for word in name:
             doomed = _doomed(opened, word)
             _check_free(doomed)

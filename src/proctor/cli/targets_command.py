@@ -7,11 +7,12 @@ import os
 
 import click
 
-from proctor.cli.options import Number, show, store_path
+from proctor.cli.options import Number, max_answer_bytes_option, show, store_path
 from proctor.errors import ExitCode, ProctorError, SuiteError, UsageError
-from proctor.model import Message, Output, Params, Prompt, TargetSpec
+from proctor.model import Message, Output, Params, Prompt, Settings, TargetSpec
 from proctor.reports.figures import cost, milliseconds
 from proctor.reports.problems import lines_of
+from proctor.safe_text import cut, one_line, padded
 from proctor.session.naming import Names
 from proctor.session.reaching import probe
 from proctor.targets import replay, scripted
@@ -77,15 +78,17 @@ def list_targets() -> None:
 
 def _listed(one: Listed) -> str:
     variables = ", ".join(f"{name} {'not set' if name in one.unset else 'set'}" for name in one.variables)
-    what = " ".join(one.what.split())
-    what = what if len(what) <= _SHOWN else what[: _SHOWN - 1] + "…"
-    return f"{one.name:<22}  {f'{one.kind} {what}'.strip()}" + (f"  ({variables})" if variables else "")
+    what = cut(one.what, _SHOWN)
+    return f"{padded(one_line(one.name), 22)}  {f'{one.kind} {what}'.strip()}" + (
+        f"  ({variables})" if variables else ""
+    )
 
 
 @command.command("check")
 @click.argument("target", nargs=-1)
 @click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=30.0, show_default=True)
-def check(target: tuple[str, ...], timeout_s: float) -> int:
+@max_answer_bytes_option
+def check(target: tuple[str, ...], timeout_s: float, max_answer_bytes: int) -> int:
     """Ask each TARGET one short question.
 
     Exit code 3 when one does not answer. Without TARGET every target of the targets file is asked.
@@ -97,12 +100,12 @@ def check(target: tuple[str, ...], timeout_s: float) -> int:
         raise UsageError("Name a target, such as `proctor targets check local`: no targets.yaml names any.")
     code = ExitCode.OK
     for word, spec in specs:
-        output = spec if isinstance(spec, ProctorError) else _answer(spec, timeout_s)
+        output = spec if isinstance(spec, ProctorError) else _answer(spec, timeout_s, max_answer_bytes)
         if isinstance(output, ProctorError):
             code = ExitCode.NOT_MEASURED
-            show([f"{word}: no answer: {' '.join(str(output).splitlines())}"])
+            show([f"{word}: no answer: {one_line(str(output))}"])
             continue
-        reported = f", reports itself as {output.model}" if output.model else ""
+        reported = f", reports itself as {one_line(output.model)}" if output.model else ""
         answer = repr(" ".join(output.text.split())[:60])
         took = f"in {milliseconds(output.latency_ms)}, cost {cost(output.cost_usd)}{reported}"
         show([f"{word}: answered {answer} {took}"])
@@ -118,12 +121,13 @@ def _named(names: Names, word: str, params: Params) -> TargetSpec | SuiteError:
         return error
 
 
-def _answer(spec: TargetSpec, timeout_s: float) -> Output | ProctorError:
+def _answer(spec: TargetSpec, timeout_s: float, max_answer_bytes: int) -> Output | ProctorError:
     """What a target answers to one short question, or why it does not."""
     prices_folder = store_path(None).parent
     try:
         prompt = Prompt(messages=_QUESTION, case_id=_case_of(spec))
-        return asyncio.run(probe(spec, prompt, os.environ, timeout_s=timeout_s, prices_folder=prices_folder))
+        calls = Settings(timeout_s=timeout_s, max_answer_bytes=max_answer_bytes)
+        return asyncio.run(probe(spec, prompt, os.environ, calls=calls, prices_folder=prices_folder))
     except ProctorError as error:
         return error
 

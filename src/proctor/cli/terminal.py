@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.highlighter import RegexHighlighter
 from rich.theme import Theme
 
+from proctor.safe_text import terminal_text
+
 THEME = Theme(
     {
         "verdict.pass": "green",
@@ -45,4 +47,4 @@ def coloured(lines: Iterable[str], console: Console | None = None) -> None:
     console = console or Console(theme=THEME)
     highlight = VerdictHighlighter()
     for line in lines:
-        console.print(highlight(line), soft_wrap=True)
+        console.print(highlight(terminal_text(line.replace("\n", r"\n"))), soft_wrap=True)

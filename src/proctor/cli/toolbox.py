@@ -16,8 +16,7 @@ from proctor.cli.options import show
 from proctor.cli.outputs import drawn, ending_of, write_output
 from proctor.cli.saying import say, say_json
 from proctor.errors import UsageError
-from proctor.eval.dumping import cell
-from proctor.reports.figures import one_line
+from proctor.safe_text import columns, json_text, markdown_text, one_line, padded
 
 if TYPE_CHECKING:
     from proctor.charts import Chart
@@ -97,7 +96,7 @@ def give(
         ".json": lambda: _as_json(data) + "\n",
         ".md": lambda: "\n".join(as_markdown(tables)),
     }
-    texts = [(path, _whole(forms[ending_of(path)]())) for path in paths]
+    texts = [(path, forms[ending_of(path)]()) for path in paths]
     if not as_data:
         show(as_text(tables, get_terminal_size().columns if sys.stdout.isatty() else None))
     for path, text in texts:
@@ -109,7 +108,7 @@ def give(
 def _as_json(data: Mapping[str, Any]) -> str:
     import json
 
-    return _whole(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+    return json_text(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def tell_dropped(path: str, dropped: Sequence[DroppedRow]) -> None:
@@ -135,14 +134,14 @@ def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
             yield ""
         if table.title:
             yield table.title
-        rows = [[_whole(text) if width is None else _cut(_whole(text)) for text in row] for row in table.rows]
-        widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-        for part, columns in enumerate(_fitting(widths, width)):
+        rows = [list(map(_on_one_line if width is None else _cut, row)) for row in table.rows]
+        widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+        for part, numbers in enumerate(_fitting(widths, width)):
             if part:
                 yield ""
             for row in rows:
-                cells = [row[0] + " " * (widths[0] - _width(row[0]))]
-                cells += [" " * (widths[column] - _width(row[column])) + row[column] for column in columns]
+                cells = [padded(row[0], widths[0])]
+                cells += [" " * (widths[column] - columns(row[column])) + row[column] for column in numbers]
                 yield "  ".join(cells).rstrip()
 
 
@@ -159,25 +158,21 @@ def _fitting(widths: Sequence[int], width: int | None) -> list[list[int]]:
     return parts
 
 
-def _width(text: str) -> int:
-    """How many letters of a terminal the text is wide."""
-    if text.isascii():
-        return len(text)
-    from unicodedata import combining, east_asian_width
-
-    return sum(0 if combining(letter) else 1 + (east_asian_width(letter) in "WF") for letter in text)
+def _on_one_line(text: str) -> str:
+    """The text of a cell, with the spaces by which it is indented."""
+    return text[: len(text) - len(text.lstrip(" "))] + one_line(text)
 
 
 def _cut(text: str) -> str:
-    half = _WIDEST_CELL // 2
-    return text if len(text) <= _WIDEST_CELL else f"{text[: half - 1]}…{text[-half:]}"
+    line, half = _on_one_line(text), _WIDEST_CELL // 2
+    return line if len(line) <= _WIDEST_CELL else f"{line[: half - 1]}…{line[-half:]}"
 
 
 def as_markdown(tables: Sequence[Table]) -> Iterator[str]:
     """Tables as Markdown; numbers stand on the right."""
     for table in tables:
         if table.title:
-            yield f"### {table.title}"
+            yield f"### {markdown_text(table.title)}"
             yield ""
         head, *rows = table.rows
         yield _line(head)
@@ -187,9 +182,4 @@ def as_markdown(tables: Sequence[Table]) -> Iterator[str]:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(cell, cells))} |"
-
-
-def _whole(text: str) -> str:
-    """The text with halves of characters escaped: JSON can say them, and UTF-8 cannot hold them."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return f"| {' | '.join(map(markdown_text, cells))} |"

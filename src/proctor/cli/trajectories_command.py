@@ -13,7 +13,8 @@ import click
 from proctor.cli.outputs import check_outputs, output_option
 from proctor.cli.toolbox import Table, give, labels_of, reading, tell_dropped
 from proctor.errors import ExitCode, NothingSelected
-from proctor.reports.figures import NONE, one_line, percent
+from proctor.reports.figures import NONE, percent
+from proctor.safe_text import one_line
 
 if TYPE_CHECKING:
     from proctor.eval.trajectory import Trajectory

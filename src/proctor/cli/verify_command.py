@@ -16,7 +16,8 @@ from proctor.cli.saying import say_json, tell
 from proctor.errors import BundleError, ExitCode, ProctorError
 from proctor.model import Standing
 from proctor.proof.bundle import Claim, Statement
-from proctor.reports.figures import interval, one_line, percent, utc
+from proctor.reports.figures import interval, percent, utc
+from proctor.safe_text import one_line
 from proctor.session.casting import judges_of
 from proctor.session.verifying import CheckedSignature, Verified, verify
 from proctor.session.verifying_proofs import VerifiedProof, may_be_proof, verify_proof
@@ -104,6 +105,7 @@ def _lines_of_bundle(found: Verified) -> Iterator[str]:
     whole = "every score, verdict and number follows from the answers"
     if found.recounted or found.hidden:
         whole = "all that could be derived again is right"
+    yield from _open_question(found.standing)
     yield f"{one_line(found.path)} holds: {whole}."
     yield ""
     yield f"{'':9}{'passed':>8}{'total':>8}{'rate':>9}   95% interval"
@@ -129,11 +131,21 @@ def _lines_of_proof(found: VerifiedProof) -> Iterator[str]:
     proved = found.proved
     trial = proved.trial.trial
     which = f"case {one_line(trial.case_id)}" + (f", repeat {trial.repeat}" if trial.repeat else "")
+    yield from _open_question(found.standing)
     yield f"{one_line(found.path)} holds: this trial is in the bundle that it names."
     yield ""
     yield f"trial      {which}: {proved.trial.verdict.value}"
     yield from _told(proved.statement)
     yield from _signed(found.standing, found.signatures)
+
+
+def _open_question(standing: Standing) -> Iterator[str]:
+    """What a missing signature leaves open, in one line."""
+    if standing != "trusted":
+        yield (
+            f"{_STANDINGS[standing].capitalize()}: anyone could have made all of it, so nothing shows "
+            "whether this target gave these answers, or when."
+        )
 
 
 def _told(statement: Statement) -> Iterator[str]:

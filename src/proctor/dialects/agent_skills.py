@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from proctor.dialects.reading import file_name
+from proctor.dialects.reading import file_name, whole
 from proctor.dialects.telling_apart import is_of_agent_skills
 from proctor.fields import Fields, Notes, kind_of, shown
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Suite
@@ -41,7 +41,7 @@ class AgentSkills:
         from proctor.dialects.yaml_reading import json_of  # most runs are of another dialect
 
         notes = Notes(source.path, 1)
-        value = json_of(b"".join(source.lines()), notes)
+        value = json_of(whole(source), notes)
         readable = not notes.failed
         if readable and not isinstance(value, dict):
             found = "empty" if value is None else kind_of(value)

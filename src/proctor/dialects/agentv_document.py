@@ -13,7 +13,7 @@ from proctor.dialects.agentv_suite import Heading, heading_of
 from proctor.dialects.agentv_tests import case_of
 from proctor.dialects.agentv_v5 import Shared, is_version_5, test_of
 from proctor.dialects.agentv_v5 import heading as version_5_heading
-from proctor.dialects.reading import file_name, parse_object, peek
+from proctor.dialects.reading import file_name, parse_object, peek, whole
 from proctor.dialects.yaml_reading import shown_path, yaml_of
 from proctor.fields import Notes, kind_of
 from proctor.model import Problem, Suite
@@ -75,7 +75,7 @@ def _case(raw: Raw, heading: Heading, notes: Notes) -> Iterator[Placed | Problem
 
 
 def _yaml(source: Source, notes: Notes) -> dict[str, Any]:
-    value = yaml_of(b"".join(source.lines()), notes)
+    value = yaml_of(whole(source), notes)
     if isinstance(value, dict) and "targets" in value and not any(name in value for name in TESTS):
         notes.error("not-a-suite", "The file has targets and no tests; `proctor targets list` reads it.")
         return {}

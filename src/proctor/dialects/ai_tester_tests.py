@@ -30,7 +30,7 @@ from proctor.dialects.ai_tester_replacements import (
     groups_of,
     versions,
 )
-from proctor.dialects.reading import file_name
+from proctor.dialects.reading import file_name, whole
 from proctor.dialects.yaml_reading import shown_path
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, shown
@@ -78,7 +78,7 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
     yield from reader.prompts.problems
     if not source.is_folder:
         path = file_name(source.path).name or f"{name}{ENDING}"
-        yield from reader.read(path, b"".join(source.lines()))
+        yield from reader.read(path, whole(source))
     for path in inside:
         if is_readme(path) or is_prompt(path, source):
             continue

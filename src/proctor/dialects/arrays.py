@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.reading import BOM, peek
+from proctor.dialects.reading import BOM, peek, whole
 from proctor.model import Problem, Row, Suite
 from proctor.ports import Dialect, Placed, Source
 
@@ -130,7 +130,7 @@ def _array_of(source: Source) -> _Array | None:
     first, lines = peek(source.lines())
     if not first.startswith(b"["):
         return None
-    data = b"".join(lines).removeprefix(BOM)
+    data = whole(replace(source, lines=lambda: lines)).removeprefix(BOM)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -7,7 +7,7 @@ error that says what was found.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from json import JSONDecodeError
 from typing import Any, Final
@@ -27,6 +27,8 @@ _MORE_LINES: Final = 20_000
 """How many more are looked at for the fields of YAML, which long texts may stand between, and for the objects
 of an array, which may have many lines each."""
 
+_MAX_BYTES: Final = 8 * 2**20
+"""Long lines are fewer."""
 _PROCTOR: Final = "proctor"
 """The key of a first line after which no other dialect looks at a file."""
 _MARKDOWN: Final = ".md"
@@ -45,16 +47,16 @@ def head(path: str, lines: Iterable[bytes]) -> Head:
     text may look like a row. Markdown has no rows.
     """
     lines = iter(lines)
-    first = list(islice(lines, LINES))
+    first = list(_first(lines, LINES))
     data = b"".join(first)
     text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig", "replace")
     if path.lower().endswith(_MARKDOWN):
         return Head(path=path, text=text)
     if _YAML.match(text):
-        rest = b"".join(islice(lines, _MORE_LINES)).decode("utf-8", "replace")
+        rest = b"".join(_first(lines, _MORE_LINES)).decode("utf-8", "replace")
         return Head(path=path, text=text, rows=(dict.fromkeys(_YAML_KEY.findall(text + rest)),))
     if is_array(text):
-        rest = b"".join(islice(lines, _MORE_LINES)).decode("utf-8", "replace")
+        rest = b"".join(_first(lines, _MORE_LINES)).decode("utf-8", "replace")
         rows = _items(text + rest)
     else:
         parsed = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
@@ -65,6 +67,16 @@ def head(path: str, lines: Iterable[bytes]) -> Head:
         keys = dict.fromkeys(_KEY.findall(text))
         rows = (dict(keys),) if keys else ()
     return Head(path=path, text=text, rows=rows)
+
+
+def _first(lines: Iterable[bytes], count: int) -> Iterator[bytes]:
+    """At most that number of first lines; none after `_MAX_BYTES`."""
+    size = 0
+    for line in islice(lines, count):
+        yield line
+        size += len(line)
+        if size >= _MAX_BYTES:
+            return
 
 
 def _items(text: str) -> tuple[dict[str, Any], ...]:

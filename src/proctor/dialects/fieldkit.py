@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.reading import file_name
+from proctor.dialects.reading import file_name, whole
 from proctor.dialects.telling_apart import names_of
 from proctor.fields import Fields, Notes, kind_of, shown
 from proctor.model import Assertion, Case, Message, Problem, Suite
@@ -45,7 +45,7 @@ class Fieldkit:
         from proctor.dialects.yaml_reading import json_of  # most runs are of another dialect
 
         notes = Notes(source.path, 1, "Prompt")
-        value = json_of(b"".join(source.lines()), notes)
+        value = json_of(whole(source), notes)
         if not isinstance(value, dict) and not notes.failed:
             found = "empty" if value is None else kind_of(value)
             notes.error("not-a-suite", f"The file is {found}; it must be an object with `prompts`.")

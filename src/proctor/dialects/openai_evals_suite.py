@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from proctor.dialects.openai_evals_classes import TYPES, Form, form_of, text_form, unknown
 from proctor.dialects.openai_evals_registry import Eval, data_of, evals_about, evals_of
 from proctor.dialects.pramana import ideal_of, input_of
-from proctor.dialects.reading import file_name, rows
+from proctor.dialects.reading import file_name, rows, whole
 from proctor.dialects.yaml_reading import shown_path, yaml_of
 from proctor.errors import suggestion
 from proctor.fields import Fields, Notes, shown
@@ -73,7 +73,7 @@ def _read_rows(source: Source) -> Iterator[Suite | Placed | Problem]:
 def _read_registry(source: Source) -> Iterator[Suite | Placed | Problem]:
     """A file of a registry: the rows of all of its evals."""
     notes = Notes(source.path, 1)
-    value = yaml_of(b"".join(source.lines()), notes)
+    value = yaml_of(whole(source), notes)
     evals = evals_of(value, file_name(source.path).name)
     if not evals and not notes.failed:
         notes.error("no-cases", "The file has no eval with `class`. Give the YAML of an eval, or its data.")

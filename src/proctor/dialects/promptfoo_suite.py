@@ -11,7 +11,7 @@ from proctor.dialects.promptfoo_files import SCHEME, value_of
 from proctor.dialects.promptfoo_prompts import prompts_of
 from proctor.dialects.promptfoo_targets import targets_of
 from proctor.dialects.promptfoo_tests import tests_of
-from proctor.dialects.reading import file_name
+from proctor.dialects.reading import file_name, whole
 from proctor.dialects.yaml_reading import json_of, without_effect, yaml_of
 from proctor.fields import Fields, Notes, kind_of
 from proctor.model import Defaults, Problem, Suite
@@ -64,7 +64,7 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
 
 def _configuration(source: Source, notes: Notes) -> dict[str, Any]:
     read = json_of if source.path.lower().endswith(".json") else yaml_of
-    value = read(b"".join(source.lines()), notes)
+    value = read(whole(source), notes)
     if isinstance(value, dict):
         return value
     if not notes.failed:

@@ -17,9 +17,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from proctor.errors import SuiteError
 from proctor.fields import Fields, kind_of, shown
 from proctor.holdout import divided
 from proctor.model import Problem, Row, Suite
+from proctor.ports import MAX_LINE_BYTES, Source
 
 BOM: Final = b"\xef\xbb\xbf"
 HOLDOUT: Final = "holdout"
@@ -145,6 +147,29 @@ def rows(
         else:
             yield replace(row, path=path, line=number, row=Row(path=path, line=number))
         started = True
+
+
+def whole(source: Source) -> bytes:
+    """All of a file whose format has no rows.
+
+    Raises:
+        SuiteError: it is larger than such files may be; no more than that is read.
+    """
+    data = bytearray()
+    for line in source.lines():
+        data += line
+        if len(data) > MAX_LINE_BYTES:
+            raise too_large(source.path)
+    return bytes(data)
+
+
+def too_large(path: str) -> SuiteError:
+    """Why a file that is read as a whole is not."""
+    message = (
+        f"The file has more than {MAX_LINE_BYTES // 2**20} MiB, and a file of this kind is read as a whole. "
+        "Split it, or write it as JSON Lines, one case a line."
+    )
+    return SuiteError([Problem(code="file-too-large", message=message, path=path)])
 
 
 def peek(lines: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:

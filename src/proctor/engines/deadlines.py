@@ -7,6 +7,7 @@ calls stand in line in the order in which they are due, and the timer is only ev
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import Any
 
 _BLOCKED_S = 0.05
@@ -25,7 +26,7 @@ class Deadlines:
         self._due: dict[asyncio.Task[Any], float] = {}
         self._late: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._looked_again: set[float] = set()
+        self._looks_again = False
 
     def begin(self) -> asyncio.Task[Any]:
         """The present task's call begins; give what is returned to `end`."""
@@ -51,15 +52,17 @@ class Deadlines:
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
         now = loop.time()
+        first = next(iter(self._due.values()), inf)
+        if now - first > _BLOCKED_S and not self._looks_again:
+            # Something kept the loop from running: answers may be here and only want reading. Once for all.
+            self._looks_again = True
+            self._timer = loop.call_later(_BLOCKED_S, self._look, loop)
+            return
+        self._looks_again = False
         for task, due in list(self._due.items()):
             if due > now:
                 self._timer = loop.call_at(due, self._look, loop)
                 return
-            if now - due > _BLOCKED_S and due not in self._looked_again:
-                # Something kept the loop from running: an answer may be here and only wants reading.
-                self._looked_again = {due}
-                self._timer = loop.call_later(_BLOCKED_S, self._look, loop)
-                return
-            if task not in self._late:
-                self._late.add(task)
-                task.cancel()
+            del self._due[task]
+            self._late.add(task)
+            task.cancel()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from proctor.errors import TargetError
+from proctor.errors import EndpointFailed, TargetError
 from proctor.model import Output, Prompt
 from proctor.ports import Answers
 
@@ -33,6 +33,7 @@ class Fallback:
         """The answer of the first who has one; `target` names who it was, unless it was the first of all.
 
         Raises:
+            EndpointFailed: the endpoints of all were given up.
             TargetError: nobody has one, or the budget is spent; the kind is that of the last failure.
         """
         failures: list[tuple[str, TargetError]] = []
@@ -47,7 +48,9 @@ class Fallback:
                 return self._in_place(name, output, failures) if failures else output
         last = failures[-1][1]
         said = " ".join(f"{name!r}: {error}" for name, error in failures)
-        raise TargetError(f"Neither the target nor its fallbacks answered. {said}", kind=last.kind) from last
+        given_up = all(isinstance(error, EndpointFailed) for _, error in failures)
+        error_type = EndpointFailed if given_up else TargetError
+        raise error_type(f"Neither the target nor its fallbacks answered. {said}", kind=last.kind) from last
 
     def _in_place(self, name: str, output: Output, failures: list[tuple[str, TargetError]]) -> Output:
         if name not in self._told:

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from math import inf
+from random import uniform
 from time import monotonic
+from typing import NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import encode
 from proctor.engines.deadlines import Deadlines
-from proctor.engines.limit import Limit
-from proctor.errors import ProctorError, TargetError, TargetTimeout
+from proctor.engines.limit import CircuitBreaker, Limit, backoff_s, longest_backoff_s
+from proctor.errors import EndpointFailed, EndpointFault, ProctorError, TargetError, TargetTimeout
 from proctor.model import Output, Price, Prompt
 from proctor.ports import Target
-from proctor.pricing import cost_usd
+from proctor.pricing import MAX_COST_USD, MAX_TOKENS, cost_usd, is_valid_cost, is_valid_usage
 
-_FIRST_WAIT_S = 0.5
-_LONGEST_WAIT_S = 30.0
 _LONGEST_PAUSE_S = 300.0
 """An endpoint that asks for a longer pause is not waited for, unless --timeout is longer still."""
-_WORTH_A_WORD_S = 5.0
+_NOTICE_FROM_S = 5.0
 """A pause that an endpoint asks for is told to the user when it is at least so long."""
+_YEAR_S = 365 * 86_400.0
+_SPREAD = 0.05
+"""Calls wait longer than the endpoint asked by up to this share of the pause, and this many seconds."""
 
 
 class Patience(Struct, frozen=True, kw_only=True):
@@ -34,6 +37,11 @@ class Patience(Struct, frozen=True, kw_only=True):
     """What one call may take; a call that takes longer is not asked again."""
     retries: int = 4
     """How often a call is repeated that failed for a passing reason."""
+
+    @property
+    def total_s(self) -> float:
+        """How long the retries of one call take at most, without the calls themselves."""
+        return sum(map(longest_backoff_s, range(self.retries)))
 
 
 class Patient:
@@ -45,6 +53,7 @@ class Patient:
         limit: Limit,
         patience: Patience,
         *,
+        name: str = "the target",
         price: Price | None = None,
         notify: Callable[[str], None] = lambda _message: None,
     ) -> None:
@@ -54,24 +63,29 @@ class Patient:
             target: the one to ask; closing this closes it.
             limit: shared by all who ask the same endpoint.
             patience: time limit and retries.
+            name: what the target is called in notices.
             price: None when it is not known, and then costs stay unknown.
-            notify: told, in a sentence, when the endpoint asks for a long pause.
+            notify: told, in a sentence, when the endpoint asks for a long pause, and when what the target
+                reports cannot be believed.
         """
         self._target = target
         self._limit = limit
         self._patience = patience
         self._deadlines = Deadlines(patience.timeout_s)
+        self._name = name
         self._price = price
         self._notify = notify
+        self._has_warned = False
 
     async def answer(self, prompt: Prompt) -> Output:
         """The answer, with what waiting for it took in `queue_ms`.
 
         Raises:
+            EndpointFailed: its endpoint was given up.
             TargetError: it failed for good, or as often as patience allows.
         """
         began = monotonic()
-        tries = 0
+        tries = _Tries()
         while True:
             if not self._limit.try_enter():
                 await self._limit.enter()
@@ -98,43 +112,110 @@ class Patient:
             finally:
                 self._deadlines.end(call)
                 self._limit.leave()
-            tries += 1
             await asyncio.sleep(wait_s)
 
     def _too_late(self) -> TargetTimeout:
         limit_s = self._patience.timeout_s
         return TargetTimeout(f"No answer within {limit_s:g} s. Raise --timeout if the target needs longer.")
 
-    def _wait_s(self, tries: int, error: TargetError, asked_at: float) -> float:
+    def _wait_s(self, tries: _Tries, error: TargetError, asked_at: float) -> float:
         """How long to wait before the next try; raises the error when there is to be none."""
-        longest_s = max(_LONGEST_PAUSE_S, self._patience.timeout_s)
-        if error.retry_after_s is not None and error.retry_after_s > longest_s:
-            raise TargetError(
-                f"{error} It asks to wait {error.retry_after_s:,.0f} s, which is too long."
-            ) from error
-        if error.busy:
-            self._limit.busy(asked_at, error.retry_after_s)
-        if not error.transient or tries >= self._patience.retries:
+        fault, asked_s = error.fault, error.retry_after_s or 0.0
+        if asked_s > max(_LONGEST_PAUSE_S, self._patience.timeout_s):
+            self._give_up(_long_wait_reason(error, asked_s), error)
+        # A little later than asked, and not all at the same moment.
+        spread_s = uniform(0, min(_SPREAD, _SPREAD * asked_s))  # noqa: S311  # spreading load, not a secret
+        wait_s = max(backoff_s(tries.count), asked_s + spread_s)
+        counts = True
+        if fault is EndpointFault.THROTTLED:
+            counts = self._limit.throttled(asked_at, wait_s)
+        elif error.busy:
+            self._limit.busy(asked_at, asked_s)
+        if fault is None:
+            self._limit.responded()
+        elif self._limit.failed(
+            fault,
+            asked_at=asked_at,
+            is_first=not tries.failed,
+            least_wait_s=asked_s,
+            patience_s=self._patience.total_s,
+        ):
+            self._give_up(_failure_reason(error, self._limit.breaker), error)
+        tries.failed = True
+        # Where nobody listens, no request can be to blame: all wait for the probe.
+        counts = counts and not (fault is EndpointFault.UNREACHABLE and self._limit.breaker.is_open)
+        if not error.transient or (counts and tries.count >= self._patience.retries):
             raise error
-        if error.retry_after_s is not None:
-            if error.retry_after_s >= _WORTH_A_WORD_S:
-                self._notify(f"The endpoint asks to wait {error.retry_after_s:.0f} s; waiting.")
-            # A little later than asked, and not all at the same moment.
-            return error.retry_after_s + random.uniform(0, 0.1)  # noqa: S311  # spreading load, not a secret
-        longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2**tries)
-        return random.uniform(longest / 2, longest)  # noqa: S311
+        tries.count += counts
+        if asked_s >= _NOTICE_FROM_S:
+            self._notify(f"The endpoint asks to wait {asked_s:.0f} s; waiting.")
+        return wait_s
+
+    def _give_up(self, reason: str, error: TargetError) -> NoReturn:
+        self._limit.give_up(reason)
+        raise EndpointFailed(reason, kind=error.kind, transient=error.transient) from error
 
     def _finished(self, output: Output, queue_ms: float) -> Output:
-        cost = output.cost_usd
+        usage, cost = output.usage, output.cost_usd
+        if usage is not None and not is_valid_usage(usage):
+            self._warn_of_invalid_figures("token counts", f"whole numbers from 0 to {MAX_TOKENS:,}")
+            usage = None
+        if usage is not None:
+            self._limit.count_tokens(usage.input_tokens + usage.output_tokens)
+        if cost is not None and not is_valid_cost(cost):
+            self._warn_of_invalid_figures("costs", f"numbers of US dollars from 0 to {MAX_COST_USD:,.0f}")
+            cost = None
         if cost is None and self._price is not None:
-            cost = cost_usd(output.usage, self._price)
-        if queue_ms < 0.05 and cost is output.cost_usd:
+            cost = cost_usd(usage, self._price)
+        if queue_ms < 0.05 and cost is output.cost_usd and usage is output.usage:
             return output
-        return replace(output, queue_ms=queue_ms, cost_usd=cost)
+        return replace(output, queue_ms=queue_ms, cost_usd=cost, usage=usage)
+
+    def _warn_of_invalid_figures(self, what: str, form: str) -> None:
+        """Tell once that figures of the target are not believed."""
+        if not self._has_warned:
+            self._has_warned = True
+            self._notify(
+                f"{self._name!r} reports {what} that are not {form}. They count as unknown, and a budget "
+                "is charged the estimate that was reserved for the call."
+            )
 
     async def aclose(self) -> None:
         """Close the target."""
         await self._target.aclose()
+
+
+class _Tries:
+    """The failed tries of one call."""
+
+    __slots__ = ("count", "failed")
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Those that use up retries."""
+        self.failed = False
+        """Whether there was any."""
+
+
+def _failure_reason(error: TargetError, breaker: CircuitBreaker) -> str:
+    """Why an endpoint is given up, and what to do."""
+    outage_s = breaker.outage_s(monotonic())
+    how = f", {breaker.failures} times in a row" if outage_s < 1 else f" for {outage_s:.0f} s"
+    return f"Every call failed{how}: {_as_sentence(error)} {error.remedy}".rstrip()
+
+
+def _long_wait_reason(error: TargetError, asked_s: float) -> str:
+    failure = _as_sentence(error)
+    if asked_s >= _YEAR_S:
+        return f"{failure} It asks to wait for more than a year, which is too long."
+    until = datetime.now(UTC) + timedelta(seconds=asked_s)
+    asks = f"It asks to wait {asked_s:,.0f} s, which is too long"
+    return f"{failure} {asks}. Try again after {until:%Y-%m-%d %H:%M} UTC."
+
+
+def _as_sentence(error: TargetError) -> str:
+    text = str(error)
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def _checked(output: Output) -> Output:
@@ -149,6 +230,6 @@ def _checked(output: Output) -> Output:
         except UnicodeEncodeError as error:
             what = f"character {error.start} is half of a surrogate pair"
             raise TargetError(f"The answer cannot be kept: {what}.", kind="protocol") from None
-    if not 0 <= output.latency_ms < inf or not 0 <= (output.cost_usd or 0.0) < inf:
-        raise TargetError("The answer cannot be kept: its latency or cost is not 0 or more.", kind="protocol")
+    if not 0 <= output.latency_ms < inf:
+        raise TargetError("The answer cannot be kept: its latency is not 0 or more.", kind="protocol")
     return output

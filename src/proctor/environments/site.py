@@ -23,6 +23,11 @@ Keep = Literal["none", "failed", "all"]
 _SAFE = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]*")
 
 
+def run_folder(root: Path, run_id: str) -> Path:
+    """The folder of a run's workspaces among those of all runs."""
+    return root / (run_id if _SAFE.fullmatch(run_id) else sha256(run_id.encode()).hexdigest())
+
+
 class Site:
     """Where the workspaces of one run are made, and what has become of them."""
 
@@ -53,7 +58,7 @@ class Site:
         self.git = Git(programs, environ)
         self.home = environ.get("HOME") or environ.get("USERPROFILE")
         self.kept: dict[Path, str] = {}
-        self._own = self.root / (run_id if _SAFE.fullmatch(run_id) else sha256(run_id.encode()).hexdigest())
+        self._own = run_folder(self.root, run_id)
         self._run_id = run_id
         self._programs = programs
         self._keep = keep

@@ -262,8 +262,10 @@ class Bench:
             TypeError: a declared metric was recorded with what is no number.
             ValueError: no call has the tag `by`.
         """
+        from proctor.safe_text import markdown_text
+
         told = self.summary()
-        lines = [f"### Bench: {self.name} (n={told['n']})"]
+        lines = [f"### Bench: {markdown_text(self.name)} (n={told['n']})"]
         if told.get("n_failure"):
             lines.append(f"- success: {told['n_success']} / {told['n']}, failures: {told['n_failure']}")
         if "wall_seconds" in told:
@@ -271,10 +273,11 @@ class Bench:
         lines += ["", f"| metric | {' | '.join(_COLUMNS)} |", "|---|---:|---:|---:|---:|"]
         for name in ("latency_ms", *self.metrics):
             cells = told.get(name, {})
-            lines.append(f"| {name} | {' | '.join(str(cells.get(column, '—')) for column in _COLUMNS)} |")
+            values = [str(cells.get(column, "—")) for column in _COLUMNS]
+            lines.append(f"| {' | '.join([markdown_text(name), *values])} |")
         if by is not None or not statistics:  # else the table below has it
             shares = [each for each in self.statistics().values() if each.unit == "share" and each.n]
-            lines += [""] * bool(shares) + [f"- {each.sure()}" for each in shares]
+            lines += [""] * bool(shares) + [f"- {markdown_text(each.sure())}" for each in shares]
         if statistics or by is not None:
             from proctor.eval.bench_tables import markdown
 

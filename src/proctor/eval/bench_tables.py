@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from proctor.eval.bench_statistics import LATENCY, Statistic
-from proctor.eval.dumping import cell
+from proctor.safe_text import markdown_text
 
 if TYPE_CHECKING:
     from proctor.charts import Bar, Chart, Scale
@@ -85,7 +85,7 @@ def _failures(labelled: Labelled) -> bool:
 
 
 def _line(written: Sequence[str]) -> str:
-    return f"| {' | '.join(map(cell, written))} |"
+    return f"| {' | '.join(map(markdown_text, written))} |"
 
 
 def _percentiles(labelled: Labelled) -> list[Bar]:

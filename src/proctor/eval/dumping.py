@@ -106,11 +106,6 @@ def append_lines(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
         file.write(text.encode("ascii"))
 
 
-def cell(text: str) -> str:
-    """A text as the cell of a table in Markdown: on one line, and no end of a cell."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
-
-
 def _number(value: Real) -> int | float | None:
     if isinstance(value, Integral):
         return int(value)

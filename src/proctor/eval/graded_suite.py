@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from proctor.eval.dumping import cell, plain
+from proctor.eval.dumping import plain
 from proctor.eval.graded_checks import CheckSpec, Rubric, phrases_of, score_answer, texts_of
 from proctor.graders.hedge_words import HEDGE_PHRASES
+from proctor.safe_text import markdown_code, markdown_text
 
 if TYPE_CHECKING:
     from proctor.charts import Chart
@@ -119,11 +120,16 @@ class SuiteScore:
         rows = [*self.by_category().items(), ("all", _counted(self.results))]
         lines = ["| category | passed | share (95 %) |", "|---|---:|---|"]
         lines += [
-            f"| {cell(name or '–')} | {row['passed']}/{row['n']} | {_share(row)} |" for name, row in rows
+            f"| {markdown_text(name or '–')} | {row['passed']}/{row['n']} | {_share(row)} |"
+            for name, row in rows
         ]
-        failed = [f"- `{one.id}`: {cell(one.why)}" for one in self.results if not one.passed]
-        failed += [f"- `{one}`: there is no such prompt" for one in self.unknown]
-        return "\n".join([f"# {self.name}", "", *lines, *(["", *failed] if failed else []), ""])
+        failed = [
+            f"- {markdown_code(one.id)}: {markdown_text(one.why)}" for one in self.results if not one.passed
+        ]
+        failed += [f"- {markdown_code(one)}: there is no such prompt" for one in self.unknown]
+        return "\n".join(
+            [f"# {markdown_text(self.name)}", "", *lines, *(["", *failed] if failed else []), ""]
+        )
 
     def chart(self) -> Chart:
         """Bars of the share that passed, by category and of all, with 95 % Wilson intervals.

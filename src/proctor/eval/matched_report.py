@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from proctor.eval.dumping import cell
 from proctor.eval.rows import DroppedRow
+from proctor.safe_text import markdown_text
 
 if TYPE_CHECKING:
     from proctor.charts import Bar, Chart
@@ -82,7 +82,7 @@ def _tables(result: MatchedBaseComparisonResult) -> Iterator[str]:
             tasks = f"{row['baseline_task_pct']:.1f}% | {row['candidate_task_pct']:.1f}%"
             asserted = f"{row['baseline_assertion_pct']:.1f}% | {row['candidate_assertion_pct']:.1f}%"
             yield (
-                f"| {cell(row['group'])} | {tasks} | {row['delta_task_pp']:+.1f} | "
+                f"| {markdown_text(row['group'])} | {tasks} | {row['delta_task_pp']:+.1f} | "
                 f"{asserted} | {row['delta_assertion_pp']:+.1f} |"
             )
         yield ""
@@ -92,8 +92,8 @@ def _tables(result: MatchedBaseComparisonResult) -> Iterator[str]:
         yield "|---|---:|---:|---:|"
         for row in result.per_kind:
             yield (
-                f"| {cell(row['kind'])} | {row['baseline_pct']:.1f}% | {row['candidate_pct']:.1f}% | "
-                f"{row['delta_pp']:+.1f} |"
+                f"| {markdown_text(row['kind'])} | {row['baseline_pct']:.1f}% | "
+                f"{row['candidate_pct']:.1f}% | {row['delta_pp']:+.1f} |"
             )
 
 
@@ -219,7 +219,7 @@ def _sure(name: str, sides: Iterable[tuple[int, int, int]]) -> str:
     """A row; each side is what passed, of how many, and over how many tasks."""
     from proctor.stats import wilson
 
-    cells = [cell(name)]
+    cells = [markdown_text(name)]
     for passed, total, tasks in sides:
         cells.append(f"{passed}/{total}" if total else NONE)
         bounds = None
@@ -252,7 +252,7 @@ def _remarks(result: MatchedBaseComparisonResult) -> Iterator[str]:
 
 
 def _dropped(name: str, dropped: Sequence[DroppedRow]) -> str:
-    reasons = " ".join(f"{row.line}: {cell(row.reason)}" for row in dropped[:MOST_DROPPED])
+    reasons = " ".join(f"{row.line}: {markdown_text(row.reason)}" for row in dropped[:MOST_DROPPED])
     more = len(dropped) - MOST_DROPPED
     left = f" And {more} more." if more > 0 else ""
     what = f"{_rows(len(dropped))} of the {name} could not be used"
@@ -283,7 +283,7 @@ def _be(count: int) -> str:
 
 
 def _ids(names: Iterable[str]) -> str:
-    listed = [cell(name) or "(empty)" for name in names]
+    listed = [markdown_text(name) or "(empty)" for name in names]
     more = len(listed) - MOST_IDS
     return ", ".join(listed[:MOST_IDS]) + (f" and {more} more" if more > 0 else "") or "none"
 

@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from proctor.eval.bench_tables import figure
+from proctor.safe_text import cut
 
 _LONGEST = 200
 """Characters of a cell that are shown."""
@@ -55,6 +56,4 @@ def _shown(value: Any) -> str:
 
 
 def _text(text: str) -> str:
-    line = " ".join(text.split())
-    line = line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
-    return escape("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line))
+    return escape(cut(text, _LONGEST))

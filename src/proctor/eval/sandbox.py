@@ -254,32 +254,35 @@ class CodeSandbox:
         import subprocess
 
         from proctor.eval.sandbox_watch import Watch
+        from proctor.targets.process_guard import GUARD, MARK
+        from proctor.targets.process_watcher import kill_marked
 
         report, told = pipe
         final = () if handles["tests"] is None else _FINAL
+        mark = GUARD.new_mark()
         environ = {"HOME": str(folder), "TMPDIR": str(folder), "LANG": "C.UTF-8"}
         unlocked = self.isolation == "process"
         if unlocked:
-            from proctor.targets.processes import MARK, kill_strays  # needs asyncio
-
-            environ[MARK] = folder.name
+            environ[MARK] = mark
         argv = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", BEGIN]
-        with subprocess.Popen(  # noqa: S603  # this Python
-            argv,
-            stdin=begun,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=[handle for handle in handles.values() if handle is not None],
-            cwd=folder,
-            env=environ,
-            start_new_session=True,
-        ) as process:
+        with ExitStack() as opened:
+            process = opened.enter_context(
+                subprocess.Popen(  # noqa: S603  # this Python
+                    argv,
+                    stdin=begun,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    pass_fds=[handle for handle in handles.values() if handle is not None],
+                    cwd=folder,
+                    env=environ,
+                    start_new_session=True,
+                )
+            )
+            opened.enter_context(GUARD.watch(process.pid))
+            if unlocked:
+                opened.callback(kill_marked, mark)
             told.close()
-            try:
-                return Watch(process, report.fileno(), folder, self.output_limit).wait(self.timeout_s, final)
-            finally:
-                if unlocked:
-                    kill_strays(folder.name)
+            return Watch(process, report.fileno(), folder, self.output_limit).wait(self.timeout_s, final)
 
     def _begun(self, watched: Watched) -> Watched:
         """The same, if the process could lock itself in and begin."""

@@ -18,7 +18,7 @@ from proctor.graders.material import STANDARD, Piece, pieces_of, sectioned
 from proctor.graders.panel import Reading
 from proctor.graders.patterns import quoted
 from proctor.graders.replies import Unreadable, json_object, text_in
-from proctor.graders.text import clip
+from proctor.graders.text import clip, refuse_repeated
 from proctor.model import Entry, Mark
 from proctor.ports import Graded, Grading
 from proctor.stats import reaches
@@ -144,9 +144,7 @@ class Rubrics(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         check_judge(self.judge, self.temperature)
         if not self.items:
             raise ValueError("`items` is empty; give at least one.")
-        ids = [item.id for item in self.items]
-        for twice in (each for place, each in enumerate(ids) if each in ids[:place]):
-            raise ValueError(f"Two items have the id {twice!r}; give each one a name of its own.")
+        refuse_repeated("items", (item.id for item in self.items))
         if not any(item.weight for item in self.items):
             raise ValueError("Every item has the weight 0; give at least one a higher weight.")
 
@@ -237,15 +235,16 @@ def read_checks(reply: str, rubrics: Rubrics, pass_at: float = PASS_AT) -> Readi
     checks = parsed.get("checks") if parsed is not None else None
     if parsed is None or not isinstance(checks, list):
         return None
-    ids = [item.id for item in rubrics.items]
+    ids = dict.fromkeys(item.id for item in rubrics.items)
+    scored = rubrics.scored
     found: dict[str, tuple[int, str | None]] = {}
     for check in checks:
         name = check.get("id") if isinstance(check, dict) else None
-        if name not in ids:
+        if not isinstance(name, str) or name not in ids:
             raise Unreadable(f"It has an item with the id {clip(repr(name), 60)}, which is not in the list.")
         if name in found:
             raise Unreadable(f"It has the item {quoted(name)} twice.")
-        found[name] = (_score_of(check, name, scored=rubrics.scored), text_in(check, "reasoning"))
+        found[name] = (_score_of(check, name, scored=scored), text_in(check, "reasoning"))
     missing = [name for name in ids if name not in found]
     if missing:
         raise Unreadable(f"It leaves out the items {', '.join(map(quoted, missing))}; give every item.")
@@ -272,22 +271,22 @@ def _score_of(check: dict[str, Any], name: str, *, scored: bool) -> int:
 def _reading(
     rubrics: Rubrics, found: dict[str, tuple[int, str | None]], feedback: str | None, pass_at: float
 ) -> Reading:
+    scored = rubrics.scored
     scores = {item.id: found[item.id][0] for item in rubrics.items}
-    failed = [
+    failed = dict.fromkeys(
         item.id for item in rubrics.items if item.gate is not None and scores[item.id] / BEST < item.gate
-    ]
+    )
     total = sum(item.weight for item in rubrics.items)
     share = min(sum(item.weight * scores[item.id] for item in rubrics.items) / (BEST * total), 1.0)
     entries = tuple(
-        _entry(item, *found[item.id], scored=rubrics.scored, failed=item.id in failed)
-        for item in rubrics.items
+        _entry(item, *found[item.id], scored=scored, failed=item.id in failed) for item in rubrics.items
     )
-    details: dict[str, Any] = {"raw_scores": scores} if rubrics.scored else {}
+    details: dict[str, Any] = {"raw_scores": scores} if scored else {}
     said = f"finds {sum(bool(entry.passed) for entry in entries)} of {len(entries)} items met"
-    if rubrics.scored:
+    if scored:
         said = f"scores the items {share:.2f}"
     if failed:
-        details |= {"raw_score": share, "failed_required": failed}
+        details |= {"raw_score": share, "failed_required": list(failed)}
         said += f", and not the required {clip(', '.join(map(quoted, failed)))}"
     return Reading(
         # A whole share reaches every gate, where what is required has the weight 0.

@@ -18,6 +18,7 @@ from proctor.graders.judging import Request, ask, check_judge
 from proctor.graders.material import OWN, STANDARD, Piece, calls_as_json, pieces_of, sectioned, woven
 from proctor.graders.panel import Reading
 from proctor.graders.replies import json_object, text_in
+from proctor.graders.text import refuse_repeated
 from proctor.model import Case, Mark, Output
 from proctor.ports import Graded, Grading
 
@@ -87,9 +88,7 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def __post_init__(self) -> None:
         check_judge(self.judge, self.temperature)
-        ids = [evaluator.id for evaluator in self.evaluators]
-        for twice in (each for place, each in enumerate(ids) if each in ids[:place]):
-            raise ValueError(f"Two evaluators have the id {twice!r}; give each one a name of its own.")
+        refuse_repeated("evaluators", (evaluator.id for evaluator in self.evaluators))
 
     def judges(self) -> tuple[str | None, ...]:
         """The judge of its own, else those of the run."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor import codec
-from proctor.errors import CannotScore, TargetError
+from proctor.errors import CannotScore, TargetError, TimeLimitExceeded
 from proctor.graders.material import SYSTEM, Parts, code_of, images_of, is_empty, laid_out, usual
 from proctor.graders.panel import Opinion, PanelRule, Reading, decided
 from proctor.graders.replies import (
@@ -26,9 +27,15 @@ from proctor.graders.replies import (
     without_thinking,
 )
 from proctor.graders.text import clip
+from proctor.grading import isolated
 from proctor.model import Case, Judgment, Mark, Message, Output, Prompt
 from proctor.ports import Graded, Judge
 from proctor.stats import reaches
+
+MAX_JUDGED_ANSWER = 1_000_000
+"""In characters; a longer answer is shown to no judge, as no model reads so much."""
+MAX_REPLY = 1_000_000
+"""In characters; a judge's longer reply is not read."""
 
 REPAIRS = 2
 """How often a judge is asked again for a reply that can be read."""
@@ -120,6 +127,11 @@ async def ask(graded: Graded, *requests: Request) -> Mark:
         raise CannotScore("This check needs a judge and the run has none; give one with --judge.")
     if is_empty(graded.output):
         return Mark(value=0.0, passed=False, reason="The answer is empty, so no judge was asked.")
+    if len(graded.output.text) > MAX_JUDGED_ANSWER:
+        raise CannotScore(
+            f"The answer has {len(graded.output.text):,} characters, and a judge is shown at most "
+            f"{MAX_JUDGED_ANSWER:,}; ask for shorter answers."
+        )
     opinions = await graded.together(
         coming for judge in judges for request in requests for coming in _opinions(graded, judge, request)
     )
@@ -192,7 +204,7 @@ async def _consult(judge: Judge, prompt: Prompt, request: Request, graded: Grade
             reply = await judge.target.answer(prompt)
         except TargetError as error:
             return _opinion(judge, request, judgments, None, f"{whose} did not answer: {error}")
-        reading, wrong = _read(request, reply.text, graded)
+        reading, wrong = await _read_isolated(request, reply.text, graded)
         judgments.append(_judged(_judgment(judge, request, reply), reading))
         if reading is not None:
             return _opinion(judge, request, judgments, reading)
@@ -221,6 +233,21 @@ def _opinion(
         problem=problem,
         judgments=tuple(judgments),
     )
+
+
+async def _read_isolated(request: Request, reply: str, graded: Graded) -> tuple[Reading | None, str]:
+    if len(reply) > MAX_REPLY:
+        return None, f"It has {len(reply):,} characters, and only {MAX_REPLY:,} are read."
+    alone = Graded(
+        case=Case(id=graded.case.id, input=()), output=Output(text=graded.output.text), pass_at=graded.pass_at
+    )
+    try:
+        size = len(reply) + len(graded.output.text)
+        return await isolated(graded, partial(_read, request, reply, alone), size)
+    except CannotScore as problem:
+        return None, str(problem)
+    except TimeLimitExceeded as limit:
+        return None, f"Reading it did not end within {limit}."
 
 
 def _read(request: Request, reply: str, graded: Graded) -> tuple[Reading | None, str]:

@@ -11,6 +11,7 @@ import json
 import math
 import shlex
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from proctor.graders.judging import PASS_AT, check_judge, judges_of
 from proctor.graders.payload import payload_of, script_payload_of
 from proctor.graders.structure import NotJson, parse_json
 from proctor.graders.text import clip, listed, shown
+from proctor.grading import isolated, size_of
 from proctor.model import Entry, Mark
 from proctor.ports import Finished, Graded, Grading
 from proctor.stats import reaches
@@ -104,11 +106,7 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     async def _run(self, payload: dict[str, Any], graded: Graded, lent: Mapping[str, str]) -> Mark:
         if graded.programs is None:
             raise CannotScore("This check is a program, and no programs are run here.")
-        try:
-            # Escaped beyond ASCII: half a character in an answer can be written in no other way.
-            stdin = json.dumps(payload, allow_nan=False).encode("ascii")
-        except (ValueError, TypeError) as error:
-            raise CannotScore(f"What the program should read cannot be written as JSON: {error}.") from None
+        stdin = await isolated(graded, partial(_as_stdin, payload), size_of(graded.output))
         variables = dict(lent)
         if graded.workspace is not None:
             variables |= dict.fromkeys(("PROCTOR_WORKSPACE_PATH", "AGENTV_WORKSPACE_PATH"), graded.workspace)
@@ -118,7 +116,16 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
         except TargetError as error:
             raise CannotScore(f"The program could not tell: {error}") from error
-        return read_mark(finished, shlex.join(self.command))
+        work = partial(read_mark, finished, shlex.join(self.command))
+        return await isolated(graded, work, len(finished.stdout))
+
+
+def _as_stdin(payload: dict[str, Any]) -> bytes:
+    try:
+        # Escaped beyond ASCII: half a character in an answer can be written in no other way.
+        return json.dumps(payload, allow_nan=False).encode("ascii")
+    except (ValueError, TypeError) as error:
+        raise CannotScore(f"What the program should read cannot be written as JSON: {error}.") from None
 
 
 def read_mark(finished: Finished, called: str) -> Mark:

@@ -311,6 +311,7 @@ def _validator(encoded: bytes, formats: bool) -> Any:
         "pattern": _pattern,
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional,
+        "uniqueItems": _unique_items,
         **({"format": _format} if formats else {}),
     }
     # A registry without a way to retrieve makes the library fetch nothing.
@@ -404,6 +405,23 @@ def _pattern_properties(validator: Any, allowed: Any, value: Any, _schema: Any) 
         for key, item in value.items():
             if patterns.found(pattern, key):
                 yield from validator.descend(item, inner, path=key, schema_path=pattern)
+
+
+def _unique_items(validator: Any, unique: Any, value: Any, _schema: Any) -> Iterator[Exception]:
+    """The library compares each item with each other one."""
+    from jsonschema import ValidationError
+
+    if unique and validator.is_type(value, "array") and len({_key_of(item) for item in value}) < len(value):
+        yield ValidationError(f"{value!r} has non-unique elements")
+
+
+def _key_of(value: Any) -> Any:
+    """What is the same for JSON values that are equal: numbers by value, and never a number and a boolean."""
+    if isinstance(value, dict):
+        return frozenset([(key, _key_of(item)) for key, item in value.items()])
+    if isinstance(value, list):
+        return tuple([_key_of(item) for item in value])
+    return (bool, value) if isinstance(value, bool) else value
 
 
 def _additional(validator: Any, allowed: Any, value: Any, schema: Any) -> Iterator[Exception]:

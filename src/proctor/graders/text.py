@@ -14,7 +14,7 @@ from typing import ClassVar
 from proctor.graders import patterns
 from proctor.graders.patterns import quoted
 from proctor.model import Entry, Mark
-from proctor.ports import Graded, Grading
+from proctor.ports import MAX_STEP, Graded, Grading
 
 _SPACES = re.compile(r"\s+")
 _SPACELESS = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
@@ -36,6 +36,43 @@ def listed(texts: Iterable[str]) -> str:
     return clip(", ".join(map(quoted, texts)))
 
 
+def position(wanted: str, text: str) -> int:
+    """Where a text first stands in another one, or -1; a search that can be ended between its steps."""
+    for start in range(0, max(len(text), 1), MAX_STEP):
+        at = text.find(wanted, start, start + MAX_STEP + len(wanted))
+        if at >= 0:
+            return at
+    return -1
+
+
+def folded(text: str) -> str:
+    """The text without differences of case, as Unicode folds them, also made in steps."""
+    if len(text) <= MAX_STEP:
+        return text.casefold()
+    return "".join([text[start : start + MAX_STEP].casefold() for start in range(0, len(text), MAX_STEP)])
+
+
+def _single_spaced(text: str) -> str:
+    """The text with one space for each run of white space, also made in steps."""
+    pieces: list[str] = []
+    after_space = False
+    for start in range(0, len(text), MAX_STEP):
+        piece = _SPACES.sub(" ", text[start : start + MAX_STEP])
+        pieces.append(piece[1:] if after_space and piece[0] == " " else piece)
+        after_space = piece[-1] == " "
+    return "".join(pieces)
+
+
+def _stripped(text: str) -> str:
+    """The text without white space at its ends, also made in steps."""
+    start, end = 0, len(text)
+    while end - start > MAX_STEP and text[start : start + MAX_STEP].isspace():
+        start += MAX_STEP
+    while end - start > MAX_STEP and text[end - MAX_STEP : end].isspace():
+        end -= MAX_STEP
+    return text[start:end].strip()
+
+
 def refuse_empty(name: str, texts: tuple[str, ...]) -> None:
     """Check a list of texts that are looked for.
 
@@ -49,6 +86,19 @@ def refuse_empty(name: str, texts: tuple[str, ...]) -> None:
             raise ValueError(f"`{name}` has the blank text {text!r}, which says nothing; remove it.")
 
 
+def refuse_repeated(things: str, ids: Iterable[str]) -> None:
+    """Check that ids differ.
+
+    Raises:
+        ValueError: two are the same; the first that comes again is named.
+    """
+    known: set[str] = set()
+    for name in ids:
+        if name in known:
+            raise ValueError(f"Two {things} have the id {name!r}; give each one a name of its own.")
+        known.add(name)
+
+
 def _refuse_nothing(values: tuple[str, ...]) -> None:
     if not values:
         raise ValueError("`values` is empty, and nothing can be looked for; give at least one text.")
@@ -60,6 +110,7 @@ class Exact(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer is the expected text."""
 
     all_or_nothing: ClassVar[bool] = True
+    reads_in_steps: ClassVar[bool] = True
 
     value: str
     ignore_case: bool = False
@@ -73,10 +124,10 @@ class Exact(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Value 1 when they are equal, else 0."""
         answer, wanted = graded.output.text, self.value
         if self.any_space:
-            answer, wanted = (_SPACES.sub(" ", text) for text in (answer, wanted))
+            answer, wanted = map(_single_spaced, (answer, wanted))
         if self.trim:
-            answer, wanted = answer.strip(), wanted.strip()
-        same = answer.casefold() == wanted.casefold() if self.ignore_case else answer == wanted
+            answer, wanted = _stripped(answer), _stripped(wanted)
+        same = folded(answer) == folded(wanted) if self.ignore_case else answer == wanted
         if same:
             return _EXACT
         return Mark(
@@ -91,6 +142,7 @@ class Contains(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the expected text stands somewhere in the answer, also inside a word."""
 
     all_or_nothing: ClassVar[bool] = True
+    reads_in_steps: ClassVar[bool] = True
 
     value: str
     ignore_case: bool = False
@@ -102,11 +154,14 @@ class Contains(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it does, else 0."""
         answer, wanted = graded.output.text, self.value
-        there = wanted.casefold() in answer.casefold() if self.ignore_case else wanted in answer
-        if there:
-            return Mark(value=1.0, passed=True, reason=f"The answer contains {shown(wanted)}.")
+        if self.ignore_case:
+            answer, wanted = folded(answer), wanted.casefold()
+        if position(wanted, answer) >= 0:
+            return Mark(value=1.0, passed=True, reason=f"The answer contains {shown(self.value)}.")
         return Mark(
-            value=0.0, passed=False, reason=f"The answer does not contain {shown(wanted)}: {shown(answer)}."
+            value=0.0,
+            passed=False,
+            reason=f"The answer does not contain {shown(self.value)}: {shown(graded.output.text)}.",
         )
 
 
@@ -114,6 +169,7 @@ class ContainsAny(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Passes when at least one of the texts stands somewhere in the answer."""
 
     all_or_nothing: ClassVar[bool] = True
+    reads_in_steps: ClassVar[bool] = True
 
     values: tuple[str, ...]
     ignore_case: bool = False
@@ -125,10 +181,10 @@ class ContainsAny(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Value 1 when one does, else 0; the reason names the first that was found."""
         answer = graded.output.text
         if self.ignore_case:
-            folded = answer.casefold()
-            hit = next((value for value in self.values if value.casefold() in folded), None)
+            text = folded(answer)
+            hit = next((value for value in self.values if position(value.casefold(), text) >= 0), None)
         else:
-            hit = next((value for value in self.values if value in answer), None)
+            hit = next((value for value in self.values if position(value, answer) >= 0), None)
         if hit is not None:
             return Mark(value=1.0, passed=True, reason=f"The answer contains {shown(hit)}.")
         return Mark(
@@ -142,6 +198,7 @@ class ContainsAll(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Passes when every one of the texts stands somewhere in the answer."""
 
     all_or_nothing: ClassVar[bool] = True
+    reads_in_steps: ClassVar[bool] = True
 
     values: tuple[str, ...]
     ignore_case: bool = False
@@ -151,12 +208,12 @@ class ContainsAll(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when all do, else 0; one entry a text."""
-        answer = graded.output.text.casefold() if self.ignore_case else graded.output.text
+        answer = folded(graded.output.text) if self.ignore_case else graded.output.text
         entries: list[Entry] = []
         missing: list[str] = []
         for value in self.values:
             sought = value.casefold() if self.ignore_case else value
-            at = answer.find(sought)
+            at = position(sought, answer)
             evidence = around(answer, at, len(sought)) if at >= 0 else None
             entries.append(Entry(text=value, passed=at >= 0, evidence=evidence))
             if at < 0:
@@ -175,6 +232,7 @@ class StartsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Passes when the answer begins with the expected text."""
 
     all_or_nothing: ClassVar[bool] = True
+    reads_in_steps: ClassVar[bool] = True
 
     value: str
     trim: bool = True
@@ -194,6 +252,7 @@ class EndsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer ends with the expected text."""
 
     all_or_nothing: ClassVar[bool] = True
+    reads_in_steps: ClassVar[bool] = True
 
     value: str
     trim: bool = True
@@ -252,7 +311,7 @@ def _refuse_no_end(value: str, *, trim: bool) -> None:
 def _ends(graded: Graded, value: str, *, trim: bool) -> tuple[str, str]:
     """The answer and the text that one of its ends is compared with."""
     answer = graded.output.text
-    return (answer.strip(), value.strip()) if trim else (answer, value)
+    return (_stripped(answer), value.strip()) if trim else (answer, value)
 
 
 def _end_mark(there: bool, verb: str, wanted: str, evidence: str) -> Mark:

@@ -5,6 +5,7 @@ The first thing that does not is a `Defect`; what it should have been is in its 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -75,6 +76,20 @@ def shown(value: Any) -> str:
     return text if len(text) <= 160 else f"{text[:150]}…"
 
 
+_HIDING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, but for tabs and line ends, and those that turn the direction of text around."""
+
+
+def check_name(place: str, what: str, name: str) -> None:
+    """Refuse a name that a terminal or a page would show as another one.
+
+    Raises:
+        Defect: it has control characters.
+    """
+    if _HIDING.search(name):
+        raise Defect(f"{place}: {what} has control characters: {shown(name)}.")
+
+
 # --- envelope and statement --------------------------------------------------------------------------------
 
 
@@ -133,11 +148,18 @@ def check_statement(statement: Statement, run: Run) -> None:
     same(ENVELOPE, "the target's name", target.name, run.target.name)
     same(ENVELOPE, "the target's digest", target.digest, target_digest(run.target))
     same(CONFIG, "the run's status", run.status, "finished")
+    same(CONFIG, "why the run was stopped", run.stopped, None)
     same(ENVELOPE, "the time at which the run began", statement.started_at, run.started_at)
     same(ENVELOPE, "the time at which the run ended", statement.finished_at, run.finished_at)
     same(ENVELOPE, "the split", statement.split, "holdout" if "holdout" in statement.claims else "all")
     same(ENVELOPE, "the number of trials", statement.trials.size, run.planned)
     same(ENVELOPE, "the number of cases", statement.cases.size, run.suite.case_count)
+    if run.finished_at is None or run.finished_at < run.started_at:
+        raise Defect(f"{CONFIG}: the run ended at {run.finished_at}, before it began at {run.started_at}.")
+    names = (run.id, run.group, suite.name, suite.version or "", target.name, run.embedder or "")
+    specs = (*run.judges, *run.named_targets, *run.named_judges)
+    for name in (*names, *(spec.name for spec in specs)):
+        check_name(CONFIG, "a name", name)
     if min(statement.looks.rate, statement.looks.reveal) < 0:
         raise Defect(f"{ENVELOPE}: the number of looks at the holdout is below 0.")
 

@@ -21,7 +21,7 @@ from proctor.model import Case, Run, Suite, Trial
 from proctor.plan import Indexer, repeats_of
 from proctor.proof.bundle import CONFIG, ENVELOPE, SUITE, TRIALS, Statement, TreeHead
 from proctor.proof.canonical import data_of
-from proctor.proof.checking import Defect, same, shown, understood
+from proctor.proof.checking import Defect, check_name, same, shown, understood
 from proctor.proof.lines import CaseLine, HiddenLine, TrialLine, case_from, header_from, trial_from
 from proctor.proof.merkle import Tree, leaf
 
@@ -154,6 +154,8 @@ class Cases:
             self._hidden.add(index)
             return
         case = read.case
+        for name in (case.id, case.category or "", *case.tags):
+            check_name(lines.place, "a name", name)
         if case.id in self._ids:
             raise Defect(f"{lines.place}: another case has the id {shown(case.id)}.")
         self._ids.add(case.id)
@@ -311,6 +313,40 @@ class Trials:
         return Defect(f"{self.place}: {which} should be here, and there is another one ({other}).")
 
 
+_MAX_TOKENS = 10**9
+"""More are in no usage that Proctor stores."""
+_NEVER_SENT = frozenset({"invalid", "unsupported"})
+"""The kinds of failure of cases that are wrong in their file."""
+
+
+def check_figures(place: str, run: Run, trial: Trial) -> None:
+    """Hold what a trial says of its time and its cost against what any trial of its run can have.
+
+    The times of an answer that an earlier run gave are that run's.
+
+    Raises:
+        Defect: it began outside of its run, or a figure is negative or too large.
+    """
+    ended = run.finished_at or run.started_at
+    if trial.source_run is None and not run.started_at <= trial.started_at <= ended:
+        raise Defect(
+            f"{place}: the trial began at {trial.started_at}, and its run lasted from {run.started_at} to "
+            f"{ended}."
+        )
+    usages = [(one.usage, one.cost_usd) for score in trial.scores for one in score.judgments]
+    if trial.output is not None:
+        usages.append((trial.output.usage, trial.output.cost_usd))
+        for name in ("latency_ms", "queue_ms", "duration_ms"):
+            if (getattr(trial.output, name) or 0) < 0:
+                raise Defect(f"{place}: `{name}` is below 0.")
+    for usage, cost_usd in usages:
+        if (cost_usd or 0) < 0:
+            raise Defect(f"{place}: a cost is below 0.")
+        counts = () if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+        if not all(0 <= count <= _MAX_TOKENS for count in counts):
+            raise Defect(f"{place}: a count of tokens is not from 0 to {_MAX_TOKENS:,}.")
+
+
 def check_trial(place: str, case: CaseLine, trial: Trial, split: str | None) -> None:
     """Hold a trial against its case.
 
@@ -323,6 +359,9 @@ def check_trial(place: str, case: CaseLine, trial: Trial, split: str | None) -> 
     same(place, "the case's own target", trial.target, case.case.target)
     if case.case.problems and trial.output is not None:
         raise Defect(f"{place}: the case is invalid in its file, and there is an answer to it.")
+    failure = trial.failure
+    if failure is not None and failure.kind in _NEVER_SENT and not case.case.problems:
+        raise Defect(f"{place}: the trial failed as its case were wrong in its file, and the case is not.")
     if trial.output is None and trial.scores:
         raise Defect(f"{place}: there are scores and no answer that they could be of.")
     if (trial.output is None) is (trial.failure is None):

@@ -6,15 +6,13 @@ There is no script and no font in it, and nothing is fetched.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import Struct
 
-from proctor.reports.figures import one_line
-from proctor.reports.markdown import as_text
+from proctor.safe_text import markdown_text, one_line
 
 _FONT_PX = 11
 _GAP = 7
@@ -23,7 +21,6 @@ _ROUND = 3
 _LONGEST = {"label": 40, "message": 200}
 """Letters; a longer text loses its end. The title has it whole up to `_TITLE` letters."""
 _TITLE = 400
-_UNSEEN = re.compile("[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff\u200e\u200f\u061c]")
 
 _LABEL_FILL = "#3a3f45"
 _FILLS = ((0.9, "#1a6b3a"), (0.75, "#55650f"), (0.5, "#8a5700"), (0.0, "#a2372b"))
@@ -120,7 +117,7 @@ def picture(badge: Badge, path: str) -> str:
 
 def escaped(text: str) -> str:
     """Text without what nobody can see, on one line that Markdown shows as it is."""
-    return as_text(_clean(text))
+    return markdown_text(_clean(text))
 
 
 def _address(address: str) -> str:
@@ -160,7 +157,7 @@ def _text(text: str, x: int) -> str:
 
 
 def _clean(text: str) -> str:
-    return one_line(_UNSEEN.sub("\ufffd", text))
+    return one_line(text)
 
 
 def _cut(text: str, side: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from proctor.model import Score, Trial, Verdict
-from proctor.reports.figures import cut
 from proctor.reports.rows import Row, why
+from proctor.safe_text import cut
 from proctor.verdicts import is_below_gate, score_of
 from proctor.wording import counted
 

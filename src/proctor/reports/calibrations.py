@@ -27,19 +27,9 @@ from proctor.calibration import (
 )
 from proctor.charts import Bar, Chart, forest
 from proctor.model import Calibration, Sway
-from proctor.reports.figures import (
-    AXIS_HEAD,
-    drawn,
-    interval,
-    one_line,
-    percent,
-    points,
-    probability,
-    rounded,
-    utc,
-)
-from proctor.reports.markdown import as_text
+from proctor.reports.figures import AXIS_HEAD, drawn, interval, percent, points, probability, rounded, utc
 from proctor.reports.rows import Reported
+from proctor.safe_text import markdown_text, one_line
 from proctor.wording import counted
 
 FEW = 20
@@ -315,7 +305,7 @@ def _estimate_row(estimate: Estimate | None) -> dict[str, Any] | None:
 def markdown(found: Calibration) -> str:
     """All that was measured, for a page."""
     parts = [
-        f"# The judge {as_text(found.name)} beside the labels of people\n",
+        f"# The judge {markdown_text(found.name)} beside the labels of people\n",
         f"{found.at:%Y-%m-%d}, judge `{found.judge}`, labels `{found.labels}`.\n",
         "| | Answers | Of | Rate | 95 % interval |\n|---|--:|--:|--:|---|",
         *(
@@ -323,7 +313,7 @@ def markdown(found: Calibration) -> str:
             for name, share in measures(found)
         ),
         "",
-        *(f"{as_text(line)}\n" for line in sentences(found)),
+        *(f"{markdown_text(line)}\n" for line in sentences(found)),
     ]
     return "\n".join(parts)
 

@@ -14,7 +14,8 @@ from proctor.model import Standing
 from proctor.proof.bundle import Claim, Statement
 from proctor.reports.badge import Badge, escaped
 from proctor.reports.calibrations import RunJudge, judge_lines, judge_row
-from proctor.reports.figures import AXIS_HEAD, drawn, interval, one_line, percent, utc
+from proctor.reports.figures import AXIS_HEAD, drawn, interval, percent, utc
+from proctor.safe_text import one_line
 
 VERSION = 1
 """Of the fields of `data`."""

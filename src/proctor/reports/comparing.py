@@ -20,11 +20,11 @@ from proctor.reports.figures import (
     drawn,
     interval,
     milliseconds,
-    one_line,
     p_value,
     percent,
     points,
 )
+from proctor.safe_text import columns, one_line, padded
 from proctor.verdicts import worst
 
 ADJUSTED = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
@@ -139,14 +139,14 @@ def _differences(found: Comparison) -> Iterator[str]:
     rows: list[tuple[str, Difference | None]] = [("all", found.whole)]
     rows += [(f"  {_short(part.name)}", part.difference) for part in found.splits]
     if found.parts:
-        rows.append((f"by {found.by}", None))
+        rows.append((f"by {_short(str(found.by))}", None))
         rows += [(f"  {_short(part.name)}", part.difference) for part in found.parts]
     reach = _reach([row for _, row in rows if row is not None])
-    wide = max(12, *(len(name) for name, _ in rows))
+    wide = max(12, *(columns(name) for name, _ in rows))
     head = f"{-reach:+.0f}pp{'0':^{2 * _HALF + 1 - 2 * len(f'{reach:+.0f}pp')}}{reach:+.0f}pp"
     yield f"{'':<{wide}}    cases    fixed   broken  difference  {head}  {'95% interval':<20}p"
     for name, difference in rows:
-        yield name if difference is None else f"{name:<{wide}}  {_row(difference, reach)}"
+        yield name if difference is None else f"{padded(name, wide)}  {_row(difference, reach)}"
     if found.splits or found.parts:
         yield ADJUSTED
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from proctor.charts import Bar, Chart, forest
 from proctor.comparison.differences import Difference
 from proctor.reports.comparing import Compared
-from proctor.reports.figures import one_line
+from proctor.safe_text import one_line
 
 _MOST = 40
 """So many parts are drawn, the largest."""

@@ -12,7 +12,7 @@ from proctor.errors import ExitCode
 from proctor.reports import comparing_words as words
 from proctor.reports.comparing import ADJUSTED, Compared, measures, ranked
 from proctor.reports.figures import NONE, interval, p_value, percent, points
-from proctor.reports.markdown import as_text
+from proctor.safe_text import markdown_text
 
 _SIGNS = {ExitCode.OK: "✅", ExitCode.FAILED: "❌"}
 
@@ -22,14 +22,14 @@ def render(compared: Compared, flips: int = 50) -> Iterator[str]:
     if compared.rule is not None:
         for found in compared.gated:
             sign = _SIGNS.get(exit_code(found, compared.rule), "⚠️")
-            name = "" if compared.ranking is None else f"{as_text(words.called(found.candidate))}: "
+            name = "" if compared.ranking is None else f"{markdown_text(words.called(found.candidate))}: "
             yield f"{sign} **{name}{words.gate(found, compared.rule)}**\n\n"
     if compared.ranking is None:
         yield from _of_two(compared.comparisons[0], flips)
     else:
         yield from _of_several(compared.ranking)
     for line in (*compared.doubts, *compared.judges, *words.look(compared.looks)):
-        yield f"{as_text(line)}\n\n"
+        yield f"{markdown_text(line)}\n\n"
 
 
 def _of_two(found: Comparison, flips: int) -> Iterator[str]:
@@ -43,7 +43,7 @@ def _of_two(found: Comparison, flips: int) -> Iterator[str]:
     for title, flipped in (("Broken", found.broken), ("Fixed", found.fixed)):
         yield from _flips(title, flipped, flips)
     for line in words.remarks(found):
-        yield f"{as_text(line)}\n\n"
+        yield f"{markdown_text(line)}\n\n"
 
 
 def _runs(found: Comparison) -> Iterator[str]:
@@ -56,7 +56,7 @@ def _runs(found: Comparison) -> Iterator[str]:
     ):
         rate = f"{NONE} | {NONE}" if side is None else f"{percent(side.rate)} | {interval(side.ci95)}"
         passed = NONE if side is None else f"{side.passed:,}"
-        yield f"| {name} | {as_text(words.called(run))} | {passed} | {whole.pairs:,} | {rate} |\n"
+        yield f"| {name} | {markdown_text(words.called(run))} | {passed} | {whole.pairs:,} | {rate} |\n"
     yield "\n"
 
 
@@ -66,11 +66,11 @@ def _differences(found: Comparison) -> Iterator[str]:
     yield "| | cases | fixed | broken | difference | 95 % interval | p |\n|---|--:|--:|--:|--:|---|--:|\n"
     yield _row("**all**", found.whole)
     for part in found.splits:
-        yield _row(as_text(part.name), part.difference)
+        yield _row(markdown_text(part.name), part.difference)
     if found.parts:
         yield f"| **by {found.by}** | | | | | | |\n"
     for part in found.parts:
-        yield _row(as_text(part.name), part.difference)
+        yield _row(markdown_text(part.name), part.difference)
     yield f"\n{ADJUSTED}\n\n" if found.splits or found.parts else "\n"
 
 
@@ -86,7 +86,7 @@ def _flips(title: str, flips: Sequence[Flip], most: int) -> Iterator[str]:
     if not flips:
         return
     more = len(flips) - most
-    names = ", ".join(as_text(words.name_of(flip)) for flip in flips[:most])
+    names = ", ".join(markdown_text(words.name_of(flip)) for flip in flips[:most])
     yield f"{title} ({len(flips):,}): {names}{f' and {more:,} more' if more > 0 else ''}\n\n"
 
 
@@ -95,8 +95,8 @@ def _of_several(ranking: Ranking) -> Iterator[str]:
     for one in ranking.in_order:
         counts = one.counts
         yield (
-            f"| {one.rank} | {as_text(words.called(one.run))} | {counts.passed:,} | {counts.total:,} "
+            f"| {one.rank} | {markdown_text(words.called(one.run))} | {counts.passed:,} | {counts.total:,} "
             f"| {percent(counts.pass_rate)} | {interval(counts.ci95)} |\n"
         )
     yield "\n"
-    yield "".join(f"{as_text(line)}\n\n" for line in ranked(ranking))
+    yield "".join(f"{markdown_text(line)}\n\n" for line in ranked(ranking))

@@ -11,7 +11,8 @@ from proctor.comparison.pairing import Paired
 from proctor.comparison.ranking import Ranking
 from proctor.errors import ExitCode
 from proctor.model import Run, Selection
-from proctor.reports.figures import NONE, interval, one_line, percent, points, probability
+from proctor.reports.figures import NONE, interval, percent, points, probability
+from proctor.safe_text import one_line
 from proctor.wording import counted, listed, trial_name
 
 _NAMED = 5

@@ -12,7 +12,8 @@ from proctor.codec import target_digest
 from proctor.conformance import BAR, Checked, CheckVerdict, Conformance, Question, Reply
 from proctor.model import TargetSpec
 from proctor.reports.badge import Badge, escaped
-from proctor.reports.figures import cost, cut, interval, milliseconds, one_line, percent, utc
+from proctor.reports.figures import cost, interval, milliseconds, percent, utc
+from proctor.safe_text import cut, one_line
 
 VERSION = 1
 """Of the fields of `data`."""

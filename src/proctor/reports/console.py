@@ -7,18 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from proctor.model import Run, Verdict
-from proctor.reports.figures import (
-    AXIS_HEAD,
-    costs,
-    cut,
-    drawn,
-    interval,
-    milliseconds,
-    one_line,
-    percent,
-    points,
-    seconds,
-)
+from proctor.reports.figures import AXIS_HEAD, costs, drawn, interval, milliseconds, percent, points, seconds
 from proctor.reports.rows import (
     Reported,
     Told,
@@ -33,6 +22,7 @@ from proctor.reports.rows import (
     which_look,
 )
 from proctor.reports.splits import split_notes
+from proctor.safe_text import columns, cut, one_line, padded
 from proctor.verdicts import Counts, Tally
 from proctor.wording import counted
 
@@ -152,7 +142,7 @@ def _tables(run: Run, tally: Tally, *, below_splits: bool) -> Iterator[str]:
     several = [name for name, counts in tags.items() if counts.cases > 1]
     most = sorted(several, key=lambda name: -tags[name].total)[:_TAGS]
     tag_rows = [_row(cut(name, _TAG), tags[name]) for name in sorted(most)]
-    width = max(len(row.name) for row in (*rows, *tag_rows))
+    width = max(columns(row.name) for row in (*rows, *tag_rows))
     yield from _lined(rows, width=width)
     yield ""
     if tag_rows:
@@ -164,17 +154,17 @@ def _tables(run: Run, tally: Tally, *, below_splits: bool) -> Iterator[str]:
 
 def _lined(rows: Sequence[_Row], *, head: str = "", width: int = 0) -> Iterator[str]:
     """The lines of a table whose names take so many columns; a column without a number is left out."""
-    width = max(12, width, *(len(row.name) for row in rows))
+    width = max(12, width, *(columns(row.name) for row in rows))
     used = [any(texts) for texts in zip(*(row.numbers for row in rows), strict=True)]
 
     def cells(texts: Iterable[str]) -> str:
-        columns = zip(texts, _NUMBERS.values(), used, strict=True)
-        return "".join(f"{text:>{size}}  " for text, size, has_numbers in columns if has_numbers)
+        sized = zip(texts, _NUMBERS.values(), used, strict=True)
+        return "".join(f"{text:>{size}}  " for text, size, has_numbers in sized if has_numbers)
 
     yield f"{head:<{width}}  {cells(_NUMBERS)}{AXIS_HEAD}"
     for row in rows:
         drawing = drawn(row.counts.pass_rate, row.counts.ci95)
-        yield f"{row.name:<{width}}  {cells(row.numbers)}{drawing}  {interval(row.counts.ci95)}"
+        yield f"{padded(row.name, width)}  {cells(row.numbers)}{drawing}  {interval(row.counts.ci95)}"
 
 
 def _not_passed(reported: Reported) -> Iterator[str]:

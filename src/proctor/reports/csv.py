@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterator, Sequence
 
 from proctor.model import Verdict
 from proctor.reports.rows import Reported, question_of, trial_row
+from proctor.safe_text import csv_cell
 
 _COLUMNS = (
     "run",
@@ -33,7 +33,6 @@ _COLUMNS = (
     "started_at",
     "source_run",
 )
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
@@ -54,18 +53,8 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
                 "input_tokens": usage.get("input_tokens"),
                 "output_tokens": usage.get("output_tokens"),
             }
-            writer.writerow([_cell(data[column]) for column in _COLUMNS])
+            writer.writerow([csv_cell(data[column]) for column in _COLUMNS])
             yield buffer.getvalue()
             buffer.seek(0)
             buffer.truncate()
     yield buffer.getvalue()
-
-
-def _cell(value: object) -> object:
-    """A text that a spreadsheet would take for a formula gets an apostrophe in front.
-
-    Source: OWASP, "CSV Injection".
-    """
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return value if _NUMBER.fullmatch(value) else "'" + value
-    return value

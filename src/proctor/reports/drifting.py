@@ -14,7 +14,8 @@ from proctor.drift.sameness import Sameness
 from proctor.drift.series import Drift, Turning
 from proctor.drift.sides import Changed
 from proctor.model import Run
-from proctor.reports.figures import NONE, interval, one_line, percent, points, probability
+from proctor.reports.figures import NONE, interval, percent, points, probability
+from proctor.safe_text import one_line
 from proctor.wording import counted, listed
 
 _LISTED = 12

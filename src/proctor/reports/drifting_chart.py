@@ -10,7 +10,7 @@ from proctor.charts import WIDTH, Chart, layered
 from proctor.drift.sameness import STABLE, WATCH
 from proctor.drift.series import Drift, Step
 from proctor.reports.drifting import Drifted, changed, moments
-from proctor.reports.figures import one_line
+from proctor.safe_text import one_line
 
 _PASSED, _FIRST, _BEFORE = (
     "passed, with its 95 % interval",

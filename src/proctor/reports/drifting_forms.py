@@ -12,7 +12,7 @@ from proctor.drift.series import Drift, Step
 from proctor.drift.sides import Changed
 from proctor.reports.drifting import COLUMNS, Drifted, rows, sentences
 from proctor.reports.figures import utc
-from proctor.reports.markdown import as_text
+from proctor.safe_text import markdown_text
 
 
 def data(drifted: Drifted) -> dict[str, Any]:
@@ -115,11 +115,11 @@ def _changed(drift: Drift, one: Changed) -> dict[str, Any]:
 def markdown(drifted: Drifted) -> Iterator[str]:
     """A section: the sentences as a list, and a table of the runs."""
     run = drifted.last
-    yield f"# {as_text(run.suite.title)} on {as_text(run.target.name)}\n\n"
+    yield f"# {markdown_text(run.suite.title)} on {markdown_text(run.target.name)}\n\n"
     first, *rest = sentences(drifted)
-    yield f"**{as_text(first)}**\n\n"
+    yield f"**{markdown_text(first)}**\n\n"
     for sentence in rest:
-        yield f"* {as_text(sentence)}\n"
+        yield f"* {markdown_text(sentence)}\n"
     yield f"\n| {' | '.join(COLUMNS)} |\n|---|---|{'--:|' * (len(COLUMNS) - 2)}\n"
     for row in rows(drifted.drift):
-        yield f"| {' | '.join(map(as_text, row))} |\n"
+        yield f"| {' | '.join(map(markdown_text, row))} |\n"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Any
+
+from proctor.safe_text import json_text
 
 NONE = "–"
 """Stands for a number where there is none."""
@@ -12,27 +13,6 @@ AXIS = 26
 """Columns on which 0 to 100 % are drawn."""
 AXIS_HEAD = f"0%{'95% interval':^{AXIS - 6}}100%"
 """What stands above such an axis."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
-
-
-def one_line(text: str) -> str:
-    """The text without line ends and whatever else would move a terminal's cursor or turn its writing."""
-    return " ".join(_CONTROL.sub(" ", text).split())
-
-
-def visible(text: str) -> str:
-    """The same over several lines, each such letter written as an escape; tabs and line feeds stay."""
-    return _CONTROL.sub(lambda found: "".join(map(_escaped, found[0])), text)
-
-
-def _escaped(letter: str) -> str:
-    return letter if letter in "\t\n" else ascii(letter)[1:-1]
-
-
-def cut(text: str, longest: int) -> str:
-    """The text on one line, of at most so many letters; a longer one loses its end."""
-    line = one_line(text)
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def utc(moment: datetime) -> str:
@@ -49,7 +29,7 @@ def as_json(data: Any) -> str:
     """Plain data as a JSON document with letters as they are; without an ending."""
     import json
 
-    return json.dumps(data, ensure_ascii=False, indent=2)
+    return json_text(json.dumps(data, ensure_ascii=False, indent=2))
 
 
 def percent(share: float | None, digits: int = 1) -> str:

@@ -10,6 +10,7 @@ from proctor.errors import ExitCode
 from proctor.model import Problem, Run
 from proctor.reports.figures import as_json
 from proctor.reports.rows import Reported, Row, run_row, trial_row
+from proctor.safe_text import json_text
 from proctor.verdicts import worst
 
 
@@ -38,7 +39,7 @@ def trials(run: Run, rows: Iterable[Row]) -> str:
 
 
 def _dumps(data: object) -> str:
-    return json.dumps(data, ensure_ascii=False)
+    return json_text(json.dumps(data, ensure_ascii=False))
 
 
 def problem_row(problem: Problem) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from proctor.model import Run
-from proctor.reports.figures import NONE, as_json, interval, one_line, percent, utc
+from proctor.reports.figures import NONE, as_json, interval, percent, utc
 from proctor.reports.rows import counts_row
+from proctor.safe_text import one_line
 from proctor.verdicts import Counts
 
 _COLUMNS = ("passed", "rate", "95% interval", "errors", "measured", "rate", "95% interval")

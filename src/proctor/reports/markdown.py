@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Iterator, Sequence
 
 from proctor.model import Verdict
-from proctor.reports.figures import costs, cut, interval, milliseconds, one_line, percent
+from proctor.reports.figures import costs, interval, milliseconds, percent
 from proctor.reports.rows import (
     Reported,
     Told,
@@ -23,6 +21,7 @@ from proctor.reports.rows import (
     which_look,
 )
 from proctor.reports.splits import split_notes
+from proctor.safe_text import cut, markdown_block, markdown_html, markdown_text
 from proctor.verdicts import Counts
 
 LONGEST = 65_000
@@ -80,7 +79,7 @@ def _overview(runs: Sequence[Reported]) -> Iterator[str]:
     yield "| Run | Suite and target | Passed | Total | Rate | 95 % interval |\n|---|---|--:|--:|--:|---|\n"
     for reported in runs[:_RUNS]:
         run, counts = reported.run, reported.tally.counted
-        name = as_text(cut(f"{run.suite.title} on {run.target.name}", 120))
+        name = markdown_text(cut(f"{run.suite.title} on {run.target.name}", 120))
         yield (
             f"| `{run.id}` | {name} | {counts.passed} | {counts.total} | {percent(counts.pass_rate)} "
             f"| {interval(counts.ci95)} |\n"
@@ -92,7 +91,7 @@ def _numbers(reported: Reported, *, with_parts: bool) -> Iterator[str]:
     run, tally = reported.run, reported.tally
     counts, judging = tally.counted, tally.spent_judging
     money = costs(tally.target_cost_usd, judging.cost_usd, judging.calls)
-    yield f"# {as_text(cut(run.suite.title, 200))} on {as_text(cut(run.target.name, 200))}\n\n"
+    yield f"# {markdown_text(cut(run.suite.title, 200))} on {markdown_text(cut(run.target.name, 200))}\n\n"
     yield (
         f"**{counts.passed} of {counts.total} passed** ({percent(counts.pass_rate)}, "
         f"95 % interval {interval(counts.ci95)}): {counts.failed} failed, {counts.errors} errors, "
@@ -104,7 +103,7 @@ def _numbers(reported: Reported, *, with_parts: bool) -> Iterator[str]:
         if line is not None:
             yield f"**{line}**\n\n"
     for line in about_judges(reported):
-        yield f"{as_text(line)}\n\n"
+        yield f"{markdown_text(line)}\n\n"
     yield from _table("Split", tally.splits)
     for line in (*split_notes(tally.splits), which_look(reported)):
         if line is not None:
@@ -121,8 +120,8 @@ def _table(name: str, groups: dict[str, Counts]) -> Iterator[str]:
     for group in sorted(groups)[:_GROUPS]:
         counts = groups[group]
         yield (
-            f"| {as_text(cut(group, 120))} | {counts.passed} | {counts.total} | {percent(counts.pass_rate)} "
-            f"| {interval(counts.ci95)} |\n"
+            f"| {markdown_text(cut(group, 120))} | {counts.passed} | {counts.total} "
+            f"| {percent(counts.pass_rate)} | {interval(counts.ci95)} |\n"
         )
     yield f"\n…and {len(groups) - _GROUPS:,} more.\n\n" if len(groups) > _GROUPS else "\n"
 
@@ -151,12 +150,13 @@ def _failures(reported: Reported, room: int) -> Iterator[str]:
 
 def _entry(one: Told) -> str:
     """A trial that did not pass: in a line why, and folded away its question and answer."""
-    line = f"<b>{one.verdict.value}</b> <code>{_in_html(one.name)}</code> {_in_html(one.why)}"
+    name, reason = (markdown_html(cut(text, _WHY)) for text in (one.name, one.why))
+    line = f"<b>{one.verdict.value}</b> <code>{name}</code> {reason}"
     if one.sealed:
         return f"<div>{line}</div>\n\n"
-    blocks = [_fenced(_head(question_of(one.rows[0].case), _QUESTION))]
+    blocks = [markdown_block(_head(question_of(one.rows[0].case), _QUESTION))]
     answers = [row.trial.output.text for row in one.rows if row.trial.output is not None]
-    blocks += [_fenced(_head(answer, _ANSWER // len(answers))) for answer in answers]
+    blocks += [markdown_block(_head(answer, _ANSWER // len(answers))) for answer in answers]
     return f"<details><summary>{line}</summary>\n\n{''.join(blocks)}</details>\n\n"
 
 
@@ -164,22 +164,3 @@ def _head(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     return f"{text[:longest]}… ({len(text) - longest:,} more characters)"
-
-
-def _in_html(text: str) -> str:
-    """Text on one line inside an element, where Markdown is not read; it calls nobody and names no issue."""
-    escaped = html.escape(cut(text, _WHY), quote=False)
-    return re.sub(r"(?<!\w)@(?=\w)", "@<!-- -->", re.sub(r"(?<![\w&])#(?=\d)", "#<!-- -->", escaped))
-
-
-def as_text(text: str) -> str:
-    """Text on one line that Markdown shows as it is, and that calls nobody by an @name."""
-    shown = re.sub(r"([\\`*_{}\[\]<>#|~&$])", r"\\\1", one_line(text))
-    return re.sub(r"(?<!\w)@(?=\w)", "@<!-- -->", shown)
-
-
-def _fenced(text: str) -> str:
-    """A block that the text inside cannot end."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{text}\n{fence}\n\n"

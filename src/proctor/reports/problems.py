@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from proctor.model import Problem
+from proctor.safe_text import one_line
 
 _LISTED = 5
 """So many warnings of one code are listed; errors always are."""
@@ -20,9 +21,9 @@ def lines_of(problems: Iterable[Problem]) -> list[str]:
         if problem.level == "warning":
             seen[key] += 1
         if problem.level == "error" or seen[key] <= _LISTED:
-            lines.append(str(problem).replace("\n", " "))
+            lines.append(one_line(str(problem)))
     for (path, code), count in seen.items():
         if count > _LISTED:
             more = count - _LISTED
-            lines.append(f"{path}: warning: {more} more with the code {code}.")
+            lines.append(f"{one_line(path)}: warning: {more} more with the code {code}.")
     return lines

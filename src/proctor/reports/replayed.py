@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from proctor.proof.replayed import Replayed, Said, Share
-from proctor.reports.figures import AXIS_HEAD, NONE, drawn, interval, one_line, percent, rounded
-from proctor.reports.markdown import as_text
+from proctor.reports.figures import AXIS_HEAD, NONE, drawn, interval, percent, rounded
 from proctor.reports.rows import counts_row
+from proctor.safe_text import markdown_code, markdown_text, one_line
 from proctor.verdicts import Counts
 from proctor.wording import listed
 
@@ -100,11 +100,12 @@ def data(replay: Replay) -> dict[str, Any]:
 def markdown(replay: Replay) -> Iterator[str]:
     """The same for a pull request or a notebook."""
     found = replay.found
-    yield f"# {as_text(replay.suite)}, asked again\n\n"
-    yield f"Then {as_text(replay.target)}, now {as_text(replay.target_now)}. "
-    yield f"Bundle of run `{replay.run}`: {as_text(replay.signed)} Run of now: `{replay.again}`.\n\n"
+    yield f"# {markdown_text(replay.suite)}, asked again\n\n"
+    yield f"Then {markdown_text(replay.target)}, now {markdown_text(replay.target_now)}. "
+    yield f"Bundle of run {markdown_code(replay.run)}: {markdown_text(replay.signed)} "
+    yield f"Run of now: {markdown_code(replay.again)}.\n\n"
     for note in replay.notes:
-        yield f"{as_text(note)}\n\n"
+        yield f"{markdown_text(note)}\n\n"
     yield "|  | Trials | Share | 95 % interval |\n|---|--:|--:|---|\n"
     for title, name in _PARTS:
         part: Share = getattr(found, name)
@@ -116,7 +117,7 @@ def markdown(replay: Replay) -> Iterator[str]:
         some: tuple[Said, ...] = getattr(found, name)
         if some:
             yield f"\n## {title}\n\n"
-            yield from (f"* {as_text(one.name)}\n" for one in some)
+            yield from (f"* {markdown_text(one.name)}\n" for one in some)
 
 
 def _passed(counts: Counts) -> str:

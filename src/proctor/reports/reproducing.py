@@ -62,12 +62,14 @@ _FLAGS = {
     "concurrency": "--concurrency",
     "timeout_s": "--timeout",
     "retries": "--retries",
+    "max_answer_bytes": "--max-answer-bytes",
     "threshold": "--threshold",
     "min_pass_rate": "--min-pass-rate",
     "allow_errors": "--allow-errors",
     "judge_repeats": "--judge-repeat",
     "judge_rule": "--judge-rule",
     "budget_usd": "--budget-usd",
+    "max_failures": "--max-failures",
 }
 
 

@@ -16,8 +16,9 @@ from proctor.errors import ExitCode
 from proctor.holdout import SEALED, sealed, sealed_case
 from proctor.model import Calibration, Case, Message, Output, Run, Score, Trial, Verdict
 from proctor.plan import repeats_of
-from proctor.reports.figures import one_line, rounded, utc
+from proctor.reports.figures import rounded, utc
 from proctor.reports.splits import split_notes
+from proctor.safe_text import one_line
 from proctor.verdicts import (
     Counts,
     Repeats,
@@ -183,6 +184,7 @@ def run_row(reported: Reported) -> dict[str, Any]:
         "finished_at": None if run.finished_at is None else utc(run.finished_at),
         "warnings": list(run.warnings),
         "exit_code": int(reported.exit_code),
+        **({} if run.stopped is None else {"stopped": run.stopped}),
         **({} if reported.bundle is None else {"bundle": reported.bundle}),
     }
 
@@ -219,7 +221,8 @@ def missing(reported: Reported) -> str | None:
     planned, there = reported.run.planned, reported.tally.all.total
     if there >= planned:
         return None
-    return f"Not finished: {planned - there:,} of {planned:,} trials are missing."
+    sentence = f"Not finished: {planned - there:,} of {planned:,} trials are missing."
+    return f"{sentence} {reported.run.stopped}" if reported.run.stopped else sentence
 
 
 def which_look(reported: Reported) -> str | None:

@@ -18,6 +18,7 @@ def in_words(settings: Settings) -> Iterator[str]:
     numbers = {
         "passes from {:g}": settings.threshold,
         "budget ${:g}": settings.budget_usd,
+        "stops after {:g} errors": settings.max_failures,
         "{:g} s for a call": None if settings.timeout_s == usual.timeout_s else settings.timeout_s,
         "{:g} retries": None if settings.retries == usual.retries else settings.retries,
     }

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 
 from proctor.model import Output, PassRule, Score, ToolCall, Verdict
-from proctor.reports.figures import cost, cut, milliseconds, one_line, visible
+from proctor.reports.figures import cost, milliseconds
 from proctor.reports.rows import Row, gates_of, question_of, why
+from proctor.safe_text import cut, one_line, visible
 from proctor.verdicts import score_of
 from proctor.wording import trial_name
 
@@ -26,12 +27,12 @@ def lines(row: Row, rule: PassRule) -> Iterator[str]:
         row: the trial with its case.
         rule: when its scores pass.
     """
-    return map(visible, _lines(row, rule))
+    return (line for lines in _lines(row, rule) for line in visible(lines).split("\n"))
 
 
 def _lines(row: Row, rule: PassRule) -> Iterator[str]:
     trial, case = row.trial, row.case
-    yield f"{row.verdict.value.upper()} {trial_name(trial.case_id, trial.repeat)}"
+    yield f"{row.verdict.value.upper()} {one_line(trial_name(trial.case_id, trial.repeat))}"
     if row.sealed:
         yield from _sealed(row)
         return

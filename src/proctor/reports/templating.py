@@ -17,6 +17,7 @@ from msgspec import to_builtins
 from proctor.reports import figures
 from proctor.reports.highlights import first_of, pieces
 from proctor.reports.rows import gates_of
+from proctor.safe_text import cut, one_line, visible
 from proctor.verdicts import Counts
 
 _REACHES = (0.05, 0.1, 0.25, 0.5, 1.0)
@@ -41,6 +42,7 @@ def environment(*more_loaders: BaseLoader) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         auto_reload=False,
+        finalize=_shown,
     )
     del made.filters["safe"]
     made.filters |= {
@@ -51,8 +53,8 @@ def environment(*more_loaders: BaseLoader) -> Environment:
         "ms": figures.milliseconds,
         "points": _points,
         "p_value": figures.p_value,
-        "one_line": figures.one_line,
-        "cut": figures.cut,
+        "one_line": one_line,
+        "cut": cut,
         "number": _number,
         "moment": _moment,
         "iso": _iso,
@@ -66,6 +68,11 @@ def environment(*more_loaders: BaseLoader) -> Environment:
     }
     made.globals["reach_of"] = reach_of
     return made
+
+
+def _shown(value: Any) -> Any:
+    """A text with escapes for what nobody sees; `|e` has what a form sends back as it is."""
+    return visible(value) if type(value) is str else value
 
 
 @cache

@@ -15,8 +15,9 @@ from proctor.diffing import Change, Diff
 from proctor.model import Look, Run, Suite
 from proctor.placeholders import kind_of
 from proctor.ports import SavedSuite, StoredCase
-from proctor.reports.figures import as_json, cut, one_line, utc
+from proctor.reports.figures import as_json, utc
 from proctor.reports.rows import question_of
+from proctor.safe_text import columns, cut, one_line, padded
 
 _RUNS = 5
 """So many runs of a version are shown; its JSON has all."""
@@ -59,14 +60,14 @@ def listed(versions: Sequence[Kept]) -> Iterator[str]:
     if not names:
         yield "No suite is saved here."
         return
-    wide = max(len("suite"), *(len(one_line(name)) for name in names))
+    wide = max(len("suite"), *(columns(one_line(name)) for name in names))
     yield f"{'suite':<{wide}}  current  versions   cases   runs  saved"
     for name, one in names.items():
         every = [each for each in versions if each.saved.suite.name == name]
         suite = one.saved.suite
         yield (
-            f"{one_line(name):<{wide}}  {suite.version or '':<7}  {len(every):>8,}  {suite.case_count:>6,}  "
-            f"{sum(each.runs for each in every):>5,}  {_minute(one.saved.saved_at)}"
+            f"{padded(one_line(name), wide)}  {suite.version or '':<7}  {len(every):>8,}  "
+            f"{suite.case_count:>6,}  {sum(each.runs for each in every):>5,}  {_minute(one.saved.saved_at)}"
         )
 
 

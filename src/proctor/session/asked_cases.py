@@ -9,8 +9,8 @@ from msgspec import Struct
 from proctor.errors import NothingSelected
 from proctor.model import Case, PassRule, Run, Verdict
 from proctor.plan import repeats_of
-from proctor.reports.figures import one_line
 from proctor.reports.rows import Row, seal
+from proctor.safe_text import one_line
 from proctor.stores.places import Elsewhere, Place, Places
 from proctor.verdicts import Repeats, rules_of, verdict_of
 

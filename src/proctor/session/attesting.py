@@ -93,7 +93,10 @@ def check_finished(store: Store, run: Run) -> None:
 
     Raises:
         UsageError: it was cut short, trials of it are missing, or its answers were imported.
+        StoreError: it has a holdout, and the look at it cannot be counted.
     """
+    if run.suite.split_rule is not None:
+        store.check_can_count_looks()
     if run.imported is not None:
         raise UsageError(
             f"The answers of run {run.id} were imported, and nobody was asked for them here. Hand out the "

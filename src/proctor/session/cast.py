@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from proctor.errors import EndpointFailed
 from proctor.grading import Help
-from proctor.model import Case, Judgment, Run, TargetSpec
+from proctor.model import Case, Judgment, Output, Prompt, Run, TargetSpec
 from proctor.ports import Answers, Judge, Programs
 from proctor.session.casting import judges_for, judges_of
+from proctor.session.isolation import EventLoopIsolation
 from proctor.session.reaching import Reach
 from proctor.session.reusing import Nobody
 from proctor.targets.programs import SuitePrograms
@@ -29,7 +31,9 @@ def specs_of(run: Run) -> tuple[TargetSpec, ...]:
 class Cast:
     """Who is asked in one run, all of them open."""
 
-    def __init__(self, run: Run, target: Answers, programs: Programs, help_: Help) -> None:
+    def __init__(
+        self, run: Run, target: Answers, programs: Programs, help_: Help, isolation: EventLoopIsolation
+    ) -> None:
         """Use `Cast.of`."""
         self._run = run
         self._target = target
@@ -38,17 +42,29 @@ class Cast:
         self._judges: dict[str, tuple[Judge, ...]] = {}
         self._lending: Lending | None = None
         self.programs = programs
+        self.isolation = isolation
 
     @classmethod
-    async def of(cls, run: Run, reach: Reach) -> Cast:
+    async def of(cls, run: Run, reach: Reach, stop: Callable[[str], None]) -> Cast:
         """The cast of a run, opened.
+
+        Args:
+            run: the run.
+            reach: opens targets and judges.
+            stop: told why when no judge answers any more because its endpoint was given up.
 
         Raises:
             UsageError: a target or judge cannot be opened.
         """
+
+        async def open_judge(spec: TargetSpec) -> Judge:
+            target = await reach.target(spec, judging=True)
+            return Judge(name=spec.name, target=_Judging(spec.name, target, stop))
+
         programs = SuitePrograms(run.suite.folder, reach.environ)
-        judges = [await _judge(spec, reach) for spec in run.judges]
-        named = [await _judge(spec, reach) for spec in run.named_judges]
+        judges = [await open_judge(spec) for spec in run.judges]
+        named = [await open_judge(spec) for spec in run.named_judges]
+        isolation = EventLoopIsolation()
         help_ = Help(
             judges=tuple(judges),
             named={judge.name: judge for judge in named},
@@ -57,9 +73,10 @@ class Cast:
             together=together,
             embedder=reach.embedder,
             programs=programs,
+            isolation=isolation,
         )
         target = await reach.target(run.target) if run.regrade_of is None else Nobody(run.regrade_of)
-        cast = cls(run, target, programs, help_)
+        cast = cls(run, target, programs, help_, isolation)
         if run.judges:
             from proctor.session.lending import Lending
 
@@ -67,7 +84,7 @@ class Cast:
             cast._help = replace(help_, lender=cast._lending)
         for spec in run.named_targets:
             cast._targets[spec.name] = await reach.target(spec) if run.regrade_of is None else target
-            cast._judges[spec.name] = tuple([await _judge(one, reach) for one in judges_for(run, spec.name)])
+            cast._judges[spec.name] = tuple([await open_judge(one) for one in judges_for(run, spec.name)])
         return cast
 
     def target(self, case: Case) -> Answers:
@@ -85,13 +102,26 @@ class Cast:
         return replace(self._help, judges=judges, workspace=workspace, known=known)
 
     async def aclose(self) -> None:
-        """Let no program ask any more; targets stay open for other runs. Safe to call twice."""
+        """Let no program ask any more, and end graders; targets stay open. Safe to call twice."""
+        self.isolation.close()
         if self._lending is not None:
             await self._lending.aclose()
 
 
-async def _judge(spec: TargetSpec, reach: Reach) -> Judge:
-    return Judge(name=spec.name, target=await reach.target(spec, judging=True))
+class _Judging:
+    """A judge that stops the run when its endpoint was given up: graders take that for one missing reply."""
+
+    def __init__(self, name: str, target: Answers, stop: Callable[[str], None]) -> None:
+        self._name = name
+        self._target = target
+        self._stop = stop
+
+    async def answer(self, prompt: Prompt) -> Output:
+        try:
+            return await self._target.answer(prompt)
+        except EndpointFailed as error:
+            self._stop(f"The judge {self._name!r} failed. {error}")
+            raise
 
 
 async def together(things: Iterable[Awaitable[Any]]) -> list[Any]:

@@ -13,7 +13,7 @@ from proctor.errors import UsageError
 from proctor.model import Case, Run, Suite
 from proctor.ports import Store
 from proctor.reports.comparing import Compared
-from proctor.reports.figures import one_line
+from proctor.safe_text import one_line
 from proctor.session.reporting import calibrations_of, keep_look, rows_of
 
 _TOLD_EVERY = 1000

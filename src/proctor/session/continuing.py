@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from proctor.codec import settings_digest, target_digest
-from proctor.errors import UsageError
+from proctor.errors import StoreError, UsageError
 from proctor.graders import GRADERS
 from proctor.grading import bind
 from proctor.model import Run, Settings, Suite
@@ -20,6 +20,7 @@ from proctor.session.casting import Casting, Wanted, Wishes
 from proctor.session.reaching import embedder_of
 from proctor.session.request import Job, Request, new_id
 from proctor.session.variable_values import VariableValues, variables_of
+from proctor.wording import counted
 
 if TYPE_CHECKING:
     from proctor.session.resuming import Difference
@@ -191,11 +192,22 @@ class StoredRuns:
         return indexer.index(run.suite.split_rule, run.seat), wanted
 
     def indexer_of(self, suite: Suite, settings: Settings) -> tuple[Indexer, Wanted]:
-        """Which cases of a stored suite are selected, and whom they want asked."""
+        """Which cases of a stored suite are selected, and whom they want asked.
+
+        Raises:
+            StoreError: the store lacks cases of it, as one that was repaired may.
+        """
         indexer, wishes = Indexer(settings.selection, settings.repeats), Wishes()
+        count = 0
         for stored in self._store.cases(suite.content):
+            count += 1
             if indexer.add(stored.case):
                 wishes.add(stored.case, (bind(one, GRADERS.get) for one in stored.case.assertions))
+        if count < suite.case_count:
+            raise StoreError(
+                f"The store has {count:,} of the {counted(suite.case_count, 'case')} of suite {suite.title}. "
+                "Save its file again first: `proctor suites save FILE`."
+            )
         return indexer, wishes.wanted
 
 

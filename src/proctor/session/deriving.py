@@ -8,28 +8,28 @@ are counted as they stand, and must follow from what stands beside them, as far 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from proctor import __version__
 from proctor.codec import assertion_digest, encode
-from proctor.errors import UnknownName
+from proctor.errors import GraderBroke, TimeLimitExceeded, UnknownName
 from proctor.graders import GRADERS
-from proctor.grading import bind, score
-from proctor.model import Assertion, Case, Run, Score, Trial, Verdict
+from proctor.grading import bind, score, uninterrupted_size
+from proctor.model import Assertion, Case, Judgment, Run, Score, Trial, Verdict
 from proctor.plan import repeats_of
 from proctor.ports import Graded, Grader
 from proctor.proof.checking import Defect, same, shown, understood
 from proctor.session.cast import specs_of
+from proctor.session.isolation import BlockingIsolation
 from proctor.session.recorded_judges import are_replies, check_implied, check_judgments, with_judges
-from proctor.session.time_limit import Limiting, TooLong
 from proctor.variables import names_in
 
 T = TypeVar("T")
 
-_SECONDS = 5.0
-"""The processor time for one score."""
+_LIMIT_S = 5.0
+"""What a score costs whose grader was ended."""
 _PATIENCE_S = 20.0
 """After so many seconds that led to nothing a grader is not run any more."""
 _UNENDED_S = 0.25
@@ -40,15 +40,15 @@ _UNENDED = "did not end within"
 class Deriving:
     """Holds the scores of trials against their answers, case by case."""
 
-    def __init__(self, run: Run, limiting: Limiting) -> None:
+    def __init__(self, run: Run, isolation: BlockingIsolation) -> None:
         """Nothing is graded yet.
 
         Args:
             run: the run that they are of.
-            limiting: ends what takes too long; it is begun already.
+            isolation: runs the graders, and ends those that take too long.
         """
         self._run = run
-        self._limiting = limiting
+        self._isolation = isolation
         self._lost_s: defaultdict[str, float] = defaultdict(float)
         """What led to nothing, by the graders."""
         self._masks = bool(names_in([spec.options.get("env", {}) for spec in specs_of(run)]))
@@ -128,8 +128,7 @@ class Deriving:
 
     def _check(self, place: str, assertion: Assertion, recorded: Score, graded: Graded) -> None:
         name = assertion.grader
-        binding = partial(understood, place, partial(bind, assertion, GRADERS.get))
-        grader = None if self._kind(assertion) is None else self._limited(name, binding)
+        grader = None if self._kind(assertion) is None else self._bound(place, assertion)
         derived = None if grader is None else self._derived(assertion, grader, recorded, graded)
         if derived is None or (recorded.outcome is Verdict.UNSCORED and _UNENDED in recorded.reason):
             self.recounted[name] += 1
@@ -154,9 +153,12 @@ class Deriving:
         wants = grader.wants()
         if "embedder" in wants or _runs_programs(assertion, grader) or self._is_masked(graded.case):
             return None
-        if "judge" in wants:
-            graded = with_judges(graded, self._run, recorded.judgments)
-        derived = self._limited(assertion.grader, lambda: _at_once(score(assertion, graded, GRADERS.get)))
+        judgments = recorded.judgments if "judge" in wants else None
+        size = uninterrupted_size((assertion,), graded.outputs or (graded.output,), GRADERS.get) + sum(
+            len(judgment.raw) for judgment in judgments or ()
+        )
+        work = partial(_derive, assertion, graded, self._run, judgments)
+        (derived,) = self._limited(assertion.grader, work, size) or (None,)
         if derived is None or ("judge" in wants and not are_replies(recorded.judgments, derived.judgments)):
             return None
         if derived.outcome is Verdict.UNSCORED and _UNENDED in derived.reason:
@@ -164,14 +166,25 @@ class Deriving:
             return None
         return derived
 
-    def _limited(self, grader: str, work: Callable[[], T]) -> T | None:
+    def _bound(self, place: str, assertion: Assertion) -> Grader | None:
+        """The grader of an assertion; None where checking its parameters takes too long.
+
+        Raises:
+            Defect: there is no such grader, or its parameters are wrong.
+        """
+        grader = self._limited(assertion.grader, partial(_bind, place, assertion), 0)
+        if isinstance(grader, Defect):
+            raise grader
+        return grader
+
+    def _limited(self, grader: str, work: Callable[[], T], size: int) -> T | None:
         """What a grader's work gives; None where it takes too long, or has done so too often."""
         if self._lost_s[grader] >= _PATIENCE_S:
             return None
         try:
-            return self._limiting.run(work)
-        except TooLong:
-            self._lost_s[grader] += _SECONDS
+            return self._isolation.call(work, size)
+        except (TimeLimitExceeded, GraderBroke):
+            self._lost_s[grader] += _LIMIT_S
             return None
 
     def _is_masked(self, case: Case) -> bool:
@@ -194,9 +207,21 @@ def _at(place: str, trial: Trial, nth: int) -> str:
     return f"{place}: score {nth + 1} ({shown(trial.scores[nth].grader)})"
 
 
-def limits() -> Limiting:
-    """What ends a grader that takes too long."""
-    return Limiting(_SECONDS)
+def _bind(place: str, assertion: Assertion) -> Grader | Defect:
+    """The grader of an assertion, or what is wrong with that."""
+    try:
+        return understood(place, partial(bind, assertion, GRADERS.get))
+    except Defect as defect:
+        return defect
+
+
+def _derive(
+    assertion: Assertion, graded: Graded, run: Run, judgments: Sequence[Judgment] | None
+) -> tuple[Score | None]:
+    """The score of an answer; None where its grader wants to wait. With judgments, its judges gave these."""
+    if judgments is not None:
+        graded = with_judges(graded, run, judgments)
+    return (_at_once(score(assertion, graded, GRADERS.get)),)
 
 
 def _runs_programs(assertion: Assertion, grader: Grader) -> bool:

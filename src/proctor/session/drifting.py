@@ -17,7 +17,7 @@ from proctor.errors import NothingSelected, UnknownName, UsageError
 from proctor.model import Case, Params, Run, TargetSpec
 from proctor.ports import Store
 from proctor.reports.drifting import Drifted
-from proctor.reports.figures import one_line
+from proctor.safe_text import one_line
 from proctor.session.configuring import Config
 from proctor.session.naming import Names
 from proctor.session.reporting import keep_look

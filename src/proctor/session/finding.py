@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import proctor
-from proctor.errors import UsageError
-from proctor.ports import Found, Source
+from proctor.dialects.reading import too_large
+from proctor.errors import SuiteError, UsageError
+from proctor.model import Problem
+from proctor.ports import MAX_LINE_BYTES, Found, Source
 
 TIERS = ("cheap", "moderate", "comprehensive")
 """The built-in suites."""
@@ -23,6 +25,7 @@ _FOLDER = Path(proctor.__file__).with_name("suites") / "v1.0"
 _VERSION = re.compile(r"(.+)@(v[0-9]+|sha256:[0-9a-f]*)", re.DOTALL)
 _OWN_GRADERS = (".proctor/assertions", ".agentv/assertions")
 _WILD = frozenset("*?[")
+_PIECE_BYTES = 2**20
 
 
 def builtin(tier: str) -> Path:
@@ -60,11 +63,11 @@ def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str,
     def lines() -> Iterator[bytes]:
         if not is_folder:
             with path.open("rb") as file:
-                yield from file
+                yield from bounded_lines(file, str(path))
 
     def neighbour(name: str) -> bytes | None:
         beside = around.folder / name
-        return beside.read_bytes() if beside.is_file() else None
+        return _read(beside) if beside.is_file() else None
 
     absolute = Path(os.path.abspath(path))  # noqa: PTH100  # resolve() would follow links
     around = _Around(absolute if is_folder else absolute.parent)
@@ -81,6 +84,45 @@ def source_of(path: Path, environ: Mapping[str, str] = {}, options: Mapping[str,
         is_folder=is_folder,
         options=options,
     )
+
+
+def bounded_lines(file: BinaryIO, path: str) -> Iterator[bytes]:
+    """The lines of an open file, of none of which more than `MAX_LINE_BYTES` are read.
+
+    Raises:
+        SuiteError: a line has more; with its number.
+    """
+    for number, line in enumerate(iter(partial(file.readline, _PIECE_BYTES), b""), 1):
+        if len(line) < _PIECE_BYTES or line.endswith(b"\n"):
+            yield line
+            continue
+        whole = _long_line(line, file)
+        if whole is None:
+            message = (
+                f"The line has more than {MAX_LINE_BYTES // 2**20} MiB. Move large content into files of "
+                "its own, or split the case."
+            )
+            raise SuiteError([Problem(code="line-too-long", message=message, path=path, line=number)])
+        yield whole
+
+
+def _long_line(begun: bytes, file: BinaryIO) -> bytes | None:
+    """The line that begins so, read to its end; None where it is too long."""
+    line = bytearray(begun)
+    while len(line) <= MAX_LINE_BYTES:
+        piece = file.readline(_PIECE_BYTES)
+        line += piece
+        if len(piece) < _PIECE_BYTES or piece.endswith(b"\n"):
+            return bytes(line) if len(line) <= MAX_LINE_BYTES else None
+    return None
+
+
+def _read(file: Path | str) -> bytes:
+    """A whole file; raises SuiteError where it is too large, and OSError."""
+    with open(file, "rb") as opened:  # noqa: PTH123  # a suite can be thousands of files
+        if os.fstat(opened.fileno()).st_size > MAX_LINE_BYTES:
+            raise too_large(str(file))
+        return opened.read()
 
 
 def _is_file(path: Path) -> bool:
@@ -108,8 +150,7 @@ class _Around:
         for file in chain(absolute, (f"{root}/{wanted.lstrip('/')}" for root in self.roots)):
             try:
                 if os.path.isfile(file):  # noqa: PTH113  # a suite can be thousands of files
-                    with open(file, "rb") as opened:  # noqa: PTH123
-                        return Found(path=self._relative(file), data=opened.read())
+                    return Found(path=self._relative(file), data=_read(file))
             except (OSError, ValueError):  # a name that no file can have, or one that may not be read
                 continue
         return None
@@ -120,7 +161,7 @@ class _Around:
             folder = os.path.realpath(self.folder)
             file = Path(os.path.realpath(f"{folder}/{path}".replace("\\", "/")))
             inside = file.relative_to(folder)
-            return Found(path=inside.as_posix(), data=file.read_bytes()) if file.is_file() else None
+            return Found(path=inside.as_posix(), data=_read(file)) if file.is_file() else None
         except (OSError, ValueError):  # outside, a name that no file can have, or one that may not be read
             return None
 

@@ -18,7 +18,7 @@ from proctor.dialects.arrays import read
 from proctor.dialects.detection import head
 from proctor.dialects.telling_apart import is_of_evals_registry, is_of_promptfoo
 from proctor.errors import SuiteError, UsageError
-from proctor.ports import Found, Placed, Source
+from proctor.ports import MAX_LINE_BYTES, Found, Placed, Source
 from proctor.proof.bundle import ENVELOPE, SUITE
 from proctor.session.loading import dialect_of
 from proctor.session.naming import TARGETS_FILES
@@ -103,6 +103,8 @@ def is_other_yaml(file: Path) -> bool:
     """Whether a file is YAML and no suite: targets, settings, what goes with a JSON Lines file."""
     if file.suffix.lower() not in _YAML:
         return False
+    if file.stat().st_size > MAX_LINE_BYTES:
+        return False  # whoever reads it says so
     data = file.read_bytes()
     if _TESTS.search(data):
         return False
@@ -119,7 +121,11 @@ def _has_markdown_tests(folder: Path) -> bool:
                 continue
             file = Path(inside, name)
             try:
-                if file.is_file() and _TURN.search(file.read_bytes()):
+                if (
+                    file.is_file()
+                    and file.stat().st_size <= MAX_LINE_BYTES
+                    and _TURN.search(file.read_bytes())
+                ):
                     return True
             except OSError:  # it may not be read, which is said where another one makes the folder a suite
                 continue

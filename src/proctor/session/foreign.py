@@ -14,7 +14,7 @@ from proctor.graders import GRADERS
 from proctor.grading import bind
 from proctor.model import Assertion, Case, Workspace
 from proctor.plan import Index
-from proctor.reports.figures import cut
+from proctor.safe_text import cut
 
 FLAG = "--allow-programs"
 _NAMED = 5

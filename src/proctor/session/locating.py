@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from proctor.errors import UsageError, suggestion
 from proctor.model import Problem
-from proctor.reports.figures import one_line
+from proctor.safe_text import one_line
 from proctor.session.configuring import Config
 from proctor.session.finding import BUILTIN, TIERS, builtin, source_of, versioned
 from proctor.wording import counted, listed

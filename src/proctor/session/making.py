@@ -7,6 +7,8 @@ import platform
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
@@ -15,22 +17,30 @@ from proctor import __version__
 from proctor.codec import assertion_digest
 from proctor.engines.local import Engine, Work, trial_of
 from proctor.graders import GRADERS
-from proctor.grading import Manner, grade, grade_at_once, grade_repeats, manner_of
-from proctor.model import Case, Output, Prompt, Trial, Verdict
+from proctor.grading import Manner, grade, grade_at_once, grade_repeats, manner_of, uninterrupted_size
+from proctor.model import Case, Output, Prompt, Run, Trial, Verdict
 from proctor.plan import Earlier, Finder, InOrder, Known, Planned, trials
 from proctor.ports import Stay, Store, StoredTrial
 from proctor.session import events
 from proctor.session.cast import Cast, specs_of
+from proctor.session.casting import judges_of
 from proctor.session.reaching import Reach
 from proctor.session.reporting import keep_look
 from proctor.session.request import Job
 from proctor.session.reusing import finder_of
+from proctor.session.store_watch import check_store, watch_store, write_rest
 from proctor.session.variable_values import VariableValues, variables_of
 from proctor.variables import filled_case, masked, names_in, unmasked
 from proctor.verdicts import Tally, rules_of, taken_over, verdict_of
+from proctor.wording import counted
 
 if TYPE_CHECKING:
     from proctor.environments.workspaces import Workspaces
+
+
+_ENDPOINT_KINDS = frozenset({"http", "connection"})
+_MAX_HELD = 4_096
+"""Trials in memory whose errors are not stored yet."""
 
 
 class Making:
@@ -58,29 +68,55 @@ class Making:
         self._rules = rules_of(job.run)
         self._tally = Tally(self._rules, job.run.suite.repeats_rule, job.run.settings.repeats)
         self._engine: Engine | None = None
+        self._cast: Cast | None = None
         self._environment: Workspaces | None = None
         self._stopped = False
+        self._latest = job.run.started_at
+        """The latest time that the run has, which no later one may be before."""
+        self._held: list[tuple[Trial, Case]] = []
+        """Errors while an endpoint fails every call: perhaps they are not the trials' own."""
+        self._errors = 0
+        self._has_judges = bool(judges_of(job.run))
 
     def stop(self) -> None:
         """Begin no further trial."""
         self._stopped = True
         if self._engine is not None:
             self._engine.stop()
+        if self._cast is not None:
+            self._cast.isolation.stop()
 
     async def make(self) -> events.Done:
-        """Make every trial that is missing, or what can be made until `stop`; what was made is stored."""
+        """Make every trial that is missing, or what can be made until `stop`; what was made is stored.
+
+        Raises:
+            StoreError: the store's file could not be written to the end; the text names the one that was.
+        """
         self._begin()
         settings = self._run.settings
         self._reach.begin(budget_usd=settings.budget_usd, spent_usd=self._spent_usd(), cached=settings.cache)
-        cast = await Cast.of(self._run, self._reach)
+        cast = self._cast = await Cast.of(self._run, self._reach, self._stop_because)
         self._environment = self._lodging(cast)
         self._engine = Engine(self._work(cast), self._workers())
         if self._stopped:
             self._engine.stop()
+        with watch_store(self._store, self._listen, self.stop):
+            run = await self._run_trials(self._engine, cast)
+        check_store(self._store, run)
+        for note in self._reach.notes():
+            self._listen(events.Told(note))
+        done = events.Done(run, self._tally)
+        self._listen(done)
+        return done
+
+    async def _run_trials(self, engine: Engine, cast: Cast) -> Run:
+        """Run the engine and close what it used; the run's last state is durable then."""
         status: Literal["finished", "interrupted"] = "interrupted"
         try:
-            await self._engine.run(self._planned())
-            if not self._engine.stopped or self._tally.all.total >= self._index.planned:
+            await engine.run(self._planned())
+            if not (engine.stop_reason and self._reach.is_in_doubt()):
+                self._release_held()  # else the run was stopped for what caused them, and asks again
+            if not engine.stopped or self._tally.all.total >= self._index.planned:
                 status = "finished"
         except asyncio.CancelledError:
             self._stopped = True  # stopped at once: what finished is stored, and the run says so below
@@ -88,23 +124,22 @@ class Making:
             try:
                 await self._close(cast)
             finally:  # also when closing is cut short
-                finished_at = self._run.finished_at or datetime.now(UTC)
-                run = replace(self._run, status=status, finished_at=finished_at)
-                self._store.update(run)
-        for note in self._reach.notes():
-            self._listen(events.Told(note))
-        done = events.Done(run, self._tally)
-        self._listen(done)
-        return done
+                finished_at = max(self._run.finished_at or self._now(), self._latest)
+                stopped = engine.stop_reason if status == "interrupted" else None
+                run = replace(self._run, status=status, finished_at=finished_at, stopped=stopped)
+                self._store.update(run, wait=False)
+                await write_rest(self._store, lambda: self._stopped)
+        return run
 
     def _begin(self) -> None:
         if self._continues:
             self._store.claim(self._run.id)
             if self._run.status != "finished":
-                self._run = replace(self._run, status="running", finished_at=None)
+                self._run = replace(self._run, status="running", finished_at=None, stopped=None)
                 self._store.update(self._run)
         else:
-            self._run = replace(self._run, versions=_versions(), started_at=datetime.now(UTC))
+            self._latest = datetime.now(UTC)
+            self._run = replace(self._run, versions=_versions(), started_at=self._latest)
             self._store.begin(self._run)
             self._keep_variables()
             if self._run.suite.no_holdout:  # it shows what other runs of the suite hold out
@@ -122,6 +157,11 @@ class Making:
             )
         )
 
+    def _now(self) -> datetime:
+        """The time; while a clock that was set back has not caught up, the latest one of the run."""
+        self._latest = max(self._latest, datetime.now(UTC))
+        return self._latest
+
     def _keep_variables(self) -> None:
         """Keep which values variables have; of a run on another one's answers only what that one has kept."""
         names = self._variables | variables_of(specs_of(self._run))
@@ -129,6 +169,16 @@ class Making:
         if earlier:
             names &= self._store.variables(earlier).keys()
         VariableValues(self._store, self._reach.environ).keep(self._run.id, names)
+
+    def _stop_because(self, reason: str) -> None:
+        if self._engine is not None:
+            self._engine.stop(reason)
+
+    def _release_held(self) -> None:
+        """Store the errors held back."""
+        held, self._held = self._held, []
+        for trial, case in held:
+            self._store_trial(trial, case, stored=False)
 
     async def _close(self, cast: Cast) -> None:
         await cast.aclose()
@@ -234,7 +284,10 @@ class Making:
             grade_repeats=lambda ones, outputs: grade_repeats(
                 ones[0].case, outputs, GRADERS.get, cast.help(ones[0].case), [one.known for one in ones]
             ),
-            grade_at_once=lambda case, output: grade_at_once(case, output, GRADERS.get),
+            grade_at_once=lambda case, output: cast.isolation.attempt(
+                partial(grade_at_once, case, output, GRADERS.get),
+                uninterrupted_size(case.assertions, (output,), GRADERS.get),
+            ),
             manner=lambda case: manner_of(case, GRADERS.get),
             arrived=lambda trial, planned: store.arrived(run.id, self._masked(trial, planned.case)),
             finished=lambda trial, planned: self._count(
@@ -242,17 +295,49 @@ class Making:
             ),
             enter=enter,
             leave=leave,
+            now=self._now,
+            is_full=store.is_full,
         )
 
     def _count(self, trial: Trial, case: Case, *, stored: bool) -> Verdict:
+        # Of most trials this is all: they have an answer, and no judge is asked about it.
+        if stored or not (self._held or trial.output is None or self._has_judges):
+            return self._store_trial(trial, case, stored=stored)
+        if not self._reach.is_in_doubt():
+            self._release_held()
+        elif _may_be_endpoint_fault(trial):
+            self._held.append((trial, case))
+            if len(self._held) >= min(_MAX_HELD, self._errors_left()):
+                self._release_held()
+            return verdict_of(trial, self._rules(case))
+        return self._store_trial(trial, case, stored=stored)
+
+    def _store_trial(self, trial: Trial, case: Case, *, stored: bool) -> Verdict:
         trial = self._masked(trial, case)
         if not stored and trial.source_run is not None and trial.graded_in is None:
             trial = replace(trial, graded_in=self._run.id)
+        if trial.source_run is None:
+            self._latest = max(self._latest, trial.started_at)
         verdict = self._tally.add(trial, case, kept=taken_over(trial, self._run))
         if not stored:
             self._store.record(self._run.id, trial, verdict)
+            if verdict is Verdict.ERROR and not case.problems:
+                self._count_error()
         self._listen(events.Finished(trial, verdict, self._tally.known_cost_usd))
         return verdict
+
+    def _errors_left(self) -> float:
+        """How many more trials may end as errors before the run is stopped."""
+        most = self._run.settings.max_failures
+        return inf if most is None else most - self._errors
+
+    def _count_error(self) -> None:
+        self._errors += 1
+        if self._errors_left() <= 0:
+            self._stop_because(
+                f"{counted(self._errors, 'trial')} ended as errors, as many as --max-failures allows. "
+                f"`proctor runs show {self._run.id} --failures` shows them."
+            )
 
     def _masked(self, trial: Trial, case: Case) -> Trial:
         """What is kept and told names a variable where an answer or a reason has its value."""
@@ -267,6 +352,18 @@ class Making:
 
     def _kept(self, known: Known, case: Case) -> None:
         self._count(_taken(known), case, stored=known.stored)
+
+
+def _may_be_endpoint_fault(trial: Trial) -> bool:
+    """Whether a trial has no answer, or no reply of a judge, for a reason that may be its endpoint's."""
+    if trial.failure is not None:
+        return trial.failure.stage == "target" and trial.failure.kind in _ENDPOINT_KINDS
+    return any(score.outcome is Verdict.UNSCORED and _may_call(score.grader) for score in trial.scores)
+
+
+def _may_call(grader: str) -> bool:
+    kind = GRADERS.get(grader)
+    return bool(kind.needs or kind.waits or kind.over_repeats)
 
 
 def _taken(known: Known) -> Trial:

@@ -18,7 +18,7 @@ from proctor.engines.fallback import Fallback
 from proctor.engines.limit import Limit
 from proctor.engines.patience import Patience, Patient
 from proctor.errors import UsageError
-from proctor.model import Output, Params, Price, Prompt, TargetSpec
+from proctor.model import MAX_ANSWER_BYTES, Output, Params, Price, Prompt, Settings, TargetSpec
 from proctor.ports import Answers, Embeds
 from proctor.pricing import parse_prices, quote_for
 from proctor.targets import TARGETS
@@ -57,6 +57,7 @@ class Reach:
         notify: Callable[[str], None],
         progress: Callable[[str, int, int], None] = lambda _name, _done, _total: None,
         cache_path: Path | None = None,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         """Opens nothing yet.
 
@@ -68,6 +69,7 @@ class Reach:
             notify: told what takes long, in sentences.
             progress: told how far a download is: its name, the bytes that are here, the bytes of all.
             cache_path: the file of the cache, opened when a run wants it; None for no cache.
+            max_answer_bytes: the largest answer that is read.
         """
         self.environ = environ
         self._notify = notify
@@ -77,6 +79,7 @@ class Reach:
             environ,
             connections=max(concurrency, 1),
             timeout_s=patience.timeout_s,
+            max_answer_bytes=max_answer_bytes,
             notify=notify,
             progress=progress,
         )
@@ -206,9 +209,16 @@ class Reach:
         known = self._open.get(key)
         if known is not None:
             return known
-        target = discreet(await TARGETS.get(spec.kind)(spec, self._opening), spec)
+        limit = self._limit(spec)
+        opening = self._opening.observed_by(limit.observe)
+        target = discreet(await TARGETS.get(spec.kind)(spec, opening), spec)
         patient = Patient(
-            target, self._limit(spec), self._patience_with(spec), price=price, notify=self._notify
+            target,
+            limit,
+            self._patience_with(spec),
+            name=spec.name,
+            price=price,
+            notify=self._notify,
         )
         self._open[key] = patient
         return patient
@@ -220,6 +230,10 @@ class Reach:
         if limit is None:
             limit = self._limits[endpoint] = Limit(places_of(spec, self._concurrency))
         return limit
+
+    def is_in_doubt(self) -> bool:
+        """Whether the last call to any endpoint failed in a way that may be the endpoint's."""
+        return any(limit.breaker.failures for limit in self._limits.values())
 
     def _patience_with(self, spec: TargetSpec) -> Patience:
         patience = self._patience
@@ -410,9 +424,16 @@ def _shipped_prices() -> dict[str, Price]:
 
 
 async def probe(
-    spec: TargetSpec, prompt: Prompt, environ: Mapping[str, str], *, timeout_s: float, prices_folder: Path
+    spec: TargetSpec, prompt: Prompt, environ: Mapping[str, str], *, calls: Settings, prices_folder: Path
 ) -> Output:
     """Open a target, ask it once, close it.
+
+    Args:
+        spec: the target.
+        prompt: what it is asked.
+        environ: where keys are.
+        calls: the time limit and the largest answer count.
+        prices_folder: where a `prices.toml` may be.
 
     Raises:
         UsageError: it cannot be opened.
@@ -421,7 +442,8 @@ async def probe(
     reach = Reach(
         environ,
         concurrency=1,
-        patience=Patience(timeout_s=timeout_s, retries=0),
+        patience=Patience(timeout_s=calls.timeout_s, retries=0),
+        max_answer_bytes=calls.max_answer_bytes,
         prices=load_prices(environ, prices_folder),
         notify=lambda _message: None,
     )

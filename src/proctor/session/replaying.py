@@ -118,7 +118,7 @@ def _request(suite: Suite, run: Run, who: Who, before: tuple[Said, ...]) -> Requ
         params=run.target.params,
         judge_params=run.judges[0].params if run.judges else Params(),
         settings=settings,
-        explicit=_DECIDED | {"concurrency", "timeout_s", "retries", "budget_usd"},
+        explicit=_DECIDED | {"concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd"},
     )
 
 

@@ -39,13 +39,17 @@ def reported(store: Store, run: Run, tally: Tally | None = None, *, reveal: bool
     return Reported(
         run=run,
         tally=tally,
-        exit_code=exit_code(tally.counted, run.settings)
-        if run.status == "finished"
-        else ExitCode.INTERRUPTED,
+        exit_code=_exit_code(run, tally),
         rows=lambda: rows_of(store, run, reveal=reveal),
         looks=None if run.suite.split_rule is None else len(store.looks(run.suite.digest)),
         calibrations=calibrations_of(store, run) if tally.judging.prompts else (),
     )
+
+
+def _exit_code(run: Run, tally: Tally) -> ExitCode:
+    if run.status == "finished":
+        return exit_code(tally.counted, run.settings)
+    return ExitCode.NOT_MEASURED if run.stopped else ExitCode.INTERRUPTED
 
 
 def calibrations_of(store: Store, run: Run) -> tuple[Calibration, ...]:
@@ -113,7 +117,10 @@ def rows_of(store: Store, run: Run, *, reveal: bool = False) -> Iterator[Row]:
         while position < stored.trial.position:
             found = next(cases, None)
             if found is None:
-                raise StoreError(f"The store is damaged: it lacks cases of run {run.id}.")
+                raise StoreError(
+                    f"The store is damaged: it lacks cases of run {run.id}. Save the file of its suite "
+                    f"{run.suite.title} again: `proctor suites save FILE`."
+                )
             position, case = found
         row = Row(trial=stored.trial, verdict=verdict_of(stored.trial, rules(case)), case=case)
         yield row if reveal else seal(row)

@@ -19,9 +19,10 @@ _CALLS = {
     "--concurrency": "concurrency",
     "--timeout": "timeout_s",
     "--retries": "retries",
+    "--max-answer-bytes": "max_answer_bytes",
     "--budget-usd": "budget_usd",
 }
-_FREE = {**_CALLS, "--keep-workspaces": "keep_workspaces"}
+_FREE = {**_CALLS, "--max-failures": "max_failures", "--keep-workspaces": "keep_workspaces"}
 """The flags of settings that change no answer and no verdict, with their fields; any may be given anew."""
 _GATES = {"--threshold": "threshold", "--min-pass-rate": "min_pass_rate", "--allow-errors": "allow_errors"}
 _JUDGING = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}

@@ -66,6 +66,8 @@ class Session:
             UsageError: a target, judge or run cannot be had; nothing was asked.
             NothingSelected: the selection leaves no case of any suite.
         """
+        self._store.on_wait(lambda message: self._listen(events.Told(message)))
+        self._store.protect()
         prices = load_prices(self._environ, self._folder)
         desk = Jobs(self._store, self._environ, self._listen, prices.date)
         jobs = self._with_doubts(desk.of(request), prices)
@@ -82,6 +84,7 @@ class Session:
             notify=lambda message: self._listen(events.Told(message)),
             progress=lambda name, done, total: self._listen(events.Fetching(name, done, total)),
             cache_path=self._folder / "cache.db",
+            max_answer_bytes=settings.max_answer_bytes,
         )
         try:
             await self._open(jobs, reach)

@@ -8,6 +8,7 @@ the scores, verdicts and the tree over them, and the claims at the end. `CHECKS`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -31,11 +32,12 @@ from proctor.proof.checking import (
     statement_of,
     understood,
 )
-from proctor.proof.checking_lines import Cases, Expected, Trials, check_trial, header_of
+from proctor.proof.checking_lines import Cases, Expected, Trials, check_figures, check_trial, header_of
 from proctor.proof.counting import Counting
 from proctor.proof.envelope import Envelope, signed_bytes
 from proctor.proof.lines import header_line
-from proctor.session.deriving import Deriving, limits
+from proctor.session.deriving import Deriving
+from proctor.session.isolation import BlockingIsolation
 from proctor.session.telling import Tell, telling
 
 if TYPE_CHECKING:
@@ -126,12 +128,13 @@ def _verified(
     expected = cases.end()
     held("cases")
     counting, tell, taken_over = Counting(run), telling(told, "trials checked"), 0
-    with limits() as limiting:
-        deriving = Deriving(run, limiting)
+    with closing(BlockingIsolation()) as isolation:
+        deriving = Deriving(run, isolation)
         in_step = trials.in_step(files.cases(run), files.lines(TRIALS), expected, run.settings.repeats)
         for case, found in in_step:
             place, trial = trials.place, found.trial
             check_trial(place, case, trial, expected.split_of(trial.position))
+            check_figures(place, run, trial)
             deriving.check(place, case.case, trial)
             verdict = understood(place, partial(counting.add, trial, case.case))
             same(place, "the verdict", found.verdict.value, verdict.value)

@@ -31,15 +31,15 @@ def write(converted: Converted, output: str, *, force: bool = False) -> list[Pat
     if not output.strip():
         raise UsageError("The name of the output is empty. Is a variable not set?")
     places = _places(converted, output)
-    for place in places:
-        if place.exists() and not place.is_file():
-            raise UsageError(f"{place.as_posix()!r} is there and is no file. Name another one.")
-    if not force:
-        _check_free(converted, Path(output), list(places))
     # Not after the file, since its name may be as long as a name can be.
     parts = {place: place.with_name(f"{os.getpid()}-{nth}.part") for nth, place in enumerate(places)}
     place = Path(output)
     try:
+        for place in places:
+            if place.exists() and not place.is_file():
+                raise UsageError(f"{place.as_posix()!r} exists and is not a file. Name another one.")
+        if not force:
+            _check_free(converted, Path(output), list(places))
         for place, data in places.items():
             place.parent.mkdir(parents=True, exist_ok=True)
             parts[place].write_bytes(data)
@@ -58,6 +58,10 @@ def _places(converted: Converted, output: str) -> dict[Path, bytes]:
     for path in files:
         if path.startswith("/") or normpath(path).split("/")[0] == "..":
             raise UsageError(f"The file {path!r} of the suite would lie outside its folder. Rename its case.")
+        if not path.isprintable():
+            raise UsageError(
+                f"The file {path!r} of the suite has invisible characters in its name. Rename it."
+            )
     whole = Path(output)
     if output.endswith(("/", os.sep)) or whole.is_dir() or MAIN not in files:
         return {whole / (path or converted.name_hint): data for path, data in sorted(files.items())}

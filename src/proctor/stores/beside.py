@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from functools import partial
 
 from proctor.codec import decode, encode
+from proctor.errors import StoreError
 from proctor.model import Calibration, Label, Look
 from proctor.ports import KeptLabel
-from proctor.stores.opening import as_store_errors
+from proctor.stores.opening import as_store_errors, is_read_only
 from proctor.stores.rows import made
 
 _NEWEST = "SELECT max(number) FROM labels {} GROUP BY run, case_id, repeat, by"
@@ -49,8 +50,18 @@ class BesideRuns:
 
     # --- looks ---
 
+    def check_can_count_looks(self) -> None:
+        """See `Store.check_can_count_looks`."""
+        if is_read_only(self._db):
+            raise StoreError(
+                f"This shows held-out cases, and each such access is counted in the store; {self.path} is "
+                "read-only, so nothing is shown. Copy the store to a folder that you can write to, and name "
+                "the copy with --store."
+            )
+
     def look(self, look: Look) -> None:
         """Keep a look at a holdout."""
+        self.check_can_count_looks()
         with as_store_errors(self.path):
             self._db.execute("INSERT INTO looks (suite, body) VALUES (?, ?)", (look.suite, encode(look)))
 

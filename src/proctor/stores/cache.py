@@ -16,7 +16,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from proctor.stores.opening import connect
+from proctor.stores.lock_wait import LockWait, is_locked
+from proctor.stores.opening import Connection, connect
+from proctor.wording import counted
 
 APPLICATION_ID = 0x50524341
 """`PRCA`; in the file's header, so that another program's database is never taken for a cache."""
@@ -39,7 +41,11 @@ _BATCH = 64
 """So many answers are written at once."""
 _GATHER_S = 0.1
 """An answer waits for others only when one was written less than so long ago."""
-_PATIENCE_MS = 5000
+_OPEN_PATIENCE_S = 5.0
+_RETRY_S = 1.0
+"""How long a file that another process has locked is left alone, and how long closing waits for it."""
+_MAX_WAITING = 10_000
+"""This many answers wait for a lock; later ones are not cached."""
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -66,7 +72,9 @@ class AnswerCache:
         self._since = time()
         self._waiting: dict[bytes, _Entry] = {}
         self._written_at = float("-inf")
-        self._db: sqlite3.Connection | None = None
+        self._locked_until = float("-inf")
+        self._dropped = 0
+        self._db: Connection | None = None
         self._open()
 
     def get(self, key: bytes) -> tuple[bytes | None, str] | None:
@@ -96,13 +104,27 @@ class AnswerCache:
         waiting = self._waiting.get(key)
         if value is None and waiting is not None and waiting.value is not None:
             return
+        if len(self._waiting) >= _MAX_WAITING:
+            self._dropped += 1
+            return
         self._waiting[key] = _Entry(_blob(about), time(), parts, value, why_not)
-        if len(self._waiting) >= _BATCH or monotonic() - self._written_at >= _GATHER_S:
+        now = monotonic()
+        if now >= self._locked_until and (
+            len(self._waiting) >= _BATCH or now - self._written_at >= _GATHER_S
+        ):
             self._write()
 
     def close(self) -> None:
         """Write what waits, and close the file. Safe to call twice."""
+        if self._db is not None:
+            self._db.lock_wait.patience_s = _RETRY_S
         self._write()
+        dropped = self._dropped + len(self._waiting)
+        if dropped and self._db is not None:
+            self._notify(
+                f"The cache {self._path} is locked by another process: "
+                f"{counted(dropped, 'answer')} could not be cached."
+            )
         self._close()
 
     def _rows(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
@@ -111,7 +133,8 @@ class AnswerCache:
         try:
             return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            self._give_up(error)
+            if not is_locked(error):
+                self._give_up(error)
             return []
 
     def _write(self) -> None:
@@ -126,14 +149,19 @@ class AnswerCache:
             self._db.executemany(_PUT, rows)
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            self._give_up(error)
+            if is_locked(error):
+                self._waiting = waiting
+                self._locked_until = monotonic() + _RETRY_S
+            else:
+                self._give_up(error)
         self._written_at = monotonic()
 
     def _open(self) -> None:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = connect(str(self._path))
+            self._db = connect(str(self._path), LockWait(patience_s=_OPEN_PATIENCE_S))
             _prepare(self._db)
+            self._db.lock_wait.patience_s = 0  # the event loop does not wait for a shortcut
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
         except _NotOurs:
@@ -172,7 +200,6 @@ def _prepare(db: sqlite3.Connection) -> None:
     Raises:
         _NotOurs: it holds something else.
     """
-    db.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
     db.execute("BEGIN IMMEDIATE")
     with db:
         (application,) = db.execute("PRAGMA application_id").fetchone()

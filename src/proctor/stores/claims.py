@@ -37,7 +37,7 @@ class Claims:
             OSError: the file beside the store cannot be written.
         """
         with _GUARD:
-            shared = self._file()
+            shared = self._file(to_claim=True)
             if key in self._mine:
                 return True
             if not shared.holders.get(key):
@@ -48,6 +48,24 @@ class Claims:
             shared.holders[key] = shared.holders.get(key, 0) + 1
             self._mine.add(key)
         return True
+
+    def seize(self, key: int) -> bool:
+        """Take what no store has, of this process or of another; False when one does.
+
+        Raises:
+            OSError: the file beside the store cannot be written.
+        """
+        with _GUARD:
+            if self._file(to_claim=True).holders.get(key):
+                return False
+        return self.claim(key)
+
+    def release(self, key: int) -> None:
+        """Let go of one claim. Safe to call for what is not claimed."""
+        with _GUARD:
+            if self._shared is not None and key in self._mine:
+                self._mine.remove(key)
+                self._let_go(self._shared, key)
 
     def claimed(self, key: int) -> bool:
         """Whether any process has that run, this one included; True where the system cannot tell."""
@@ -66,7 +84,7 @@ class Claims:
         shared = self._file()
         if shared.holders.get(key):
             return os.getpid()
-        return _asked(shared.file, key)
+        return holder_of_lock(shared.file, key)
 
     def close(self) -> None:
         """Let go of every claim. Safe to call twice."""
@@ -75,22 +93,26 @@ class Claims:
             if shared is None:
                 return
             for key in self._mine:
-                shared.holders[key] -= 1
-                if not shared.holders[key]:
-                    del shared.holders[key]
-                    _unlock(shared.file, key)
+                self._let_go(shared, key)
             self._mine.clear()
             shared.users -= 1
             if not shared.users:
                 del _SHARED[shared.name]
                 shared.file.close()
 
-    def _file(self) -> _Shared:
+    @staticmethod
+    def _let_go(shared: _Shared, key: int) -> None:
+        shared.holders[key] -= 1
+        if not shared.holders[key]:
+            del shared.holders[key]
+            _unlock(shared.file, key)
+
+    def _file(self, *, to_claim: bool = False) -> _Shared:
         if self._shared is None:
             name = (os.getpid(), str(self._path))  # a forked child has none of its parent's locks
             shared = _SHARED.get(name)
             if shared is None:
-                shared = _SHARED[name] = _Shared(name, self._path.open("a+b"))
+                shared = _SHARED[name] = _Shared(name, _open(self._path, to_claim=to_claim))
             shared.users += 1
             self._shared = shared
         return self._shared
@@ -105,6 +127,16 @@ class _Shared:
         self.users = 0
         self.holders: dict[int, int] = {}
         """How many stores of this process have each run."""
+
+
+def _open(path: Path, *, to_claim: bool) -> IO[bytes]:
+    """The file; one that cannot be written can still be asked who has a run."""
+    try:
+        return path.open("a+b")
+    except OSError:
+        if to_claim:
+            raise
+        return path.open("rb")
 
 
 _SHARED: dict[tuple[int, str], _Shared] = {}
@@ -135,7 +167,7 @@ def _unlock(file: IO[bytes], place: int) -> None:
         fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
 
 
-def _asked(file: IO[bytes], place: int) -> int | None:
+def holder_of_lock(file: IO[bytes], place: int) -> int | None:
     """Which other process has a lock, without taking it; 0 for one that the system does not name."""
     told = _TOLD.get(sys.platform)
     if told is None or sys.platform == "win32":

@@ -12,7 +12,7 @@ from proctor.codec import decode
 from proctor.model import Case, Trial, Verdict
 from proctor.ports import Followed
 from proctor.stores.opening import as_store_errors
-from proctor.stores.rows import made
+from proctor.stores.rows import made, page
 
 _MANY = 5000
 """So many turns are looked up at once: from the index alone, which has no order by them."""
@@ -51,10 +51,14 @@ def changed(
         suite = db.execute(_SUITE, (run,)).fetchone()
     turns = _turns(path, db, run, after, sorted(waiting))
     while some := list(islice(turns, _PAGE)):
-        with as_store_errors(path):
-            rows = db.execute(_TRIALS, (json.dumps(some), suite and suite[0], run, after)).fetchall()
-        for row in rows:
-            yield made(path, partial(_followed, *row))
+        while some:
+            with as_store_errors(path):
+                cursor = db.execute(_TRIALS, (json.dumps(some), suite and suite[0], run, after))
+                rows = page(cursor, 2)
+                cursor.close()
+            for row in rows:
+                yield made(path, partial(_followed, *row))
+            some = [turn for turn in some if rows and turn > rows[-1][0]]
 
 
 def _turns(path: str, db: sqlite3.Connection, run: int, after: int, waiting: Iterable[int]) -> Iterator[int]:

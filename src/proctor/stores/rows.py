@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import DecodeError
 
 from proctor.errors import StoreError
+from proctor.stores.opening import REMEDY
 
 T = TypeVar("T")
+
+PAGE_BYTES = 2**22
+"""How many bytes of rows are read at once."""
 
 
 @contextmanager
@@ -26,6 +30,22 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
     db.execute("COMMIT")
 
 
+def page(rows: Iterable[Any], body: int) -> list[Any]:
+    """The first of some rows: all of them, or as many as have `PAGE_BYTES` together.
+
+    Args:
+        rows: a cursor, which reads a row at a time.
+        body: which column is large.
+    """
+    taken, size = [], 0
+    for row in rows:
+        taken.append(row)
+        size += len(row[body]) if isinstance(row[body], bytes) else 0  # else it is damaged
+        if size >= PAGE_BYTES:
+            break
+    return taken
+
+
 def made(path: str, make: Callable[[], T]) -> T:
     """What is made of a row, which may be damaged in any way.
 
@@ -36,6 +56,5 @@ def made(path: str, make: Callable[[], T]) -> T:
         return make()
     except (DecodeError, ValueError, TypeError, AttributeError) as error:
         raise StoreError(
-            f"The store {path} is damaged: a row of it cannot be read ({error}). "
-            "Restore it from a copy, or name another file with --store."
+            f"The store {path} is damaged: a row of it cannot be read ({error}). {REMEDY}"
         ) from error

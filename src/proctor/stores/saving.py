@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Callable
 from hashlib import sha256
 
@@ -10,21 +11,26 @@ from msgspec.structs import replace
 
 from proctor.codec import as_written
 from proctor.model import Case, Suite
+from proctor.stores.claims import Claims
 from proctor.stores.opening import as_store_errors
+from proctor.stores.rows import transaction
+from proctor.stores.staging import Body, Place, StagedCases, remove_leftovers
 from proctor.stores.versions import Versions, sweep
 
-_BATCH = 1000
-"""So many cases gather before any is written."""
+BATCH_CASES = 20_000
+"""How many cases gather before any is written: smaller batches write pages of the indexes more often."""
+_BATCH_BYTES = 16 * 2**20
 
 
 class SavingSuite:
-    """The `SuiteWriter` port: one transaction, which ends when the whole suite is known to be good."""
+    """The `SuiteWriter` port: cases that nobody sees, until one transaction makes a version of them."""
 
     def __init__(
         self,
         path: str,
         db: sqlite3.Connection,
         versions: Versions,
+        claims: Claims,
         *,
         aside: bool = False,
         again: bool = False,
@@ -36,6 +42,7 @@ class SavingSuite:
             path: the store's file, for messages.
             db: a connection to it.
             versions: its versions, over the same connection.
+            claims: its claims.
             aside: no version that is there is changed, and none made the current one.
             again: the version was forgotten, and becomes what it was.
             name: chooses the name of the suite, while nobody else can save; None leaves it as it is.
@@ -46,11 +53,13 @@ class SavingSuite:
         self._path = path
         self._db = db
         self._versions = versions
-        self._key: int | None = None
+        self._claims = claims
+        self._staged = StagedCases(path, db, claims)
         self._count = 0
         self._content = sha256(b"proctor/content/1\n")
-        self._bodies: list[tuple[bytes, bytes]] = []
-        self._places: list[tuple[int, bytes, bytes]] = []
+        self._bodies: list[Body] = []
+        self._places: list[Place] = []
+        self._bytes = 0
 
     def add(self, case: Case, sent: str) -> None:
         """The next case, in order, with the digest of what is sent for it."""
@@ -60,47 +69,33 @@ class SavingSuite:
         self._bodies.append((digest, body))
         self._places.append((self._count, digest, bytes.fromhex(sent[7:])))
         self._count += 1
-        if len(self._bodies) >= _BATCH:
+        self._bytes += len(body)
+        if len(self._bodies) >= BATCH_CASES or self._bytes >= _BATCH_BYTES:
             with as_store_errors(self._path):
-                self._write()
+                self._staged.write(self._bodies, self._places)
+            self._clear()
 
-    def _begin(self) -> None:
-        """Only when there is something to write, so that others are kept from writing as short as can be."""
-        if not self._db.in_transaction:
-            self._db.execute("BEGIN IMMEDIATE")
-
-    def _write(self) -> None:
-        if self._key is None:
-            self._begin()
-            self._db.execute("SAVEPOINT added")
-            (last,) = self._db.execute("SELECT coalesce(max(key), 0) FROM contents").fetchone()
-            self._key = last + 1
-        self._db.executemany("INSERT OR IGNORE INTO cases (digest, body) VALUES (?, ?)", self._bodies)
-        places = [(self._key, *place) for place in self._places]
-        self._db.executemany("INSERT INTO suite_cases VALUES (?, ?, ?, ?)", places)
-        self._bodies.clear()
-        self._places.clear()
+    def _clear(self) -> None:
+        self._bodies, self._places, self._bytes = [], [], 0
 
     def keep(self, suite: Suite) -> Suite:
         """Keep the suite with its cases, and give its header back with `content` and `version` filled in."""
         content = "sha256:" + self._content.hexdigest()
         try:
             with as_store_errors(self._path):
-                self._begin()
-                if (
-                    self._db.execute("SELECT 1 FROM contents WHERE content = ?", (content,)).fetchone()
-                    is None
-                ):
-                    self._write()
-                    self._db.execute("INSERT INTO contents VALUES (?, ?)", (self._key, content))
-                elif self._key is not None:
-                    self._db.execute("ROLLBACK TO added")
-                name = suite.name if self._name is None else self._name(suite)
-                suite = self._versioned(replace(suite, content=content, name=name))
-                self._db.execute("COMMIT")
-        except BaseException:
+                if self._staged.prepare(content, self._bodies, self._places):
+                    self._clear()
+                remove_leftovers(self._db, self._claims)
+                with transaction(self._db):
+                    is_new = not self._staged.has(content)
+                    if is_new:
+                        self._staged.publish(content, self._bodies, self._places)
+                    name = suite.name if self._name is None else self._name(suite)
+                    suite = self._versioned(replace(suite, content=content, name=name))
+                if is_new:
+                    self._staged.release()
+        finally:
             self.drop()
-            raise
         return suite
 
     def _versioned(self, suite: Suite) -> Suite:
@@ -111,6 +106,13 @@ class SavingSuite:
         return restored
 
     def drop(self) -> None:
-        """Forget what was added. Safe to call at any time, also after `keep`."""
-        if self._db.in_transaction:
-            self._db.rollback()
+        """Forget what was added. Safe to call at any time, also after `keep`.
+
+        After Ctrl-C the rows are left for the next save to remove, as for a million cases that takes seconds.
+        """
+        self._clear()
+        if isinstance(sys.exception(), KeyboardInterrupt):
+            self._staged.release()
+            return
+        with as_store_errors(self._path):
+            self._staged.remove()

@@ -176,14 +176,21 @@ def _body(noun: dict[str, Any]) -> bytes:
     return json.dumps(noun, separators=(",", ":")).encode("ascii")
 
 
-def migrate(db: Connection) -> None:
-    """Bring a store to the present version, all steps or none."""
+def migrate(db: Connection, back_up: Callable[[int], None] = lambda _version: None) -> None:
+    """Bring a store to the present version, all steps or none.
+
+    Args:
+        db: a connection to it.
+        back_up: called with the version of a store that is not new, while nobody else can write to it.
+    """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version == len(MIGRATIONS):
         return
     db.execute("BEGIN IMMEDIATE")
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
+        if 0 < version < len(MIGRATIONS):
+            back_up(version)
         for step in MIGRATIONS[version:]:
             step(db)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -6,22 +6,24 @@ import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TypeVar
 
 from proctor.codec import decode, encode, settings_digest, target_digest
 from proctor.errors import StoreError
 from proctor.model import Case, Run, Suite, Trial, Verdict
-from proctor.ports import Answered, Followed, SavedSuite, StoredCase, StoredTrial
+from proctor.ports import Answered, Followed, SavedSuite, StoredCase, StoredTrial, StoreHealth
 from proctor.stores.beside import BesideRuns
 from proctor.stores.claims import Claims
 from proctor.stores.earlier import answered
 from proctor.stores.following import changed, reach
+from proctor.stores.lock_wait import LockWait
 from proctor.stores.opening import as_store_errors, connect, opened
-from proctor.stores.rows import made, transaction
+from proctor.stores.rows import made, page, transaction
 from proctor.stores.saving import SavingSuite
 from proctor.stores.versions import Versions, sweep
-from proctor.stores.writer import Writer
+from proctor.stores.writer import RunState, Writer
 
 T = TypeVar("T")
 
@@ -33,28 +35,35 @@ _TAGGED = """SELECT body FROM runs WHERE EXISTS (
 """The newest run with a tag; a row that is damaged has none."""
 
 
-def open_store(path: str) -> SqliteStore:
+def open_store(path: str, notify: Callable[[str], None] = lambda _line: None) -> SqliteStore:
     """The store in that file, made if there is none.
+
+    Args:
+        path: the file.
+        notify: told, in a sentence, where a store of an earlier version was backed up before its migration.
 
     Raises:
         StoreError: the file is no store, is damaged, or was written by a newer version; it is left as it is.
     """
     path = str(Path(path).absolute())  # whoever changes the working directory later does not move the store
-    return SqliteStore(path, opened(path))
+    lock_wait = LockWait()
+    return SqliteStore(path, opened(path, lock_wait, notify), lock_wait)
 
 
 class SqliteStore(BesideRuns):
     """The `Store` port over one file; see `proctor.stores.schema` for its tables."""
 
-    def __init__(self, path: str, db: sqlite3.Connection) -> None:
+    def __init__(self, path: str, db: sqlite3.Connection, lock_wait: LockWait | None = None) -> None:
         """Use `open_store`.
 
         Args:
             path: the file.
             db: a connection to it, migrated.
+            lock_wait: how the connection waits for locks.
         """
         super().__init__(path, db)
-        self._writer = Writer(lambda: connect(path))
+        self._lock_wait = lock_wait or LockWait()
+        self._writer = Writer(path, lambda: connect(path, LockWait(patience_s=0)), self._lock_wait, db)
         self._claims = Claims(path)
         self._versions = Versions(path, db)
         self._keys: dict[str, int] = {}
@@ -74,7 +83,9 @@ class SqliteStore(BesideRuns):
                 others; one that is there already stays as it is.
             name: chooses the name, while nobody else can save; None leaves it as it is.
         """
-        return SavingSuite(self.path, self._db, self._versions, aside=aside, again=again, name=name)
+        return SavingSuite(
+            self.path, self._db, self._versions, self._claims, aside=aside, again=again, name=name
+        )
 
     def suite(self, name: str, version: str | None = None) -> Suite | None:
         """The suite of that name, or None.
@@ -174,13 +185,11 @@ class SqliteStore(BesideRuns):
                     "or stop it, or begin a new run."
                 )
 
-    def update(self, run: Run) -> None:
-        """Keep a run's present state, after everything handed over so far."""
-        self._writer.flush()
-        with as_store_errors(self.path):
-            self._db.execute(
-                "UPDATE runs SET status = ?, body = ? WHERE id = ?", (run.status, encode(run), run.id)
-            )
+    def update(self, run: Run, *, wait: bool = True) -> None:
+        """Keep a run's present state, after everything handed over so far; see `Store.update`."""
+        self._writer.put_state(RunState(self._key(run.id), run.status, encode(run)))
+        if wait:
+            self._writer.flush()
 
     def runs(self) -> Iterator[Run]:
         """Every run, newest first."""
@@ -251,10 +260,12 @@ class SqliteStore(BesideRuns):
 
     def secret(self, run_id: str) -> bytes:
         """32 random bytes of the run's own, which are made at first use and stay the same."""
-        key = self._key(run_id)
-        with as_store_errors(self.path):
-            self._db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (key, os.urandom(32)))
-        row = self._one("SELECT secret FROM secrets WHERE run = ?", key)
+        key, select = self._key(run_id), "SELECT secret FROM secrets WHERE run = ?"
+        row = self._one(select, key)
+        if row is None:  # a store that can only be read may have one
+            with as_store_errors(self.path):
+                self._db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (key, os.urandom(32)))
+            row = self._one(select, key)
         assert row is not None
         return row[0]
 
@@ -304,11 +315,13 @@ class SqliteStore(BesideRuns):
         key, position, repeat = self._key(run_id), -1, 0
         while True:
             with as_store_errors(self.path):
-                rows = self._db.execute(
+                cursor = self._db.execute(
                     "SELECT position, repeat, verdict, body FROM trials WHERE run = ? "
                     "AND (position, repeat) > (?, ?) ORDER BY position, repeat LIMIT ?",
                     (key, position, repeat, _PAGE),
-                ).fetchall()
+                )
+                rows = page(cursor, 3)
+                cursor.close()
             if not rows:
                 return
             for _, _, verdict, body in rows:
@@ -345,9 +358,30 @@ class SqliteStore(BesideRuns):
 
     # --- the file ---
 
-    def flush(self) -> None:
-        """Return when everything handed over so far is durable."""
-        self._writer.flush()
+    def on_wait(self, tell: Callable[[str], None]) -> None:
+        """Tell in a sentence when a method has waited for another process's lock for 2 s."""
+        self._lock_wait.tell = lambda: tell(f"Waiting for another process, which has locked {self.path}.")
+
+    def protect(self) -> None:
+        """Lose no trial from now on; see `Store.protect`."""
+        self._lock_wait.patience_s = inf
+        self._writer.rescue = True
+
+    def abandon_lock(self) -> None:
+        """Wait for no lock any more; what waits is saved elsewhere where `protect` was called."""
+        self._lock_wait.abandoned.set()
+
+    def is_full(self) -> bool:
+        """Whether too many trials wait to be written for more to be requested."""
+        return self._writer.is_full()
+
+    def health(self) -> StoreHealth:
+        """How far the store is behind, and what is wrong with its file."""
+        return self._writer.health()
+
+    def flush(self, timeout_s: float | None = None) -> bool:
+        """Return when everything handed over so far is durable; False when that takes longer."""
+        return self._writer.flush(timeout_s)
 
     def close(self) -> None:
         """Flush and release everything. Safe to call twice."""

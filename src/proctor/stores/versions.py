@@ -17,6 +17,7 @@ from proctor.model import Run, Suite
 from proctor.ports import SavedSuite
 from proctor.stores.opening import as_store_errors
 from proctor.stores.rows import made, transaction
+from proctor.stores.staging import IS_UNFINISHED
 
 _NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})", re.ASCII)
@@ -185,10 +186,14 @@ class Versions:
 
 
 def sweep(db: sqlite3.Connection) -> None:
-    """Forget contents that no version and no run has, and cases that no content has."""
+    """Forget contents that no version and no run has, and cases that no content has.
+
+    What is being saved at this moment stays; see `proctor.stores.staging`.
+    """
     db.execute(
-        "DELETE FROM contents WHERE content NOT IN (SELECT content FROM runs) AND content NOT IN "
-        "(SELECT content FROM versions WHERE content IS NOT NULL)"
+        "DELETE FROM contents WHERE content NOT IN (SELECT content FROM runs) AND content NOT IN "  # noqa: S608
+        f"(SELECT content FROM versions WHERE content IS NOT NULL) AND NOT ({IS_UNFINISHED}) "
+        "AND content NOT GLOB 'incomplete:*'"  # what a repair saved of a suite
     )
     if db.execute("SELECT changes()").fetchone() == (0,):
         return

@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 from yarl import URL
 
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
+from proctor.pricing import UNREADABLE_USAGE, read_usage
 from proctor.targets.http import Post, key_of
 from proctor.targets.messages import as_text, base64_of, instructed, system_of, written
 from proctor.targets.openai import call_ids, named_model
@@ -47,18 +48,11 @@ class _Block(Struct):
     input: dict[str, Any] = {}
 
 
-class _Usage(Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-
-
 class _Reply(Struct):
     content: list[_Block]
     model: str | None = None
     stop_reason: str | None = None
-    usage: _Usage | None = None
+    usage: Any = None
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -94,7 +88,7 @@ class Anthropic:
             if given is not None:
                 calls.remove(given)
                 text = _ENCODER.encode(given.input).decode()
-        return Output(
+        output = Output(
             text=text,
             tool_calls=tuple(ToolCall(name=call.name, arguments=call.input, id=call.id) for call in calls),
             usage=_usage(reply.usage),
@@ -103,6 +97,7 @@ class Anthropic:
             model=reply.model,
             refused_params=self._not_applied(prompt),
         )
+        return self._post.without_keys(output)
 
     async def aclose(self) -> None:
         """Nothing: the session belongs to whoever opened the target."""
@@ -212,13 +207,15 @@ def _block(part: str | Attachment) -> dict[str, Any]:
     return {"type": "document", "source": source, "title": part.path}
 
 
-def _usage(counted: _Usage | None) -> Usage | None:
+def _usage(counts: Any) -> Usage | None:
     """Token counts with the cached ones inside the input, where the interface reports them beside it."""
-    if counted is None:
+    if counts is None:
         return None
-    cached = counted.cache_read_input_tokens or 0
-    return Usage(
-        input_tokens=(counted.input_tokens or 0) + cached + (counted.cache_creation_input_tokens or 0),
-        output_tokens=counted.output_tokens or 0,
-        cached_tokens=cached,
+    if not isinstance(counts, dict):
+        return UNREADABLE_USAGE
+    cached = counts.get("cache_read_input_tokens")
+    return read_usage(
+        (counts.get("input_tokens"), cached, counts.get("cache_creation_input_tokens")),
+        (counts.get("output_tokens"),),
+        cached,
     )

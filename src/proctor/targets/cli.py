@@ -43,6 +43,7 @@ class _Shell(Struct, frozen=True, kw_only=True):
     secrets: tuple[str, ...]
     """The variables whose values were handed to the program."""
     outside: Mapping[str, str]
+    max_answer_bytes: int
 
     async def run(
         self,
@@ -66,6 +67,8 @@ class _Shell(Struct, frozen=True, kw_only=True):
             environ=inside(self.environ, workspace) | dict(variables),
             cwd=cwd,
             called=self.name,
+            output_limit=self.max_answer_bytes,
+            limit_flag="--max-answer-bytes",
         )
 
     def hidden(self, text: str) -> str:
@@ -150,7 +153,9 @@ class Cli:
         name = repr(self._shell.name)
         if finished.exit_code != 0:
             raise failed(name, finished)
-        data = read_answer(answer, name) if "OUTPUT_FILE" in places else finished.stdout
+        data = finished.stdout
+        if "OUTPUT_FILE" in places:
+            data = read_answer(answer, name, self._shell.max_answer_bytes)
         return data, latency_ms
 
     def _file(self, path: str) -> str:
@@ -208,6 +213,7 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
         environ={**scrubbed(environ), **_beside(options), **filled(variables, environ)},
         secrets=names_in(variables),
         outside=environ,
+        max_answer_bytes=opening.max_answer_bytes,
     )
     try:
         made = _made(filled(spec.model, environ), runs, options, opening.timeout_s)

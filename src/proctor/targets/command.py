@@ -19,7 +19,7 @@ from pathlib import Path
 from time import perf_counter
 
 from proctor.errors import UsageError
-from proctor.model import Output, Prompt, TargetSpec
+from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
 from proctor.targets.messages import form_variable, written_out
 from proctor.targets.opening import Opening
 from proctor.targets.processes import Finished, inside, run_process, scrubbed
@@ -31,8 +31,16 @@ _PLACEHOLDER = re.compile(r"\{(PROMPT|OUTPUT_FILE)\}")
 class Command:
     """A program that is started once a prompt."""
 
-    def __init__(self, argv: Sequence[str], *, timeout_s: float, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        environ: Mapping[str, str],
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
+    ) -> None:
         self._argv = tuple(argv)
+        self._max_answer_bytes = max_answer_bytes
         self._timeout_s = timeout_s
         self._environ = scrubbed(environ)
         words = set(_PLACEHOLDER.findall("\n".join(argv)))
@@ -53,7 +61,10 @@ class Command:
             path = Path(folder) / "answer"
             words = {"PROMPT": text, "OUTPUT_FILE": str(path)}
             _, latency_ms = await self._run(words, prompt)
-            return Output(text=decoded(read_answer(path, repr(self._argv[0]))), latency_ms=latency_ms)
+            return Output(
+                text=decoded(read_answer(path, repr(self._argv[0]), self._max_answer_bytes)),
+                latency_ms=latency_ms,
+            )
 
     async def aclose(self) -> None:
         """Nothing is left running between two prompts."""
@@ -68,6 +79,8 @@ class Command:
             timeout_s=self._timeout_s,
             environ=inside(self._environ, cwd) | form_variable(prompt),
             cwd=cwd,
+            output_limit=self._max_answer_bytes,
+            limit_flag="--max-answer-bytes",
         )
         latency_ms = (perf_counter() - started) * 1000
         if finished.exit_code != 0:
@@ -87,7 +100,12 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Command:
         raise UsageError(
             f"Target {spec.name!r}: there is no program {argv[0]!r}. Check its name and the PATH."
         )
-    return Command([program, *argv[1:]], timeout_s=opening.timeout_s, environ=opening.environ)
+    return Command(
+        [program, *argv[1:]],
+        timeout_s=opening.timeout_s,
+        environ=opening.environ,
+        max_answer_bytes=opening.max_answer_bytes,
+    )
 
 
 def _split(spec: TargetSpec) -> list[str]:

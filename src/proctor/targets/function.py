@@ -25,17 +25,20 @@ import msgspec
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode
-from proctor.errors import TargetError, UsageError
-from proctor.model import Output, Prompt, TargetSpec
+from proctor.errors import AnswerTooLarge, TargetError, UsageError
+from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
 from proctor.targets.messages import as_text, form_of
-from proctor.targets.opening import Opening
+from proctor.targets.opening import Opening, check_size
 
 
 class Function:
     """A function of the user's own."""
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], max_answer_bytes: int = MAX_ANSWER_BYTES
+    ) -> None:
         self._name = name
+        self._max_answer_bytes = max_answer_bytes
         self._function = function
         called = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
         self._is_async = inspect.iscoroutinefunction(called)
@@ -70,10 +73,14 @@ class Function:
 
     def _output(self, result: Any, latency_ms: float) -> Output:
         if isinstance(result, str):
+            check_size(result, self._max_answer_bytes)
             return Output(text=result, latency_ms=latency_ms)
         try:
             # There and back, so that what a store could not read again is found out here.
-            output = decode(encode(result), Output)
+            data = encode(result)
+            if len(data) > self._max_answer_bytes:
+                raise AnswerTooLarge(self._max_answer_bytes, len(data))
+            output = decode(data, Output)
         except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
             raise TargetError(
                 f"{self._name} returned {type(result).__name__}, neither a text nor an output: {error}.",
@@ -82,13 +89,13 @@ class Function:
         return output if output.latency_ms else replace(output, latency_ms=latency_ms)
 
 
-async def open_target(spec: TargetSpec, opening: Opening) -> Function:  # noqa: ARG001  # as every target
+async def open_target(spec: TargetSpec, opening: Opening) -> Function:
     """The target that a specification of kind `function` names.
 
     Raises:
         UsageError: the function cannot be imported.
     """
-    return Function(spec.model, _imported(spec))
+    return Function(spec.model, _imported(spec), opening.max_answer_bytes)
 
 
 async def _in_a_thread(function: Callable[[], Any]) -> Any:

@@ -15,6 +15,7 @@ from yarl import URL
 
 from proctor.errors import TargetError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
+from proctor.pricing import UNREADABLE_USAGE, read_usage
 from proctor.targets.http import Post, key_of
 from proctor.targets.messages import as_text, base64_of, instructed, system_of, written
 from proctor.targets.openai import named_model
@@ -74,17 +75,10 @@ class _Feedback(Struct, rename="camel"):
     block_reason: str | None = None
 
 
-class _Usage(Struct, rename="camel"):
-    prompt_token_count: int = 0
-    candidates_token_count: int = 0
-    thoughts_token_count: int = 0
-    cached_content_token_count: int = 0
-
-
 class _Reply(Struct, rename="camel"):
     candidates: list[_Candidate] = []
     prompt_feedback: _Feedback | None = None
-    usage_metadata: _Usage | None = None
+    usage_metadata: Any = None
     model_version: str | None = None
 
 
@@ -122,7 +116,7 @@ class Google:
         candidate = reply.candidates[0]
         parts = candidate.content.parts
         calls = [part.function_call for part in parts if part.function_call]
-        return Output(
+        output = Output(
             text="".join(part.text for part in parts if not part.thought),
             tool_calls=tuple(ToolCall(name=call.name, arguments=call.args, id=call.id) for call in calls),
             usage=_usage(reply.usage_metadata),
@@ -131,6 +125,7 @@ class Google:
             model=reply.model_version,
             refused_params=self._not_applied(prompt),
         )
+        return self._post.without_keys(output)
 
     async def aclose(self) -> None:
         """Nothing: the session belongs to whoever opened the target."""
@@ -227,11 +222,13 @@ def _part(part: str | Attachment) -> dict[str, Any]:
     return {"inlineData": {"mimeType": part.media_type, "data": base64_of(part)}}
 
 
-def _usage(counted: _Usage | None) -> Usage | None:
-    if counted is None:
+def _usage(counts: Any) -> Usage | None:
+    if counts is None:
         return None
-    return Usage(
-        input_tokens=counted.prompt_token_count,
-        output_tokens=counted.candidates_token_count + counted.thoughts_token_count,
-        cached_tokens=counted.cached_content_token_count,
+    if not isinstance(counts, dict):
+        return UNREADABLE_USAGE
+    return read_usage(
+        (counts.get("promptTokenCount"),),
+        (counts.get("candidatesTokenCount"), counts.get("thoughtsTokenCount")),
+        counts.get("cachedContentTokenCount"),
     )

@@ -26,12 +26,15 @@ from aiohttp import (
 )
 from yarl import URL
 
-from proctor.errors import TargetError, UsageError
+from proctor.errors import AnswerTooLarge, EndpointFault, TargetError, UsageError
 from proctor.model import TargetSpec
+from proctor.targets.key_redaction import MIN_KEY_LENGTH, REPLACEMENT, SECRET_HEADERS, KeyRedactor
 from proctor.targets.opening import Opening
+from proctor.targets.quota_headers import QuotaWatch, pause_s
 from proctor.variables import names_in
 
 T = TypeVar("T")
+Body = bytes | bytearray
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "https://api.openai.com": ("OPENAI_API_KEY",),
@@ -46,14 +49,28 @@ KEY_VARIABLES: dict[str, tuple[str, ...]] = {
 }
 """Which variables hold the key of which origin; the first that is set counts."""
 
-SECRET_HEADERS = ("Authorization", "api-key", "x-api-key", "x-goog-api-key")
 _TRANSIENT = frozenset({408, 409, 429})
 _BUSY = frozenset({429, 503, 529})
+_REMEDIES = {
+    401: "Check the key.",
+    402: "Check the account's balance.",
+    403: "Check the key and its permissions.",
+    404: "Check the model's name and the address.",
+    405: "Check the address.",
+    407: "Check the proxy's password.",
+    410: "Check the model's name and the address.",
+}
+"""Statuses that every request will get until somebody does this."""
+_NO_CREDIT = re.compile(r"insufficient_quota|billing_hard_limit")
+_WRONG_KEY = re.compile(r"API_KEY_INVALID|API key not valid")
+"""How Google says 401, in a reply of status 400."""
 _SHOWN = 300
+_MAX_HEADER = 1_000
+"""Characters of a header that are read."""
 # aiohttp warns when bytes of more than a MiB are handed over in one piece.
 _ONE_PIECE = 2**20
-_MOST = 64 * 2**20
-"""Bytes of a reply; no answer of a model comes near."""
+_MAX_ERROR_BYTES = 2**16
+"""So much is read of a reply that is an error, which says why in its first words."""
 
 
 class RefusedRequest(TargetError):
@@ -79,12 +96,17 @@ class Post:
         self._session = opening.http()
         self._url = url
         self._headers = {"Content-Type": "application/json", **headers}
+        self.without_keys = KeyRedactor.for_headers(headers).output
+        """The output without the keys that are sent here, should the endpoint echo one."""
         self._proxy = proxy_for(url, opening.environ)
+        self._max_bytes = opening.max_answer_bytes
+        self._large_answers = opening.large_answers
+        self._watch = None if opening.observe is None else QuotaWatch(opening.observe)
         self.refused: frozenset[str] = frozenset()
 
     async def send(
         self, encode: Callable[[frozenset[str]], bytes], optional: tuple[str, ...]
-    ) -> tuple[bytes, float]:
+    ) -> tuple[Body, float]:
         """The reply's body and how many milliseconds the successful request took.
 
         A parameter of `optional` that the endpoint refuses is left out in a second attempt, and remembered
@@ -118,7 +140,7 @@ class Post:
                 self.refused |= refused
             return data, latency_ms
 
-    async def _once(self, body: bytes) -> bytes:
+    async def _once(self, body: bytes) -> Body:
         """The body of a 2xx reply; redirections are not followed, as they would carry the key along."""
         try:
             response = await self._session.post(
@@ -129,19 +151,52 @@ class Post:
                 allow_redirects=False,
             )
             try:
-                reply = await _read(response)
+                reply = await self._read(response)
             except BaseException:
                 response.close()
                 raise
         except (ClientError, OSError) as error:
             raise _without_secrets(_unreached(self._url, error, self._headers), self._headers) from error
+        if self._watch is not None:
+            self._watch(response.headers)
         if 200 <= response.status < 300:
             return reply
         raise _without_secrets(
             fault(self._url, response.status, reply, response.headers, self._headers), self._headers
         )
 
-    def read(self, decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    async def _read(self, response: ClientResponse) -> Body:
+        """The whole body of a reply, decompressed; of an error its first bytes.
+
+        A large one is read when it is its turn, so that memory does not hold one for each connection.
+
+        Raises:
+            AnswerTooLarge: it is larger than answers may be.
+        """
+        if not 200 <= response.status < 300:
+            body = await _first_bytes(response, _MAX_ERROR_BYTES)
+            response.close()  # without effect on a connection whose reply was read to its end
+            return body[:_MAX_ERROR_BYTES]
+        limit = self._max_bytes
+        # With a Content-Encoding it is the size of what is compressed, which may unfold without end.
+        size = None if "Content-Encoding" in response.headers else response.content_length
+        if size is not None and size > limit:
+            raise AnswerTooLarge(limit, size)
+        if size is not None and size <= _ONE_PIECE:
+            return await response.read()
+        body = bytearray() if size is not None else await _first_bytes(response, min(_ONE_PIECE, limit + 1))
+        if len(body) > limit:
+            raise AnswerTooLarge(limit)
+        if size is None and response.content.at_eof():
+            return body
+        async with self._large_answers.take(size or limit):
+            async for piece in response.content.iter_any():
+                body += piece
+                if len(body) > limit:
+                    raise AnswerTooLarge(limit)
+        return body
+
+    def read(self, decoder: msgspec.json.Decoder[T], data: Body) -> T:
         """The reply in the shape that its decoder expects.
 
         Raises:
@@ -156,28 +211,19 @@ class Post:
                 kind="protocol",
             ) from error
 
-    def fault(self, status: int, data: bytes) -> TargetError:
+    def fault(self, status: int, data: Body) -> TargetError:
         """What an error inside a reply of status 200 means, by the status that it names itself."""
         return fault(self._url, status, data, {}, self._headers)
 
 
-async def _read(response: ClientResponse) -> bytes:
-    """The whole body, but no more than `_MOST`: a small compressed body may unfold without end.
-
-    Raises:
-        TargetError: there is more.
-    """
-    length = response.content_length
-    if length is not None and length <= _MOST and "Content-Encoding" not in response.headers:
-        return await response.read()
+async def _first_bytes(response: ClientResponse, count: int) -> bytearray:
+    """The body up to that many bytes and the rest of a piece, or to its end."""
     body = bytearray()
-    async for piece in response.content.iter_chunked(_ONE_PIECE):
+    async for piece in response.content.iter_any():
         body += piece
-        if len(body) > _MOST:
-            raise TargetError(
-                f"{_place(response.url)} answered with more than {_MOST // 2**20} MiB.", kind="protocol"
-            )
-    return bytes(body)
+        if len(body) >= count:
+            break
+    return body
 
 
 def _without_secrets(error: TargetError, headers: Mapping[str, str]) -> TargetError:
@@ -190,19 +236,34 @@ def _unreached(url: URL, error: ClientError | OSError, headers: Mapping[str, str
     """What it means that no reply came."""
     if isinstance(error, (ClientConnectorCertificateError, ClientSSLError)):
         return TargetError(
-            f"No encrypted connection to {_place(url)}: {_short(str(error))}.", kind="connection"
+            f"No encrypted connection to {_place(url)}: {_short(str(error))}.",
+            kind="connection",
+            fault=EndpointFault.PERMANENT,
+            remedy="Check the address and its certificate.",
         )
     if isinstance(error, ClientHttpProxyError):
         return fault(url, error.status, b"the proxy refused it", {}, headers)
     why = _short(str(error)) or type(error).__name__
     if isinstance(error, ClientConnectorError):
-        why = f"{error.os_error.strerror or error.os_error}. Is a server listening there"
-        return TargetError(f"No connection to {_place(url)}: {why}?", kind="connection", transient=True)
-    return TargetError(f"No answer from {_place(url)}: {why}.", kind="connection", transient=True)
+        return TargetError(
+            f"No connection to {_place(url)}: {error.os_error.strerror or error.os_error}. "
+            "Is a server listening there?",
+            kind="connection",
+            transient=True,
+            fault=EndpointFault.UNREACHABLE,
+            remedy="Check the address, and that the server runs.",
+        )
+    return TargetError(
+        f"No answer from {_place(url)}: {why}.",
+        kind="connection",
+        transient=True,
+        fault=EndpointFault.SERVER,
+        remedy="Check the server.",
+    )
 
 
 def fault(
-    url: URL, status: int, body: bytes, reply_headers: Mapping[str, str], request_headers: Mapping[str, str]
+    url: URL, status: int, body: Body, reply_headers: Mapping[str, str], request_headers: Mapping[str, str]
 ) -> TargetError:
     """What an unsuccessful reply means; the keys that were sent are blotted out of its text."""
     text, param = _complaint(body)
@@ -211,37 +272,59 @@ def fault(
         text = f"it points to {reply_headers.get('Location', 'nowhere')}, which is not followed"
     phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "unknown status"
     message = f"{_place(url)} answered {status} ({phrase})" + (f": {_short(text)}" if text else ".")
-    if status in {400, 422}:
+    kind, remedy = _endpoint_fault(status, body)
+    wait_s = retry_after_s(reply_headers)
+    if wait_s is None and kind is EndpointFault.THROTTLED:
+        wait_s = pause_s(reply_headers)
+    if status in {400, 422} and kind is None:
         return RefusedRequest(message, text=text, param=param)
     return TargetError(
         message,
-        transient=status in _TRANSIENT or status >= 500,
+        transient=kind is not EndpointFault.PERMANENT and (status in _TRANSIENT or status >= 500),
         busy=status in _BUSY,
-        retry_after_s=retry_after_s(reply_headers),
+        retry_after_s=wait_s,
+        fault=kind,
+        remedy=remedy,
     )
+
+
+def _endpoint_fault(status: int, body: bytes | bytearray) -> tuple[EndpointFault | None, str]:
+    """What a status says of the endpoint, and what to do about it."""
+    if status == 400 and _WRONG_KEY.search(body.decode("utf-8", "replace")):
+        status = 401
+    if 300 <= status < 400:
+        return EndpointFault.PERMANENT, "Check the address."
+    if status in _REMEDIES:
+        return EndpointFault.PERMANENT, _REMEDIES[status]
+    if status == 429:
+        if _NO_CREDIT.search(body.decode("utf-8", "replace")):
+            return EndpointFault.PERMANENT, "Check the account's balance."
+        return EndpointFault.THROTTLED, "Lower --concurrency, or ask for a higher rate limit."
+    return (EndpointFault.SERVER, "Check the server, or try again later.") if status >= 500 else (None, "")
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """How long the endpoint asks to wait, in seconds and never less than none; None where it does not say.
 
-    Source: RFC 9110, section 10.2.3. A date is read against the reply's own `Date`, as two clocks may differ.
+    A number that no float can hold is `inf`. A date is read against the reply's own `Date`, as two clocks may
+    differ; the three forms of dates in RFC 9110, section 5.6.7, are read. Source: the same, section 10.2.3.
     """
-    value = headers.get("Retry-After", "").strip()
-    if re.fullmatch(r"-?\d{1,9}(\.\d+)?", value):
+    value = headers.get("Retry-After", "").strip()[:_MAX_HEADER]
+    if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?", value):
         return max(float(value), 0.0)
     until = _date(value)
     if until is None:
         return None
-    now = _date(headers.get("Date", "")) or datetime.now(UTC)
+    now = _date(headers.get("Date", "")[:_MAX_HEADER]) or datetime.now(UTC)
     return max((until - now).total_seconds(), 0.0)
 
 
 def _date(value: str) -> datetime | None:
     try:
         date = parsedate_to_datetime(value)
-    except ValueError:
+        return date if date.tzinfo else date.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         return None
-    return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
 def key_of(spec: TargetSpec, endpoint: str, opening: Opening, variable: str | None = None) -> str | None:
@@ -327,7 +410,7 @@ def _sendable(key: str, variable: str) -> str:
     return key
 
 
-def _complaint(body: bytes) -> tuple[str, str | None]:
+def _complaint(body: Body) -> tuple[str, str | None]:
     """The endpoint's own words in an error body, and the field they are about."""
     try:
         found = msgspec.json.decode(body)
@@ -349,9 +432,9 @@ def _complaint(body: bytes) -> tuple[str, str | None]:
 def _without_keys(text: str, request_headers: Mapping[str, str]) -> str:
     for name in SECRET_HEADERS:
         secret = request_headers.get(name, "").removeprefix("Bearer ")
-        if secret:
-            text = text.replace(secret, "[key]")
-    return text
+        if len(secret) >= MIN_KEY_LENGTH:  # also one that answers may have, such as `not-needed`
+            text = text.replace(secret, REPLACEMENT)
+    return KeyRedactor.for_headers(request_headers).text(text)
 
 
 def _place(url: URL) -> str:

@@ -15,7 +15,8 @@ from yarl import URL
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
-from proctor.targets.http import Post, key_for, key_of
+from proctor.pricing import UNREADABLE_USAGE, read_usage
+from proctor.targets.http import Body, Post, key_for, key_of
 from proctor.targets.messages import as_text, data_uri, instructed, system_of, written
 from proctor.targets.opening import Opening
 
@@ -68,22 +69,11 @@ class _Choice(Struct):
     finish_reason: str | None = None
 
 
-class _Cached(Struct):
-    cached_tokens: int | None = None
-
-
-class _Usage(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _Cached | None = None
-    prompt_cache_hit_tokens: int | None = None
-
-
 class _Reply(Struct):
     choices: list[_Choice] | None = None
     model: str | None = None
     system_fingerprint: str | None = None
-    usage: _Usage | None = None
+    usage: Any = None
     error: Any = None
 
 
@@ -130,7 +120,7 @@ class OpenAi:
             raise self._without_answer(reply, data)
         choice = reply.choices[0]
         message = choice.message
-        return Output(
+        output = Output(
             text=_text(message.content) or message.refusal or "",
             tool_calls=tuple(_tool_call(call) for call in message.tool_calls or ()),
             usage=_usage(reply.usage),
@@ -140,6 +130,7 @@ class OpenAi:
             fingerprint=reply.system_fingerprint,
             refused_params=self._not_applied(prompt) if self._post.refused else (),
         )
+        return self._post.without_keys(output)
 
     async def aclose(self) -> None:
         """Nothing: the session belongs to whoever opened the target."""
@@ -173,7 +164,7 @@ class OpenAi:
         }
         return tuple(name for name in asked if asked[name] is not None and name in self._post.refused)
 
-    def _without_answer(self, reply: _Reply, data: bytes) -> TargetError:
+    def _without_answer(self, reply: _Reply, data: Body) -> TargetError:
         if reply.error is None:
             return TargetError(f"The reply of {self._model!r} has no choices in it.", kind="protocol")
         code = reply.error.get("code") if isinstance(reply.error, dict) else None
@@ -342,13 +333,15 @@ def _tool_call(call: _Call) -> ToolCall:
     return ToolCall(name=call.function.name, arguments=arguments, id=call.id)
 
 
-def _usage(counted: _Usage | None) -> Usage | None:
-    if counted is None:
+def _usage(counts: Any) -> Usage | None:
+    if counts is None:
         return None
-    details = counted.prompt_tokens_details
-    cached = details.cached_tokens if details and details.cached_tokens else counted.prompt_cache_hit_tokens
-    return Usage(
-        input_tokens=counted.prompt_tokens or 0,
-        output_tokens=counted.completion_tokens or 0,
-        cached_tokens=cached or 0,
+    if not isinstance(counts, dict):
+        return UNREADABLE_USAGE
+    details = counts.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else details
+    return read_usage(
+        (counts.get("prompt_tokens"),),
+        (counts.get("completion_tokens"),),
+        cached or counts.get("prompt_cache_hit_tokens"),
     )

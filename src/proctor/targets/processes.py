@@ -1,8 +1,9 @@
 """Runs a foreign program with a time limit, an output limit, its own process group and no secrets.
 
-Whatever happens, nothing of the group is left running afterwards. A program that had to be stopped takes
-with it, on Linux, also those that it started and that left its group; one that ended by itself may leave a
-server behind in a session of its own.
+Whatever happens, nothing of the group is left running afterwards, not even when this process is killed (see
+`process_guard`). A program that had to be stopped takes with it, on Linux, also those that it started and
+that left its group; one that ended by itself may leave a server behind in a session of its own, until this
+process is killed.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from proctor.errors import TargetError, TargetTimeout
 from proctor.ports import Finished as Finished
@@ -25,14 +25,9 @@ from proctor.variables import end_of
 OUTPUT_LIMIT = 10_000_000
 """How many bytes a program may write to stdout."""
 
-MARK = "PROCTOR_PROGRAM"
-"""The variable by whose value the descendants of one program are found again."""
-
 _ERRORS_KEPT = 65_536
 _SHOWN = 500
 _GRACE_S = 1.0
-_ROUNDS = 3
-"""How often strays are looked for, as one may start another while it is being killed."""
 
 _PASSED_ON = frozenset(
     {
@@ -65,6 +60,7 @@ async def run_process(
     output_limit: int = OUTPUT_LIMIT,
     cwd: str | None = None,
     called: str | None = None,
+    limit_flag: str = "",
 ) -> Finished:
     """Run a program to its end.
 
@@ -76,36 +72,42 @@ async def run_process(
         output_limit: more bytes than this on stdout kill it.
         cwd: the folder in which it runs; None is the present one.
         called: what messages call it; None is its name.
+        limit_flag: the flag that raises the output limit, for messages.
 
     Raises:
         TargetTimeout: it did not end in time; the message has the ends of what it wrote.
-        TargetError: of kind `program`: it could not be started or wrote too much.
+        TargetError: of kind `program`: it could not be started; or it wrote too much, which is of kind
+            `too-large` where a flag raises the limit.
     """
+    from proctor.targets.process_guard import GUARD, MARK  # which a run without programs does not need
+
     name = repr(argv[0] if called is None else called)
     collector = _Collector(asyncio.get_running_loop(), output_limit)
-    environ = {**environ, MARK: uuid4().hex}
     try:
+        environ = {**environ, MARK: GUARD.new_mark()}
         transport = await _start(collector, argv, stdin, environ, cwd)
     except (OSError, ValueError) as error:
         raise TargetError(f"{name} could not be started: {error}.", kind="program") from error
-    try:
-        async with asyncio.timeout(timeout_s):
-            await collector.over
-        if not collector.too_much:
-            # What the program left behind in its group would hold its pipes open.
-            kill_group(transport.get_pid())
-            await asyncio.wait([collector.exited, collector.read], timeout=_GRACE_S)
-    except TimeoutError as error:
-        message = f"{name} did not end within {timeout_s:g} s and was killed"
-        raise TargetTimeout(collector.with_last_words(message)) from error
-    finally:
-        if transport.get_returncode() is None or collector.too_much:
-            _kill(transport, environ)
-            await asyncio.wait([collector.exited], timeout=_GRACE_S)
-        transport.close()
+    with GUARD.watch(transport.get_pid()):
+        try:
+            async with asyncio.timeout(timeout_s):
+                await collector.over
+            if not collector.too_much:
+                # What the program left behind in its group would hold its pipes open.
+                kill_group(transport.get_pid())
+                await asyncio.wait([collector.exited, collector.read], timeout=_GRACE_S)
+        except TimeoutError as error:
+            message = f"{name} did not end within {timeout_s:g} s and was killed"
+            raise TargetTimeout(collector.with_last_words(message)) from error
+        finally:
+            if transport.get_returncode() is None or collector.too_much:
+                _kill(transport, environ)
+                await asyncio.wait([collector.exited], timeout=_GRACE_S)
+            transport.close()
     if collector.too_much:
-        message = f"{name} wrote more than {output_limit:,} bytes to stdout and was killed"
-        raise TargetError(collector.with_last_words(message), kind="program")
+        limit = f"{output_limit:,} bytes" + (f" ({limit_flag})" if limit_flag else "")
+        message = collector.with_last_words(f"{name} wrote more than {limit} to stdout and was killed")
+        raise TargetError(message, kind="too-large" if limit_flag else "program")
     return Finished(transport.get_returncode() or 0, bytes(collector.stdout), bytes(collector.stderr))
 
 
@@ -129,8 +131,10 @@ async def _start(
 
 
 def _kill(transport: asyncio.SubprocessTransport, environ: Mapping[str, str]) -> None:
+    from proctor.targets.process_watcher import MARK, kill_marked
+
     kill_group(transport.get_pid())
-    kill_strays(environ[MARK])
+    kill_marked(environ[MARK])
 
 
 async def _started(
@@ -206,26 +210,6 @@ def kill_group(pid: int) -> None:
         # macOS answers PermissionError where only zombies are left.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-
-
-def kill_strays(mark: str) -> None:
-    """Kill every process that has inherited the mark, whatever its group; where /proc tells, on Linux."""
-    for _ in range(_ROUNDS):
-        found = list(_marked(f"{MARK}={mark}".encode()))
-        for pid in found:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if not found:
-            break
-
-
-def _marked(wanted: bytes) -> Iterator[int]:
-    """The processes in whose environment an entry stands."""
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        # Another user's process cannot be read, and one may end at any moment.
-        with suppress(OSError):
-            if wanted in path.read_bytes().split(b"\0"):
-                yield int(path.parent.name)
 
 
 def _own_group() -> dict[str, Any]:

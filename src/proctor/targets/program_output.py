@@ -2,23 +2,25 @@
 
 A report is a JSON object with `output` (or `output_messages`), a list of messages with their tool calls, or
 with `text`; beside it may stand `token_usage {input, output, cached}`, of which `input` counts the cached
-ones as well, `cost_usd` and `duration_ms`. Figures that are negative or no numbers are left out. Anything
-else is plain text, JSON objects of other forms too.
+ones as well, `cost_usd` and `duration_ms`. A duration that is negative or no number is left out; tokens and
+costs that cannot be believed are passed on as such. Anything else is plain text, JSON objects of other forms
+too.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from proctor.codec import encode
-from proctor.errors import TargetError
+from proctor.errors import AnswerTooLarge, TargetError
 from proctor.model import Message, Output, ToolCall, Usage
 from proctor.ports import Finished
-from proctor.targets.processes import OUTPUT_LIMIT
+from proctor.pricing import UNREADABLE_USAGE, is_valid_cost, read_usage
 from proctor.variables import last_words
 
 _SHOWN = 500
@@ -54,7 +56,7 @@ def output_of(data: bytes, latency_ms: float, *, from_file: bool = False) -> Out
         messages=tuple(messages),
         tool_calls=tuple(call for message in messages for call in message.tool_calls),
         usage=_usage(report.get("token_usage")),
-        cost_usd=_figure(report.get("cost_usd")),
+        cost_usd=_cost(report.get("cost_usd")),
         duration_ms=_figure(report.get("duration_ms")),
         latency_ms=latency_ms,
     )
@@ -147,14 +149,18 @@ def _between(call: dict[str, Any]) -> float | None:
         return None
 
 
-def _usage(counted: Any) -> Usage | None:
-    if not isinstance(counted, dict):
+def _usage(counts: Any) -> Usage | None:
+    if counts is None:
         return None
-    tokens = [_figure(counted.get(name)) for name in ("input", "output", "cached")]
-    if tokens[:2] == [None, None]:
-        return None
-    first, second, cached = (int(count or 0) for count in tokens)
-    return Usage(input_tokens=first, output_tokens=second, cached_tokens=cached)
+    if not isinstance(counts, dict):
+        return UNREADABLE_USAGE
+    sent, answered, cached = (counts.get(name) for name in ("input", "output", "cached"))
+    return None if sent is None and answered is None else read_usage((sent,), (answered,), cached)
+
+
+def _cost(value: Any) -> float | None:
+    """A cost as it is reported; -1 for what is no cost, which nobody will believe."""
+    return value if value is None or is_valid_cost(value) else -1.0
 
 
 def _figure(value: Any) -> float | None:
@@ -176,22 +182,29 @@ def failed(name: str, finished: Finished) -> TargetError:
     return TargetError(f"{ended}: {said}" if said else f"{ended}.", kind="program")
 
 
-def read_answer(path: Path, name: str) -> bytes:
+def read_answer(path: Path, name: str, limit: int) -> bytes:
     """The answer that a program wrote to the file of `{OUTPUT_FILE}`.
 
+    Args:
+        path: the file.
+        name: the program, for messages.
+        limit: the most bytes that are read.
+
     Raises:
-        TargetError: it wrote none, or too much.
+        AnswerTooLarge: it has more.
+        TargetError: there is no such file.
     """
     if path.exists() and not path.is_file():
         # A pipe would be waited for until somebody writes into it.
         raise TargetError(f"{name} made something of {{OUTPUT_FILE}} that is no file.", kind="program")
     try:
         with path.open("rb") as file:
-            data = file.read(OUTPUT_LIMIT + 1)
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(limit + 1) if size <= limit else b""
     except OSError as error:
         raise TargetError(
             f"{name} ended without writing its answer to {{OUTPUT_FILE}}: {error.strerror}.", kind="program"
         ) from error
-    if len(data) > OUTPUT_LIMIT:
-        raise TargetError(f"{name} wrote an answer of more than {OUTPUT_LIMIT:,} bytes.", kind="program")
+    if size > limit or len(data) > limit:
+        raise AnswerTooLarge(limit, max(size, len(data)))
     return data

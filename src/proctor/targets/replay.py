@@ -7,6 +7,7 @@ answer that failed. Outputs stay in the file: what is held is where each line be
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,8 +16,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.errors import TargetError, UsageError
-from proctor.model import Output, Prompt, TargetSpec, Usage
-from proctor.targets.opening import Opening
+from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec, Usage
+from proctor.ports import MAX_LINE_BYTES
+from proctor.targets.opening import Opening, check_size
 
 
 class _Failure(Struct):
@@ -41,8 +43,9 @@ _LINE = msgspec.json.Decoder(_Line)
 class Replay:
     """Answers with what was answered before."""
 
-    def __init__(self, path: str, file: BinaryIO) -> None:
+    def __init__(self, path: str, file: BinaryIO, max_answer_bytes: int) -> None:
         self._path = path
+        self._max_answer_bytes = max_answer_bytes
         self._file = file
         self._places: dict[tuple[str, int], tuple[int, int]] = {}
         self._repeats: dict[str, int] = {}
@@ -77,7 +80,9 @@ class Replay:
         if line.output is None:
             why = line.failure.message if line.failure else "the recorded line has no output"
             raise TargetError(f"Case {prompt.case_id!r} failed when it was recorded: {why}", kind="missing")
-        return _recorded(line)
+        output = _recorded(line)
+        check_size(output.text, self._max_answer_bytes)
+        return output
 
     async def aclose(self) -> None:
         """Close the recording."""
@@ -89,7 +94,12 @@ class Replay:
 
     def _index(self) -> None:
         offset = 0
-        for number, line in enumerate(self._file, 1):
+        for number, line in enumerate(iter(partial(self._file.readline, MAX_LINE_BYTES + 1), b""), 1):
+            if len(line) > MAX_LINE_BYTES:
+                raise UsageError(
+                    f"{self._path}:{number}: The line has more than {MAX_LINE_BYTES // 2**20} MiB, which is "
+                    "more than a recorded output may have. Remove it from the file."
+                )
             start, offset = offset, offset + len(line)
             if number == 1 and line.startswith(b"\xef\xbb\xbf"):
                 start, line = start + 3, line[3:]
@@ -116,13 +126,13 @@ class Replay:
         return case_id, repeat
 
 
-async def open_target(spec: TargetSpec, _opening: Opening) -> Replay:
+async def open_target(spec: TargetSpec, opening: Opening) -> Replay:
     """The target that a specification of kind `replay` names by its file.
 
     Raises:
         UsageError: the file cannot be read or is no recording.
     """
-    return _opened(spec.model)
+    return _opened(spec.model, opening.max_answer_bytes)
 
 
 def first_case(path: str) -> str:
@@ -136,13 +146,13 @@ def first_case(path: str) -> str:
     return recording.first
 
 
-def _opened(path: str) -> Replay:
+def _opened(path: str, max_answer_bytes: int = MAX_ANSWER_BYTES) -> Replay:
     try:
         file = Path(path).open("rb")  # noqa: SIM115 - it stays open until the target is closed
     except OSError as error:
         raise UsageError(f"The recording {path!r} cannot be read: {error.strerror}.") from error
     try:
-        return Replay(path, file)
+        return Replay(path, file, max_answer_bytes)
     except BaseException:
         file.close()
         raise

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from proctor.errors import TargetError, UsageError
-from proctor.model import Output, Prompt, TargetSpec
-from proctor.targets.opening import Opening
+from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
+from proctor.targets.opening import Opening, check_size
 
 _LINE = msgspec.json.Decoder(dict[str, Any])
 _GLOB = re.compile(r"[*?\[]")
@@ -26,8 +26,14 @@ _GLOB = re.compile(r"[*?\[]")
 class Scripted:
     """Answers by case id."""
 
-    def __init__(self, name: str, rules: list[tuple[str, tuple[Output, ...]]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        rules: list[tuple[str, tuple[Output, ...]]],
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
+    ) -> None:
         self._name = name
+        self._max_answer_bytes = max_answer_bytes
         self._exact: dict[str, tuple[int, tuple[Output, ...]]] = {}
         self._globs: list[tuple[int, re.Pattern[str], tuple[Output, ...]]] = []
         for rank, (key, answers) in enumerate(rules):
@@ -51,19 +57,21 @@ class Scripted:
                 break
         if answers is None:
             raise TargetError(f"No key of {self._name} matches case {case_id!r}.", kind="missing")
-        return answers[prompt.repeat % len(answers)]
+        output = answers[prompt.repeat % len(answers)]
+        check_size(output.text, self._max_answer_bytes)
+        return output
 
     async def aclose(self) -> None:
         """Nothing was started."""
 
 
-async def open_target(spec: TargetSpec, _opening: Opening) -> Scripted:
+async def open_target(spec: TargetSpec, opening: Opening) -> Scripted:
     """The target that a specification of kind `scripted` names by its file.
 
     Raises:
         UsageError: the file cannot be read or is no script.
     """
-    return Scripted(spec.model, list(_rules(spec.model)))
+    return Scripted(spec.model, list(_rules(spec.model)), opening.max_answer_bytes)
 
 
 def first_case(path: str) -> str:

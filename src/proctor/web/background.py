@@ -153,9 +153,11 @@ def followed(desk: Desk, task_id: str, shown: Callable[[Task[object]], str]) -> 
     """
 
     async def events() -> AsyncIterator[str]:
-        task = desk.find(task_id)
+        task, sent = desk.find(task_id), None
         while task is not None and not task.has_ended:
-            yield event(shown(task))
+            if sent != (task.done, task.total):
+                sent = task.done, task.total
+                yield event(shown(task))
             await asyncio.sleep(_LOOKS_EVERY_S)
         yield event("", "done")
 

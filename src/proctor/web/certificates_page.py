@@ -17,7 +17,8 @@ from proctor.model import Run
 from proctor.ports import Store
 from proctor.reports.badge import MEANING
 from proctor.reports.certificates import why_grey
-from proctor.reports.figures import interval, one_line, percent
+from proctor.reports.figures import interval, percent
+from proctor.safe_text import one_line
 from proctor.session.attesting import check_finished
 from proctor.session.listing import Filter, fitting
 from proctor.web import certifying

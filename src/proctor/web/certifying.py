@@ -25,7 +25,7 @@ from proctor.bundles.keys import keys_folder, names, require_cryptography
 from proctor.certification import NotCertified
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Run
-from proctor.reports.figures import one_line
+from proctor.safe_text import one_line
 from proctor.web.background import Told
 from proctor.web.commands import started
 from proctor.web.pages import NotThere, run_of

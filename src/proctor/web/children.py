@@ -25,7 +25,7 @@ from msgspec import Struct
 from proctor.errors import StoreError, UsageError
 from proctor.model import Run
 from proctor.ports import Store
-from proctor.reports.figures import one_line
+from proctor.safe_text import one_line
 from proctor.session.request import check_group, new_id
 from proctor.web.commands import started
 from proctor.web.site import Site
@@ -133,7 +133,14 @@ class Children:
             self._forget_oldest()
             with self._path(start.group, "err").open("ab") as said:
                 _hold(said.fileno())
-                child = started(self._site, start.words, stdout=subprocess.DEVNULL, stderr=said, **_APART)
+                child = started(
+                    self._site,
+                    start.words,
+                    outlives_server=True,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                    **_APART,
+                )
         except OSError as error:
             raise UsageError(f"The run cannot be started: {error}.") from None
         self._stopped.discard(child.pid)

@@ -17,7 +17,7 @@ from proctor.dialects import DIALECTS, RENDERERS
 from proctor.errors import ProctorError, SuiteError, UsageError
 from proctor.holdout import holdout_size
 from proctor.model import Suite
-from proctor.reports.figures import one_line
+from proctor.safe_text import one_line
 from proctor.session.converting import MAIN, converted
 from proctor.session.naming import Names
 from proctor.session.suites import Saved

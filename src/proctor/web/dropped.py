@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from proctor.bundles.keys import keys_folder
 from proctor.errors import UsageError
-from proctor.reports.figures import one_line
+from proctor.safe_text import one_line
 from proctor.session.verifying import CHECKS
 from proctor.web.commands import started
 from proctor.web.site import Site

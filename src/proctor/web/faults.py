@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 
-from proctor.reports.figures import one_line
+from proctor.safe_text import one_line, terminal_text
 
 
 def tell(where: str, error: Exception) -> None:
@@ -19,4 +19,4 @@ def tell(where: str, error: Exception) -> None:
     lines = [one_line(f"Proctor broke {where}: {type(error).__name__}: {error}")]
     if os.environ.get("PROCTOR_DEBUG") == "1":
         lines += traceback.format_exception(error)
-    print(*lines, sep="\n", file=sys.stderr)
+    print(*map(terminal_text, lines), sep="\n", file=sys.stderr)

@@ -77,7 +77,7 @@ class Going(Struct, frozen=True, kw_only=True):
         parts = [f"{looked.done:,} of {looked.planned:,} trials"]
         waiting = looked.stored - looked.done
         parts += [f"{waiting:,} wait for their judges"] * (waiting > 0 and looked.whole)
-        parts += ["stopping: calls under way get 5 s"] * self.stopping
+        parts += ["stopping: calls under way get 1 s"] * self.stopping
         if self.pace is not None and not self.stopping:
             parts.append(self.pace.words)
         return " · ".join([*parts, self.money])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -22,6 +21,12 @@ router = APIRouter()
 
 EVERY_S = 0.5
 """How often what is watched is looked at."""
+PAUSE_PER_WATCHER_S = 0.002
+"""With more than 250 streams, less often: to send one event to each takes the server about half of this."""
+PAUSE_PER_WATCH_S = 0.02
+"""With more than 25 runs that are watched, less often too."""
+WAKE_BATCH = 10
+"""Streams that are sent an event before other requests have their turn."""
 HEARTBEAT_S = 15.0
 """After so long without a change a comment is sent, so that nobody in between takes the line for dead."""
 _PATIENCE = 20
@@ -31,16 +36,17 @@ _PATIENCE = 20
 class Watch:
     """One thing that is looked at for all who watch it, as long as anybody does."""
 
-    def __init__(self, look: Callable[[], Seen]) -> None:
+    def __init__(self, look: Callable[[], Seen], pause_s: Callable[[], float] = lambda: EVERY_S) -> None:
         """Looks at nothing yet.
 
         Args:
             look: looks once; called in a thread.
+            pause_s: how long nobody looks after a look.
         """
         self._look = look
-        self._changed = asyncio.Condition()
+        self._pause_s = pause_s
         self._seen: Seen | None = None
-        self._number = 0
+        self._waiters: dict[asyncio.Future[None], None] = {}
         self._task: asyncio.Task[None] | None = None
         self.watchers = 0
         self.looks = 0
@@ -50,22 +56,26 @@ class Watch:
         """What there is to see now, and each time it changes; None where nothing did for a while."""
         if self._task is None:
             self._task = asyncio.create_task(self._watching())
-        known = 0
+        known: Seen | None = None
         while True:
             try:
-                async with asyncio.timeout(HEARTBEAT_S), self._changed:
-                    await self._changed.wait_for(partial(self._is_after, known))
+                async with asyncio.timeout(HEARTBEAT_S):
+                    while self._seen is None or self._seen is known:
+                        await self._change()
             except TimeoutError:
                 yield None
                 continue
-            known, seen = self._number, self._seen
-            assert seen is not None
-            yield seen
-            if seen.done:
+            yield (known := self._seen)
+            if known.done:
                 return
 
-    def _is_after(self, known: int) -> bool:
-        return self._number > known
+    async def _change(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = None
+        try:
+            await waiter
+        finally:
+            self._waiters.pop(waiter, None)
 
     def close(self) -> None:
         """Look no more."""
@@ -85,12 +95,20 @@ class Watch:
                 seen = self._seen if failed < _PATIENCE else Seen("", done=True)
             self.looks += 1
             if seen is not None and seen != self._seen:
-                async with self._changed:
-                    self._seen, self._number = seen, self._number + 1
-                    self._changed.notify_all()
+                self._seen = seen
+                await self._wake()
                 if seen.done:
                     return
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(self._pause_s())
+
+    async def _wake(self) -> None:
+        """Wake all who wait, a few at a time: requests are answered in between."""
+        waiters = list(self._waiters)
+        for start in range(0, len(waiters), WAKE_BATCH):
+            for waiter in waiters[start : start + WAKE_BATCH]:
+                if not waiter.done():
+                    waiter.set_result(None)
+            await asyncio.sleep(0)
 
 
 class Watches:
@@ -99,6 +117,11 @@ class Watches:
     def __init__(self) -> None:
         """Nothing is watched."""
         self.open: dict[str, Watch] = {}
+
+    def pause_s(self) -> float:
+        """How long nobody looks after a look: longer where many watch, or many things are watched."""
+        watchers = sum(watch.watchers for watch in self.open.values())
+        return max(EVERY_S, watchers * PAUSE_PER_WATCHER_S + len(self.open) * PAUSE_PER_WATCH_S)
 
     async def events(self, key: str, followed: Followed) -> AsyncIterator[str]:
         """The events of one page.
@@ -109,7 +132,7 @@ class Watches:
         """
         watch = self.open.get(key)
         if watch is None:
-            watch = self.open[key] = Watch(followed.look)
+            watch = self.open[key] = Watch(followed.look, self.pause_s)
         watch.watchers += 1
         try:
             async for seen in watch.changes():

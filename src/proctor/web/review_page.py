@@ -16,7 +16,8 @@ from proctor.errors import UsageError
 from proctor.model import Label, Output, Run
 from proctor.ports import Store
 from proctor.reports.calibrations import FEW
-from proctor.reports.figures import interval, one_line, percent
+from proctor.reports.figures import interval, percent
+from proctor.safe_text import one_line
 from proctor.session.listing import Filter, fitting
 from proctor.session.reviewing import (
     ENOUGH,

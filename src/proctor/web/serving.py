@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable
+from functools import partial
 from ipaddress import ip_address
 
 import uvicorn
 
 from proctor.errors import UsageError
 from proctor.web.app import make_app
+from proctor.web.limits import DEFAULT_LIMITS, ServerLimits
+from proctor.web.protocol import IdleConnections, LimitedProtocol
 from proctor.web.site import Site
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -17,6 +20,10 @@ _TRIED = 20
 """So many ports are tried, from the usual one on, where the user names none."""
 _WAITING = 1024
 """Connections that may wait before they are taken up."""
+MAX_OPEN_FILES = 4096
+"""Enough for 1,000 event streams, idle connections, and the store's files for each request under way."""
+MIN_OPEN_FILES = 2048
+"""With fewer, 1,000 event streams and the pages beside them may find none left."""
 _GRACE_S = 1
 """How long open pages may finish what they load when the server is stopped."""
 
@@ -92,6 +99,21 @@ def _own_addresses() -> set[str]:
     return {f"[{address}]" if ":" in address else address for address in addresses}
 
 
+def raise_file_limit(wanted: int = MAX_OPEN_FILES) -> int:
+    """Let this process open more files and connections, as far as the system allows; how many it may open."""
+    try:
+        import resource
+    except ImportError:  # Windows, where there is no such limit
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    allowed = wanted if hard == unlimited else min(wanted, hard)
+    if soft == unlimited or soft >= allowed:
+        return wanted if soft == unlimited else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return allowed
+
+
 def serve(site: Site, made: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
     """Serve a site until the process is told to stop.
 
@@ -118,19 +140,22 @@ class _Server(uvicorn.Server):
         self._ready()
 
 
-def make_server(site: Site, ready: Callable[[], None] = lambda: None) -> uvicorn.Server:
+def make_server(
+    site: Site, ready: Callable[[], None] = lambda: None, limits: ServerLimits = DEFAULT_LIMITS
+) -> uvicorn.Server:
     """The server of a site, not yet started; `ready` is called when it is."""
+    # h11 is always there; httptools, which may be, takes a second Host, and headers of any size.
+    protocol = partial(LimitedProtocol, limits=limits, idle=IdleConnections(limits.idle_connections))
     config = uvicorn.Config(
-        make_app(site),
+        make_app(site, limits),
         log_level="critical",
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=_GRACE_S,
         backlog=_WAITING,
-        # Always there; another one that may be installed takes a second Host, and headers of any size.
-        http="h11",
-        h11_max_incomplete_event_size=64 * 2**10,
+        http=protocol,  # type: ignore[arg-type]  # uvicorn calls it, as it would a class
+        h11_max_incomplete_event_size=limits.max_head_bytes,
         ws="none",
     )
     return _Server(config, ready)

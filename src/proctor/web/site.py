@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -95,9 +96,17 @@ class Site:
     @property
     def catalogue(self) -> Catalogue:
         """What is looked through quickly."""
-        from proctor.stores.catalogue import Catalogue
+        return self.shared("catalogue", self._make_catalogue)
 
-        return self.shared("catalogue", lambda: Catalogue(f"{self.store_path}-catalogue"))
+    def _make_catalogue(self) -> Catalogue:
+        """A catalogue beside the store, or beside none where the store cannot be written."""
+        from proctor.stores.catalogue import Catalogue
+        from proctor.stores.opening import is_writable
+
+        if is_writable(str(self.store_path)):
+            return Catalogue(f"{self.store_path}-catalogue")
+        folder = self.shared("catalogue folder", lambda: TemporaryDirectory(prefix="proctor-catalogue-"))
+        return Catalogue(str(Path(folder.name) / "catalogue"))
 
     @property
     def cataloguer(self) -> Cataloguer:

@@ -130,7 +130,7 @@ def _notes(group: Group) -> list[str]:
 
 # --- stopping and going on ---------------------------------------------------------------------------------
 
-_STOPPING = "Stopping: calls under way get 5 seconds, and what finished is kept."
+_STOPPING = "Stopping: calls under way get 1 second, and what finished is kept."
 _NOT_KNOWN = "It is not known which process makes this run. Stop it where it was started."
 
 

@@ -19,9 +19,9 @@ from proctor.errors import UsageError
 from proctor.model import Case, Suite
 from proctor.ports import Store
 from proctor.reports import versions as told
-from proctor.reports.figures import one_line
 from proctor.reports.rows import counts_row
 from proctor.reports.versions import Described, Kept
+from proctor.safe_text import one_line
 from proctor.session.converting import MAIN, Converted, converted
 from proctor.session.describing import described, kept
 from proctor.session.listing import listed

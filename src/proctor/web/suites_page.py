@@ -14,8 +14,8 @@ from starlette.responses import RedirectResponse, Response
 
 from proctor.errors import StoreError, UsageError
 from proctor.ports import Store
-from proctor.reports.figures import one_line
 from proctor.reports.rows import counts_row
+from proctor.safe_text import one_line
 from proctor.session.describing import Overview, overviews
 from proctor.session.discarding import Discarded, Trash
 from proctor.session.finding import BUILTIN, TIERS

@@ -197,7 +197,7 @@
   // --- live sections ---------------------------------------------------------------------------------------
   const FOCUSED = "a[href], button, input, select, textarea, summary, [tabindex]";
   const SAID_EVERY_MS = 10_000;
-  const AGAIN_MS = 3_000;
+  const AGAIN_MS = 3_000, MAX_AGAIN_MS = 60_000;
 
   /** The element of the new content that is what had the focus in the old one. */
   function finder(section) {
@@ -236,6 +236,7 @@
   function live(section) {
     const heard = lineBefore(section, "unseen"), state = lineBefore(section, "quiet live-state");
     let source = null, again = 0, shown = null, said = "", saidAt = -SAID_EVERY_MS;
+    let refused = 0; // times in a row
 
     const tell = (sentence) => { if (state.textContent !== sentence) state.textContent = sentence; };
     function took(html) {
@@ -252,6 +253,7 @@
     function connect() {
       clearTimeout(again);
       source = new EventSource(section.dataset.live);
+      source.onopen = () => { refused = 0; };
       source.onmessage = (message) => took(message.data);
       source.addEventListener("done", () => {
         source.close();
@@ -259,7 +261,10 @@
       });
       source.onerror = () => {
         tell("Not live: connection lost, trying again.");
-        if (source.readyState === EventSource.CLOSED) again = setTimeout(connect, AGAIN_MS);
+        // Closed: the server answered with an error, such as that too many pages are live. Ask it more and more rarely.
+        if (source.readyState === EventSource.CLOSED) {
+          again = setTimeout(connect, Math.min(MAX_AGAIN_MS, AGAIN_MS * 2 ** refused++));
+        }
       };
     }
     // A browser has six connections to a server: pages that nobody sees leave them to the others.

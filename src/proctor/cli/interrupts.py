@@ -1,0 +1,139 @@
+"""What a signal does to the command line: it ends with one sentence and exit code 2, at any moment.
+
+1. While modules are imported (`exit_at_signals`) nothing is open, and the process ends at once. An exception
+   would not do: importlib has callbacks that lose it.
+2. While a command works (`raise_at_signals`) a signal is KeyboardInterrupt. The event loop of a run has
+   handlers of its own (`running.watch_signals`).
+3. Once the exit code is known (`keep_exit_code`) a signal changes nothing any more.
+"""
+
+import _thread
+import atexit
+import os
+import sys
+from _signal import SIG_IGN, SIGINT, SIGTERM, default_int_handler, getsignal, signal
+
+TYPE_CHECKING = False  # not from `typing`, which takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+_SIGNALS = [SIGINT, SIGTERM]
+if sys.platform != "win32":
+    from _signal import ITIMER_REAL, SIGALRM, SIGHUP, setitimer
+
+    _SIGNALS.append(SIGHUP)
+
+_EXIT_CODE = 2
+"""As `errors.ExitCode.INTERRUPTED`, which is not imported yet."""
+
+_MAX_SHUTDOWN_S = 1.0
+"""How long the interpreter may take to end after a signal."""
+
+_REPEAT_S = 0.005
+"""When a lost signal is sent again."""
+
+LISTS: dict[str, tuple[str, ...]] = {
+    "validate": ("files",),
+    "suites": (),
+    "compare": ("runs", "comparisons"),
+    "drift": (),
+    "store": ("problems", "items"),
+    "attest": (),
+    "verify": ("bundles",),
+    "replay": (),
+    "certify": (),
+    "keys": ("keys",),
+    "bench": ("benches",),
+    "passk": ("passk",),
+    "trajectories": ("trajectories",),
+}
+"""The lists that a command has in its JSON, empty where it could do nothing; all others have `runs`."""
+
+_handled_signals: list[int] = []
+"""The signals that end this process; none where it is not ours, but one that tests the command line, say."""
+
+
+def exit_at_signals() -> None:
+    """End the process at once at a signal, except those that it was started to ignore, as by `nohup`."""
+    _handled_signals.extend(number for number in _SIGNALS if getsignal(number) != SIG_IGN)
+    for number in _handled_signals:
+        signal(number, _exit)
+    # The interpreter gives signals their defaults back before it has ended, but not those that are ignored.
+    # What is registered first is called last.
+    atexit.register(_ignore)
+
+
+def raise_at_signals() -> None:
+    """Raise KeyboardInterrupt in the main thread at a signal."""
+    for number in _handled_signals:
+        signal(number, default_int_handler)  # asyncio knows this handler, and cancels its task instead
+    if _handled_signals and sys.platform != "win32":
+        sys.unraisablehook = _repeat_if_lost
+
+
+def keep_exit_code(code: int) -> None:
+    """Let no signal change how the process ends; a signal limits how long that may take.
+
+    What is said after this must not matter: it may be cut off.
+    """
+    if not _handled_signals:
+        return
+    # After an interrupt within `exec`, as in `namedtuple`, Python ends itself by the signal, even where the
+    # interrupt was caught. The next `exec` clears that.
+    exec("")  # noqa: S102
+    if sys.platform == "win32":
+        _ignore()
+        return
+
+    def hurry(_number: int, _frame: "FrameType | None") -> None:
+        _ignore()
+        setitimer(ITIMER_REAL, _MAX_SHUTDOWN_S, _REPEAT_S)  # a thread that begins to wait may miss the first
+
+    for number in _SIGNALS:
+        if getsignal(number) != SIG_IGN:
+            signal(number, hurry)
+    setitimer(ITIMER_REAL, 0)
+    signal(SIGALRM, lambda _number, _frame: os._exit(code))
+
+
+def interrupted_json(arguments: "Sequence[str]") -> str:
+    """The JSON of a command that was interrupted; `json` may be half imported."""
+    lists = "".join(f'"{name}": [], ' for name in LISTS.get(arguments[0], ("runs",)))
+    return (
+        f'{{{lists}"errors": [{{"path": null, "line": null, "field": null, "case": null, "code": "usage", '
+        f'"message": "Interrupted."}}], "exit_code": {_EXIT_CODE}}}'
+    )
+
+
+def _exit(_number: int, _frame: "FrameType | None") -> None:
+    try:
+        if "--json" in sys.argv:
+            os.write(1, interrupted_json(sys.argv[1:]).encode() + b"\n")
+    finally:
+        try:
+            os.write(2, b"Interrupted.\n")
+        finally:
+            os._exit(_EXIT_CODE)
+
+
+def _ignore() -> None:
+    for number in _SIGNALS:
+        signal(number, SIG_IGN)
+    if sys.platform != "win32":
+        setitimer(ITIMER_REAL, 0)
+
+
+def _repeat_if_lost(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Send a signal again whose KeyboardInterrupt hit code that cannot raise, such as `__del__`."""
+    if unraisable.exc_type is KeyboardInterrupt:
+        _thread.start_new_thread(_repeat, ())
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def _repeat() -> None:
+    from time import sleep
+
+    sleep(_REPEAT_S)
+    os.kill(os.getpid(), _handled_signals[0])

@@ -1,0 +1,186 @@
+r"""Text of models, suites and other people, made safe to show: one function for each medium. Pure.
+
+| medium | function | what it keeps from acting |
+|---|---|---|
+| terminals, CI logs | `terminal_text` | control sequences, and commands that CI systems read from logs |
+| tables, names, first lines | `one_line`, `cut` | the same, and further lines |
+| HTML, XML, SVG | `visible`, then the writer's escaping | characters that nobody sees or XML forbids |
+| Markdown | `markdown_text`, `…_code`, `…_block`, `…_html` | markup, links, images, mentions |
+| CSV | `csv_cell` | formulas of spreadsheets |
+| JSON | `json_text` | what a terminal would act on; the data stay the same |
+
+What cannot be seen is shown as its escape in Python, such as `\x1b` or `\u202e`, and nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+_JOINING: Final = (
+    "\u0600-\u08ff\u0900-\u0dff\u0e00-\u109f\u1780-\u17b3\u17b6-\u180a\u1810-\u18af"  # Arabic to Mongolian
+    "\ufe0f\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"  # emoji
+)
+"""Characters between which a joiner has a meaning that readers see."""
+_EMOJI: Final = "\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_MARKS: Final = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+_NEVER_SEEN: Final = (
+    # Controls, and what Unicode calls default ignorable: directions, zero width, tags, fillers.
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    # What is no character, which XML and UTF-8 cannot hold.
+    "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
+)
+_SUSPICIOUS: Final = re.compile(f"[{_NEVER_SEEN}\u200c\u200d\ufe0e\ufe0f{_MARKS}]")
+"""A search for one character is ten times as fast as the rules below."""
+_CI_COMMAND: Final = re.compile(r"^(?P<before>[^\S\n]*):(?=:)|#(?=#(?:vso|teamcity)?\[)", re.MULTILINE)
+"""A line `::name::` or `##[name]` of GitHub Actions, `##vso[name]` of Azure, `##teamcity[name]`."""
+_ACTIVE_IN_MARKDOWN: Final = re.compile(r"[\\`*{}\[\]<>#|~&$^]|(?<![^\W_])_|_(?![^\W_])")
+_BLOCK_IN_MARKDOWN: Final = re.compile(r"^(?:[-+](?=[\s-]|$)|=(?==*$)|\d{1,9}(?=[.)](?:\s|$)))")
+_LINKED_BY_ITSELF: Final = re.compile(
+    r"(?<=(?<!\w)@)(?=\w)|(?<=@)(?=[\w-]+\.\w)"  # names and addresses of mail
+    r"|(?i:(?<=#)(?=\d)|(?<=\bGH)(?=-\d))"  # issues
+    r"|(?i:(?<=www)(?=\.)|(?<=\b(?:http|xmpp))(?=s?:)|(?<=\bftp)(?=s?:)|(?<=\bmailto)(?=:))"
+)
+_NOTHING: Final = "<!-- -->"
+"""A comment between two characters, where Markdown would make a link of them."""
+_FORMULA: Final = re.compile(r"'*[=+\-@\t\n\uff1d\uff0b\uff0d\uff20]")
+_NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?")
+
+
+@cache
+def _unseen() -> re.Pattern[str]:
+    """Whatever is shown as its escape; compiled when a text is suspicious, as that takes milliseconds."""
+    return re.compile(
+        f"[{_NEVER_SEEN}]"
+        # Joiners and variation selectors that shape nothing.
+        f"|(?<![{_JOINING}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINING}])"
+        f"|(?<![{_EMOJI}])[\ufe0e\ufe0f](?!\u20e3)"
+        # Marks piled on one letter, which would cover the lines above and below.
+        f"|(?<=[{_MARKS}][{_MARKS}][{_MARKS}][{_MARKS}])[{_MARKS}]"
+    )
+
+
+def visible(text: str) -> str:
+    """The text with whatever cannot be seen as escapes; tabs and line feeds stay.
+
+    Emoji and scripts that need joiners keep them.
+    """
+    return text if _SUSPICIOUS.search(text) is None else _unseen().sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return ascii(match[0])[1:-1]
+
+
+def one_line(text: str) -> str:
+    """The same on one line, with single spaces."""
+    return visible(" ".join(text.split()))
+
+
+def cut(text: str, longest: int) -> str:
+    """The text on one line, cut to a maximum number of characters."""
+    line = one_line(text)
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def terminal_text(text: str) -> str:
+    """Lines that move no cursor, and are no commands to the CI system that reads the log."""
+    return _CI_COMMAND.sub(_show_command, visible(text))
+
+
+def _show_command(match: re.Match[str]) -> str:
+    return r"\x23" if match["before"] is None else rf"{match['before']}\x3a"
+
+
+def json_text(document: str) -> str:
+    r"""A JSON document with `\u` escapes for what a terminal would act on; it says the same as before."""
+    if _SUSPICIOUS.search(document) is not None:
+        document = _unseen().sub(lambda match: "".join(_json_escapes(match[0])), document)
+    return document.replace("##", r"#\u0023")
+
+
+def _json_escapes(character: str) -> Iterator[str]:
+    units = character.encode("utf-16-be", "surrogatepass")
+    for place in range(0, len(units), 2):
+        yield f"\\u{units[place : place + 2].hex()}"
+
+
+def csv_cell(value: object) -> object:
+    """A text that no spreadsheet takes for a formula; numbers, and texts that are numbers, stay as they are.
+
+    An apostrophe goes in front of what begins like a formula, and of what begins with apostrophes before it,
+    so that a reader who takes one away there has the text again.
+
+    Source: OWASP, "CSV Injection".
+    """
+    if not isinstance(value, str):
+        return value
+    shown = visible(value.replace("\r\n", "\n"))
+    return f"'{shown}" if _FORMULA.match(shown) and not _NUMBER.fullmatch(shown) else shown
+
+
+def markdown_text(text: str) -> str:
+    """Text on one line that Markdown shows literally, without links or mentions."""
+    escaped = _ACTIVE_IN_MARKDOWN.sub(r"\\\g<0>", one_line(text))
+    escaped = _BLOCK_IN_MARKDOWN.sub(_escape_block, escaped)
+    return _LINKED_BY_ITSELF.sub(_NOTHING, escaped)
+
+
+def _escape_block(match: re.Match[str]) -> str:
+    """A list, a heading or a rule begins with a character, or with one behind a number."""
+    return f"{match[0]}\\" if match[0].isdigit() else f"\\{match[0]}"
+
+
+def markdown_html(text: str) -> str:
+    """Text on one line for an HTML element that begins a line of Markdown, without links or mentions."""
+    from html import escape
+
+    return _LINKED_BY_ITSELF.sub(_NOTHING, escape(one_line(text), quote=False))
+
+
+def markdown_code(text: str) -> str:
+    """Text on one line as code, which the text inside cannot end; no cell of a table."""
+    line = one_line(text)
+    fence = "`" * (_longest_fence(line) + 1)
+    space = " " * (line[:1] in ("`", "") or line[-1:] == "`")
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def markdown_block(text: str) -> str:
+    """A block of code that the text inside cannot end."""
+    shown = visible(text)
+    fence = "`" * max(3, _longest_fence(shown) + 1)
+    return f"{fence}text\n{shown}\n{fence}\n\n"
+
+
+def _longest_fence(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes: 2 for wide letters and emoji, 0 for marks and joiners."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import category, east_asian_width
+
+    total, last, joined = 0, 0, False
+    for letter in text:
+        if letter == "\u200d" and last:
+            joined = True
+        elif letter == "\ufe0f":  # shows the sign before it as an emoji
+            total, last = total + 2 - last, 2
+        elif joined or "\U0001f3fb" <= letter <= "\U0001f3ff" or category(letter) in ("Mn", "Me", "Cf"):
+            joined = False
+        else:
+            last = 1 + (east_asian_width(letter) in "WF")
+            total += last
+    return total
+
+
+def padded(text: str, width: int) -> str:
+    """The text, filled with spaces to a number of terminal columns."""
+    return text + " " * (width - columns(text))

@@ -1,0 +1,123 @@
+"""A database to another file, page by page: there whole, durable and under its name, or not at all.
+
+Source: "Online Backup API", sqlite.org.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+Progress = Callable[[int, int], None]
+"""Told how many pages are done of how many."""
+Verify = Callable[[Path, dict[str, int]], None]
+"""Checks a file that should have these numbers of rows by table; raises where it has not."""
+
+_PAGES_PER_STEP = 2048
+
+
+def copy_store(
+    source: sqlite3.Connection,
+    to: Path,
+    on_progress: Progress = lambda _done, _total: None,
+    *,
+    verify: Verify | None = None,
+) -> dict[str, int]:
+    """Copy what a connection sees to a new file; returns the number of rows of each table.
+
+    Args:
+        source: the connection.
+        to: the file, which appears when all of it is durable.
+        on_progress: called with the pages copied and their total.
+        verify: checks the copy before it gets its name.
+
+    Raises:
+        sqlite3.Error: the store cannot be read, or the file not written.
+        OSError: the file cannot be written.
+    """
+    with new_database(to) as part:
+        # One transaction, begun by its first read: what others write meanwhile is not in the copy.
+        source.execute("BEGIN")
+        source.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        try:
+            with closing(sqlite3.connect(part, isolation_level=None)) as copy:
+                copy.execute("PRAGMA synchronous = OFF")  # all of it is synced at the end
+                source.backup(
+                    copy,
+                    pages=_PAGES_PER_STEP,
+                    progress=lambda _status, left, total: on_progress(total - left, total),
+                )
+            rows = count_rows(source)
+        finally:
+            source.rollback()
+        if verify is not None:
+            verify(part, rows)
+    return rows
+
+
+@contextmanager
+def new_database(to: Path) -> Iterator[Path]:
+    """Where to write a database; it gets the name `to` when the block has ended and all of it is durable.
+
+    Raises:
+        FileExistsError: the name is taken.
+    """
+    part = to.absolute().with_name(f".{to.name}.{os.urandom(6).hex()}.part")
+    try:
+        yield part
+        _sync(part)
+        _place(part, to)
+    finally:
+        remove_database(part)
+
+
+def remove_database(path: Path) -> None:
+    """Remove a database with the files that SQLite makes beside it."""
+    for ending in ("", "-journal", "-wal", "-shm"):
+        Path(f"{path}{ending}").unlink(missing_ok=True)
+
+
+def count_rows(db: sqlite3.Connection) -> dict[str, int]:
+    """How many rows each table has, in the order in which the tables were made."""
+    names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    return {
+        name: db.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]  # noqa: S608  # the schema's names
+        for name in names
+        if not name.startswith("sqlite_")
+    }
+
+
+def _place(part: Path, to: Path) -> None:
+    """Give a finished file its name, which no other file loses by that.
+
+    Raises:
+        FileExistsError: the name is taken.
+    """
+    try:
+        os.link(part, to)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if os.path.lexists(to):
+            raise FileExistsError(to) from None
+        part.rename(to)
+    _sync(to.absolute().parent)
+
+
+def _sync(path: Path) -> None:
+    """Return when a file or folder is durable, as far as the system can tell of folders."""
+    is_folder = path.is_dir()
+    if is_folder and sys.platform == "win32":
+        return  # a folder cannot be opened there
+    descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        if not is_folder:  # some network file systems sync none
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,312 @@
+"""Rows from the pages of an SQLite file, each page by itself, so that a damaged one takes no other along.
+
+SQLite reads a table from its root page down and gives up at the first page that is wrong. Here every page is
+looked at: those that the tree still leads to first, then all others that are not on the list of free pages.
+
+Source: "Database File Format", sections 1 (pages, records), 2 (schema) and 4 (write-ahead log), sqlite.org.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+MAGIC = b"SQLite format 3\x00"
+_SIZES = (4096, 1024, 2048, 8192, 16384, 32768, 65536, 512)
+"""Of pages, the usual one first."""
+_INTERIOR_INDEX, _INTERIOR_TABLE, _LEAF_INDEX, _LEAF_TABLE = 2, 5, 10, 13
+_SAMPLE = 16 * 2**20
+"""Bytes read to guess the page size when the header is lost."""
+_WIDTHS = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
+"""The bytes of a value by its serial type, up to 9."""
+
+Value = int | float | str | bytes | None
+
+
+class Row(NamedTuple):
+    """A record of a table or of an index."""
+
+    rowid: int | None
+    """None in an index and in a table without rowids."""
+    values: tuple[Value, ...]
+
+
+class Damaged(Exception):
+    """Bytes that are not what the format says."""
+
+
+class PageFile:
+    """The pages of a database file with those that its log has committed since; numbered from 1."""
+
+    def __init__(self, path: Path, *, with_log: bool = True) -> None:
+        """Reads the header and the log.
+
+        Args:
+            path: the file.
+            with_log: read what its log has committed, too.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        self._file = path.open("rb")
+        self._size = path.stat().st_size
+        log = Path(f"{path}-wal")
+        self._log = log.open("rb") if with_log and log.is_file() and log.stat().st_size > 32 else None
+        header = self._file.read(100)
+        self.page_size = _page_size(header) or self._log_page_size() or self._likely_page_size()
+        self._frames = self._committed_frames()
+        self.count = max(-(-self._size // self.page_size), *self._frames, 1)
+        first = self.page(1)
+        self.has_header = first.startswith(MAGIC) and _page_size(first) == self.page_size
+        self.usable = self.page_size - (first[20] if self.has_header else 0)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._file.close()
+        if self._log is not None:
+            self._log.close()
+
+    def page(self, number: int) -> bytes:
+        """The bytes of a page; what is missing of it at the end of the file is zero."""
+        if self._log is not None and number in self._frames:
+            self._log.seek(self._frames[number])
+            return self._log.read(self.page_size)
+        self._file.seek((number - 1) * self.page_size)
+        return self._file.read(self.page_size).ljust(self.page_size, b"\x00")
+
+    def header_field(self, offset: int) -> int:
+        """A four-byte number of the header; 0 where the header is lost."""
+        return int.from_bytes(self.page(1)[offset : offset + 4], "big") if self.has_header else 0
+
+    # --- the log ---
+
+    def _log_page_size(self) -> int | None:
+        if self._log is None:
+            return None
+        self._log.seek(0)
+        magic, _, size = struct.unpack(">3I", self._log.read(12))
+        return size if magic & ~1 == 0x377F0682 and size in _SIZES else None
+
+    def _committed_frames(self) -> dict[int, int]:
+        """Where in the log the newest version of each page begins, up to the last commit that is whole."""
+        if self._log is None or self._log_page_size() != self.page_size:
+            return {}
+        self._log.seek(0)
+        header = self._log.read(32)
+        order = ">" if header[3] & 1 else "<"
+        salts, state = header[16:24], _checksum(header[:24], (0, 0), order)
+        if state != struct.unpack(">2I", header[24:32]):
+            return {}
+        frames: dict[int, int] = {}
+        waiting: dict[int, int] = {}
+        while len(frame := self._log.read(24)) == 24:
+            at = self._log.tell()
+            page = self._log.read(self.page_size)
+            state = _checksum(page, _checksum(frame[:8], state, order), order)
+            if frame[8:16] != salts or struct.unpack(">2I", frame[16:24]) != state:
+                break
+            number, is_commit = struct.unpack(">2I", frame[:8])
+            waiting[number] = at
+            if is_commit:
+                frames.update(waiting)
+                waiting.clear()
+        return frames
+
+    def _likely_page_size(self) -> int:
+        """The size at which most pages with rows are found; larger sizes miss some, smaller ones cut them."""
+        self._file.seek(0)
+        data = self._file.read(_SAMPLE)
+
+        def leaves(size: int) -> int:
+            return sum(_is_leaf(data[start : start + size]) for start in range(0, len(data), size))
+
+        return max(_SIZES, key=leaves)
+
+
+class Trees:
+    """The trees of a database: which pages belong to which table or index, as far as that is known."""
+
+    def __init__(self, pages: PageFile) -> None:
+        """Walks all trees.
+
+        Args:
+            pages: the file.
+        """
+        self._pages = pages
+        self.names: dict[int, str] = {}
+        """The table or index of each page that is reached from a root."""
+        self.free = self._free_pages()
+        if pages.has_header:
+            self._walk(1, "sqlite_schema")
+            for number in [number for number, name in self.names.items() if name == "sqlite_schema"]:
+                for row in self.rows(number):
+                    if len(row.values) == 5 and isinstance(row.values[3], int):
+                        self._walk(row.values[3], str(row.values[1]))
+
+    def _walk(self, root: int, name: str) -> None:
+        waiting = [root]
+        while waiting:
+            number = waiting.pop()
+            if 1 <= number <= self._pages.count and number not in self.names and number not in self.free:
+                self.names[number] = name
+                waiting.extend(_children(self._pages.page(number), number))
+
+    def _free_pages(self) -> set[int]:
+        free: set[int] = set()
+        trunk = self._pages.header_field(32)
+        while 1 < trunk <= self._pages.count and trunk not in free:
+            free.add(trunk)
+            page = self._pages.page(trunk)
+            following, count = struct.unpack(">2I", page[:8])
+            if following > self._pages.count or count > self._pages.usable // 4 - 2:
+                break  # the list is damaged from here on
+            free.update(struct.unpack(f">{count}I", page[8 : 8 + 4 * count]))
+            trunk = following
+        return free
+
+    def in_order(self) -> Iterator[int]:
+        """All pages that may have rows: those of trees first, as others may be of an earlier time."""
+        yield from self.names
+        for number in range(1, self._pages.count + 1):
+            if number not in self.names and number not in self.free:
+                yield number
+
+    def rows(self, number: int) -> Iterator[Row]:
+        """The rows of a page that can be read whole."""
+        page = self._pages.page(number)
+        start = 100 if number == 1 and self._pages.has_header else 0
+        kind = page[start]
+        if kind not in (_LEAF_TABLE, _LEAF_INDEX, _INTERIOR_INDEX):
+            return
+        for offset in _cells(page, start):
+            try:
+                yield self._row(page, kind, offset)
+            except (Damaged, IndexError, struct.error, UnicodeDecodeError):
+                continue  # this row is lost, and the others of its page may not be
+
+    def _row(self, page: bytes, kind: int, offset: int) -> Row:
+        if kind == _INTERIOR_INDEX:
+            offset += 4
+        size, offset = _varint(page, offset)
+        rowid = None
+        if kind == _LEAF_TABLE:
+            rowid, offset = _varint(page, offset)
+            rowid = rowid - 2**64 if rowid >= 2**63 else rowid
+        payload = self._payload(page, offset, size, is_table=kind == _LEAF_TABLE)
+        return Row(rowid, _values(payload))
+
+    def _payload(self, page: bytes, offset: int, size: int, *, is_table: bool) -> bytes:
+        usable = self._pages.usable
+        most = usable - 35 if is_table else (usable - 12) * 64 // 255 - 23
+        if size <= most:
+            return _slice(page, offset, size)
+        least = (usable - 12) * 32 // 255 - 23
+        local = least + (size - least) % (usable - 4)
+        local = local if local <= most else least
+        parts, remaining = [_slice(page, offset, local)], size - local
+        following = int.from_bytes(_slice(page, offset + local, 4), "big")
+        visited: set[int] = set()
+        while remaining:
+            if not 1 < following <= self._pages.count or following in visited or following in self.free:
+                raise Damaged
+            visited.add(following)
+            more = self._pages.page(following)
+            parts.append(more[4 : 4 + min(remaining, usable - 4)])
+            remaining -= len(parts[-1])
+            following = int.from_bytes(more[:4], "big")
+        if following:
+            raise Damaged
+        return b"".join(parts)
+
+
+# --- bytes -------------------------------------------------------------------------------------------------
+
+
+def _page_size(header: bytes) -> int | None:
+    size = int.from_bytes(header[16:18], "big")
+    size = 65536 if size == 1 else size
+    return size if header.startswith(MAGIC) and size in _SIZES else None
+
+
+def _is_leaf(page: bytes) -> bool:
+    return page[:1] == bytes([_LEAF_TABLE]) and bool(cells := _cells(page, 0)) and min(cells) >= 8
+
+
+def _cells(page: bytes, start: int) -> tuple[int, ...]:
+    """Where the cells of a page begin; those that point outside of it are left out."""
+    count = int.from_bytes(page[start + 3 : start + 5], "big")
+    first = start + (12 if page[start] in (_INTERIOR_INDEX, _INTERIOR_TABLE) else 8)
+    count = min(count, (len(page) - first) // 2)
+    pointers = struct.unpack_from(f">{count}H", page, first)
+    return tuple(pointer for pointer in dict.fromkeys(pointers) if first <= pointer < len(page))
+
+
+def _children(page: bytes, number: int) -> list[int]:
+    start = 100 if number == 1 else 0
+    if page[start] not in (_INTERIOR_INDEX, _INTERIOR_TABLE):
+        return []
+    cells = [int.from_bytes(page[offset : offset + 4], "big") for offset in _cells(page, start)]
+    return [*cells, int.from_bytes(page[start + 8 : start + 12], "big")]
+
+
+def _slice(data: bytes, start: int, size: int) -> bytes:
+    if start + size > len(data):
+        raise Damaged
+    return data[start : start + size]
+
+
+def _varint(data: bytes, offset: int) -> tuple[int, int]:
+    value = 0
+    for place in range(8):
+        byte = data[offset + place]
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            return value, offset + place + 1
+    return value << 8 | data[offset + 8], offset + 9
+
+
+def _values(payload: bytes) -> tuple[Value, ...]:
+    """The values of a record.
+
+    Raises:
+        Damaged: it is not one, to the last byte.
+    """
+    end, offset = _varint(payload, 0)
+    types = []
+    while offset < end:
+        kind, offset = _varint(payload, offset)
+        types.append(kind)
+    if offset != end or 10 in types or 11 in types:
+        raise Damaged
+    values: list[Value] = []
+    for kind in types:
+        width = _WIDTHS[kind] if kind < 10 else (kind - 12) // 2
+        data = _slice(payload, offset, width)
+        offset += width
+        values.append(_value(kind, data))
+    if offset != len(payload):
+        raise Damaged
+    return tuple(values)
+
+
+def _value(kind: int, data: bytes) -> Value:
+    if kind == 0:
+        return None
+    if kind == 7:
+        return float(struct.unpack(">d", data)[0])
+    if kind < 7:
+        return int.from_bytes(data, "big", signed=True)
+    if kind < 10:
+        return kind - 8
+    return data.decode() if kind % 2 else data
+
+
+def _checksum(data: bytes, state: tuple[int, int], order: str) -> tuple[int, int]:
+    first, second = state
+    numbers = iter(struct.unpack(f"{order}{len(data) // 4}I", data))
+    for even, odd in zip(numbers, numbers, strict=True):
+        first = first + even + second & 0xFFFFFFFF
+        second = second + odd + first & 0xFFFFFFFF
+    return first, second

@@ -1,0 +1,53 @@
+"""Limits how many bytes of large answers are in memory at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class ByteLimit:
+    """A fair semaphore that counts bytes."""
+
+    def __init__(self, limit: int) -> None:
+        """Nothing is taken.
+
+        Args:
+            limit: the most bytes reserved at a time; a larger request gets all of them.
+        """
+        self._limit = limit
+        self._free = limit
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def take(self, size: int) -> AsyncIterator[None]:
+        """Reserve bytes for as long as the block lasts; waits in the order of calls."""
+        size = min(size, self._limit)
+        if self._waiting or size > self._free:
+            await self._wait(size)
+        else:
+            self._free -= size
+        try:
+            yield
+        finally:
+            self._give_back(size)
+
+    async def _wait(self, size: int) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # its turn came just as it was cancelled
+                self._give_back(size)
+            raise
+
+    def _give_back(self, size: int) -> None:
+        self._free += size
+        while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] <= self._free):
+            size, turn = self._waiting.popleft()
+            if not turn.done():
+                self._free -= size
+                turn.set_result(None)

@@ -1,0 +1,83 @@
+"""Removes from an answer the key that the request was sent with, should the endpoint echo it.
+
+The key is recognized as sent, percent-encoded, escaped for JSON, and inside Base64, as `Authorization: Basic`
+sends it. Other forms, such as a key in pieces, reversed or in hexadecimal digits, are not recognized.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import quote
+
+from proctor.model import Output
+from proctor.variables import map_texts
+
+SECRET_HEADERS = ("Authorization", "api-key", "x-api-key", "x-goog-api-key")
+REPLACEMENT = "[key]"
+MIN_KEY_LENGTH = 6
+"""A shorter key stands in ordinary words, and removing it would spoil answers."""
+_MAX_WORDS_LENGTH = 20
+_WORDS = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+|\d+)(?:[-_. ](?:[A-Z]?[a-z]+|[A-Z]+|\d+))*")
+"""What people write where a server wants any key, such as `not-needed`, and plain numbers."""
+_MIN_BASE64_LENGTH = 8
+
+
+class KeyRedactor:
+    """Replaces keys in texts by `[key]`; a text without one costs a search for each form of the key."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        """Knows these keys; those that are too short or are ordinary words stay where they are."""
+        forms = {form for key in keys if is_secret(key) for form in _forms(key)}
+        self._forms = tuple(sorted(forms, key=len, reverse=True))
+
+    @classmethod
+    def for_headers(cls, headers: Mapping[str, str]) -> KeyRedactor:
+        """The redactor of the keys in the headers of a request."""
+        return cls(headers.get(name, "").removeprefix("Bearer ") for name in SECRET_HEADERS)
+
+    def text(self, text: str) -> str:
+        """The text without keys."""
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, REPLACEMENT)
+        return text
+
+    def output(self, output: Output) -> Output:
+        """The output without keys, in every text that it has; the same object where there is none."""
+        if not self._forms:
+            return output
+        if not (output.tool_calls or output.messages or output.file_changes):
+            names = f"{output.model}\n{output.fingerprint}\n{output.finish_reason}"
+            if self._is_clean(output.text) and self._is_clean(names):
+                return output
+        redacted: Output = map_texts(output, self.text, keys=True)
+        return output if redacted == output else redacted
+
+    def _is_clean(self, text: str) -> bool:
+        return not any(form in text for form in self._forms)
+
+
+def is_secret(key: str) -> bool:
+    """Whether a key differs from ordinary text, unlike `none`, `ollama` or `not-needed`."""
+    if len(key) < MIN_KEY_LENGTH:
+        return False
+    return len(key) >= _MAX_WORDS_LENGTH or _WORDS.fullmatch(key) is None
+
+
+def _forms(key: str) -> set[str]:
+    """The ways in which a key may come back."""
+    encoded = quote(key, safe="")
+    lower = re.sub("%..", lambda match: match[0].lower(), encoded)
+    return {key, encoded, lower, quote(key), json.dumps(key)[1:-1], key.replace("/", r"\/"), *_base64(key)}
+
+
+def _base64(key: str) -> Iterator[str]:
+    """What the Base64 of any text has where the text has the key, which may begin at any of three places."""
+    for before in range(3):
+        encoded = b64encode(b"\0" * before + key.encode()).decode()
+        part = encoded[-(-before * 8 // 6) : (before + len(key)) * 8 // 6]
+        if len(part) >= _MIN_BASE64_LENGTH:
+            yield from (part, part.replace("+", "-").replace("/", "_"))

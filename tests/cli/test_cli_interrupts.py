@@ -1,0 +1,189 @@
+"""A signal at any moment, from the first modules to the last exit handler: one sentence, exit code 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from patience import PATIENCE_S
+from proctor.cli.interrupts import LISTS, interrupted_json
+from proctor.cli.main import COMMANDS, _problem
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+
+FIRST_MODULE = "proctor.cli"
+"""The first that is imported where signals have been taken over."""
+
+TRIES = 21
+"""So many a command, from its first module to its end."""
+
+SUITE = json.dumps({"proctor": 1, "name": "one"}) + "\n" + json.dumps({"id": "a", "input": "a"}) + "\n"
+
+
+class Ended(NamedTuple):
+    """How a process ended, without the lines of the modules that it imported."""
+
+    code: int
+    out: str
+    err: list[str]
+    modules: int
+
+
+def end(
+    folder: Path,
+    command: list[str],
+    *,
+    after: int | None = None,
+    number: signal.Signals = signal.SIGINT,
+    program: tuple[str, ...] = (sys.executable, "-m", "proctor"),
+) -> Ended:
+    """Run a command, and send a signal as soon as it has imported so many modules."""
+    modules = -1
+    err = []
+    with subprocess.Popen(
+        [*program, *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        for line in process.stderr:
+            if not line.startswith("import time:"):
+                err.append(line)
+                continue
+            if modules >= 0 or line.split("|")[-1].strip() == FIRST_MODULE:
+                modules += 1
+                if modules == after:
+                    process.send_signal(number)
+        return Ended(process.wait(PATIENCE_S), process.stdout.read(), err, modules)
+
+
+def run_program(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["--help"], ["runs", "list"], ["validate", "one.jsonl"], ["run", "one.jsonl", "--target", "echo", "-q"]],
+    ids=lambda command: command[0].strip("-"),
+)
+def test_a_signal_at_any_moment_ends_a_command_with_one_sentence(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "one.jsonl").write_text(SUITE, encoding="utf-8")
+    undisturbed = end(tmp_path, command)
+    assert undisturbed.modules > 0
+    for i in range(TRIES):
+        after = i * undisturbed.modules // (TRIES - 1)
+        number = (signal.SIGINT, signal.SIGTERM)[i % 2]
+        ended = end(tmp_path, command, after=after, number=number)
+        where = f"{number.name} after {after} of {undisturbed.modules} modules: {ended}"
+        err = [line for line in ended.err if "warning: Stopping: " not in line]  # a run was under way
+        if ended.code == 2:
+            assert len(err) == 1, where
+            assert err[0].startswith(("Interrupted.", "Stopped: ")), where
+        else:
+            assert (ended.code, err) == (undisturbed.code, undisturbed.err), where
+
+
+def test_an_interrupted_command_still_prints_its_json(tmp_path: Path) -> None:
+    ended = end(tmp_path, ["validate", "one.jsonl", "--json"], after=1)
+    assert ended.code == 2
+    assert ended.err == ["Interrupted.\n"]
+    assert json.loads(ended.out) == {"files": [], "errors": [_problem("Interrupted.")], "exit_code": 2}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_json_of_an_interrupted_command_has_its_lists(command: str) -> None:
+    lists: dict[str, object] = {name: [] for name in LISTS.get(command, ("runs",))}
+    expected = {**lists, "errors": [_problem("Interrupted.")], "exit_code": 2}
+    assert json.loads(interrupted_json([command, "--json"])) == expected
+
+
+def test_a_command_that_was_started_to_ignore_a_signal_does(tmp_path: Path) -> None:
+    program = ("sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-m", "proctor")
+    ended = end(tmp_path, ["--version"], after=1, program=program)
+    assert (ended.code, ended.err) == (0, [])
+
+
+def test_a_signal_that_hits_a_destructor_is_not_lost(tmp_path: Path) -> None:
+    ended = run_program(
+        "import os, signal, sys, time\n"
+        "from proctor.cli import interrupts\n"
+        "class Resource:\n"
+        "    def __del__(self): os.kill(os.getpid(), signal.SIGTERM)\n"
+        "interrupts.exit_at_signals()\n"
+        "interrupts.raise_at_signals()\n"
+        "try:\n"
+        "    Resource()\n"
+        f"    time.sleep({PATIENCE_S})\n"
+        "except KeyboardInterrupt: sys.exit(2)\n",
+        tmp_path,
+    )
+    assert (ended.returncode, ended.stderr) == (2, "")
+
+
+AT_SHUTDOWN = """
+import atexit, os, signal, sys, threading, time
+def send(): os.kill(os.getpid(), signal.{number})
+def wait():
+    threading.main_thread().join()  # returns when the interpreter has begun to shut down
+    {then}
+atexit.register(send)  # called after all that Proctor registers
+threading.Thread(target=wait).start()
+from proctor.__main__ import main
+sys.argv = ["proctor", "runs", "list"]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "then", ["send()", "while True: send(); time.sleep(0.05)"], ids=["thread that ends", "thread that hangs"]
+)
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_does_not_change_an_exit_code_that_is_known(tmp_path: Path, number: str, then: str) -> None:
+    ended = run_program(AT_SHUTDOWN.format(number=number, then=then), tmp_path)
+    assert ended.returncode == 4
+    assert "There is no store" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_signal_after_the_loop_has_ended_interrupts_what_follows(tmp_path: Path) -> None:
+    ended = run_program(
+        "import asyncio, os, signal, sys, time\n"
+        "from proctor.cli import running\n"
+        "async def main(): running.watch_signals(asyncio.get_running_loop(), lambda: None)\n"
+        "asyncio.run(main())\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        f"    time.sleep({PATIENCE_S})\n"
+        "except KeyboardInterrupt: sys.exit(2)\n",
+        tmp_path,
+    )
+    assert (ended.returncode, ended.stderr) == (2, "")
+
+
+def test_an_interrupt_within_exec_does_not_change_how_the_process_ends(tmp_path: Path) -> None:
+    """Python ends itself by the signal then, though the interrupt was caught; `namedtuple` uses `exec`."""
+    (tmp_path / "t.py").write_text("exec('raise KeyboardInterrupt')\n", encoding="utf-8")
+    (tmp_path / "s.jsonl").write_text(
+        '{"id": "a", "input": "x", "expected": "x", "scorer": "exact"}\n', encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "proctor", "run", "s.jsonl", "--target", "function:t.py:f"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (2, "Interrupted.")

@@ -1,0 +1,473 @@
+"""`proctor store`, and stores that are damaged, of an earlier version, or cannot be written."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from patience import wait_until
+from proctor.model import Verdict
+from proctor.stores.schema import APPLICATION_ID, MIGRATIONS
+from proctor.stores.sqlite import open_store
+
+Proctor = Callable[..., Any]
+STORE = Path(".proctor/proctor.db")
+
+
+@pytest.fixture
+def run_id(proctor: Proctor, half: str) -> str:
+    """The id of a finished run of ten cases."""
+    found: str = proctor("run", half, "--target", "echo", "--no-holdout", "--json").run["run"]
+    return found
+
+
+def _change(statement: str, *values: object, path: Path = STORE) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute(statement, values)
+
+
+# --- check -------------------------------------------------------------------------------------------------
+
+
+def test_a_sound_store_is_0_and_nothing_beside_it_changes(proctor: Proctor, run_id: str) -> None:
+    before = sorted((path.name, path.stat().st_size) for path in STORE.parent.iterdir())
+    told = proctor("store", "check")
+    assert (told.code, told.err) == (0, "")
+    assert told.out.startswith(f"{STORE} is sound: 1 run, 10 trials, 1 version, 10 cases, ")
+    assert sorted((path.name, path.stat().st_size) for path in STORE.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "words"),
+    [
+        ("UPDATE cases SET body = '{}' WHERE key = 1", "row", "Table cases has 1 row that cannot be read"),
+        (
+            "UPDATE cases SET body = CAST(replace(body, 'say 1', 'say 2') AS BLOB)",
+            "row",
+            "in which columns and content differ",
+        ),
+        (
+            "UPDATE trials SET position = 77 WHERE position = 7",
+            "row",
+            "Table trials has 1 row in which columns",
+        ),
+        (
+            "UPDATE trials SET verdict = 'maybe' WHERE position = 7",
+            "row",
+            "Table trials has 1 row in which columns",
+        ),
+        ("UPDATE runs SET status = 'running'", "row", "Table runs has 1 row in which columns"),
+        ("DELETE FROM suite_cases WHERE position = 3", "suite", "lacks some of its cases"),
+        ("DELETE FROM suite_cases WHERE position = 9", "suite", "(9 cases) do not match its digest"),
+        ("DELETE FROM cases WHERE key = 1", "suite", "Cases of 1 suite are missing"),
+        ("DELETE FROM contents", "run", "The suite of 1 run is missing"),
+        ("DELETE FROM trials WHERE position = 5", "run", "is marked as finished but has 9 of 10 trials."),
+    ],
+)
+def test_what_is_wrong_in_a_store_is_1_with_a_remedy(
+    proctor: Proctor, run_id: str, damage: str, code: str, words: str
+) -> None:
+    _change(damage)
+    told = proctor("store", "check")
+    assert told.code == 1
+    assert words in told.out
+    problems = proctor("store", "check", "--json").json["problems"]
+    assert code in {problem["code"] for problem in problems}
+    assert all("`proctor " in problem["remedy"] for problem in problems)
+
+
+def test_a_run_that_was_cut_short_is_no_problem_and_is_told(proctor: Proctor, run_id: str) -> None:
+    with closing(open_store(str(STORE))) as store:
+        run = store.run(run_id)
+        store.update(replace(run, status="interrupted"))
+    told = proctor("store", "check")
+    assert told.code == 0
+    assert f"Run {run_id} is unfinished: it has 10 of 10 trials." in told.out
+
+
+def test_overwritten_pages_are_a_problem_of_the_file(proctor: Proctor, run_id: str) -> None:
+    content = bytearray(STORE.read_bytes())
+    content[5 * 4096 : 6 * 4096] = b"\x0d" * 4096
+    STORE.write_bytes(content)
+    told = proctor("store", "check")
+    assert told.code == 1
+    assert "The file is damaged in " in told.out
+    assert "`proctor store repair NEWFILE`" in told.out
+
+
+@pytest.mark.parametrize("content", [None, b"text\n" * 2000, b"SQLite format 3\x00"])
+def test_what_cannot_be_read_at_all_is_4(proctor: Proctor, folder: Path, content: bytes | None) -> None:
+    if content is not None:
+        (folder / "s.db").write_bytes(content)
+    told = proctor("store", "check", "--store", "s.db", "--json")
+    assert (told.code, told.json["problems"], len(told.json["errors"])) == (4, [], 1)
+
+
+# --- backup ------------------------------------------------------------------------------------------------
+
+
+def test_a_backup_is_a_store_with_the_same_rows(proctor: Proctor, run_id: str) -> None:
+    told = proctor("store", "backup", "b.db")
+    assert told.code == 0
+    assert told.err.startswith("Backed up to b.db: 1 run, 10 trials, 1 version, 10 cases, ")
+    assert proctor("runs", "show", "last").out == proctor("runs", "show", "last", "--store", "b.db").out
+    assert proctor("store", "check", "--store", "b.db").code == 0
+
+
+@pytest.mark.parametrize("there", ["b.db", "nowhere/b.db", "folder", "link"])
+def test_a_backup_replaces_nothing_and_leaves_nothing(
+    proctor: Proctor, folder: Path, run_id: str, there: str
+) -> None:
+    (folder / "b.db").write_text("mine", encoding="utf-8")
+    (folder / "folder").mkdir()
+    (folder / "link").symlink_to("no-such-file")
+    before = sorted(folder.rglob("*"))
+    told = proctor("store", "backup", there)
+    assert told.code == 4
+    assert told.err.count("\n") == 1
+    assert (folder / "b.db").read_text(encoding="utf-8") == "mine"
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_damaged_store_has_no_backup_that_looks_like_one(proctor: Proctor, run_id: str) -> None:
+    content = bytearray(STORE.read_bytes())
+    content[5 * 4096 : 6 * 4096] = b"\x0d" * 4096
+    STORE.write_bytes(content)
+    told = proctor("store", "backup", "b.db")
+    assert told.code == 4
+    assert "`proctor store repair NEWFILE`" in told.err
+    assert list(Path().glob("*b.db*")) == []
+
+
+_WRITES = """
+import sys
+from datetime import UTC, datetime
+from time import sleep
+from proctor.model import Output, Trial, Verdict
+from proctor.stores.schema import APPLICATION_ID, MIGRATIONS
+from proctor.stores.sqlite import open_store
+
+store = open_store(sys.argv[1])
+for position in range(10, 60_000):
+    output = Output(text="x" * 200)
+    now = datetime.now(UTC)
+    trial = Trial(case_id="c", position=position, sent="sha256:0", output=output, started_at=now)
+    store.record(sys.argv[2], trial, Verdict.PASS)
+    if position % 100 == 0:
+        store.flush()
+        print(position, flush=True)
+        sleep(0.01)  # so that it goes on for as long as the backups take, and the disk is not filled
+"""
+
+
+def test_a_backup_during_a_run_has_its_trials_without_a_gap(
+    proctor: Proctor, folder: Path, run_id: str
+) -> None:
+    words = [sys.executable, "-c", _WRITES, str(STORE), run_id]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, encoding="utf-8") as writer:
+        assert writer.stdout is not None
+        try:
+            for number in range(3):
+                durable = int(writer.stdout.readline())
+                assert proctor("store", "backup", f"b{number}.db").code == 0
+                with closing(open_store(f"b{number}.db")) as store:
+                    positions = [stored.trial.position for stored in store.trials(run_id)]
+                    assert positions == list(range(len(positions)))
+                    assert len(positions) > durable
+                    assert store.counts(run_id)[Verdict.PASS] > durable - 10
+        finally:
+            writer.kill()
+
+
+# --- gc ----------------------------------------------------------------------------------------------------
+
+
+def _age(*paths: Path, days: float = 40) -> None:
+    then = (datetime.now(UTC) - timedelta(days=days)).timestamp()
+    for path in paths:
+        os.utime(path, (then, then))
+
+
+@pytest.fixture
+def litter(
+    proctor: Proctor,
+    folder: Path,
+    run_id: str,
+    suite: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> dict[str, Path]:
+    """One thing of each kind that nobody needs, and others that must stay."""
+    monkeypatch.setenv("PROCTOR_CACHE", str(folder / "models"))
+    for number in range(3):
+        suite((f"u{number}", "a", "a"), name="unused.jsonl")
+        assert proctor("suites", "save", "unused.jsonl").code == 0
+    _change("UPDATE versions SET saved_at = '2026-01-01T00:00:00+00:00' WHERE name = 'unused'")
+    workspaces = Path(os.environ["PROCTOR_CACHE"]) / "workspaces" / run_id
+    workspaces.mkdir(parents=True)
+    (workspaces / "file").write_text("x" * 5000, encoding="utf-8")
+    others = workspaces.with_name("20200101-000000-ffffff")
+    others.mkdir()
+    part, bundle = folder / "r.json.4999999.part", folder / f".bundle.{'a1' * 6}.part"
+    part.write_text("x", encoding="utf-8")
+    bundle.mkdir()
+    (bundle / "inside").write_text("x", encoding="utf-8")
+    fresh, mine = folder / f".b.{'b2' * 6}.part", folder / "film.part"
+    fresh.write_text("x", encoding="utf-8")
+    mine.write_text("x", encoding="utf-8")
+    cache = STORE.parent / "cache.db"
+    cache.write_text("x", encoding="utf-8")
+    _age(part, bundle / "inside", bundle, mine, cache)
+    _change("INSERT INTO trials SELECT 99, position, repeat, verdict, body FROM trials")
+    return {
+        "workspaces": workspaces,
+        "others": others,
+        "part": part,
+        "bundle": bundle,
+        "fresh": fresh,
+        "mine": mine,
+        "cache": cache,
+    }
+
+
+def test_gc_lists_what_nobody_needs_and_removes_it_when_told_to(
+    proctor: Proctor, litter: dict[str, Path]
+) -> None:
+    told = proctor("store", "gc")
+    assert told.code == 0
+    kinds = [line.split()[0] for line in told.out.splitlines()]
+    assert kinds == ["workspaces", "parts", "parts", "versions", "versions", "caches", "leftovers", "7"]
+    assert "unused@v1" in told.out
+    assert "10 trials" in told.out
+    assert "Nothing was removed. Add --yes" in told.err
+    assert all(path.exists() for path in litter.values())
+    assert proctor("store", "gc", "--dry-run").out == told.out
+    done = proctor("store", "gc", "--yes")
+    assert done.err.startswith("Removed 7 items, ")
+    gone = {name for name, path in litter.items() if not path.exists()}
+    assert gone == {"workspaces", "part", "bundle", "cache"}
+    assert "unused@v2" not in proctor("suites", "list", "--json").out
+    assert proctor("store", "gc").out == "There is nothing to remove.\n"
+    assert proctor("store", "check").code == 0
+
+
+def test_gc_of_one_kind_leaves_the_others(proctor: Proctor, litter: dict[str, Path]) -> None:
+    removed = proctor("store", "gc", "--only", "caches", "--yes", "--json").json["items"]
+    assert [(item["kind"], item["bytes"], item["removed"]) for item in removed] == [("caches", 1, True)]
+    assert litter["workspaces"].exists()
+
+
+def test_gc_leaves_the_workspaces_of_a_run_that_is_being_made(
+    proctor: Proctor, litter: dict[str, Path], run_id: str
+) -> None:
+    claims = (
+        "import sys\nfrom proctor.stores.sqlite import open_store\nstore = open_store(sys.argv[1])\n"
+        "store.claim(sys.argv[2])\nprint('claimed', flush=True)\nsys.stdin.read()\n"
+    )
+    words = [sys.executable, "-c", claims, str(STORE), run_id]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "claimed\n"
+        assert "workspaces " not in proctor("store", "gc", "--yes").out
+        assert litter["workspaces"].exists()
+        other.kill()
+    wait_until(lambda: "workspaces " in proctor("store", "gc").out)
+
+
+# --- repair ------------------------------------------------------------------------------------------------
+
+
+def _damage(table: str) -> None:
+    """Overwrite every page of a table."""
+    with closing(sqlite3.connect(STORE)) as db:
+        pages = [page for (page,) in db.execute("SELECT pageno FROM dbstat WHERE name = ?", (table,))]
+    content = bytearray(STORE.read_bytes())
+    for page in pages:
+        content[(page - 1) * 4096 : page * 4096] = b"\xff" * 4096
+    STORE.write_bytes(content)
+
+
+def test_a_repaired_run_without_its_trials_is_unfinished_and_is_resumed(
+    proctor: Proctor, run_id: str
+) -> None:
+    _damage("trials")
+    assert proctor("store", "check").code == 1
+    told = proctor("store", "repair", "new.db")
+    assert told.code == 1
+    assert ["trials", "0", "10"] in [line.split() for line in told.out.splitlines()]
+    assert f"Run {run_id} has 0 of 10 trials and is unfinished now" in told.out
+    shown = proctor("runs", "show", run_id, "--json", "--store", "new.db").run
+    assert (shown["status"], shown["total"], shown["exit_code"]) == ("interrupted", 0, 2)
+    assert proctor("run", f"--resume={run_id}", "--store", "new.db", "--quiet").code == 1
+    again = proctor("runs", "show", run_id, "--json", "--store", "new.db").run
+    assert (again["status"], again["total"], again["passed"]) == ("finished", 10, 5)
+    assert proctor("store", "check", "--store", "new.db").code == 0
+
+
+@pytest.mark.parametrize("table", ["suite_cases", "cases"])
+def test_a_repaired_suite_without_its_cases_is_used_again_when_its_file_is_saved(
+    proctor: Proctor, run_id: str, half: str, table: str
+) -> None:
+    before = proctor("runs", "show", run_id).out
+    _damage(table)
+    told = proctor("store", "repair", "new.db", "--json")
+    assert told.json["suites"] == ["half v1"]
+    assert told.json["lost"][table] == 10
+    for words in (("run", "half@v1", "--target", "echo"), ("runs", "show", run_id), ("regrade", run_id)):
+        refused = proctor(*words, "--store", "new.db")
+        assert refused.code == 4
+        assert refused.err.count("\n") == 1
+    assert "half v1" in proctor("suites", "save", half, "--store", "new.db").out
+    assert proctor("runs", "show", run_id, "--store", "new.db").out == before
+    assert proctor("store", "check", "--store", "new.db").code == 0
+
+
+def test_repair_replaces_nothing(proctor: Proctor, folder: Path, run_id: str) -> None:
+    (folder / "new.db").write_text("mine", encoding="utf-8")
+    assert proctor("store", "repair", "new.db").code == 4
+    assert proctor("store", "repair", str(STORE)).code == 4
+    assert (folder / "new.db").read_text(encoding="utf-8") == "mine"
+
+
+# --- stores that cannot be used ----------------------------------------------------------------------------
+
+
+def _make_unusable(kind: str, path: Path) -> None:
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path.name)
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "text":
+        path.write_text("hello\n" * 1000, encoding="utf-8")
+    else:
+        path.write_bytes(STORE.read_bytes()[: 4096 * 9 + (100 if kind == "cut" else 0)])
+
+
+@pytest.mark.parametrize("kind", ["folder", "loop", "empty", "text", "cut", "cut-at-a-page"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs", "list"),
+        ("runs", "show", "last"),
+        ("suites", "list"),
+        ("store", "gc"),
+        ("store", "backup", "b.db"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_store_is_one_sentence_with_a_remedy(
+    proctor: Proctor, folder: Path, run_id: str, kind: str, words: tuple[str, ...]
+) -> None:
+    _make_unusable(kind, folder / "s.db")
+    told = proctor(*words, "--store", "s.db")
+    assert (told.code, told.out) == (4, "")
+    assert told.err.count("\n") == 1
+    assert "s.db" in told.err
+    assert "--store" in told.err or "proctor store repair" in told.err
+    if kind.startswith(("cut", "text")):
+        assert "`proctor store repair NEWFILE`" in told.err
+    assert not (folder / "b.db").exists()
+
+
+def test_the_log_of_another_store_is_not_taken_for_its_own(
+    proctor: Proctor, folder: Path, half: str, run_id: str
+) -> None:
+    proctor("run", half, "--target", "echo", "--tag", "no-such", "--store", "other.db")
+    with closing(open_store("other.db")) as other:
+        proctor("run", half, "--target", "echo", "--no-holdout", "--quiet", "--store", "other.db")
+        (folder / f"{STORE}-wal").write_bytes((folder / "other.db-wal").read_bytes())
+        assert list(other.runs())
+    before = STORE.read_bytes()
+    told = proctor("runs", "list")
+    assert (told.code, told.err.count("\n")) == (4, 1)
+    assert f"{STORE.name}-wal is not the log of the store" in told.err
+    assert STORE.read_bytes() == before
+    assert proctor("store", "repair", "new.db").code == 0
+    assert run_id in proctor("runs", "list", "--store", "new.db").out
+    (folder / f"{STORE}-wal").unlink()
+    assert run_id in proctor("runs", "list").out
+
+
+def test_a_store_that_was_emptied_is_told_from_a_new_one(proctor: Proctor, half: str, run_id: str) -> None:
+    STORE.write_bytes(b"")
+    told = proctor("run", half, "--target", "echo")
+    assert told.code == 4
+    assert "is empty, though proctor.db-claims shows that it was not" in told.err
+    assert STORE.read_bytes() == b""
+
+
+# --- stores of other versions ------------------------------------------------------------------------------
+
+
+def _make_older(path: Path, version: int) -> bytes:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for step in MIGRATIONS[:version]:
+            step(db)
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {version}")
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("version", range(1, len(MIGRATIONS)))
+def test_a_store_of_an_earlier_version_is_backed_up_before_it_is_changed(
+    proctor: Proctor, folder: Path, half: str, version: int
+) -> None:
+    _make_older(folder / "s.db", version)
+    (folder / f"s.db.backup-v{version}").write_text("mine", encoding="utf-8")
+    told = proctor("run", half, "--target", "echo", "--quiet", "--store", "s.db")
+    assert told.code == 1
+    backup = folder / f"s.db.backup-v{version}-2"
+    assert (
+        f"is being migrated from version {version} to {len(MIGRATIONS)}. Its backup is {backup}." in told.err
+    )
+    with closing(sqlite3.connect(backup)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (version,)
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert (folder / f"s.db.backup-v{version}").read_text(encoding="utf-8") == "mine"
+    assert proctor("runs", "list", "--store", "s.db").err == ""
+
+
+_FULL = """
+import resource, sys
+from proctor.cli.main import main
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+sys.argv = ["proctor", "suites", "list", "--store", "s.db"]
+main()
+"""
+
+
+def test_without_room_for_the_backup_the_store_stays_as_it_is(folder: Path) -> None:
+    before = _make_older(folder / "s.db", 5)
+    done = subprocess.run([sys.executable, "-c", _FULL], capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 4
+    assert done.stderr.count("\n") == 1
+    assert "its backup" in done.stderr
+    assert "cannot be written" in done.stderr
+    assert "Nothing was changed." in done.stderr
+    assert (folder / "s.db").read_bytes() == before
+    assert not list(folder.glob("*backup*"))
+
+
+def test_a_store_of_a_newer_version_is_refused_by_every_command(proctor: Proctor, run_id: str) -> None:
+    _change("PRAGMA user_version = 99")
+    for words in (
+        ("runs", "list"),
+        ("store", "check"),
+        ("store", "backup", "b.db"),
+        ("store", "repair", "n.db"),
+    ):
+        told = proctor(*words)
+        assert told.code == 4
+        assert "written by a newer version of Proctor (store version 99" in told.err

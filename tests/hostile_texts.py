@@ -1,0 +1,123 @@
+"""Two hundred texts that act on whoever shows them raw, in named families, and scans for what is left raw.
+
+Each text has `EVIL`, so that what is made of it can be recognised, and most have a line `FORGED`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+EVIL = "evil.example"
+FORGED = "FORGED"
+
+_SPLICES = ("{}", "a {} b", f"{EVIL} {{}}", f"{{}}\n{FORGED}: all passed")
+"""How each sequence is put into a text."""
+
+_SEQUENCES: dict[str, tuple[str, ...]] = {
+    "ansi": ("\x1b[2J\x1b[H", "\x1b[31mred\x1b[0m", "\x1b[8mhidden", "\x1b[1A\x1b[2K"),
+    "osc": ("\x1b]0;title\x07", f"\x1b]8;;https://{EVIL}\x1b\\click\x1b]8;;\x1b\\", "\x1b]52;c;ZXZpbA==\x07"),
+    "dcs": ("\x1bP+q544e\x1b\\", "\x1b_payload\x1b\\"),
+    "c1": ("\x9b2J", "\x9d0;title\x9c", "\x85next"),
+    "c0": ("\x00nul", "\x07\x08\x08\x08back", "100 %\rover", "\x0b\x0cpage", "\x7fdel"),
+    "lines": (f"a\u2028{FORGED}", f"a\u2029{FORGED}", f"a\r{FORGED}", f"a\x1e{FORGED}"),
+    "bidi": ("\u202egnp.exe\u202c", "\u2066\u2067isolate\u2069", "\u200f\u200e\u061cmark"),
+    "unseen": ("pa\u200bss", "a\u200db", "a\u2060b\ufeff", "soft\xadhyphen", "tag\U000e0041\U000e007f"),
+    "fillers": ("\u3164name", "\u115fname", "a\ufe0fb", "a\U000e0100b"),
+    "workflow": ("::error::forged", "::add-mask::x", "##[error]forged", "##vso[task.complete]x"),
+}
+_TEXTS: dict[str, tuple[str, ...]] = {
+    "formula": (
+        *(f'{sign}HYPERLINK("http://{EVIL}")' for sign in "=+-@"),
+        *(
+            f"{sign}cmd|' /C calc'!A0 {EVIL}"
+            for sign in ("=", "+", "-", "@", "\t=", "\r=", "\n=", "＝", "'=")
+        ),
+    ),
+    "markdown": (
+        f"[click](https://{EVIL})",
+        f"![pixel](https://{EVIL}/p.png)",
+        f"[click][ref]\n\n[ref]: https://{EVIL}",
+        f"<https://{EVIL}>",
+        f"https://{EVIL}/a and www.{EVIL}.com and HTTP://{EVIL}",
+        f"mail me@{EVIL} or @{EVIL.split('.')[0]} about #12 and GH-12",
+        f"# heading {EVIL}\n## and another",
+        f"| a | b |\n|---|---|\n| {EVIL} | x |",
+        f"```\n</code></pre>[a](https://{EVIL})\n```",
+        f"`````` [a](https://{EVIL})",
+        f"- item {EVIL}\n- item\n\n---\n\n1. one",
+        f"a\\[b](https://{EVIL}) \\",
+        f"$\\href{{https://{EVIL}}}{{x}}$",
+        f"<!-- [x](https://{EVIL}) --> ]]>",
+    ),
+    "html": (
+        f"<script src=//{EVIL}></script>",
+        f"<img src=x onerror=alert('{EVIL}')>",
+        f"</textarea></title></style><iframe src=//{EVIL}>",
+        f"\"><evil-element evil-attribute='{EVIL}'>",
+        f"' evil-attribute=\"{EVIL}\" x='",
+        f"</details></summary></code><a href='javascript:{EVIL}'>x</a>",
+        f"</script><svg/onload=location='//{EVIL}'>",
+        f"&lt;b&gt; &#60;evil-element&#62; {EVIL}",
+        f"{{{{ 7*7 }}}} {{% include '{EVIL}' %}}",
+    ),
+    "xml": (f"]]><evil-element>{EVIL}", f"&evil; <?xml {EVIL}?>", f"\ufffe\uffff\ufdd0 {EVIL}"),
+    "rich": (
+        f"[bold red]{EVIL}[/]",
+        f"[link=https://{EVIL}]x[/link]",
+        f":boom: {EVIL} :bomb:",
+        f"[/] {EVIL}",
+    ),
+    "wide": (
+        f"עברית {EVIL} العربية 123",
+        f"e{chr(0x301) * 60} {EVIL}",
+        f"👨‍👩‍👧 日本語 {EVIL} 1️⃣",
+        f"tab\tstop\t{EVIL}",
+        f"\ufeff{EVIL}",
+        "x" * 20_000 + EVIL,
+    ),
+    "words": (f"-o {EVIL}", f"$(touch {EVIL})", f"'; touch {EVIL} #"),
+}
+
+
+def _every_text() -> dict[str, tuple[str, ...]]:
+    spliced = {
+        family: tuple(splice.format(each) for each in sequences for splice in _SPLICES)
+        for family, sequences in _SEQUENCES.items()
+    }
+    return spliced | _TEXTS
+
+
+FAMILIES = _every_text()
+HOSTILE_TEXTS = tuple(text for texts in FAMILIES.values() for text in texts)
+assert len(set(HOSTILE_TEXTS)) == 200
+
+_INVISIBLE = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0xFE00, 0xFE0E)}
+_JOINERS = {0x200C, 0x200D}
+_CI_COMMAND = re.compile(r"^\s*::|##\[|##vso\[|##teamcity\[", re.MULTILINE)
+
+
+def raw_characters(text: str) -> list[str]:
+    """Characters that a terminal acts on, or that nobody sees; joiners may join emoji and letters."""
+    unsafe: set[str] = set()
+    for place, letter in enumerate(text):
+        if letter in "\n\t":
+            continue
+        if ord(letter) in _JOINERS:
+            if not (text[place - 1 : place] > "\u02ff" and text[place + 1 : place + 2] > "\u02ff"):
+                unsafe.add(ascii(letter))
+        elif (
+            unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+            or ord(letter) in _INVISIBLE
+            or 0xE0000 <= ord(letter) < 0xE1000
+        ):
+            unsafe.add(ascii(letter))
+    return [f"a raw {letter}" for letter in sorted(unsafe)]
+
+
+def terminal_faults(text: str) -> list[str]:
+    """What is wrong with text that a terminal shows, or that a CI system reads as a log."""
+    faults = raw_characters(text)
+    faults += [f"a CI command {match[0]!r}" for match in _CI_COMMAND.finditer(text)]
+    faults += [f"a forged line {line[:60]!r}" for line in text.splitlines() if line.startswith(FORGED)]
+    return faults

@@ -1,0 +1,225 @@
+"""A repair keeps every row that lies on undamaged pages; SQLite itself says which these are, beforehand."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.codec import sent_digest
+from proctor.errors import StoreError, UsageError
+from proctor.model import Label, Look, Run, Suite, TargetSpec, Verdict
+from proctor.stores.integrity import check_store
+from proctor.stores.salvage import salvage
+from proctor.stores.sqlite import open_store
+
+PAGE = 4096
+ECHO = TargetSpec(name="echo", kind="echo")
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+KEYS = {
+    "trials": "rowid",
+    "cases": "rowid",
+    "runs": "rowid",
+    "secrets": "rowid",
+    "labels": "rowid",
+    "looks": "rowid",
+    "contents": "rowid",
+    "suite_cases": "suite, position",
+}
+"""The columns by which the rows of tables are ordered in the file."""
+Rows = dict[str, dict[tuple[Any, ...], set[int]]]
+Contents = dict[str, dict[tuple[Any, ...], tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module")
+def store_path(tmp_path_factory: pytest.TempPathFactory, case: Any, trial: Any) -> Path:
+    return _large_store(tmp_path_factory.mktemp("large") / "s.db", case, trial)
+
+
+@pytest.fixture(scope="module")
+def pages_of(store_path: Path) -> Rows:
+    with closing(sqlite3.connect(store_path)) as db:
+        return {table: _pages_of_rows(db, table, key) for table, key in KEYS.items()}
+
+
+def _large_store(path: Path, case: Any, trial: Any) -> Path:
+    """Three runs of 1,500 trials, some of them of many pages, and one that was deleted."""
+    dice = random.Random(7)
+    with closing(open_store(str(path))) as store:
+        for number in range(4):
+            writer = store.saving()
+            for position in range(1500):
+                one = case(f"s{number}-c{position}", "?" * dice.choice((9, 90, 6000)))
+                writer.add(one, sent_digest(one))
+            digest = f"sha256:{number}"
+            suite = writer.keep(Suite(name=f"s{number}", dialect="d", digest=digest, case_count=1500))
+            run = Run(id=f"r{number}", group="g", suite=suite, target=ECHO, started_at=NOON, planned=1500)
+            store.begin(run)
+            for position in range(1500):
+                text = "x" * dice.choice((10, 300, 3000, 12_000))
+                answer = trial(text, case_id=f"s{number}-c{position}", position=position)
+                store.record(run.id, answer, Verdict.PASS)
+                if position % 50 == 0:
+                    store.label(Label(run=run.id, case_id=str(position), by="me", passed=True))
+            store.look(Look(suite=digest, run=run.id, kind="rate", at=NOON))
+            store.update(replace(run, status="finished"))
+        store.delete("r2")
+        store.forget("s2", "v1")
+    return path
+
+
+def _pages_of_rows(db: sqlite3.Connection, table: str, key: str) -> dict[tuple[Any, ...], set[int]]:
+    """The pages on which each row lies, by the row's key, as SQLite's own table `dbstat` tells."""
+    nodes: dict[str, tuple[int, str, int]] = {}
+    chains: dict[str, set[int]] = defaultdict(set)
+    for path, page, kind, cells in db.execute(
+        "SELECT path, pageno, pagetype, ncell FROM dbstat WHERE name = ?", (table,)
+    ):
+        if kind == "overflow":
+            chains[path.partition("+")[0]].add(page)
+        else:
+            nodes[path] = (page, kind, cells)
+    rows: list[set[int]] = []
+    has_rowid = key == "rowid"
+
+    def visit(path: str) -> None:
+        page, kind, cells = nodes[path]
+        for cell in range(cells):
+            if kind == "internal":
+                visit(f"{path}{cell:03x}/")
+            if kind == "leaf" or not has_rowid:
+                rows.append({page} | chains[f"{path}{cell:03x}"])
+        if kind == "internal":
+            visit(f"{path}{cells:03x}/")
+
+    visit("/")
+    keys = db.execute(f"SELECT {key} FROM {table} ORDER BY {key}").fetchall()
+    return dict(zip(keys, rows, strict=True))
+
+
+def _contents(path: Path) -> Contents:
+    with closing(sqlite3.connect(path)) as db:
+        return {
+            table: {
+                tuple(row[: len(key.split(","))]): tuple(row[len(key.split(",")) :])
+                for row in db.execute(f"SELECT {key}, * FROM {table}")
+            }
+            for table, key in KEYS.items()
+        }
+
+
+def _damage(path: Path, pages: set[int], dice: random.Random) -> None:
+    content = bytearray(path.read_bytes())
+    for page in pages:
+        kind = dice.randrange(3)
+        junk = dice.randbytes(PAGE) if kind == 0 else bytes(PAGE) if kind == 1 else b"\x0d" * PAGE
+        content[(page - 1) * PAGE : page * PAGE] = junk
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("first_page", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_with_40_overwritten_pages_every_row_elsewhere_is_kept(
+    store_path: Path, pages_of: Rows, tmp_path: Path, seed: int, first_page: bool
+) -> None:
+    dice = random.Random(seed)
+    damaged, repaired = tmp_path / f"{seed}.db", tmp_path / f"{seed}-new.db"
+    shutil.copy(store_path, damaged)
+    pages = set(dice.sample(range(2, damaged.stat().st_size // PAGE), 39))
+    pages.add(1 if first_page else 2)
+    _damage(damaged, pages, dice)
+    before = damaged.read_bytes()
+    repaired.unlink(missing_ok=True)
+
+    done = salvage(damaged, repaired)
+
+    assert damaged.read_bytes() == before
+    old, new = _contents(store_path), _contents(repaired)
+    for table, rows in pages_of.items():
+        intact = {key for key, places in rows.items() if not places & pages}
+        if table not in ("looks", "contents"):  # of which indexes tell enough
+            assert new[table].keys() == intact, table
+        assert new[table].keys() >= intact
+        if table not in ("runs", "contents"):  # which say from now on that something is missing
+            assert {key: new[table][key] for key in intact} == {key: old[table][key] for key in intact}
+        lost = len(rows) - len(intact)
+        assert done.lost.get(table, 0) <= lost
+    _check_that_nothing_misleads(repaired, done.runs)
+    damaged.unlink()
+    repaired.unlink()
+
+
+def _check_that_nothing_misleads(path: Path, marked: tuple[tuple[str, int, int], ...]) -> None:
+    """What is there is sound, and no run with fewer trials than it had is finished."""
+    report = check_store(str(path))
+    assert {problem.code for problem in report.problems} <= {"run"}
+    assert not any("finished" in problem.message for problem in report.problems)
+    with closing(open_store(str(path))) as store:
+        for run in store.runs():
+            there = sum(store.counts(run.id).values())
+            assert (run.status == "finished") == (there == 1500)
+            assert (run.id, there, 1500) in marked or there == 1500
+        for saved in store.versions():
+            assert len(list(store.cases(saved.suite.content))) == 1500
+
+
+def test_what_waits_in_the_log_of_a_killed_process_is_kept(
+    store_path: Path, tmp_path: Path, trial: Callable[..., Any]
+) -> None:
+    shutil.copy(store_path, tmp_path / "s.db")
+    store = open_store(str(tmp_path / "s.db"))
+    store.record("r0", trial("late", position=1600), Verdict.PASS)
+    store.flush()
+    for ending in ("", "-wal"):  # as a kill at this moment leaves them
+        shutil.copy(tmp_path / f"s.db{ending}", tmp_path / f"killed.db{ending}")
+    store.close()
+    assert (tmp_path / "killed.db-wal").stat().st_size > 0
+    done = salvage(tmp_path / "killed.db", tmp_path / "new.db")
+    assert (done.lost, done.runs, done.suites) == ({}, (), ())
+    with closing(open_store(str(tmp_path / "new.db"))) as new:
+        assert [stored.trial.position for stored in new.trials("r0")][-1] == 1600
+    assert not check_store(str(store_path)).problems
+
+
+def test_a_truncated_store_keeps_what_is_left(store_path: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.db"
+    cut.write_bytes(store_path.read_bytes()[: 200 * PAGE + 1234])
+    done = salvage(cut, tmp_path / "new.db")
+    assert done.kept["trials"] + done.kept["cases"] > 0
+    assert done.lost or done.runs
+
+
+def test_a_new_run_in_a_repaired_store_gets_no_trials_of_a_lost_one(
+    store_path: Path, pages_of: Rows, tmp_path: Path, begin: Callable[..., Run]
+) -> None:
+    shutil.copy(store_path, tmp_path / "s.db")
+    _damage(tmp_path / "s.db", set().union(*pages_of["runs"].values()), random.Random(1))
+    done = salvage(tmp_path / "s.db", tmp_path / "new.db")
+    assert (done.kept["runs"], done.kept["trials"]) == (0, 4500)
+    with closing(open_store(str(tmp_path / "new.db"))) as store:
+        begin(store, "fresh")
+        assert store.counts("fresh") == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"hello\n" * 5000, b"SQLite format 3\x00" + bytes(9000)])
+def test_what_was_no_store_makes_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "s.db").write_bytes(content)
+    with pytest.raises(StoreError, match="has no row of a store"):
+        salvage(tmp_path / "s.db", tmp_path / "new.db")
+    assert [path.name for path in tmp_path.iterdir()] == ["s.db"]
+
+
+def test_a_new_file_that_is_there_is_left_alone(store_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.db").write_text("mine", encoding="utf-8")
+    with pytest.raises(UsageError, match="already exists"):
+        salvage(store_path, tmp_path / "new.db")
+    assert (tmp_path / "new.db").read_text(encoding="utf-8") == "mine"

@@ -1,0 +1,221 @@
+"""A store whose lock another process holds: what waits, for how long, and what becomes of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from lock_holder import LockHolder
+from patience import wait_until
+from proctor.errors import StoreError
+from proctor.model import Run, Verdict
+from proctor.stores import lock_wait, writer
+from proctor.stores.cache import AnswerCache
+from proctor.stores.opening import opened as opened_file
+from proctor.stores.sqlite import SqliteStore, open_store
+
+Open = Callable[[Path], SqliteStore]
+Begin = Callable[..., Run]
+Make = Callable[..., Any]
+Hold = Callable[[Path], LockHolder]
+
+
+@pytest.fixture
+def hold() -> Iterator[Hold]:
+    holders: list[LockHolder] = []
+
+    def make(path: Path) -> LockHolder:
+        holders.append(LockHolder(path))
+        return holders[-1]
+
+    yield make
+    for holder in holders:
+        holder.let_go()
+
+
+@pytest.fixture
+def patience_s(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Stores that are opened from now on wait for a lock no longer than this."""
+    monkeypatch.setattr(lock_wait, "DEFAULT_PATIENCE_S", 0.2)
+    return 0.2
+
+
+def test_a_protected_store_waits_for_as_long_as_it_takes_and_writes_every_trial(
+    tmp_path: Path, opened: Open, begin: Begin, trial: Make, hold: Hold, patience_s: float
+) -> None:
+    store = opened(tmp_path / "kept.db")
+    begin(store)
+    store.protect()
+    holder = hold(tmp_path / "kept.db")
+    for position in range(300):
+        store.record("r1", trial("x", position=position), Verdict.PASS)
+    wait_until(lambda: store.health().locked_s > 5 * patience_s)
+    assert store.health().waiting == 300
+    assert not store.flush(0.01)
+    holder.let_go()
+    assert store.flush()
+    assert store.counts("r1") == {Verdict.PASS: 300}
+    assert (store.health().waiting, store.health().fault) == (0, None)
+
+
+def test_a_store_of_a_short_command_gives_up_in_a_sentence(
+    tmp_path: Path, begin: Begin, trial: Make, hold: Hold, patience_s: float
+) -> None:
+    store = open_store(str(tmp_path / "kept.db"))
+    run = begin(store)
+    hold(tmp_path / "kept.db")
+    store.record("r1", trial("x"), Verdict.PASS)
+    methods: list[Callable[[], object]] = [store.flush, lambda: store.update(run), lambda: store.delete("r1")]
+    for method in [*methods, store.close]:
+        with pytest.raises(StoreError, match=r"is locked by another process\..* Wait for that to end"):
+            method()
+
+
+def test_a_wait_of_two_seconds_is_told_once(
+    tmp_path: Path, opened: Open, begin: Begin, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_wait, "NOTICE_AFTER_S", 0.1)
+    store = opened(tmp_path / "kept.db")
+    run = begin(store)
+    told: list[str] = []
+    store.on_wait(told.append)
+    holder = hold(tmp_path / "kept.db")
+    waiting = Thread(target=store.delete, args=(run.id,))
+    waiting.start()
+    wait_until(lambda: told)
+    holder.let_go()
+    waiting.join()
+    assert told == [f"Waiting for another process, which has locked {tmp_path / 'kept.db'}."]
+
+
+@pytest.mark.parametrize(("rows", "text"), [(writer.MAX_WAITING_ROWS, "x"), (2, "x" * 9_000_000)])
+def test_a_store_is_full_when_many_trials_or_many_bytes_wait(
+    tmp_path: Path, opened: Open, begin: Begin, trial: Make, hold: Hold, rows: int, text: str
+) -> None:
+    store = opened(tmp_path / "kept.db")
+    begin(store)
+    store.protect()
+    holder = hold(tmp_path / "kept.db")
+    for position in range(rows):
+        assert not store.is_full()
+        store.record("r1", trial(text, position=position), Verdict.PASS)
+    assert store.is_full()
+    holder.let_go()
+    store.flush()
+    assert not store.is_full()
+    assert store.counts("r1") == {Verdict.PASS: rows}
+
+
+def test_what_waits_when_a_protected_store_is_closed_is_saved_to_a_new_file(
+    tmp_path: Path, opened: Open, begin: Begin, trial: Make, hold: Hold
+) -> None:
+    store = open_store(str(tmp_path / "kept.db"))
+    begin(store)
+    begin(store, "r2")
+    store.protect()
+    store.record("r1", trial("before"), Verdict.PASS)
+    store.flush()
+    hold(tmp_path / "kept.db")
+    store.record("r1", trial("after", position=1), Verdict.PASS)
+    with pytest.raises(StoreError, match="The run and its answers are now in"):
+        store.close()
+    (new,) = tmp_path.glob("kept-rescued-*.db")
+    other = opened(new)
+    assert [stored.trial.output.text for stored in other.trials("r1")] == ["before", "after"]  # type: ignore[union-attr]
+    assert len(list(other.cases(other.run("r1").suite.content))) == 3
+    assert other.suite("s") == other.run("r1").suite
+    assert [run.id for run in other.runs()] == ["r1"]
+
+
+def test_where_no_file_can_be_written_it_is_said_how_much_is_lost(
+    tmp_path: Path, begin: Begin, trial: Make, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(str(tmp_path / "kept.db"))
+    begin(store)
+    store.protect()
+    hold(tmp_path / "kept.db")
+    for position in range(7):
+        store.record("r1", trial("x", position=position), Verdict.PASS)
+    monkeypatch.setattr("proctor.stores.rescue.find_folders", lambda _path: [tmp_path / "no such folder"])
+    with pytest.raises(StoreError, match=r"No other file could be written \(.*\)\. 7 answers could not be"):
+        store.close()
+
+
+def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
+    tmp_path: Path, begin: Begin, trial: Make, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(str(tmp_path / "kept.db"))
+    begin(store)
+    store.protect()
+    hold(tmp_path / "kept.db")
+    store.record("r1", trial("x"), Verdict.PASS)
+    full, free = tmp_path / "full", tmp_path / "free"
+    for folder in (full, free):
+        folder.mkdir()
+
+    def open_where_room_is(path: str) -> sqlite3.Connection:
+        if Path(path).parent == full:
+            raise StoreError(f"The store {path} cannot be used: database or disk is full.")
+        return opened_file(path)
+
+    monkeypatch.setattr("proctor.stores.rescue.find_folders", lambda _path: [full, free])
+    monkeypatch.setattr("proctor.stores.rescue.opened", open_where_room_is)
+    with pytest.raises(StoreError, match=f"The run and its answers are now in {free}/kept-rescued"):
+        store.close()
+    assert not list(full.iterdir())
+    (rescued,) = free.glob("*.db")
+    with closing(open_store(str(rescued))) as new:
+        assert [stored.trial.position for stored in new.trials("r1")] == [0]
+
+
+def test_a_new_file_that_takes_no_more_answers_is_named_and_they_are_counted(
+    tmp_path: Path, begin: Begin, trial: Make, hold: Hold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(str(tmp_path / "kept.db"))
+    begin(store)
+    store.protect()
+    hold(tmp_path / "kept.db")
+    store.record("r1", trial("x"), Verdict.PASS)
+    insert = writer._insert_all
+
+    def insert_unless_full(db: sqlite3.Connection, rows: Any) -> None:
+        if "-rescued-" in db.execute("PRAGMA database_list").fetchone()[2]:
+            raise sqlite3.OperationalError("database or disk is full")
+        insert(db, rows)
+
+    monkeypatch.setattr(writer, "_insert_all", insert_unless_full)
+    with pytest.raises(StoreError, match=r"are now in .*-rescued-.*\.db\. 1 answer could not be kept"):
+        store.close()
+
+
+def test_answers_wait_for_a_cache_that_another_process_has_locked(tmp_path: Path, hold: Hold) -> None:
+    told: list[str] = []
+    path = tmp_path / "cache.db"
+    cache = AnswerCache(path, told.append)
+    holder = hold(path)
+    for number in range(200):
+        cache.put(number.to_bytes(32, "big"), "c", b"p", b"v", "")
+    holder.let_go()
+    cache.close()
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM answers").fetchone() == (200,)
+    assert told == []
+
+
+def test_a_cache_that_stays_locked_ends_nothing_and_says_what_is_not_cached(
+    tmp_path: Path, hold: Hold
+) -> None:
+    told: list[str] = []
+    cache = AnswerCache(tmp_path / "cache.db", told.append)
+    hold(tmp_path / "cache.db")
+    for number in range(3):
+        cache.put(number.to_bytes(32, "big"), "c", b"p", b"v", "")
+    cache.close()
+    (message,) = told
+    assert "is locked by another process: 3 answers could not be cached." in message

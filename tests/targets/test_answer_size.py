@@ -1,0 +1,205 @@
+"""An answer larger than the limit is an error of every target, found before all of it is in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from msgspec.structs import replace
+
+from proctor.errors import AnswerTooLarge, TargetError
+from proctor.model import TargetSpec
+from proctor.targets import TARGETS
+from proctor.targets.byte_limit import ByteLimit
+from proctor.targets.opening import Opening
+
+if TYPE_CHECKING:
+    from tests.targets.conftest import Service
+
+Make = Callable[..., Any]
+LIMIT = 2**21
+SMALL, LARGE = "x" * 1000, "x" * (LIMIT + 1)
+
+
+def limited(opening: Make, limit: int = LIMIT) -> Opening:
+    made: Opening = opening()
+    made.max_answer_bytes = limit
+    return made
+
+
+async def answer(spec: TargetSpec, opening: Opening, prompt: Any) -> str:
+    target = await TARGETS.get(spec.kind)(spec, opening)
+    try:
+        return (await target.answer(prompt)).text
+    finally:
+        await target.aclose()
+
+
+def of_python(folder: Path, code: str) -> str:
+    (folder / "program.py").write_text(code, encoding="utf-8")
+    return f"{sys.executable} {folder / 'program.py'}"
+
+
+def written(folder: Path, text: str, file: str = "") -> str:
+    """A command line that writes a text to its stdout, or to a file."""
+    size = f"import sys; open({file or 1!r}, 'w').write({text[0]!r} * {len(text)})"
+    return f'{sys.executable} -c "{size}"'
+
+
+def spec_of(kind: str, folder: Path, text: str) -> TargetSpec:
+    """A target that answers that text."""
+    row = json.dumps({"case_id": "a", "output": text})
+    script = json.dumps({"a": text})
+    (folder / "rows.jsonl").write_text(row if kind == "replay" else script, encoding="utf-8")
+    (folder / f"answers{len(text)}.py").write_text(
+        f"def text(_): return 'x' * {len(text)}\ndef output(_): return {{'text': 'x' * {len(text)}}}\n",
+        encoding="utf-8",
+    )
+    models = {
+        "command": written(folder, text),
+        "cli": written(folder, text),
+        "replay": str(folder / "rows.jsonl"),
+        "scripted": str(folder / "rows.jsonl"),
+        "function": f"answers{len(text)}:text",
+    }
+    return TargetSpec(name=kind, kind=kind, model=models[kind])
+
+
+@pytest.mark.parametrize("kind", ["command", "cli", "replay", "scripted", "function"])
+async def test_a_larger_answer_is_an_error_that_names_the_limit_and_the_flag(
+    tmp_path: Path, opening: Make, ask: Make, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    prompt = replace(ask("hello"), case_id="a")
+    assert await answer(spec_of(kind, tmp_path, SMALL), limited(opening), prompt) == SMALL
+    assert await answer(spec_of(kind, tmp_path, LARGE[:-1]), limited(opening), prompt) == LARGE[:-1]
+    with pytest.raises(TargetError, match=r"2,097,15[23].*--max-answer-bytes") as caught:
+        await answer(spec_of(kind, tmp_path, LARGE), limited(opening), prompt)
+    assert (caught.value.kind, caught.value.transient) == ("too-large", False)
+
+
+@pytest.mark.parametrize("kind", ["command", "cli"])
+async def test_an_answer_in_a_file_has_the_same_limit(
+    tmp_path: Path, opening: Make, ask: Make, kind: str
+) -> None:
+    line = of_python(tmp_path, f"import sys; open(sys.argv[1], 'w').write('x' * {LIMIT + 1})")
+    spec = TargetSpec(name=kind, kind=kind, model=f"{line} {{OUTPUT_FILE}}")
+    with pytest.raises(TargetError, match=r"2,097,153 bytes, and at most 2,097,152"):
+        await answer(spec, limited(opening), ask("hello"))
+
+
+@pytest.mark.parametrize("function", ["text", "output"])
+async def test_what_a_function_returns_has_the_limit_in_either_form(
+    tmp_path: Path, opening: Make, ask: Make, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spec = spec_of("function", tmp_path, "x" * (LIMIT + 20))
+    spec = replace(spec, model=f"answers{LIMIT + 20}:{function}")
+    with pytest.raises(AnswerTooLarge):
+        await answer(spec, limited(opening), ask("hello"))
+
+
+REPLIES: dict[str, Callable[[str], Any]] = {
+    "openai": lambda text: {"choices": [{"message": {"content": text}}]},
+    "azure": lambda text: {"choices": [{"message": {"content": text}}]},
+    "anthropic": lambda text: {"content": [{"type": "text", "text": text}]},
+    "google": lambda text: {"candidates": [{"content": {"parts": [{"text": text}]}}]},
+}
+
+
+@pytest.mark.parametrize("kind", REPLIES)
+async def test_a_larger_reply_of_a_service_is_an_error_that_tells_its_size(
+    service: Service, opening: Make, spec: Make, ask: Make, kind: str
+) -> None:
+    fitting = "x" * (LIMIT - 1000)
+    for text in (SMALL, fitting):
+        service.reply(REPLIES[kind](text))
+        assert await answer(spec(kind, endpoint=service.url), limited(opening), ask("hello")) == text
+        service._replies.clear()
+    body = json.dumps(REPLIES[kind](LARGE)).encode()
+    service.reply(body)
+    with pytest.raises(AnswerTooLarge, match=f"{len(body):,} bytes, and at most 2,097,152") as caught:
+        await answer(spec(kind, endpoint=service.url), limited(opening), ask("hello"))
+    assert not caught.value.transient
+
+
+async def served(spec: Make, opening: Opening, prompt: Any, reply: Callable[..., Any]) -> str:
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", reply)
+    async with TestServer(app) as server:
+        return await answer(spec("openai", endpoint=str(server.make_url("/v1"))), opening, prompt)
+
+
+def in_pieces(text: str, sent: list[int], *, packed: bool = False) -> Callable[..., Any]:
+    """Replies without saying how long it is, and notes how much could be sent."""
+
+    async def reply(request: web.Request) -> web.StreamResponse:
+        data = json.dumps(REPLIES["openai"](text)).encode()
+        response = web.StreamResponse(headers={"Content-Encoding": "gzip"} if packed else {})
+        await response.prepare(request)
+        data = gzip.compress(data) if packed else data
+        for place in range(0, len(data), 2**16):
+            await response.write(data[place : place + 2**16])
+            sent[0] += 2**16
+        return response
+
+    return reply
+
+
+@pytest.mark.parametrize("packed", [False, True])
+async def test_a_reply_of_unknown_size_is_read_up_to_the_limit(
+    opening: Make, spec: Make, ask: Make, packed: bool
+) -> None:
+    sent = [0]
+    fitting = "x" * (LIMIT - 1000)
+    reply = in_pieces(fitting, sent, packed=packed)
+    assert await served(spec, limited(opening), ask("hello"), reply) == fitting
+    sent[0] = 0
+    with pytest.raises(AnswerTooLarge, match="more than 2,097,152"):
+        await served(spec, limited(opening), ask("hello"), in_pieces("x" * 2**26, sent, packed=packed))
+    assert packed or sent[0] < 2**25  # the connection was closed long before the end
+
+
+async def test_a_limit_under_a_mebibyte_holds_for_every_reply(opening: Make, spec: Make, ask: Make) -> None:
+    with pytest.raises(AnswerTooLarge, match="more than 100"):
+        await served(spec, limited(opening, 100), ask("hello"), in_pieces(SMALL, [0]))
+
+
+async def test_of_a_large_error_its_first_words_are_read(
+    service: Service, opening: Make, spec: Make, ask: Make
+) -> None:
+    service.reply(b"Sorry. " + b"x" * 2**25, 500)
+    with pytest.raises(TargetError, match=r"500 .*Sorry\. xxx") as caught:
+        await answer(spec("openai", endpoint=service.url), limited(opening), ask("hello"))
+    assert caught.value.transient
+
+
+async def test_bytes_are_given_in_turn_and_never_more_than_there_are() -> None:
+    limit, order, taken, most = ByteLimit(10), list[int](), 0, 0
+
+    async def use(number: int, size: int) -> None:
+        nonlocal taken, most
+        async with limit.take(size):
+            order.append(number)
+            taken += min(size, 10)
+            most = max(most, taken)
+            await asyncio.sleep(0)
+            taken -= min(size, 10)
+
+    sizes = [4, 4, 9, 1, 99, 2, 2]
+    uses = [asyncio.create_task(use(number, size)) for number, size in enumerate(sizes)]
+    await asyncio.sleep(0)
+    uses[3].cancel()
+    await asyncio.gather(*uses, return_exceptions=True)
+    assert order == [0, 1, 2, 4, 5, 6]
+    assert most == 10
+    async with limit.take(10):
+        pass

@@ -1,0 +1,182 @@
+"""The guard: its watcher may die at any moment, and is neither heard nor seen."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from patience import PATIENCE_S, wait_until
+from proctor.targets.process_guard import GUARD, ProcessGuard
+from proctor.targets.processes import run_process
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no watcher")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes live")
+SLEEP = [sys.executable, "-S", "-c", "import time; time.sleep(3600)"]
+HERE = {"PATH": os.environ["PATH"]}
+
+
+@pytest.fixture
+def program() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(SLEEP, start_new_session=True) as process:
+        yield process
+        process.kill()
+
+
+def _watcher(guard: ProcessGuard) -> subprocess.Popen[bytes]:
+    assert guard._watcher is not None
+    return guard._watcher
+
+
+def _end_as_if_killed(guard: ProcessGuard) -> None:
+    stdin = _watcher(guard).stdin
+    assert stdin is not None
+    stdin.close()
+    _watcher(guard).wait(PATIENCE_S)
+
+
+def test_a_group_that_is_under_way_is_killed(program: subprocess.Popen[bytes]) -> None:
+    guard = ProcessGuard()
+    guard.new_mark()
+    guard.add(program.pid)
+    _end_as_if_killed(guard)
+    assert program.wait(PATIENCE_S) == -signal.SIGKILL
+
+
+def test_a_group_that_is_under_way_is_killed_at_a_normal_end_too(program: subprocess.Popen[bytes]) -> None:
+    guard = ProcessGuard()
+    guard.new_mark()
+    guard.add(program.pid)
+    guard.close()
+    assert program.wait(PATIENCE_S) == -signal.SIGKILL
+
+
+def test_a_group_that_has_ended_is_let_be(program: subprocess.Popen[bytes]) -> None:
+    guard = ProcessGuard()
+    guard.new_mark()
+    with guard.watch(program.pid):
+        pass
+    _end_as_if_killed(guard)
+    assert program.poll() is None
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+@linux
+def test_a_signal_for_everybody_does_not_end_the_watcher(
+    program: subprocess.Popen[bytes], by: signal.Signals
+) -> None:
+    guard = ProcessGuard()
+    guard.new_mark()
+    status = Path(f"/proc/{_watcher(guard).pid}/status")
+    ignored = 1 << (by - 1)
+    wait_until(lambda: int(status.read_text().partition("SigIgn:")[2].split()[0], 16) & ignored)
+    _watcher(guard).send_signal(by)
+    guard.add(program.pid)
+    _end_as_if_killed(guard)
+    assert program.wait(PATIENCE_S) == -signal.SIGKILL
+
+
+def test_another_watcher_takes_over_the_groups_of_one_that_died(program: subprocess.Popen[bytes]) -> None:
+    guard = ProcessGuard()
+    guard.new_mark()
+    guard.add(program.pid)
+    first = _watcher(guard)
+    first.kill()
+    os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
+    guard.add(99_999_999)  # an id that no system gives
+    assert _watcher(guard) is not first
+    _end_as_if_killed(guard)
+    assert program.wait(PATIENCE_S) == -signal.SIGKILL
+
+
+async def test_the_death_of_the_watcher_breaks_no_program() -> None:
+    await run_process(["true"], timeout_s=PATIENCE_S, environ=HERE)
+    first = _watcher(GUARD)
+    first.kill()
+    os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
+    finished = await run_process(["echo", "here"], timeout_s=PATIENCE_S, environ=HERE)
+    assert finished.stdout == b"here\n"
+    assert _watcher(GUARD) is not first
+    assert _watcher(GUARD).poll() is None
+    assert not GUARD._groups
+
+
+def test_a_watcher_that_does_not_read_holds_nobody(program: subprocess.Popen[bytes]) -> None:
+    guard = ProcessGuard()
+    guard.new_mark()
+    guard.add(program.pid)
+    _watcher(guard).send_signal(signal.SIGSTOP)
+    for _ in range(10_000):  # more than a pipe holds
+        with guard.watch(99_999_999):
+            pass
+    with guard.watch(program.pid):
+        pass
+    _watcher(guard).send_signal(signal.SIGCONT)
+
+    def discard() -> bool:
+        guard.discard(99_999_999)
+        return not guard._unsent
+
+    wait_until(discard)
+    _end_as_if_killed(guard)
+    assert program.poll() is None
+
+
+def test_many_threads_share_one_watcher() -> None:
+    guard = ProcessGuard()
+    threads = [Thread(target=guard.new_mark) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    watcher = _watcher(guard)
+    guard.close()
+    assert watcher.returncode == 0
+
+
+def test_a_forked_child_has_a_guard_of_its_own(program: subprocess.Popen[bytes]) -> None:
+    script = (
+        "import os, sys\n"
+        "from proctor.targets.process_guard import GUARD\n"
+        "GUARD.new_mark()\n"
+        "watcher = GUARD._watcher\n"
+        f"GUARD.add({program.pid})\n"
+        "if os.fork() == 0: sys.exit()\n"
+        "assert os.wait()[1] == 0\n"
+        "assert GUARD._watcher is watcher and watcher.poll() is None\n"
+        "os.abort()\n"
+    )
+    process = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", script], capture_output=True, timeout=PATIENCE_S, check=False
+    )
+    assert program.wait(PATIENCE_S) == -signal.SIGKILL
+    assert b"ResourceWarning" not in process.stderr
+
+
+def test_the_end_of_a_process_waits_for_its_watcher_and_warns_of_nothing() -> None:
+    script = "from proctor.targets.process_guard import GUARD\nGUARD.new_mark()\nprint(GUARD._watcher.pid)"
+    process = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert process.stderr == ""
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(process.stdout), 0)
+
+
+@linux
+def test_the_watcher_is_no_process_that_a_name_finds() -> None:
+    guard = ProcessGuard()
+    guard.new_mark()
+    command = Path(f"/proc/{_watcher(guard).pid}/cmdline").read_bytes()
+    assert b"proctor" not in command.replace(os.fsencode(sys.executable), b"")
+    guard.close()
