@@ -1,0 +1,128 @@
+"""A soak finds what it looks for: each test breaks one thing between two operations."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from urllib.request import Request, urlopen
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tools.soak import progress
+from tools.soak_parts import commands
+from tools.soak_parts.commands import DISTURBANCES, NOTHING
+from tools.soak_parts.endpoint import CALM, Endpoint
+from tools.soak_parts.operations import Chapter
+from tools.soak_parts.questions import FIRST_SEED, prompt_for
+from tools.soak_parts.worker import Plan, Totals, Worker
+
+UNDISTURBED = ((1, NOTHING),)
+
+
+@pytest.fixture
+def soak(tmp_path: Path) -> Callable[..., tuple[Totals, list[str]]]:
+    """Works until the first fault, or for so many operations; gives the totals and what was reported."""
+
+    def work(plan: Plan, *, operations: int = 30) -> tuple[Totals, list[str]]:
+        totals, stopped, reports, endpoint = Totals(), Event(), list[str](), Endpoint(plan.seed)
+
+        def report(text: str) -> None:
+            reports.append(text)
+            stopped.set()
+
+        def between(chapter: Chapter) -> None:
+            plan.between(chapter)
+            if totals.operations.total() >= operations:
+                stopped.set()
+
+        endpoint.start()
+        try:
+            Worker(0, replace(plan, between=between), endpoint, totals, report).work(stopped)
+        finally:
+            endpoint.stop()
+        return totals, reports
+
+    return work
+
+
+def _once(breaking: Callable[[Chapter], None]) -> Callable[[Chapter], None]:
+    """Breaks something as soon as there is an acknowledged trial with an output."""
+    broken = Event()
+
+    def between(chapter: Chapter) -> None:
+        if not broken.is_set() and any(row.output for row in chapter.ledger.snapshot()):
+            broken.set()
+            breaking(chapter)
+
+    return between
+
+
+def _change(chapter: Chapter, statement: str) -> None:
+    with closing(sqlite3.connect(chapter.site.store, isolation_level=None)) as db:
+        db.execute(statement)
+
+
+def test_a_committed_row_that_is_gone_is_lost(
+    soak: Callable[..., tuple[Totals, list[str]]], tmp_path: Path
+) -> None:
+    def delete(chapter: Chapter) -> None:
+        _change(chapter, "DELETE FROM trials WHERE rowid = (SELECT max(rowid) FROM trials)")
+
+    totals, (report, *_) = soak(Plan(7, tmp_path, UNDISTURBED, between=_once(delete)))
+    assert "  lost 1  doubled 0  hung 0" in progress(totals)
+    assert "was committed and is gone" in report
+    assert "seed 7" in report
+    assert "$ python -m proctor " in report
+    assert (tmp_path / "w0" / "c0" / "store.db").exists()
+
+
+def test_an_answer_that_is_asked_for_again_is_doubled(
+    soak: Callable[..., tuple[Totals, list[str]]], tmp_path: Path
+) -> None:
+    def ask_again(chapter: Chapter) -> None:
+        label, (token, repeat) = next(
+            (label, trial) for label in chapter.repeats for trial in chapter.ledger.outputs(label)
+        )
+        chapter.endpoint.moods[label] = CALM
+        body = {"model": label, "messages": [{"content": prompt_for(token)}], "seed": FIRST_SEED + repeat}
+        url = f"{chapter.endpoint.url}/chat/completions"
+        with urlopen(Request(url, json.dumps(body).encode())) as reply:
+            reply.read()
+
+    totals, (report, *_) = soak(Plan(7, tmp_path, UNDISTURBED, between=_once(ask_again)))
+    assert "  lost 0  doubled 1  hung 0  wrong 0  " in progress(totals)
+    assert "was asked and answered 2 times" in report
+
+
+def test_a_row_that_changes_is_wrong(soak: Callable[..., tuple[Totals, list[str]]], tmp_path: Path) -> None:
+    def turn(chapter: Chapter) -> None:
+        _change(chapter, "UPDATE trials SET verdict = 'error' WHERE rowid = (SELECT max(rowid) FROM trials)")
+
+    totals, (report, *_) = soak(Plan(7, tmp_path, UNDISTURBED, between=_once(turn)))
+    assert totals.faults["wrong"] > 0
+    assert "has other content now" in report
+
+
+def test_a_command_that_does_not_end_is_hung(
+    soak: Callable[..., tuple[Totals, list[str]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "MAX_UNDISTURBED_S", 0.0)
+    totals, (report, *_) = soak(Plan(7, tmp_path, UNDISTURBED))
+    assert "  hung 1  " in progress(totals)
+    assert "  hung: python -m proctor " in report
+
+
+def test_kills_are_no_faults(soak: Callable[..., tuple[Totals, list[str]]], tmp_path: Path) -> None:
+    kills = tuple(row for row in DISTURBANCES if row[1].name in {"none", "kill"})
+    totals, reports = soak(Plan(7, tmp_path, kills), operations=8)
+    assert reports == []
+    assert totals.operations.total() >= 8
+    assert totals.rows > 0
