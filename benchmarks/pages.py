@@ -44,7 +44,7 @@ from proctor.model import (
     Usage,
     Verdict,
 )
-from proctor.ports import Store
+from proctor.protocols import Store
 from proctor.stores import STORES
 
 TRIALS, SMALL_RUNS = 100_000, 300

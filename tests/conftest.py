@@ -20,7 +20,7 @@ from hypothesis import settings
 import clock
 from proctor.eval import CodeSandbox
 from proctor.model import Case, Failure, Message, Output, Run, Score, Suite, TargetSpec, Trial, Verdict
-from proctor.reports.rows import Reported, Row
+from proctor.reports.runs.serialize import Reported, Row
 from proctor.verdicts import Tally, exit_code, rules_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

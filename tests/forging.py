@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import to_builtins
 
 from proctor.proof import merkle
-from proctor.proof.bundle import FILES, claim_of
 from proctor.proof.canonical import canonical, data_of
-from proctor.proof.envelope import signed_bytes
+from proctor.proof.dsse import signed_bytes
+from proctor.proof.statement import FILES, claim_of
 from proctor.verdicts import Counts
 
 OWN = "proctor_attestation"

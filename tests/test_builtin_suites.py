@@ -19,7 +19,7 @@ from proctor.codec import hash_suite
 from proctor.dialects import DIALECTS
 from proctor.graders import GRADERS
 from proctor.model import Case, Mark, Output, Problem, Suite
-from proctor.ports import Graded, Placed, Source
+from proctor.protocols import Graded, Placed, Source
 
 FOLDER = Path(proctor.__file__).parent / "suites" / "v1.0"
 TOOL = Path(__file__).parent.parent / "tools" / "build_suites.py"

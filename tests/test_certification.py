@@ -21,8 +21,8 @@ from proctor.certification import (
     word_of,
 )
 from proctor.errors import ExitCode
-from proctor.holdout import held_out
 from proctor.model import Run, Selection, Settings, SplitRule, Suite, TargetSpec
+from proctor.splits import held_out
 from proctor.stats import wilson
 
 

@@ -19,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
-from proctor import model
 from proctor.codec import (
     assertion_digest,
     decode,
@@ -56,11 +55,12 @@ from proctor.model import (
     Tool,
     ToolCall,
     Workspace,
+    suites_and_runs,
 )
 
 NOUNS = [
     noun
-    for _, noun in inspect.getmembers(model, inspect.isclass)
+    for _, noun in inspect.getmembers(suites_and_runs, inspect.isclass)
     if issubclass(noun, Noun) and noun is not Noun
 ]
 

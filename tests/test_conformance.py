@@ -26,9 +26,9 @@ from proctor.conformance import (
     checks,
     conformance,
 )
-from proctor.conformance.asking import LIMIT_TOKENS
-from proctor.conformance.rules import Number, Object, Words
-from proctor.graders.refusal_words import refusing_words
+from proctor.conformance.checks import LIMIT_TOKENS
+from proctor.conformance.expectations import Number, Object, Words
+from proctor.graders.lexicons.matcher import refusing_words
 from proctor.stats import wilson
 
 SEEDS = st.integers(0, 2**32)

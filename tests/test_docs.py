@@ -26,29 +26,25 @@ from unittest.mock import patch
 import click
 import pytest
 
-from proctor import answers, model, parts
 from proctor import eval as toolbox
 from proctor.cli.main import COMMANDS, _invoke
-from proctor.dialects import (
-    DIALECTS,
-    agentv,
-    agentv_assertions,
-    agentv_messages,
-    agentv_suite,
-    agentv_tests,
-    agentv_v5,
-    agentv_v5_assertions,
-    agentv_workspace,
-    meridian,
-    pramana,
-)
-from proctor.dialects.meridian_expected import TYPES
+from proctor.dialects import DIALECTS
+from proctor.dialects.agentv import dialect
+from proctor.dialects.agentv.read import assertions, tests, v5, v5_assertions, workspace
+from proctor.dialects.agentv.read import messages as agentv_messages
+from proctor.dialects.agentv.read import suite as agentv_suite
+from proctor.dialects.meridian import reader as meridian
+from proctor.dialects.meridian.expected import TYPES
+from proctor.dialects.pramana import reader as pramana
 from proctor.errors import ExitCode
 from proctor.graders import GRADERS
-from proctor.reports import REPORTS, rows
+from proctor.model import messages as parts
+from proctor.model import outputs, suites_and_runs
+from proctor.reports import REPORTS
+from proctor.reports.runs import serialize
 from proctor.targets import TARGETS
-from proctor.targets.http import KEY_VARIABLES
-from proctor.targets.naming import ALIASES, SERVICES
+from proctor.targets.api.http import KEY_VARIABLES
+from proctor.targets.parse import ALIASES, SERVICES
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -92,7 +88,7 @@ def options(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
 EVERY_OPTION = [
     pair
     for name in COMMANDS
-    for pair in options(import_module(f"proctor.cli.{name}_command").command, f"proctor {name}")
+    for pair in options(import_module(f"proctor.cli.commands.{name}").command, f"proctor {name}")
 ]
 
 
@@ -141,30 +137,30 @@ def test_every_word_of_the_suite_formats_is_in_the_page_on_suites() -> None:
 
 def test_every_word_of_dialect_agentv_is_in_its_page() -> None:
     words = {*agentv_messages.MESSAGE, *agentv_messages.BLOCK, *agentv_messages.TOOL_CALL}
-    for part in (agentv_suite, agentv_tests):
+    for part in (agentv_suite, tests):
         words |= {*part.EXECUTION, *part.WITHOUT_EFFECT}
-    words |= {*agentv.TESTS, *agentv_suite.SUITE, *agentv_suite.TRIALS, *agentv_suite.STRATEGIES}
-    words |= {*agentv_tests.TEST, *(old for names in agentv_tests.OLD_NAMES.values() for old in names)}
-    words |= {*agentv_workspace.WORKSPACE, *agentv_workspace.HOOK, *agentv_workspace.REPOSITORY}
-    words |= {*agentv_workspace.MOMENTS, *agentv_workspace.CHECKOUT, *agentv_workspace.CLONE}
-    words |= {*agentv_assertions._KINDS, *agentv_assertions._COMMON}
+    words |= {*dialect.TESTS, *agentv_suite.SUITE, *agentv_suite.TRIALS, *agentv_suite.STRATEGIES}
+    words |= {*tests.TEST, *(old for names in tests.OLD_NAMES.values() for old in names)}
+    words |= {*workspace.WORKSPACE, *workspace.HOOK, *workspace.REPOSITORY}
+    words |= {*workspace.MOMENTS, *workspace.CHECKOUT, *workspace.CLONE}
+    words |= {*assertions._KINDS, *assertions._COMMON}
     assert len(words) > 100
     assert missing(words, "docs/agentv.md") == []
 
 
 def test_every_word_of_agentv_5_is_in_its_page() -> None:
-    words = {*agentv_v5.MARKS, *agentv_v5_assertions.REFUSED, *agentv_assertions._OF_VERSION_5}
+    words = {*v5.MARKS, *v5_assertions.REFUSED, *assertions._OF_VERSION_5}
     assert missing(words, "docs/agentv-5.md") == []
 
 
 def test_every_type_of_assertion_has_an_example() -> None:
     suite = next(body for _, _, name, body in BLOCK.findall(text_of("docs/assertions.md")) if name)
     shown = set(re.findall(r"\btype: ([\w-]+)", suite))
-    assert agentv_assertions._KINDS.keys() - shown == {"rubric"}  # another word for `rubrics`
+    assert assertions._KINDS.keys() - shown == {"rubric"}  # another word for `rubrics`
 
 
 def test_every_form_of_report_and_field_is_in_the_page_on_runs() -> None:
-    makers = (rows.run_row, rows.counts_row, rows.trial_row, rows.score_row)
+    makers = (serialize.run_row, serialize.counts_row, serialize.trial_row, serialize.score_row)
     fields = {
         name
         for maker in makers
@@ -190,7 +186,8 @@ def definitions() -> dict[str, str]:
 
 def test_every_noun_is_defined() -> None:
     trees = [
-        ast.parse(Path(str(each.__file__)).read_text(encoding="utf-8")) for each in (answers, model, parts)
+        ast.parse(Path(str(each.__file__)).read_text(encoding="utf-8"))
+        for each in (outputs, suites_and_runs, parts)
     ]
     nouns = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
     assert nouns - set(definitions()) == set()

@@ -12,7 +12,7 @@ from proctor.errors import CannotScore, UnknownName
 from proctor.graders import GRADERS
 from proctor.grading import Help, Manner, bind, grade, grade_at_once, grade_repeats, manner_of, score
 from proctor.model import Assertion, Case, Entry, Judgment, Mark, Message, Output, Prompt, Score, Verdict
-from proctor.ports import Embeds, Graded, Grading, Judge
+from proctor.protocols import Embeds, Graded, Grading, Judge
 
 JUDGMENT = Judgment(judge="j", prompt_digest="sha256:0", raw="maybe")
 

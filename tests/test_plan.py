@@ -22,7 +22,7 @@ from proctor.model import (
     Workspace,
 )
 from proctor.plan import Earlier, Index, Indexer, InOrder, Known, Planned, matches, repeats_of, trials
-from proctor.ports import StoredCase, StoredTrial
+from proctor.protocols import StoredCase, StoredTrial
 
 LETTERS = "abcdefghij"  # of which SplitRule() holds out f and j
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from proctor.errors import ExitCode
 from proctor.model import Case, PassRule, Score, Settings, Suite, Trial, Verdict
-from proctor.reports import console, junit, markdown
-from proctor.reports.rows import Reported, run_row, told
+from proctor.reports.runs import console, junit, markdown
+from proctor.reports.runs.serialize import Reported, run_row, told
 from proctor.stats import wilson
 from proctor.verdicts import Repeats, RepeatsRule, Tally, exit_code, verdict_of
 

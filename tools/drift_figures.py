@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 from proctor.charts import Chart
-from proctor.drift.seen import Places, Seeing, Seen
-from proctor.drift.series import ALPHA, drift
-from proctor.drift.turning import NO, YES, Row, split
+from proctor.drift.change_point import NO, YES, Row, split
+from proctor.drift.detector import ALPHA, drift
+from proctor.drift.observations import Places, Seeing, Seen
 from proctor.model import Output, PassRule, Run, Score, Suite, TargetSpec, Trial, Verdict
-from proctor.reports.drifting import Drifted
-from proctor.reports.drifting_chart import chart
+from proctor.reports.drift.chart import chart
+from proctor.reports.drift.text import Drifted
 from proctor.stats import wilson
 
 SEED = 20261122

@@ -21,9 +21,9 @@ from typing import Any
 from proctor.graders import GRADERS
 from proctor.grading import score
 from proctor.model import Assertion, Output, Prompt, Score
-from proctor.ports import Finished, Graded, Isolation, Judge
-from proctor.session.cast import together
-from proctor.session.isolation import EventLoopIsolation
+from proctor.protocols import Finished, Graded, Isolation, Judge
+from proctor.services.grading.isolated_grading import EventLoopIsolation
+from proctor.services.runs.execution.open_targets import together
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "graders"))
 inputs: Any = import_module("worst_inputs")

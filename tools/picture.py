@@ -13,10 +13,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from proctor.cli.terminal import THEME, coloured
-from proctor.reports import console as report
-from proctor.session.reporting import reported
-from proctor.stores.sqlite import open_store
+from proctor.cli.colours import THEME, coloured
+from proctor.reports.runs import console as report
+from proctor.services.runs.reading.report import reported
+from proctor.stores.sqlite.store import open_store
 
 COMMAND = "proctor run cheap --target local"
 COLUMNS = 118

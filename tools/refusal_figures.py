@@ -16,10 +16,10 @@ from typing import Any
 from proctor.charts import Bar, Chart, bars
 from proctor.eval.refusals import is_refusal
 from proctor.graders.abstention import Abstention
-from proctor.graders.hedge_words import hedging_words
-from proctor.graders.refusal_words import refusing_words
+from proctor.graders.lexicons.hedging import hedging_words
+from proctor.graders.lexicons.matcher import refusing_words
 from proctor.model import Case, Message, Output
-from proctor.ports import Graded
+from proctor.protocols import Graded
 from proctor.stats import wilson
 
 DATA = Path(__file__).parent.parent / "tests" / "data"

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from proctor.errors import ExitCode, ProctorError
 from proctor.model import Run, Selection, Standing
+from proctor.plurals import counted, counted_once
 from proctor.verdicts import threshold_of
-from proctor.wording import counted, counted_once
 
 MIN_CASES = 20
 """Fewer say too little: of 20 cases the 95 % interval is up to 40 points wide, of 10 up to 53."""

@@ -30,7 +30,7 @@ from proctor.model import (
     ToolCall,
     Verdict,
 )
-from proctor.ports import (
+from proctor.protocols import (
     MAX_STEP,
     Embeds,
     Graded,

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from proctor.holdout import held_out
 from proctor.model import Case, Judgment, Output, Seat, Selection, SplitRule, Trial
-from proctor.ports import StoredCase, StoredTrial
+from proctor.protocols import StoredCase, StoredTrial
+from proctor.splits import held_out
 
 
 class Planned(Struct, frozen=True, kw_only=True, gc=False):

@@ -127,7 +127,7 @@ def load(text: str) -> Any:
     try:
         return _loaded(text)
     except BadYaml as error:
-        from proctor.yaml_mistakes import quoted
+        from proctor.yaml_errors import quoted
 
         raise BadYaml(quoted(text, error.line, str(error)), error.line) from None
 
@@ -161,7 +161,7 @@ def _code(error: Any) -> int:
 
 def _explained(text: str, error: Any) -> BadYaml:
     """What the parser says, as a sentence for people."""
-    from proctor.yaml_mistakes import Mistake, advice
+    from proctor.yaml_errors import Mistake, advice
 
     mark = error.problem_mark or error.context_mark
     said = ", ".join(part for part in (error.context, error.problem) if part)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from proctor.bundles import reading
-from proctor.bundles.reading import NAMES, opened
+from proctor.bundles import reader
+from proctor.bundles.reader import NAMES, opened
 from proctor.errors import BundleError, UsageError
 
 TEXTS = {name: f"{name} one\ntwo\n".encode() for name in NAMES}
@@ -56,7 +56,7 @@ def test_lines_are_the_same_however_the_file_is_cut(
 ) -> None:
     data = b"\n\na\n" + b"b" * 100 + b"\nlast\n"
     (folder / "suite.jsonl").write_bytes(data)
-    monkeypatch.setattr(reading, "_CHUNK", size)
+    monkeypatch.setattr(reader, "_CHUNK", size)
     with opened(folder) as bundle:
         assert list(bundle.lines("suite.jsonl")) == data.split(b"\n")[:-1]
 
@@ -64,8 +64,8 @@ def test_lines_are_the_same_however_the_file_is_cut(
 def test_a_line_that_does_not_end_and_one_that_is_too_long_are_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LONGEST_LINE", 64)
-    monkeypatch.setattr(reading, "_CHUNK", 16)
+    monkeypatch.setattr(reader, "LONGEST_LINE", 64)
+    monkeypatch.setattr(reader, "_CHUNK", 16)
     for data, words in (
         (b"a\nb", "suite.jsonl:2 does not end"),
         (b"a\n" + b"b" * 99, "suite.jsonl:2 is longer"),

@@ -15,7 +15,7 @@ import pytest
 
 from patience import PATIENCE_S, wait_until
 from proctor.bundles.keys import signing_key
-from proctor.proof.bundle import ENVELOPE, FILES
+from proctor.proof.statement import ENVELOPE, FILES
 
 Told = Any
 Proctor = Callable[..., Told]
@@ -271,7 +271,7 @@ def test_a_folder_that_nobody_may_write_is_refused(proctor: Proctor, half: str) 
 def test_a_bundle_that_cannot_be_written_loses_no_run(
     proctor: Proctor, half: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proctor.session.attesting.LONGEST_LINE", 10)
+    monkeypatch.setattr("proctor.services.bundles.attest.LONGEST_LINE", 10)
     told = proctor("run", half, "--target", "echo", "--attest", "--json")
     assert told.code == 4
     assert told.run["passed"] == 5

@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.model import Look
-from proctor.reports.rows import counts_row
-from proctor.stores.sqlite import open_store
+from proctor.reports.runs.serialize import counts_row
+from proctor.stores.sqlite.store import open_store
 from proctor.verdicts import Counts
 
 Proctor = Callable[..., Any]

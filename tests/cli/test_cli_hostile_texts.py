@@ -376,7 +376,7 @@ def test_data_stay_exact(proctor: Proctor, folder: Path) -> None:
 def test_colour_is_only_ever_our_own(folder: Path) -> None:
     from rich.console import Console
 
-    from proctor.cli.terminal import THEME, coloured
+    from proctor.cli.colours import THEME, coloured
 
     screen = io.StringIO()
     coloured(HOSTILE_TEXTS, Console(file=screen, force_terminal=True, theme=THEME, color_system="standard"))

@@ -166,7 +166,7 @@ def test_a_signal_does_not_change_an_exit_code_that_is_known(tmp_path: Path, num
 def test_a_signal_after_the_loop_has_ended_interrupts_what_follows(tmp_path: Path) -> None:
     ended = run_program(
         "import asyncio, os, signal, sys, time\n"
-        "from proctor.cli import running\n"
+        "from proctor.cli import run_and_report as running\n"
         "async def main(): running.watch_signals(asyncio.get_running_loop(), lambda: None)\n"
         "asyncio.run(main())\n"
         "try:\n"

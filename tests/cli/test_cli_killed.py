@@ -131,8 +131,8 @@ def test_of_the_commands_of_a_server_only_runs_outlive_it(folder: Path, hold: st
     script = (
         "import os, time\n"
         "from pathlib import Path\n"
-        "from proctor.web.commands import started\n"
-        "from proctor.web.site import Site\n"
+        "from proctor.web.runs.subprocess_command import started\n"
+        "from proctor.web.project import Site\n"
         "site = Site(Path('store.db'))\n"
         f"started(site, {run!r}, outlives_server=True)\n"
         f"started(site, {other!r})\n"

@@ -11,8 +11,8 @@ import pytest
 
 from proctor.errors import SuiteError
 from proctor.model import Label
-from proctor.session.labels import read_labels
-from proctor.stores.sqlite import open_store
+from proctor.services.judges.label_files import read_labels
+from proctor.stores.sqlite.store import open_store
 
 Proctor = Callable[..., Any]
 STORE = ".proctor/proctor.db"

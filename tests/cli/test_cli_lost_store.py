@@ -19,7 +19,7 @@ import pytest
 
 from lock_holder import LockHolder
 from patience import PATIENCE_S, wait_until
-from proctor.stores import lock_wait, writer
+from proctor.stores.sqlite import lock_wait, trial_writer
 
 Proctor = Callable[..., Any]
 
@@ -256,12 +256,12 @@ def test_a_run_whose_store_is_locked_says_so_and_loses_nothing(
 def test_no_request_is_sent_when_too_many_answers_wait(
     begin: Proctor, folder: Path, work: Path, hold: Proctor, lines: Proctor
 ) -> None:
-    cases = writer.MAX_WAITING_ROWS + 600
+    cases = trial_writer.MAX_WAITING_ROWS + 600
     run = begin(cases=cases, gate=10)
     holder = hold(work / "p.db")
     (folder / "go").touch()
     assert "No request is sent until they are." in lines(run, "No request is sent")
-    assert len(_asked(folder)) <= writer.MAX_WAITING_ROWS + 200
+    assert len(_asked(folder)) <= trial_writer.MAX_WAITING_ROWS + 200
     holder.let_go()
     run.communicate(timeout=PATIENCE_S)
     assert (run.returncode, _stored(work / "p.db")) == (0, cases)
@@ -270,7 +270,7 @@ def test_no_request_is_sent_when_too_many_answers_wait(
 def test_ctrl_c_while_the_store_is_locked_saves_every_answer_to_a_new_file(
     begin: Proctor, process: Proctor, folder: Path, work: Path, hold: Proctor, lines: Proctor
 ) -> None:
-    run = begin(cases=writer.MAX_WAITING_ROWS + 600, gate=10)
+    run = begin(cases=trial_writer.MAX_WAITING_ROWS + 600, gate=10)
     hold(work / "p.db")
     (folder / "go").touch()
     lines(run, "No request is sent")

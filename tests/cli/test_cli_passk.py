@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proctor.cli.passk_command import Progress
+from proctor.cli.commands.passk import Progress
 from proctor.eval import PassAtK
 
 Proctor = Callable[..., Any]
@@ -416,7 +416,7 @@ def test_what_is_graded_when_it_is_interrupted_counts(
         except StopIteration:
             raise KeyboardInterrupt from None
 
-    monkeypatch.setattr("proctor.eval.sandbox.humaneval_run", grade)
+    monkeypatch.setattr("proctor.eval.sandbox.sandbox.humaneval_run", grade)
     words = ("passk", "a.jsonl", "b.jsonl", "--problems", "problems.jsonl", "--workers", 1, "--json")
     told = proctor(*words, "-o", "x.json")
     assert (told.code, told.json["exit_code"]) == (2, 2)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from patience import PATIENCE_S
-from proctor.stores.schema import APPLICATION_ID, MIGRATIONS
+from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
 
 Proctor = Callable[..., Any]
 Results = dict[tuple[str, ...], tuple[int, str, str]]

@@ -21,7 +21,7 @@ import pytest
 
 from clock import moved
 from patience import PATIENCE_S, wait_until
-from proctor.engines.local import GRACE_S
+from proctor.engines.asyncio_engine import GRACE_S
 
 Proctor = Callable[..., Any]
 

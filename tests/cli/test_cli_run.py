@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from proctor.cli.main import COMMANDS
-from proctor.session import grading_processes
+from proctor.services.grading import worker_pool
 
 Proctor = Callable[..., Any]
 
@@ -267,7 +267,7 @@ def test_a_large_answer_is_compared_without_another_process(
     ]
     row = {"id": "a", "input": "q", "assertions": checks}
     (folder / "suite.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    monkeypatch.setattr(grading_processes, "GradingPool", None)  # whoever wants one fails
+    monkeypatch.setattr(worker_pool, "GradingPool", None)  # whoever wants one fails
     told = proctor("run", "suite.jsonl", "--target", "scripted:script.jsonl", "-o", "out.jsonl", "--reveal")
     assert told.code == 1, told.err
     scores = json.loads((folder / "out.jsonl").read_text(encoding="utf-8").splitlines()[0])["scores"]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from patience import PATIENCE_S, wait_until
-from proctor.cli import running
-from proctor.session import grading_processes
+from proctor.cli import run_and_report
+from proctor.services.grading import worker_pool
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells when a worker is there")
 MAX_END_S = 2.0
@@ -76,7 +76,7 @@ def test_one_signal_ends_a_run_whose_grader_does_not_end(tmp_path: Path) -> None
 def test_a_grader_that_does_not_end_is_unscored_with_its_name_and_the_limit(
     proctor: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grading_processes, "CPU_LIMIT_S", 0.2)
+    monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.2)
     result = proctor("run", _suite(folder), "--target", "echo", "--json", "-o", "all.jsonl")
     assert (result.code, result.run["passed"], result.run["unscored"]) == (3, 1, 1)
     reason = "The grader 'json_schema' did not end within 0.2 s of processor time."
@@ -86,8 +86,8 @@ def test_a_grader_that_does_not_end_is_unscored_with_its_name_and_the_limit(
 def test_a_signal_ends_code_that_holds_the_loop(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys\n"
-        "from proctor.cli import running\n"
-        f"running._MAX_BLOCKED_S = {running._MAX_BLOCKED_S / 5}\n"
+        "from proctor.cli import run_and_report as running\n"
+        f"running._MAX_BLOCKED_S = {run_and_report._MAX_BLOCKED_S / 5}\n"
         "async def main():\n"
         "    running.watch_signals(asyncio.get_running_loop(), lambda: None)\n"
         "    print('ready', flush=True)\n"

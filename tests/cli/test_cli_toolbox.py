@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from patience import PATIENCE_S
-from proctor.cli.toolbox import Table, as_text
+from proctor.cli.jsonl_tables import Table, as_text
 
 Proctor = Callable[..., Any]
 

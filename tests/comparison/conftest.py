@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proctor.comparison.facts import CaseFacts, Fact, RunFacts
+from proctor.comparison.outcomes import CaseFacts, Fact, RunFacts
 from proctor.model import Run, Suite, TargetSpec, Verdict
 
 Make = Callable[..., Any]

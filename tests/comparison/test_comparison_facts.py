@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from proctor.comparison.comparing import compared
-from proctor.comparison.facts import Gatherer, RunFacts
+from proctor.comparison.compare import compared
+from proctor.comparison.outcomes import Gatherer, RunFacts
 from proctor.model import Case, PassRule, Settings, Suite, TargetSpec, Trial, Verdict
 
 Make = Callable[..., Any]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.comparison.comparing import Comparison, compared
-from proctor.comparison.gating import Rule, could_compare, exit_code
+from proctor.comparison.compare import Comparison, compared
+from proctor.comparison.gate import Rule, could_compare, exit_code
 from proctor.comparison.ranking import ranked
 from proctor.errors import ExitCode
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proctor.comparison.comparing import Comparison, compared
+from proctor.comparison.compare import Comparison, compared
 from proctor.comparison.differences import added_interval, median_interval
-from proctor.comparison.facts import RunFacts
+from proctor.comparison.outcomes import RunFacts
 from proctor.stats import mcnemar, newcombe_paired
 
 Make = Callable[..., Any]

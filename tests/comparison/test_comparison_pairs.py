@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proctor.comparison.comparing import compared
+from proctor.comparison.compare import compared
 from proctor.model import Verdict
 
 Make = Callable[..., Any]

@@ -10,7 +10,7 @@ import pytest
 
 from proctor.codec import sent_digest
 from proctor.model import Assertion, Case, Run, Suite, TargetSpec
-from proctor.ports import Store
+from proctor.protocols import Store
 from proctor.stores import STORES
 
 Make = Callable[..., Any]

@@ -14,7 +14,7 @@ from proctor.dialects import DIALECTS
 from proctor.dialects.detection import head
 from proctor.graders import GRADERS
 from proctor.model import Problem, Suite
-from proctor.ports import Placed, Source
+from proctor.protocols import Placed, Source
 
 LINES = st.sampled_from(
     [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from proctor.graders import GRADERS
-from proctor.session import grading_processes
+from proctor.services.grading import worker_pool
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tools")]
@@ -27,7 +27,7 @@ def test_every_grader_has_a_worst_input() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no alarm, so that workers do all of it")
 @pytest.mark.parametrize("name", GRADERS.names())
 async def test_no_grader_holds_the_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grading_processes, "CPU_LIMIT_S", 0.2)  # what it comes to is not looked at here
+    monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.2)  # what it comes to is not looked at here
     for worst in tool.inputs.WORST:
         if worst.grader == name:
             holds: list[float] = []

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
 from proctor.model import Case, Mark, Message, Output, Prompt
-from proctor.ports import Graded, Grading, Judge
+from proctor.protocols import Graded, Grading, Judge
 
 FOUR = {"name": "says", "assertion": {"grader": "contains", "params": {"value": "four"}}}
 PARAMS: dict[str, list[dict[str, Any]]] = {

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from proctor.codec import judged_digest
 from proctor.dialects import DIALECTS
+from proctor.invalid_cases import Placeholders, failure_of
 from proctor.model import Case, Problem, Suite
-from proctor.placeholders import Placeholders, failure_of
-from proctor.ports import Found, Placed, Source
-from proctor.session.loading import Loaded, load_source
+from proctor.protocols import Found, Placed, Source
+from proctor.services.suites.load import Loaded, load_source
 
 every_dialect = pytest.mark.parametrize("name", DIALECTS.names())
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from proctor.model import Case, Output, Score, Trial
 from proctor.reports import REPORTS
-from proctor.reports.rows import Reported, Row
+from proctor.reports.runs.serialize import Reported, Row
 
 every_report = pytest.mark.parametrize("ending", REPORTS.names())
 STREAMING = [ending for ending in REPORTS.names() if ending != ".xml"]

@@ -21,7 +21,7 @@ from proctor.model import (
     TargetSpec,
     Verdict,
 )
-from proctor.ports import Store
+from proctor.protocols import Store
 
 Make = Callable[..., Any]
 DIGEST = "sha256:" + "ab" * 32

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.model import Case, Suite
-from proctor.ports import Store
+from proctor.protocols import Store
 from proctor.stores import STORES
 
 Make = Callable[..., Any]

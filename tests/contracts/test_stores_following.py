@@ -13,7 +13,7 @@ import pytest
 
 from proctor.errors import StoreError
 from proctor.model import Case, Verdict
-from proctor.ports import Store
+from proctor.protocols import Store
 
 Make = Callable[..., Any]
 
@@ -130,7 +130,7 @@ def test_another_process_that_makes_a_run_is_known_by_its_id_until_it_dies(
     asking = open_another()
     assert asking.maker("r1") is None
     claims = (
-        "import sys\nfrom proctor.stores.sqlite import open_store\nstore = open_store(sys.argv[1])\n"
+        "import sys\nfrom proctor.stores.sqlite.store import open_store\nstore = open_store(sys.argv[1])\n"
         "store.claim('r1')\nprint('claimed', flush=True)\nsys.stdin.read()\n"
     )
     other = subprocess.Popen(
@@ -162,7 +162,7 @@ def test_a_claim_outlives_whoever_only_asked_or_claimed_another_run(
     asking.close()
     claiming.close()
     claims = (
-        "import sys\nfrom proctor.stores.sqlite import open_store\nstore = open_store(sys.argv[1])\n"
+        "import sys\nfrom proctor.stores.sqlite.store import open_store\nstore = open_store(sys.argv[1])\n"
         "print(*(store.maker(run) for run in ('r1', 'r2')))\n"
     )
     told = subprocess.run(

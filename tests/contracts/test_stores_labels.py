@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.model import Label
-from proctor.ports import Store
+from proctor.protocols import Store
 
 Make = Callable[..., Any]
 ANA = Label(run="r1", case_id="plain", passed=True, by="ana", note="says so")

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from proctor.errors import StoreError
 from proctor.model import Calibration
-from proctor.ports import Store
+from proctor.protocols import Store
 
 Make = Callable[..., Any]
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.errors import StoreError
-from proctor.ports import Store
+from proctor.protocols import Store
 
 Make = Callable[..., Any]
 

@@ -20,7 +20,7 @@ from proctor.model import (
     Usage,
     Verdict,
 )
-from proctor.ports import Store
+from proctor.protocols import Store
 
 Make = Callable[..., Any]
 DIGEST = "sha256:" + "ab" * 32

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from proctor.codec import sent_digest, target_digest
 from proctor.errors import StoreError
 from proctor.model import Case, Look, Params, Suite, TargetSpec, Trial, Verdict
-from proctor.ports import Answered, Store
+from proctor.protocols import Answered, Store
 from proctor.stores import STORES
 
 Make = Callable[..., Any]

@@ -15,10 +15,10 @@ from aiohttp.test_utils import TestServer
 from patience import PATIENCE_S
 from proctor.errors import TargetError
 from proctor.model import Message, Output, Params, Prompt
-from proctor.ports import Target
+from proctor.protocols import Target
 from proctor.targets import TARGETS
-from proctor.targets.naming import parse_target
-from proctor.targets.opening import Opening
+from proctor.targets.context import Opening
+from proctor.targets.parse import parse_target
 
 ASKED = [f"question {number}" for number in range(20)]
 # The case whose answer every target below refuses to give.

@@ -15,7 +15,7 @@ from proctor.dialects.agent_skills import DIALECT
 from proctor.dialects.detection import detect, head
 from proctor.errors import SuiteError
 from proctor.model import Problem, Suite
-from proctor.ports import Placed, Source
+from proctor.protocols import Placed, Source
 
 KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 VALUES = st.recursive(

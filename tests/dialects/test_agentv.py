@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.agentv import DIALECT
-from proctor.dialects.agentv_assertions import DEFAULT
-from proctor.dialects.agentv_shared import snake_case
-from proctor.dialects.agentv_tests import joined
+from proctor.dialects.agentv.dialect import DIALECT
+from proctor.dialects.agentv.read.assertions import DEFAULT
+from proctor.dialects.agentv.shared import snake_case
+from proctor.dialects.agentv.read.tests import joined
 from proctor.model import Case, Message, PassRule, Problem, Suite
-from proctor.ports import Found, Placed, Source
+from proctor.protocols import Found, Placed, Source
 from proctor.yaml12 import load
 
 

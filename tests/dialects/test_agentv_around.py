@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.dialects.agentv import DIALECT
+from proctor.dialects.agentv.dialect import DIALECT
 from proctor.model import Case, Hook, Problem, SplitRule, Suite
-from proctor.ports import Found, Placed, Source
-from proctor.variables import filled_case
+from proctor.protocols import Found, Placed, Source
+from proctor.env_vars import filled_case
 
 
 def source(text: str, path: str = "suites/s.yaml", environ: Any = None, **files: str) -> Source:

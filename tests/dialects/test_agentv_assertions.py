@@ -9,14 +9,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from proctor.dialects.agentv_assertions import DEFAULT, lower, reads_criteria
-from proctor.dialects.agentv_graders import VARIABLES
+from proctor.dialects.agentv.read.assertions import DEFAULT, lower, reads_criteria
+from proctor.dialects.agentv.read.graders import VARIABLES
 from proctor.errors import UsageError
-from proctor.fields import Notes
-from proctor.graders import GRADERS, llm_grader
+from proctor.validation import Notes
+from proctor.graders import GRADERS
+from proctor.graders.judged import score
 from proctor.grading import bind
 from proctor.model import Assertion, Problem
-from proctor.ports import Found, Source
+from proctor.protocols import Found, Source
 from proctor.yaml12 import Items, Map, load
 
 ENVIRON = {"GATE": "0.5", "YES": "true", "WHO": "strict", "DIR": "prompts", "MANY": "7"}
@@ -94,7 +95,7 @@ def test_what_is_known_is_listed_in_one_order() -> None:
 
 
 def test_the_names_that_a_prompt_may_have_are_those_that_the_grader_fills_in() -> None:
-    assert llm_grader.VARIABLES | {"EVALUATOR_RESULTS_JSON"} == VARIABLES
+    assert score.VARIABLES | {"EVALUATOR_RESULTS_JSON"} == VARIABLES
 
 
 def table(text: str) -> list[tuple[str, str, str, str]]:

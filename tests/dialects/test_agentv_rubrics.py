@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.agentv_assertions import lower
-from proctor.dialects.agentv_rubrics import lower_rubrics
-from proctor.fields import Notes
+from proctor.dialects.agentv.read.assertions import lower
+from proctor.dialects.agentv.read.rubrics import lower_rubrics
+from proctor.validation import Notes
 from proctor.graders import GRADERS
 from proctor.grading import bind
 from proctor.model import Assertion, Problem
-from proctor.ports import Source
+from proctor.protocols import Source
 from proctor.yaml12 import load
 
 SOURCE = Source(path="suite.yaml", lines=list, environ={"HEAVY": "3", "ID": "accuracy"})

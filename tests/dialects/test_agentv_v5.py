@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.dialects import DIALECTS
-from proctor.dialects.agentv import DIALECT
-from proctor.dialects.agentv_v5_assertions import REFUSED
+from proctor.dialects.agentv.dialect import DIALECT
+from proctor.dialects.agentv.read.v5_assertions import REFUSED
 from proctor.dialects.detection import detect, head
 from proctor.grading import bind
 from proctor.graders import GRADERS
 from proctor.model import Case, Problem, Suite
-from proctor.ports import Found, Placed, Source
+from proctor.protocols import Found, Placed, Source
 
 KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 TESTS = "tests:\n- id: a\n  vars: {q: Why?}\n  assert: [Says why]\n"

@@ -10,11 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.codec import encode, judged_digest, sent_digest
-from proctor.dialects import DIALECTS, ai_tester_files, ai_tester_prompts, ai_tester_tests
+from proctor.dialects import DIALECTS
+from proctor.dialects.ai_tester import attachments
+from proctor.dialects.ai_tester import prompts
+from proctor.dialects.ai_tester import reader
 from proctor.dialects.detection import detect, head
-from proctor.dialects.reading import BOM
+from proctor.dialects.shared.jsonl import BOM
 from proctor.model import Assertion, Case, Defaults, Form, Message, Problem, Suite
-from proctor.ports import Placed, Source
+from proctor.protocols import Placed, Source
 
 DIALECT = DIALECTS.get("ai_tester")
 PLAIN = "# 👤\n\nWhich month has 28 days?\n\n---\n\nEvery month has.\n"
@@ -382,14 +385,14 @@ def test_any_lines_give_one_suite_and_cases_or_the_reason_why_there_is_none(text
 def test_every_word_of_the_dialect_is_in_its_page() -> None:
     page = (Path(__file__).parents[2] / "docs" / "markdown-tests.md").read_text(encoding="utf-8")
     words = {
-        *ai_tester_tests.TEST,
-        *ai_tester_prompts.PROMPT,
-        *ai_tester_prompts.SPECIAL,
-        *ai_tester_files.TOOL,
+        *reader.TEST,
+        *prompts.PROMPT,
+        *prompts.SPECIAL,
+        *attachments.TOOL,
     }
-    words |= {f"{folder}/" for folder in (*ai_tester_files.SCHEMA_FOLDERS, *ai_tester_files.TOOL_FOLDERS)}
-    words |= {*ai_tester_files.IMAGES, "ai_tester", "prompts", "evaluators", "# 👤", "# 🤖", "README.md"}
-    words |= {f"{{{{{name}}}}}" for name in ai_tester_prompts.SHOWN if name.startswith("_")}
+    words |= {f"{folder}/" for folder in (*attachments.SCHEMA_FOLDERS, *attachments.TOOL_FOLDERS)}
+    words |= {*attachments.IMAGES, "ai_tester", "prompts", "evaluators", "# 👤", "# 🤖", "README.md"}
+    words |= {f"{{{{{name}}}}}" for name in prompts.SHOWN if name.startswith("_")}
     assert sorted(word for word in words if f"`{word}`" not in page) == []
 
 

@@ -10,10 +10,10 @@ import pytest
 from proctor.dialects import DIALECTS
 from proctor.errors import UsageError
 from proctor.model import Case, Message, Problem, Suite
-from proctor.ports import Placed
-from proctor.session.locating import Locator
-from proctor.session.finding import source_of
-from proctor.session.loading import load
+from proctor.protocols import Placed
+from proctor.services.suites.path_arguments import Locator
+from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.load import load
 
 JSONL = '{"id": "b", "input": "?", "expected": "x"}'
 TEST = "# 👤\nHow far is the moon?\n---\nSome 384,000 km.\n"

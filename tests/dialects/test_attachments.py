@@ -6,10 +6,10 @@ from io import BytesIO
 
 import pytest
 
-from proctor.dialects.agentv import DIALECT
-from proctor.dialects.attachments import attachment
+from proctor.dialects.agentv.dialect import DIALECT
+from proctor.dialects.shared.attachments import attachment
 from proctor.model import Attachment, Problem
-from proctor.ports import Found, Placed, Source
+from proctor.protocols import Found, Placed, Source
 
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"
 PNG = b"\x89PNG\r\n\x1a\n\x00"

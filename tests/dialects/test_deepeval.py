@@ -10,7 +10,7 @@ import pytest
 
 from proctor.dialects.deepeval import DIALECT, UNGRADED
 from proctor.model import Case, Problem
-from proctor.ports import Placed, Source
+from proctor.protocols import Placed, Source
 
 GOLDEN = {"input": "How long?", "expected_output": "30 days."}
 

@@ -12,7 +12,7 @@ import pytest
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import detect, head
 from proctor.errors import SuiteError
-from proctor.ports import Dialect
+from proctor.protocols import Dialect
 
 KNOWN: dict[str, Dialect] = {name: DIALECTS.get(name) for name in ("agentv", "meridian", "pramana")}
 HERE = Path(__file__).parent

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from proctor.dialects.fieldkit import DIALECT
+from proctor.dialects.fieldkit.prompts import DIALECT
 from proctor.graders import GRADERS
 from proctor.grading import Help, grade
 from proctor.model import Case, Output, PassRule, Problem, ToolCall, Trial, Verdict
-from proctor.ports import Placed, Source
+from proctor.protocols import Placed, Source
 from proctor.verdicts import verdict_of
 
 WORDS = {"substitutions": {"codeword": "OTTER-5", "colour": "{{codeword}} blue"}}

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert
 
-from proctor.dialects.fieldkit_qa import DIALECT
+from proctor.dialects.fieldkit.questions import DIALECT
 from proctor.graders import GRADERS
 from proctor.model import Case, Output, Problem
-from proctor.ports import Graded, Placed, Source
+from proctor.protocols import Graded, Placed, Source
 
 EVIDENCE = {"evidence": [{"evidence_text": "Sales: 12."}], "doc_name": "TEA_10K"}
 PATENT = {"family": "D", "use_case": "bar", "scoring_mode": "closed"}

@@ -17,12 +17,13 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from proctor.codec import encode
-from proctor.dialects import DIALECTS, arrays
-from proctor.dialects.meridian_expected import UNSCORED
+from proctor.dialects import DIALECTS
+from proctor.dialects.shared import json_arrays
+from proctor.dialects.meridian.expected import UNSCORED
 from proctor.graders import GRADERS
 from proctor.model import Problem, Suite
-from proctor.ports import Source
-from proctor.session.finding import source_of
+from proctor.protocols import Source
+from proctor.services.suites.suite_sources import source_of
 
 HERE = Path(__file__).parent
 SIDECARS = {"lines.yaml", "rows.eval.yaml"}
@@ -55,7 +56,7 @@ def dialect(path: Path) -> str:
 
 def read(path: Path) -> dict[str, Any]:
     found: dict[str, list[Any]] = {"suite": [], "cases": [], "problems": []}
-    for item in arrays.read(dialect(path), DIALECTS.get(dialect(path)), source(path)):
+    for item in json_arrays.read(dialect(path), DIALECTS.get(dialect(path)), source(path)):
         if isinstance(item, Suite):
             found["suite"].append(item)
         elif isinstance(item, Problem):

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from proctor.dialects.inspect import DIALECT
-from proctor.dialects.inspect_samples import SCORERS
+from proctor.dialects.inspect.dialect import DIALECT
+from proctor.dialects.inspect.samples import SCORERS
 from proctor.errors import UsageError
 from proctor.graders import GRADERS
 from proctor.grading import bind
 from proctor.model import Attachment, Case, Mark, Output, Problem
-from proctor.ports import Graded, Placed, Source
-from proctor.session.configuring import load_config
-from proctor.session.loading import load, survey
+from proctor.protocols import Graded, Placed, Source
+from proctor.services.runs.config import load_config
+from proctor.services.suites.load import load, survey
 
 CHOICES = {"input": "Which?", "choices": ["Car", "Apple", "Stone"]}
 

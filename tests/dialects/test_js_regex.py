@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.js_regex import NoPattern, to_python, wrong_with
-from proctor.graders.patterns import found
+from proctor.dialects.shared.js_regex import NoPattern, to_python, wrong_with
+from proctor.graders.safe_regex import found
 
 _WORDS = [(r"^\w$", "i"), (r"^[\w-]$", "i"), (r"^[^\W]$", "i"), (r"^[\w]$", ""), (r"^(?i:\w)$", "")]
 _NO_WORDS = [(r"^\W$", "i"), (r"^[\W_]$", "i"), (r"^[^\w]$", "i"), (r"^[\W]$", ""), (r"^(?i:[\W])$", "")]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proctor.dialects.meridian import DIALECT
-from proctor.dialects.meridian_expected import TYPES
+from proctor.dialects.meridian.reader import DIALECT
+from proctor.dialects.meridian.expected import TYPES
 from proctor.model import Case, Problem, SplitRule, Suite
-from proctor.ports import Placed, Source
+from proctor.protocols import Placed, Source
 
 WORDS = ["", " ", "a", "7", "exact", "contains", "llm_judge", "json_schema", "numeric_match", "refusal"]
 ANY = st.recursive(

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from msgspec import convert
 
-from proctor.dialects.openai_evals import DIALECT
+from proctor.dialects.openai_evals.dialect import DIALECT
 from proctor.graders import GRADERS
 from proctor.model import Case, Output, Problem, Prompt, Suite
-from proctor.ports import Graded, Judge, Placed
-from proctor.session.finding import source_of
-from proctor.session.loading import load
-from proctor.session.uploaded import of_files
-from proctor.session.uploaded import source_of as source_of_upload
+from proctor.protocols import Graded, Judge, Placed
+from proctor.services.suites.suite_sources import source_of
+from proctor.services.suites.load import load
+from proctor.services.suites.upload import of_files
+from proctor.services.suites.upload import source_of as source_of_upload
 
 
 def read(path: Path, **options: Any) -> tuple[Suite, list[Case], list[Problem]]:

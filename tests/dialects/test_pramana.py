@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proctor.codec import hash_rows
-from proctor.dialects.pramana import DIALECT
+from proctor.dialects.pramana.reader import DIALECT
 from proctor.model import Problem, Suite
-from proctor.ports import Placed, Source
+from proctor.protocols import Placed, Source
 
 ANY = st.recursive(
     st.none()

@@ -18,9 +18,9 @@ from jsonschema import Draft202012Validator
 from proctor.codec import encode, judged_digest, sent_digest, suite_digest
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import detect, head
-from proctor.dialects.proctor import DIALECT
-from proctor.dialects.proctor_rendering import render
-from proctor.dialects.proctor_schema import suite_schema
+from proctor.dialects.proctor.dialect import DIALECT
+from proctor.dialects.proctor.writer import render
+from proctor.dialects.proctor.schema import suite_schema
 from proctor.model import (
     Assertion,
     Attachment,
@@ -39,7 +39,7 @@ from proctor.model import (
     ToolCall,
     Workspace,
 )
-from proctor.ports import Found, Placed, Rendered, Source
+from proctor.protocols import Found, Placed, Rendered, Source
 
 HEADER = b'{"proctor": 1, "name": "s"}\n'
 SCHEMA = files("proctor") / "schemas" / "suite.schema.json"

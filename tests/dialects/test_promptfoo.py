@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.dialects.promptfoo import DIALECT
-from proctor.dialects.promptfoo_assertions import CODE, TYPES, UNMEASURED
-from proctor.dialects.promptfoo_csv import assertion_of
-from proctor.dialects.promptfoo_targets import target_of
-from proctor.dialects.promptfoo_templates import BadTemplate, as_text, filled, resolved
+from proctor.dialects.promptfoo.dialect import DIALECT
+from proctor.dialects.promptfoo.assertions import CODE, TYPES, UNMEASURED
+from proctor.dialects.promptfoo.csv import assertion_of
+from proctor.dialects.promptfoo.providers import target_of
+from proctor.dialects.promptfoo.templates import BadTemplate, as_text, filled, resolved
 from proctor.graders import GRADERS
 from proctor.grading import Help, grade
 from proctor.model import Case, Output, Params, PassRule, Problem, Suite, Trial, Verdict
-from proctor.ports import Placed
-from proctor.session.finding import source_of
-from proctor.targets.naming import parse_target
+from proctor.protocols import Placed
+from proctor.services.suites.suite_sources import source_of
+from proctor.targets.parse import parse_target
 from proctor.verdicts import verdict_of
 
 HERE = Path(__file__).parent / "promptfoo"

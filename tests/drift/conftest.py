@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proctor.drift.seen import Places, Seeing, Seen
+from proctor.drift.observations import Places, Seeing, Seen
 from proctor.model import Output, PassRule, Run, Score, Suite, TargetSpec, Trial, Verdict
 
 TOOL = Path(__file__).parent.parent.parent / "tools" / "drift_figures.py"

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from proctor.drift.seen import Seen
-from proctor.drift.series import drift
-from proctor.reports.drifting import Drifted
-from proctor.reports.drifting_chart import chart
+from proctor.drift.detector import drift
+from proctor.drift.observations import Seen
+from proctor.reports.drift.chart import chart
+from proctor.reports.drift.text import Drifted
 
 
 @pytest.mark.parametrize(

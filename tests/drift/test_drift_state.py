@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proctor.drift.sameness import sameness, within
-from proctor.drift.seen import Seen, answer_digest
-from proctor.drift.series import drift
+from proctor.drift.detector import drift
+from proctor.drift.identical_answers import sameness, within
+from proctor.drift.observations import Seen, answer_digest
 from proctor.errors import ExitCode
 from proctor.model import Output, Params, Settings, TargetSpec, ToolCall, Trial
-from proctor.reports.drifting import Drifted, sentences
+from proctor.reports.drift.text import Drifted, sentences
 
 Series = Callable[..., list[Seen]]
 MINUTE = timedelta(minutes=1)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from proctor.drift.seen import Seen
-from proctor.drift.series import drift
-from proctor.drift.sides import Changed
+from proctor.drift.confounders import Changed
+from proctor.drift.detector import drift
+from proctor.drift.observations import Seen
 from proctor.model import Output, Score, Selection, Settings, Suite, TargetSpec, Trial, Verdict
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "drift.md"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from proctor.engines.adaptive_limit import Limit
 from proctor.engines.fallback import Fallback
-from proctor.engines.limit import Limit
-from proctor.engines.patience import Patience, Patient
+from proctor.engines.retries import Patience, Patient
 from proctor.errors import EndpointFailed, EndpointFault, TargetError
 from proctor.model import Output, Prompt
 
@@ -27,7 +27,7 @@ def now() -> float:
 @pytest.fixture
 def jumping(virtually: Virtually, monkeypatch: pytest.MonkeyPatch) -> Virtually:
     """Runs a coroutine on a loop whose time costs nothing, and which limits go by."""
-    for module in ("limit", "patience"):
+    for module in ("adaptive_limit", "retries"):
         monkeypatch.setattr(f"proctor.engines.{module}.monotonic", now)
     return virtually
 
@@ -167,7 +167,7 @@ def test_a_server_that_fails_three_calls_of_ten_trips_nothing(
     patient = patient_for(endpoint, retries=20)
     tripped = list[float]()
     monkeypatch.setattr(
-        "proctor.engines.limit.CircuitBreaker.trip", lambda _self, at, _probe_at: tripped.append(at)
+        "proctor.engines.adaptive_limit.CircuitBreaker.trip", lambda _self, at, _probe_at: tripped.append(at)
     )
     outputs, errors = jumping(ask_all(patient))
     assert (len(outputs), errors, tripped) == (2_000, [], [])

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode
-from proctor.engines.cached import Cached, Lookups
+from proctor.engines.caching import Cached, Lookups
 from proctor.errors import TargetError
 from proctor.model import (
     Attachment,

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.engines.local import GRACE_S, LONG_GRACE_S, Engine, Work
+from proctor.engines.asyncio_engine import GRACE_S, LONG_GRACE_S, Engine, Work
 from proctor.errors import StoreError, TargetError, WorkspaceError
 from proctor.grading import Manner
 from proctor.model import Case, Output, Score, Trial, Verdict, Workspace
 from proctor.plan import Planned
-from proctor.ports import Stay
+from proctor.protocols import Stay
 
 Virtually = Callable[[Any], Any]
 Make = Callable[..., Any]

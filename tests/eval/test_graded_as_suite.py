@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from proctor.dialects.fieldkit import DIALECT
+from proctor.dialects.fieldkit.prompts import DIALECT
 from proctor.eval import GradedPromptSuite
 from proctor.eval.refusals import ALL_HEDGE_PHRASES
 from proctor.graders import GRADERS
 from proctor.grading import Help, grade
 from proctor.model import Case, Output, PassRule, Problem, Trial, Verdict
-from proctor.ports import Placed, Source
+from proctor.protocols import Placed, Source
 from proctor.verdicts import verdict_of
 
 CHECKS = [

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from proctor.errors import UsageError
 from proctor.eval import humaneval_run
-from proctor.eval.humaneval import problem_of, programs_of
-from proctor.eval.sandbox_child import _compiled
+from proctor.eval.sandbox.child import _compiled
+from proctor.eval.sandbox.humaneval import problem_of, programs_of
 
 PROBLEM = {
     "task_id": "own/0",

@@ -22,7 +22,7 @@ from proctor.eval import (
     office_action_argument,
     patent_claim_validity,
 )
-from proctor.eval.rubrics import RubricText
+from proctor.eval.judge.rubrics import RubricText
 from proctor.model import Output, Prompt
 
 FINE = '{"score": 1, "rationale": "As it should be."}'

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from proctor import stats
 from proctor.eval import GroupStats, MatchedBaseComparison, MatchedBaseComparisonResult
-from proctor.eval.matched import persona_of
+from proctor.eval.matched.comparison import persona_of
 
 Row = dict[str, Any]
 

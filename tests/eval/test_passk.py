@@ -24,7 +24,7 @@ from proctor.eval import (
     pass_hat_k_estimator,
     score_answer,
 )
-from proctor.eval.passk_result import curves
+from proctor.eval.passk.result import curves
 
 # --- the estimators ----------------------------------------------------------------------------------------
 

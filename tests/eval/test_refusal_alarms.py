@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from proctor.eval import is_refusal
-from proctor.graders.refusal_words import doubting_words, refusing_words
+from proctor.graders.lexicons.matcher import doubting_words, refusing_words
 
 TEMPLATES: dict[str, tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = {
     "en": (

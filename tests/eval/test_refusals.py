@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from proctor.eval import HEDGE_PHRASES, REFUSAL_PATTERNS, is_refusal
 from proctor.eval.refusals import ALL_HEDGE_PHRASES
-from proctor.graders.hedge_words import hedging_words
+from proctor.graders.lexicons.hedging import hedging_words
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "eval-refusals.md"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from proctor.eval import rubrics
-from proctor.eval.rubrics import BUILTIN_RUBRICS, RubricText, load_rubric
+from proctor.eval.judge import rubrics
+from proctor.eval.judge.rubrics import BUILTIN_RUBRICS, RubricText, load_rubric
 
 SCALES: dict[str, tuple[float, float]] = {
     "correctness": (0, 5),

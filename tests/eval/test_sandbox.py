@@ -13,8 +13,8 @@ import pytest
 from patience import PATIENCE_S, wait_until
 from proctor.errors import UsageError
 from proctor.eval import CodeSandbox, SandboxResult
-from proctor.eval import sandbox_job as job
-from proctor.eval.sandbox_watch import folder_is_over, remove_folder
+from proctor.eval.sandbox import limits as job
+from proctor.eval.sandbox.supervisor import folder_is_over, remove_folder
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 
@@ -287,7 +287,7 @@ def test_another_system_is_never_silently_weaker(monkeypatch: pytest.MonkeyPatch
 
 def test_a_kernel_that_refuses_a_part_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = job.grants_of(1, 512, False, "kernel") | {"filter": b"\xff" * 8}
-    monkeypatch.setattr("proctor.eval.sandbox.grants_of", lambda *_: wrong)
+    monkeypatch.setattr("proctor.eval.sandbox.sandbox.grants_of", lambda *_: wrong)
     assert "seccomp is refused: Invalid argument" in CodeSandbox.lack()
     with pytest.raises(UsageError, match="seccomp is refused: Invalid argument"):
         CodeSandbox().run("print(1)")

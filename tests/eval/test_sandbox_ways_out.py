@@ -18,7 +18,7 @@ import pytest
 
 from patience import PATIENCE_S, wait_until
 from proctor.eval import CodeSandbox, SandboxResult
-from proctor.eval import sandbox_job as job
+from proctor.eval.sandbox import limits as job
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 
@@ -143,7 +143,7 @@ def test_nothing_is_imported_from_the_callers_packages_or_folder(
     monkeypatch.chdir(tmp_path)
     assert run("import json").passed
     assert "No module named 'pytest'" in run("import pytest").reason
-    assert "No module named 'proctor" in run("import proctor.eval.sandbox_filter").reason
+    assert "No module named 'proctor" in run("import proctor.eval.sandbox.seccomp").reason
 
 
 def test_network_is_there_only_for_who_asks() -> None:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.eval.sandbox_calls import Line
-from proctor.eval.sandbox_wire import ITEMS_MOST, NotPlain, Reader, Writer
+from proctor.eval.sandbox.calls import Line
+from proctor.eval.sandbox.wire import ITEMS_MOST, NotPlain, Reader, Writer
 
 
 def packed(value: Any) -> bytes:

@@ -28,7 +28,7 @@ from proctor.eval import (
     patent_claim_validity,
     prior_art_relevance,
 )
-from proctor.eval.vertical import (
+from proctor.eval.vertical.bench import (
     PATENT_STRATEGIST_SCORER_FNS,
     PATENT_STRATEGIST_SCORERS,
     HintedQA,
@@ -139,8 +139,8 @@ def test_a_patent_question_shows_what_its_mode_allows(
 
 
 def test_the_dialect_asks_the_same(file: Callable[..., Path]) -> None:
-    from proctor.dialects.fieldkit_qa import DIALECT
-    from proctor.ports import Placed, Source
+    from proctor.dialects.fieldkit.questions import DIALECT
+    from proctor.protocols import Placed, Source
 
     rows = [
         FINANCE,

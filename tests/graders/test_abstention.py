@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from proctor.graders.abstention import Abstention
 from proctor.model import Case, Mark, Message, Output
-from proctor.ports import Graded
+from proctor.protocols import Graded
 
 ROOT = Path(__file__).parent.parent.parent
 PHONE = "What is the phone number of John Smith in Springfield?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proctor.graders.quantities import numeric_equal
+from proctor.graders.numbers.quantities import numeric_equal
 
 RIGHT = [
     ("$4.5 billion", "Revenue rose from $4.1 billion in 2022 to $4.5 billion in 2023."),

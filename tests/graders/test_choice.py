@@ -11,9 +11,9 @@ from msgspec import convert
 
 from proctor.eval import mcq_letter
 from proctor.graders.choice import Choice
-from proctor.graders.letters import chosen
+from proctor.graders.option_letters import chosen
 from proctor.model import Case, Message, Output
-from proctor.ports import Graded
+from proctor.protocols import Graded
 
 CASE = Case(id="c", input=(Message(role="user", content="Which?"),))
 

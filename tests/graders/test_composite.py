@@ -19,8 +19,8 @@ from proctor.graders import GRADERS
 from proctor.graders.composite import Composite
 from proctor.grading import score
 from proctor.model import Assertion, Case, Entry, Mark, Message, Output, Prompt, Verdict
-from proctor.ports import Graded, Judge
-from proctor.targets.programs import SuitePrograms
+from proctor.protocols import Graded, Judge
+from proctor.targets.process.suite_programs import SuitePrograms
 
 AVERAGE: dict[str, Any] = {"type": "weighted_average"}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from proctor.errors import CannotScore
 from proctor.graders.consistency import Consistency, normalised
 from proctor.model import Case, Mark, Output
-from proctor.ports import Graded
+from proctor.protocols import Graded
 
 
 def mark_of(params: dict[str, Any], *answers: str) -> Mark:

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
-from proctor.graders.fields import ABSENT, FieldAccuracy, equal, find
+from proctor.graders.field_accuracy import ABSENT, FieldAccuracy, equal, find
 from proctor.model import Case, Mark, Output
-from proctor.ports import Graded
+from proctor.protocols import Graded
 
 
 def mark_of(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from proctor.eval import CheckSpec, score_answer
-from proctor.graders.hedge_words import ALL_HEDGE_PHRASES as PHRASES
-from proctor.graders.hedge_words import hedging_words
 from proctor.graders.hedges import Hedges
+from proctor.graders.lexicons.hedging import ALL_HEDGE_PHRASES as PHRASES
+from proctor.graders.lexicons.hedging import hedging_words
 from proctor.model import Case, Mark, Message, Output
-from proctor.ports import Graded
+from proctor.protocols import Graded
 
 CASE = Case(id="c", input=(Message(role="user", content="What did I eat?"),))
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
-from proctor.graders.instructions import VARIABLES, Evaluator, Instructions, read_pass
-from proctor.graders.judging import REPAIRS
+from proctor.graders.judged.instructions import VARIABLES, Evaluator, Instructions, read_pass
+from proctor.graders.judged.judge_call import REPAIRS
 from proctor.grading import Help, grade
 from proctor.model import (
     Assertion,
@@ -29,7 +29,7 @@ from proctor.model import (
     ToolCall,
     Verdict,
 )
-from proctor.ports import Graded, Judge
+from proctor.protocols import Graded, Judge
 
 PASS = '{"pass": true, "feedback": ""}'
 FAIL = '{"pass": false, "feedback": "It names a lake."}'

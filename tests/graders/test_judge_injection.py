@@ -20,9 +20,9 @@ from proctor.eval import (
 )
 from proctor.eval import Judge as LibraryJudge
 from proctor.graders import GRADERS
-from proctor.graders.replies import without_quotes
+from proctor.graders.judged.reply_parser import without_quotes
 from proctor.model import Case, Mark, Message, Output, Prompt
-from proctor.ports import Graded, Judge
+from proctor.protocols import Graded, Judge
 from quoting import HARMLESS, ODD_STYLES, QUOTES, STYLES, Form, QuotingJudge, corpus
 
 CASE = Case(

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
-from proctor.graders.checklist import Item, Rubrics
-from proctor.graders.judge import LlmJudge
-from proctor.graders.panel import Opinion, Reading, Votes, decided
+from proctor.graders.judged.rubrics import Item, Rubrics
+from proctor.graders.judged.voting import Opinion, Reading, Votes, decided
+from proctor.graders.judged.yes_no import LlmJudge
 from proctor.grading import Help, grade
 from proctor.model import Assertion, Case, JudgeRule, Message, Output, Prompt, Verdict
-from proctor.ports import Graded, Judge
+from proctor.protocols import Graded, Judge
 from proctor.stats import reaches
 
 CASE = Case(id="rivers-1", input=(Message(role="user", content="Which river is longest?"),))

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.graders.checklist import Item, Rubrics
-from proctor.graders.classification import Classification
-from proctor.graders.instructions import Evaluator, Instructions
-from proctor.graders.judge import LlmJudge
-from proctor.graders.llm_grader import LlmGrader
-from proctor.graders.rubric import Rubric
+from proctor.graders.judged.classification import Classification
+from proctor.graders.judged.instructions import Evaluator, Instructions
+from proctor.graders.judged.rubric import Rubric
+from proctor.graders.judged.rubrics import Item, Rubrics
+from proctor.graders.judged.score import LlmGrader
+from proctor.graders.judged.yes_no import LlmJudge
 from proctor.model import Attachment, Case, Message, Output, Prompt
-from proctor.ports import Graded, Judge
+from proctor.protocols import Graded, Judge
 
 
 def image(path: str) -> Attachment:

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from proctor.codec import assertion_digest
 from proctor.graders import GRADERS
 from proctor.graders.composite import Composite, Member, WeightedAverage
-from proctor.graders.judge import LlmJudge
+from proctor.graders.judged.yes_no import LlmJudge
 from proctor.grading import Help, grade
 from proctor.model import Assertion, Case, Mark, Message, Output, Prompt, Verdict
-from proctor.ports import Graded, Judge
+from proctor.protocols import Graded, Judge
 
 CASE = Case(id="rivers-1", input=(Message(role="user", content="Which river is longest?"),))
 YES_NO = LlmJudge(prompt="Does it name a river?")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from proctor.graders.length import Length, bullets, characters, sentences, words
 from proctor.model import Case, Mark, Output
-from proctor.ports import Graded
+from proctor.protocols import Graded
 
 
 def mark_of(params: dict[str, Any], text: str) -> Mark:

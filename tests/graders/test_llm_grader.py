@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
-from proctor.graders.judging import REPAIRS
-from proctor.graders.llm_grader import ENTRIES, VARIABLES, LlmGrader, filled, read_graded
-from proctor.graders.material import Piece
-from proctor.graders.replies import Unreadable
+from proctor.graders.judged.judge_call import REPAIRS
+from proctor.graders.judged.prompt_sections import Piece
+from proctor.graders.judged.reply_parser import Unreadable
+from proctor.graders.judged.score import ENTRIES, VARIABLES, LlmGrader, filled, read_graded
 from proctor.grading import Help, grade
 from proctor.model import Assertion, Case, Mark, Message, Output, Prompt, ToolCall, Usage, Verdict
-from proctor.ports import Graded, Judge
+from proctor.protocols import Graded, Judge
 
 
 class Judging:

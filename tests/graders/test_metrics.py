@@ -10,7 +10,7 @@ import pytest
 from proctor.errors import CannotScore
 from proctor.graders.metrics import Cost, ExecutionMetrics, Latency, TokenUsage
 from proctor.model import Case, Mark, Message, Output, ToolCall, Usage
-from proctor.ports import Graded
+from proctor.protocols import Graded
 
 
 def mark_of(kind: type[Any], params: dict[str, Any], text: str = "Done.", **fields: Any) -> Mark:

@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proctor.eval import CheckSpec, score_answer
-from proctor.graders.numbers import Number, NumericEqual, NumericMatch
-from proctor.graders.numerals import first_digits, is_near, stated
+from proctor.graders.numbers.graders import Number, NumericEqual, NumericMatch
+from proctor.graders.numbers.numerals import first_digits, is_near, stated
 from proctor.model import Case, Mark, Output
-from proctor.ports import Graded
+from proctor.protocols import Graded
 
 
 def mark_of(grader: Number | NumericMatch | NumericEqual, text: str) -> Mark:

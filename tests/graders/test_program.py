@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from patience import PATIENCE_S
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
-from proctor.graders.payload import expected_messages, payload_of
 from proctor.graders.program import Program, read_mark
+from proctor.graders.program_payload import expected_messages, payload_of
 from proctor.grading import Help, score
 from proctor.model import Assertion, Attachment, Case, Entry, Mark, Message, Output, ToolCall, Usage, Verdict
-from proctor.ports import Finished, Graded
-from proctor.targets.programs import SuitePrograms
+from proctor.protocols import Finished, Graded
+from proctor.targets.process.suite_programs import SuitePrograms
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals and scripts with a first line #!")

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.graders.numbers import NumericEqual, NumericMatch
-from proctor.graders.numerals import numeric_match
-from proctor.graders.quantities import numeric_equal, quantity_of, share_of
-from proctor.graders.thoughts import without_thoughts
+from proctor.graders.numbers.graders import NumericEqual, NumericMatch
+from proctor.graders.numbers.numerals import numeric_match
+from proctor.graders.numbers.quantities import numeric_equal, quantity_of, share_of
+from proctor.graders.reasoning import without_thoughts
 from proctor.model import Case, Mark, Output
-from proctor.ports import Graded, Grading
+from proctor.protocols import Graded, Grading
 
 SAME = [
     # scale words

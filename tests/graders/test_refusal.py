@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proctor.graders.lexicons.matcher import refusing_words
 from proctor.graders.refusal import Refusal
-from proctor.graders.refusal_words import refusing_words
 from proctor.model import Case, Mark, Output
-from proctor.ports import Graded
+from proctor.protocols import Graded
 
 
 def mark_of(grader: Refusal, text: str) -> Mark:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from necessary_parts import has_part_of
-from proctor.graders.refusal_words import KINDS, LANGUAGES, Kind, candidates, catalogue, straight
+from proctor.graders.lexicons.matcher import KINDS, LANGUAGES, Kind, candidates, catalogue, straight
 
 SENTENCES = [
     json.loads(line)["text"]

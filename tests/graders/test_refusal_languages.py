@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from proctor.eval.refusals import REFUSAL_PATTERNS
+from proctor.graders.lexicons.matcher import refusing_words
 from proctor.graders.refusal import Refusal
-from proctor.graders.refusal_words import refusing_words
 from proctor.model import Case, Mark, Output
-from proctor.ports import Graded
+from proctor.protocols import Graded
 
 
 def mark_of(grader: Refusal, text: str) -> Mark:

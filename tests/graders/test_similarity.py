@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from proctor.errors import CannotScore, TargetError, UsageError
 from proctor.graders.similarity import SemanticSimilarity, cosine
 from proctor.model import Case, Mark, Output
-from proctor.ports import Embeds, Graded
+from proctor.protocols import Embeds, Graded
 
 
 class Table:

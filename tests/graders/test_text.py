@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from proctor.errors import CannotScore
 from proctor.graders import text as text_graders
+from proctor.graders.required_words import ForbiddenWords, RequiredWords
 from proctor.graders.text import (
     Contains,
     ContainsAll,
@@ -20,9 +21,8 @@ from proctor.graders.text import (
     clip,
     shown,
 )
-from proctor.graders.words import ForbiddenWords, RequiredWords
 from proctor.model import Case, Mark, Output
-from proctor.ports import Graded
+from proctor.protocols import Graded
 
 
 def mark_of(grader: Any, text: str) -> Mark:

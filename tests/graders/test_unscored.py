@@ -5,7 +5,7 @@ import pytest
 
 from proctor.graders.unscored import Unscored
 from proctor.model import Case, Output
-from proctor.ports import Graded
+from proctor.protocols import Graded
 
 
 def test_the_reason_is_given_and_nothing_else() -> None:

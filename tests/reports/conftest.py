@@ -24,7 +24,7 @@ from proctor.model import (
     Usage,
     Verdict,
 )
-from proctor.reports.rows import Reported
+from proctor.reports.runs.serialize import Reported
 
 SUITE = Suite(
     name="kitchen | <sums>",

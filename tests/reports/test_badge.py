@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.reports.badge import Badge, escaped, fill_of, picture, svg, width_of
+from proctor.reports.certificates.badge import Badge, escaped, fill_of, picture, svg, width_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINE = Badge(label="facts holdout", message="77.5 % verified · n=40 · 62–88 %", rate=0.775, link="bundle.zip")

@@ -11,8 +11,16 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.model import Calibration, Judgment, Score, Settings, Suite, Sway
-from proctor.reports.calibrations import chart, judge_lines, judges_of, lines, markdown, row, sentence
-from proctor.reports.rows import Reported
+from proctor.reports.certificates.of_judge import (
+    chart,
+    judge_lines,
+    judges_of,
+    lines,
+    markdown,
+    row,
+    sentence,
+)
+from proctor.reports.runs.serialize import Reported
 
 FOUND = Calibration(
     judge="sha256:" + "1" * 64,

@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.model import Case, Judgment, Output, Score, SplitRule, Suite, Trial, Verdict
-from proctor.reports.console import lines, opening, together, verdict_line
-from proctor.reports.html import render as render_html
-from proctor.reports.markdown import render
-from proctor.reports.rows import Reported, Row, Told
+from proctor.reports.runs.console import lines, opening, together, verdict_line
+from proctor.reports.runs.html import render as render_html
+from proctor.reports.runs.markdown import render
+from proctor.reports.runs.serialize import Reported, Row, Told
 
 
 def alone(row: Row) -> Told:

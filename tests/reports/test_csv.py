@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from proctor.model import Case, Trial
-from proctor.reports.csv import render
-from proctor.reports.rows import Reported
+from proctor.reports.runs.csv import render
+from proctor.reports.runs.serialize import Reported
 
 COLUMNS = [
     "run",

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proctor.model import Selection, Settings
-from proctor.reports.histogram import HEIGHT, WIDTH, chart, classes, dollars, times
-from proctor.reports.settings import in_words
+from proctor.reports.runs.histogram import HEIGHT, WIDTH, chart, classes, dollars, times
+from proctor.reports.runs.settings import in_words
 
 
 @given(st.lists(st.floats(0, 1e7), min_size=1, max_size=200))

@@ -27,9 +27,9 @@ from proctor.model import (
     Usage,
     Verdict,
 )
-from proctor.reports import html
-from proctor.reports.html import render
-from proctor.reports.rows import Reported, Row, seal
+from proctor.reports.runs import html
+from proctor.reports.runs.html import render
+from proctor.reports.runs.serialize import Reported, Row, seal
 from proctor.safe_text import visible
 
 PLAIN = "plain words"

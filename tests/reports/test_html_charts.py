@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import re
 
-from proctor.reports.html import render
-from proctor.reports.rows import Reported
+from proctor.reports.runs.html import render
+from proctor.reports.runs.serialize import Reported
 
 
 def test_charts_are_pictures_inside_the_file_for_a_light_and_a_dark_page(mixed: Reported) -> None:

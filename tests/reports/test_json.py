@@ -9,8 +9,8 @@ from pathlib import Path
 from proctor.codec import encode
 from proctor.errors import ExitCode
 from proctor.model import Problem
-from proctor.reports.json import problem_row, refusal, render, summary, validation
-from proctor.reports.rows import Reported, run_row, trial_row
+from proctor.reports.runs.json import problem_row, refusal, render, summary, validation
+from proctor.reports.runs.serialize import Reported, run_row, trial_row
 
 GOLDEN = Path(__file__).parent / "golden"
 

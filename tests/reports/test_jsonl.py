@@ -11,10 +11,10 @@ import pytest
 from proctor.codec import encode
 from proctor.errors import TargetError
 from proctor.model import Prompt, TargetSpec
-from proctor.reports.jsonl import render
-from proctor.reports.rows import Reported, trial_row
+from proctor.reports.runs.jsonl import render
+from proctor.reports.runs.serialize import Reported, trial_row
 from proctor.targets import TARGETS
-from proctor.targets.opening import Opening
+from proctor.targets.context import Opening
 
 
 def test_the_file_is_its_golden_file(mixed: Reported, golden: Callable[[Path, str], None]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from proctor.model import Case, Output, Trial
-from proctor.reports.junit import render
-from proctor.reports.rows import Reported
+from proctor.reports.runs.junit import render
+from proctor.reports.runs.serialize import Reported
 
 GATE = "below the gate: the gate (0.00, gate 0.5); score 0.75; "
 

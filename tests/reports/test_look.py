@@ -8,7 +8,7 @@ from math import dist
 
 import pytest
 
-from proctor.reports.templating import environment, stylesheet
+from proctor.reports.html_templates import environment, stylesheet
 
 VERDICTS = ("pass", "fail", "error", "unscored")
 TEXT = ("ink", "quiet", "accent", *VERDICTS)

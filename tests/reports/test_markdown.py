@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.model import Case, Trial
-from proctor.reports.markdown import render
-from proctor.reports.rows import Reported
+from proctor.reports.runs.markdown import render
+from proctor.reports.runs.serialize import Reported
 from proctor.safe_text import visible
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from proctor.codec import sent_digest
 from proctor.model import Look, Run, Suite, TargetSpec, Verdict
-from proctor.stores.sqlite import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore, open_store
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pytest
 
 from proctor.errors import StoreError
 from proctor.model import Verdict
-from proctor.stores.catalogue import Catalogue
-from proctor.stores.catalogue_lines import VERDICTS, Entry, Line, Page, Wanted
+from proctor.stores.catalogue.database import Catalogue
+from proctor.stores.catalogue.records import VERDICTS, Entry, Line, Page, Wanted
 
 
 @pytest.fixture

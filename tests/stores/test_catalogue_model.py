@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from proctor.model import Verdict
 from proctor.plan import tags_of
-from proctor.stores.catalogue import Catalogue
-from proctor.stores.catalogue_lines import VERDICTS, Entry, Line, Wanted
+from proctor.stores.catalogue.database import Catalogue
+from proctor.stores.catalogue.records import VERDICTS, Entry, Line, Wanted
 
 NAMES = ("a", "b", "ab", "É", " a")
 names = st.sampled_from(NAMES)

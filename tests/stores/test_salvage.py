@@ -18,9 +18,9 @@ from msgspec.structs import replace
 from proctor.codec import sent_digest
 from proctor.errors import StoreError, UsageError
 from proctor.model import Label, Look, Run, Suite, TargetSpec, Verdict
-from proctor.stores.integrity import check_store
-from proctor.stores.salvage import salvage
-from proctor.stores.sqlite import open_store
+from proctor.stores.sqlite.integrity import check_store
+from proctor.stores.sqlite.salvage import salvage
+from proctor.stores.sqlite.store import open_store
 
 PAGE = 4096
 ECHO = TargetSpec(name="echo", kind="echo")

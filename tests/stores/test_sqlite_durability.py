@@ -17,7 +17,7 @@ import pytest
 from patience import PATIENCE_S, wait_until
 from proctor.errors import StoreError
 from proctor.model import Run, Verdict
-from proctor.stores.sqlite import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore, open_store
 
 Open = Callable[[Path], SqliteStore]
 Begin = Callable[..., Run]
@@ -27,7 +27,7 @@ import sys
 from datetime import UTC, datetime
 from time import monotonic, sleep
 from proctor.model import Output, Trial, Verdict
-from proctor.stores.sqlite import open_store
+from proctor.stores.sqlite.store import open_store
 
 path, run_id, count, pause_s, size = sys.argv[1:]
 store = open_store(path)
@@ -197,7 +197,7 @@ def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: O
     first.close()
     store = opened(tmp_path / "kept.db")
     claims = (
-        "import sys\nfrom proctor.stores.sqlite import open_store\nstore = open_store(sys.argv[1])\n"
+        "import sys\nfrom proctor.stores.sqlite.store import open_store\nstore = open_store(sys.argv[1])\n"
         "store.claim('a')\nstore.claim('a')\nprint('claimed', flush=True)\nsys.stdin.read()\n"
     )
     other = subprocess.Popen(

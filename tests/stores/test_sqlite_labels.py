@@ -11,8 +11,8 @@ import pytest
 
 from proctor.errors import StoreError
 from proctor.model import Label
-from proctor.stores.schema import MIGRATIONS
-from proctor.stores.sqlite import SqliteStore
+from proctor.stores.sqlite.migrations import MIGRATIONS
+from proctor.stores.sqlite.store import SqliteStore
 
 Open = Callable[[Path], SqliteStore]
 LABEL = Label(run="r1", case_id="c7", passed=True, by="ana")

@@ -15,10 +15,10 @@ from lock_holder import LockHolder
 from patience import wait_until
 from proctor.errors import StoreError
 from proctor.model import Run, Verdict
-from proctor.stores import lock_wait, writer
-from proctor.stores.cache import AnswerCache
-from proctor.stores.opening import opened as opened_file
-from proctor.stores.sqlite import SqliteStore, open_store
+from proctor.stores.answer_cache import AnswerCache
+from proctor.stores.sqlite import lock_wait, trial_writer
+from proctor.stores.sqlite.connection import opened as opened_file
+from proctor.stores.sqlite.store import SqliteStore, open_store
 
 Open = Callable[[Path], SqliteStore]
 Begin = Callable[..., Run]
@@ -94,7 +94,7 @@ def test_a_wait_of_two_seconds_is_told_once(
     assert told == [f"Waiting for another process, which has locked {tmp_path / 'kept.db'}."]
 
 
-@pytest.mark.parametrize(("rows", "text"), [(writer.MAX_WAITING_ROWS, "x"), (2, "x" * 9_000_000)])
+@pytest.mark.parametrize(("rows", "text"), [(trial_writer.MAX_WAITING_ROWS, "x"), (2, "x" * 9_000_000)])
 def test_a_store_is_full_when_many_trials_or_many_bytes_wait(
     tmp_path: Path, opened: Open, begin: Begin, trial: Make, hold: Hold, rows: int, text: str
 ) -> None:
@@ -142,7 +142,9 @@ def test_where_no_file_can_be_written_it_is_said_how_much_is_lost(
     hold(tmp_path / "kept.db")
     for position in range(7):
         store.record("r1", trial("x", position=position), Verdict.PASS)
-    monkeypatch.setattr("proctor.stores.rescue.find_folders", lambda _path: [tmp_path / "no such folder"])
+    monkeypatch.setattr(
+        "proctor.stores.sqlite.rescue.find_folders", lambda _path: [tmp_path / "no such folder"]
+    )
     with pytest.raises(StoreError, match=r"No other file could be written \(.*\)\. 7 answers could not be"):
         store.close()
 
@@ -164,8 +166,8 @@ def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
             raise StoreError(f"The store {path} cannot be used: database or disk is full.")
         return opened_file(path)
 
-    monkeypatch.setattr("proctor.stores.rescue.find_folders", lambda _path: [full, free])
-    monkeypatch.setattr("proctor.stores.rescue.opened", open_where_room_is)
+    monkeypatch.setattr("proctor.stores.sqlite.rescue.find_folders", lambda _path: [full, free])
+    monkeypatch.setattr("proctor.stores.sqlite.rescue.opened", open_where_room_is)
     with pytest.raises(StoreError, match=f"The run and its answers are now in {free}/kept-rescued"):
         store.close()
     assert not list(full.iterdir())
@@ -182,14 +184,14 @@ def test_a_new_file_that_takes_no_more_answers_is_named_and_they_are_counted(
     store.protect()
     hold(tmp_path / "kept.db")
     store.record("r1", trial("x"), Verdict.PASS)
-    insert = writer._insert_all
+    insert = trial_writer._insert_all
 
     def insert_unless_full(db: sqlite3.Connection, rows: Any) -> None:
         if "-rescued-" in db.execute("PRAGMA database_list").fetchone()[2]:
             raise sqlite3.OperationalError("database or disk is full")
         insert(db, rows)
 
-    monkeypatch.setattr(writer, "_insert_all", insert_unless_full)
+    monkeypatch.setattr(trial_writer, "_insert_all", insert_unless_full)
     with pytest.raises(StoreError, match=r"are now in .*-rescued-.*\.db\. 1 answer could not be kept"):
         store.close()
 

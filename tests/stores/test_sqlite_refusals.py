@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from proctor.codec import target_digest
 from proctor.errors import StoreError
 from proctor.model import Run
-from proctor.stores.schema import APPLICATION_ID, MIGRATIONS
-from proctor.stores.sqlite import SqliteStore, open_store
+from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
+from proctor.stores.sqlite.store import SqliteStore, open_store
 
 Open = Callable[[Path], SqliteStore]
 

@@ -12,7 +12,7 @@ import pytest
 
 from proctor.errors import StoreError
 from proctor.model import Run, Suite, TargetSpec
-from proctor.stores.sqlite import SqliteStore, open_store
+from proctor.stores.sqlite.store import SqliteStore, open_store
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ import pytest
 from patience import PATIENCE_S
 from proctor.codec import encode, sent_digest, target_digest
 from proctor.model import Case, Form, Message, Suite, TargetSpec, Tool, Trial, Verdict
-from proctor.session.finding import TIERS, builtin
-from proctor.session.loading import load
-from proctor.stores.schema import APPLICATION_ID, MIGRATIONS
-from proctor.stores.sqlite import SqliteStore
+from proctor.services.suites.load import load
+from proctor.services.suites.suite_sources import TIERS, builtin
+from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
+from proctor.stores.sqlite.store import SqliteStore
 
 Open = Callable[[Path], SqliteStore]
 Make = Callable[..., Any]
@@ -167,7 +167,7 @@ _SAVES = """
 import sys
 from proctor.model import Case, Message, Suite
 from proctor.codec import sent_digest
-from proctor.stores.sqlite import open_store
+from proctor.stores.sqlite.store import open_store
 
 store = open_store(sys.argv[1])
 print("ready", flush=True)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from patience import PATIENCE_S
 from proctor.model import Message, Params, Prompt, TargetSpec
-from proctor.targets.opening import Opening
+from proctor.targets.context import Opening
 
 
 class Seen(Struct):

@@ -19,7 +19,7 @@ from proctor.errors import AnswerTooLarge, TargetError
 from proctor.model import TargetSpec
 from proctor.targets import TARGETS
 from proctor.targets.byte_limit import ByteLimit
-from proctor.targets.opening import Opening
+from proctor.targets.context import Opening
 
 if TYPE_CHECKING:
     from tests.targets.conftest import Service

@@ -10,7 +10,7 @@ import pytest
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Tool, ToolCall, Usage
-from proctor.targets.anthropic import open_target
+from proctor.targets.api.anthropic import open_target
 
 if TYPE_CHECKING:
     from tests.targets.conftest import Service

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Params, Tool
-from proctor.targets.azure import API_VERSION, open_target
-from proctor.targets.naming import parse_target
+from proctor.targets.api.azure import API_VERSION, open_target
+from proctor.targets.parse import parse_target
 
 if TYPE_CHECKING:
     from tests.targets.conftest import Service

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from patience import PATIENCE_S
 from proctor.errors import TargetError, TargetTimeout, UsageError
 from proctor.model import Attachment, Message, Output, Prompt, Tool, ToolCall, Usage
-from proctor.targets.cli import open_target
-from proctor.targets.lines import FILE_PLACES, Line, quoted
-from proctor.targets.opening import Opening
+from proctor.targets.context import Opening
+from proctor.targets.process.cli import open_target
+from proctor.targets.process.command_template import FILE_PLACES, Line, quoted
 
 if TYPE_CHECKING:
     from tests.targets.conftest import Service

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from patience import wait_until
 from proctor.errors import TargetError
 from proctor.model import Message, Output
-from proctor.targets.cli import Cli, open_target
+from proctor.targets.process.cli import Cli, open_target
 
 Make = Callable[..., Any]
 Batch = Callable[..., AbstractAsyncContextManager[Cli]]

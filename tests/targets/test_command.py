@@ -17,9 +17,9 @@ import uvloop
 from patience import PATIENCE_S
 from proctor.errors import TargetError, TargetTimeout, UsageError
 from proctor.model import Message, Output, Prompt, Tool
-from proctor.targets.command import open_target
-from proctor.targets.opening import Opening
-from proctor.targets.processes import run_process, scrubbed
+from proctor.targets.context import Opening
+from proctor.targets.process.command import open_target
+from proctor.targets.process.subprocesses import run_process, scrubbed
 
 Make = Callable[..., Any]
 HERE = {"PATH": os.environ["PATH"]}

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from proctor.errors import EndpointFault, TargetError, UsageError
-from proctor.targets.http import key_for, proxy_for, retry_after_s
-from proctor.targets.openai import open_target
-from proctor.targets.opening import Opening
+from proctor.targets.api.http import key_for, proxy_for, retry_after_s
+from proctor.targets.api.openai import open_target
+from proctor.targets.context import Opening
 
 if TYPE_CHECKING:
     from tests.targets.conftest import Service

@@ -19,10 +19,10 @@ import pytest
 
 from patience import PATIENCE_S, wait_until
 from proctor.errors import UnknownName, UsageError
-from proctor.targets.local import open_target
-from proctor.targets.minilm import MiniLm, open_embedder
-from proctor.targets.opening import Opening
-from proctor.targets.weights import (
+from proctor.targets.context import Opening
+from proctor.targets.local.embeddings import MiniLm, open_embedder
+from proctor.targets.local.target import open_target
+from proctor.targets.local.weights import (
     CHAT_MODEL,
     EMBEDDING_MODEL,
     File,
@@ -167,9 +167,9 @@ async def test_the_embedded_model_answers_repeats_itself_and_follows_a_schema(
 PARENT = """
 import asyncio, os, sys
 from proctor.model import Message, Params, Prompt
-from proctor.targets.local import open_target
-from proctor.targets.naming import parse_target
-from proctor.targets.opening import Opening
+from proctor.targets.local.target import open_target
+from proctor.targets.parse import parse_target
+from proctor.targets.context import Opening
 
 PROMPT = Prompt(messages=(Message(role="user", content="Say yes."),))
 

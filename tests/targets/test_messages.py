@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from proctor.errors import TargetError, UsageError
 from proctor.model import Attachment, Message, ToolCall
 from proctor.targets import TARGETS
-from proctor.targets.messages import as_text, written_out
+from proctor.targets.api.messages import as_text, written_out
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.targets.conftest import Service
 
-    from proctor.targets.opening import Opening
+    from proctor.targets.context import Opening
 
 Make = Callable[..., Any]
 

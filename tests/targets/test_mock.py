@@ -12,7 +12,7 @@ from proctor.errors import UsageError
 from proctor.model import Output, Params, Price
 from proctor.pricing import Quote, quote_for
 from proctor.targets.mock import RESPONSE, open_target
-from proctor.targets.naming import parse_target
+from proctor.targets.parse import parse_target
 
 Make = Callable[..., Any]
 

@@ -13,8 +13,8 @@ from threading import Thread
 import pytest
 
 from patience import PATIENCE_S, wait_until
-from proctor.targets.process_guard import GUARD, ProcessGuard
-from proctor.targets.processes import run_process
+from proctor.targets.process.guard import GUARD, ProcessGuard
+from proctor.targets.process.subprocesses import run_process
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no watcher")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes live")
@@ -143,7 +143,7 @@ def test_many_threads_share_one_watcher() -> None:
 def test_a_forked_child_has_a_guard_of_its_own(program: subprocess.Popen[bytes]) -> None:
     script = (
         "import os, sys\n"
-        "from proctor.targets.process_guard import GUARD\n"
+        "from proctor.targets.process.guard import GUARD\n"
         "GUARD.new_mark()\n"
         "watcher = GUARD._watcher\n"
         f"GUARD.add({program.pid})\n"
@@ -160,7 +160,7 @@ def test_a_forked_child_has_a_guard_of_its_own(program: subprocess.Popen[bytes])
 
 
 def test_the_end_of_a_process_waits_for_its_watcher_and_warns_of_nothing() -> None:
-    script = "from proctor.targets.process_guard import GUARD\nGUARD.new_mark()\nprint(GUARD._watcher.pid)"
+    script = "from proctor.targets.process.guard import GUARD\nGUARD.new_mark()\nprint(GUARD._watcher.pid)"
     process = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "-c", script],
         capture_output=True,

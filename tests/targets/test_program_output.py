@@ -9,9 +9,9 @@ import pytest
 
 from proctor.errors import TargetError
 from proctor.model import Message, Output, ToolCall, Usage
-from proctor.ports import Finished
 from proctor.pricing import UNREADABLE_USAGE
-from proctor.targets.program_output import failed, output_of
+from proctor.protocols import Finished
+from proctor.targets.process.output import failed, output_of
 
 REPORT = {
     "output": [

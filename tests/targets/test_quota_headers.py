@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.ports import Quota
-from proctor.targets.quota_headers import QuotaWatch, pause_s, read_quotas
+from proctor.protocols import Quota
+from proctor.targets.api.quota_headers import QuotaWatch, pause_s, read_quotas
 
 
 def soon(seconds: float) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Output, Prompt, TargetSpec, Usage
-from proctor.targets.opening import Opening
+from proctor.targets.context import Opening
 from proctor.targets.replay import Replay, open_target
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Prompt, TargetSpec, Usage
 from proctor.targets import echo
-from proctor.targets.opening import Opening
+from proctor.targets.context import Opening
 from proctor.targets.scripted import Scripted, open_target
 
 Make = Callable[..., Any]

@@ -9,8 +9,8 @@ import pytest
 from proctor.codec import encode
 from proctor.errors import SuiteError
 from proctor.model import Params, TargetSpec
-from proctor.targets.naming import parse_target
-from proctor.targets.target_kinds import FIELDS
+from proctor.targets.file_kinds import FIELDS
+from proctor.targets.parse import parse_target
 from proctor.targets.targets_file import TargetsFile
 
 ENVIRON = {

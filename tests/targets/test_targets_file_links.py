@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from proctor.errors import SuiteError
 from proctor.model import Params, TargetSpec
-from proctor.targets.naming import parse_target
-from proctor.targets.target_kinds import IDLE
+from proctor.targets.file_kinds import IDLE
+from proctor.targets.parse import parse_target
 from proctor.targets.targets_file import TargetsFile
 
 ENVIRON = {

@@ -24,14 +24,14 @@ import uvicorn
 
 from patience import PATIENCE_S
 from proctor.model import Run
-from proctor.session.request import Request
-from proctor.session.run import Session
-from proctor.session.uploaded import of_text
-from proctor.session.uploading import save
+from proctor.services.runs.execution.session import Session
+from proctor.services.runs.request import Request
+from proctor.services.suites.draft import save
+from proctor.services.suites.upload import of_text
 from proctor.web.app import PAGES
-from proctor.web.limits import DEFAULT_LIMITS, ServerLimits
-from proctor.web.serving import bound, hosts_of, make_server
-from proctor.web.site import Site
+from proctor.web.client_limits import DEFAULT_LIMITS, ServerLimits
+from proctor.web.project import Site
+from proctor.web.server import bound, hosts_of, make_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -199,14 +199,21 @@ def served(site: Site, limits: ServerLimits = DEFAULT_LIMITS) -> Iterator[Served
             assert not thread.is_alive()
 
 
-READING = "case_page", "certificates_page", "compare_answers", "compare_page", "following", "trends_page"
+READING = (
+    "pages.case",
+    "pages.certificates",
+    "pages.compare_answers",
+    "pages.compare",
+    "run_status",
+    "pages.trends",
+)
 """The modules of pages that are shown without what takes longer than their `_PATIENCE_S`."""
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy this machine is, what a page reads or makes before it is shown is waited for."""
-    for name in (*READING, "api_trials"):
+    for name in (*READING, "api.trials"):
         monkeypatch.setattr(f"proctor.web.{name}._PATIENCE_S", PATIENCE_S)
 
 

@@ -18,8 +18,8 @@ from jsonschema import Draft202012Validator
 
 from patience import wait_until
 from proctor.cli.main import _invoke
-from proctor.web.api_answers import body_of
-from proctor.web.site import Site
+from proctor.web.api.responses import body_of
+from proctor.web.project import Site
 
 Ask = Callable[..., Any]
 SECRET = "kestrel"

@@ -14,7 +14,7 @@ import pytest
 
 from proctor.cli.main import _invoke
 from proctor.web.app import make_app
-from proctor.web.site import Site
+from proctor.web.project import Site
 
 STARTING = ["start_run", "resume_run", "make_certificate", "verify_bundle"]
 """What starts processes when it is asked rightly; `test_web_api` asks that."""

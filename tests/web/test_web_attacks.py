@@ -15,10 +15,10 @@ import pytest
 
 from patience import PATIENCE_S
 from proctor.model import Run
-from proctor.session.zips import packed
-from proctor.web.safety import MOST_FIELDS, MOST_OF_STRANGERS
-from proctor.web.site import Site
-from proctor.web.visitors import Visitor, Visitors
+from proctor.services.suites.zip_upload import packed
+from proctor.web.browser_sessions import Visitor, Visitors
+from proctor.web.project import Site
+from proctor.web.security import MOST_FIELDS, MOST_OF_STRANGERS
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
@@ -191,7 +191,7 @@ class TestStrangers:
 
 
 def test_a_crowd_of_strangers_pushes_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proctor.web.visitors._MOST", 10)
+    monkeypatch.setattr("proctor.web.browser_sessions._MOST", 10)
     visitors, let_in = Visitors(), Visitor()
     visitors.keep(let_in)
     visitors.admit(let_in)

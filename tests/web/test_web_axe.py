@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from playwright.sync_api import expect
 
 from proctor.model import Run, Settings
-from proctor.web.site import Site
+from proctor.web.project import Site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

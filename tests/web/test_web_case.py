@@ -14,9 +14,9 @@ from urllib.parse import quote
 import pytest
 
 from proctor.model import Run, Selection, Settings
-from proctor.reports.rows import trial_row
-from proctor.session.reporting import rows_of
-from proctor.web.site import Site
+from proctor.reports.runs.serialize import trial_row
+from proctor.services.runs.reading.report import rows_of
+from proctor.web.project import Site
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
@@ -126,7 +126,7 @@ def test_of_a_very_long_answer_the_beginning_is_shown_and_the_raw_trial_has_all(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = next(n for n in world.dev if n % 2)
-    monkeypatch.setattr("proctor.web.case_page.LONGEST", 5)
+    monkeypatch.setattr("proctor.web.pages.case.LONGEST", 5)
     text = world.page(place)
     assert re.search(r"It is(</mark>)?… \([0-9,]+ more characters\)", text)
     assert "Paris." in world.server.get(f"/runs/{world.run.id}/cases/{place}/0.json").text

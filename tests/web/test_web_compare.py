@@ -17,14 +17,14 @@ from msgspec.structs import replace
 
 from patience import PATIENCE_S
 from proctor.cli.main import _invoke
-from proctor.comparison.comparing import compared
+from proctor.comparison.compare import compared
 from proctor.errors import ExitCode
 from proctor.model import Run, Settings
-from proctor.reports import comparing_words as words
-from proctor.session import comparing
-from proctor.web.background import Desk, Told
-from proctor.web.compare_reading import Memory
-from proctor.web.site import Site
+from proctor.reports.comparison import sentences as words
+from proctor.services.analysis import compare as comparing
+from proctor.web.comparison_tasks import Memory
+from proctor.web.project import Site
+from proctor.web.tasks import Desk, Told
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
@@ -136,7 +136,7 @@ def test_a_long_list_of_flips_is_offered_up_to_what_one_reads(
     shown, more = listed("&flips=2")
     assert (shown, more.startswith("All 12")) == (2, True)
     assert listed("")[0] == 12
-    monkeypatch.setattr("proctor.web.compare_page._MOST_FLIPS", 5)
+    monkeypatch.setattr("proctor.web.pages.compare._MOST_FLIPS", 5)
     assert listed("&flips=2")[1].startswith("The first 5")
     shown, more = listed("&flips=100")
     assert (shown, more.startswith("…and 7 more: proctor compare")) == (5, True)
@@ -145,7 +145,7 @@ def test_a_long_list_of_flips_is_offered_up_to_what_one_reads(
 def test_of_very_long_answers_the_beginnings_are_compared_which_is_said(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proctor.web.compare_answers.LONGEST", 5)
+    monkeypatch.setattr("proctor.web.pages.compare_answers.LONGEST", 5)
     text = world.server.page(f"{address(world.worse, world.better).replace('?', '/answers?')}&position=8")
     assert "the first 5 characters are shown and compared here" in text
     assert "They are the same so far." in text
@@ -255,7 +255,7 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
         return may_end.wait(PATIENCE_S)
 
     before = [desk.ask(("slow", number), slow, "trials read") for number in range(2)]
-    monkeypatch.setattr("proctor.web.compare_page._PATIENCE_S", 0.05)
+    monkeypatch.setattr("proctor.web.pages.compare._PATIENCE_S", 0.05)
     runs = address(world.third, world.better)
     text = world.server.page(runs)
     assert heading(text) == "Reading 2 runs"
@@ -270,7 +270,7 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
     followed = world.server.get(unescape(events[1]))
     assert followed.headers["content-type"].startswith("text/event-stream")
     assert followed.text.endswith("event: done\ndata: \n\n")
-    monkeypatch.setattr("proctor.web.compare_page._PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr("proctor.web.pages.compare._PATIENCE_S", PATIENCE_S)
     assert "20 cases" in heading(world.server.page(runs))
 
 

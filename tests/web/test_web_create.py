@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from patience import PATIENCE_S
-from proctor.session.zips import packed
+from proctor.services.suites.zip_upload import packed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -17,11 +17,10 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import expect
 
-from proctor.answers import Label
 from proctor.errors import ProctorError
-from proctor.model import Settings
+from proctor.model import Label, Settings
 from proctor.safe_text import visible
-from proctor.web.site import Site
+from proctor.web.project import Site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Dialog, Page, Route

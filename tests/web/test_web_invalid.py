@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proctor.model import Run
-from proctor.session.estimating import estimated
-from proctor.session.request import Request
-from proctor.session.run import Session
-from proctor.web.site import Site
+from proctor.services.runs.execution.session import Session
+from proctor.services.runs.reading.estimate import estimated
+from proctor.services.runs.request import Request
+from proctor.web.project import Site
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from patience import PATIENCE_S, wait_until
-from proctor.web.following import Seen
-from proctor.web.limits import EventStreams, ServerLimits, client_key
-from proctor.web.live import PAUSE_PER_WATCH_S, Watch, Watches
-from proctor.web.safety import Refused
-from proctor.web.site import Site
+from proctor.web.client_limits import EventStreams, ServerLimits, client_key
+from proctor.web.event_hub import PAUSE_PER_WATCH_S, Watch, Watches
+from proctor.web.project import Site
+from proctor.web.run_status import Seen
+from proctor.web.security import Refused
 
 if TYPE_CHECKING:
     from tests.web.conftest import Gate, Served
@@ -335,7 +335,7 @@ def test_the_server_may_open_as_many_files_as_the_system_allows(hard: int, open_
         pytest.skip("This system allows fewer.")
     program = (
         f"import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (256, {hard})); "
-        "from proctor.web.serving import raise_file_limit; "
+        "from proctor.web.server import raise_file_limit; "
         "print(raise_file_limit(), r.getrlimit(r.RLIMIT_NOFILE)[0])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -22,13 +22,13 @@ from typing import Any
 import pytest
 
 from patience import PATIENCE_S, wait_until
-from proctor.session.suites import Suites
-from proctor.web import live
-from proctor.web.children import Children, Start, children_of
-from proctor.web.event_stream import event
-from proctor.web.following import Seen
-from proctor.web.live import Watch, watches_of
-from proctor.web.site import Site
+from proctor.services.suites.library import Suites
+from proctor.web import event_hub
+from proctor.web.event_hub import Watch, watches_of
+from proctor.web.project import Site
+from proctor.web.run_status import Seen
+from proctor.web.runs.processes import Children, Start, children_of
+from proctor.web.sse import event
 
 Follow = Callable[..., "Stream"]
 
@@ -100,7 +100,7 @@ class Stream:
 @pytest.fixture
 def follow(server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stream]]:
     """Opens a page's stream of events; runs are looked at more often than elsewhere."""
-    monkeypatch.setattr(live, "EVERY_S", 0.05)
+    monkeypatch.setattr(event_hub, "EVERY_S", 0.05)
     opened: list[Stream] = []
 
     def open_(path: str) -> Stream:
@@ -208,7 +208,7 @@ def test_many_pages_share_one_look(server: Any, follow: Follow, site: Site) -> N
     assert watch.watchers == 12
     since, before = monotonic(), watch.looks
     wait_until(lambda: watch.looks >= before + 10)
-    assert watch.looks - before <= (monotonic() - since) / live.EVERY_S + 1  # as often as for one
+    assert watch.looks - before <= (monotonic() - since) / event_hub.EVERY_S + 1  # as often as for one
     for stream in streams[1:]:
         stream.close()
     wait_until(lambda: watch.watchers == 1)
@@ -220,7 +220,7 @@ def test_many_pages_share_one_look(server: Any, follow: Follow, site: Site) -> N
 def test_nothing_is_sent_while_nothing_changes_but_a_comment(
     server: Any, follow: Follow, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(event_hub, "HEARTBEAT_S", 0.05)
     stream = follow(f"/starts/{begin(server)}/events")
     stream.until("3 of 10 trials")
     blocks = stream.blocks()
@@ -255,7 +255,7 @@ def test_a_run_of_the_command_line_is_followed_and_stopped(server: Any, follow: 
 def test_a_look_that_breaks_is_told_to_the_terminal_and_the_next_one_is_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "EVERY_S", 0.0)
+    monkeypatch.setattr(event_hub, "EVERY_S", 0.0)
     looks = iter([None, Seen("<p>there</p>", done=True)])
 
     def look() -> Seen:

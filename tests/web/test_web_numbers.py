@@ -15,10 +15,10 @@ import pytest
 
 from proctor.cli.main import _invoke
 from proctor.model import Run, Settings
-from proctor.reports.figures import costs, interval, milliseconds, p_value, percent, points, rounded
+from proctor.plurals import trial_name
+from proctor.reports.formatting import costs, interval, milliseconds, p_value, percent, points, rounded
 from proctor.verdicts import Counts
-from proctor.web.site import Site
-from proctor.wording import trial_name
+from proctor.web.project import Site
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served

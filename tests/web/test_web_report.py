@@ -11,8 +11,8 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 
 from proctor.model import Case, Entry, Score, Trial
-from proctor.reports.html import render
-from proctor.reports.rows import Reported
+from proctor.reports.runs.html import render
+from proctor.reports.runs.serialize import Reported
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from proctor.cli.main import _invoke
-from proctor.session.labels import read_labels
-from proctor.stores.sqlite import open_store
+from proctor.services.judges.label_files import read_labels
+from proctor.stores.sqlite.store import open_store
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

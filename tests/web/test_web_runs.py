@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from proctor.codec import sent_digest
 from proctor.model import Case, Output, Run, Selection, Settings, SplitRule, Suite, TargetSpec, Verdict
-from proctor.ports import Store
-from proctor.stores.sqlite import open_store
-from proctor.web.site import Site
+from proctor.protocols import Store
+from proctor.stores.sqlite.store import open_store
+from proctor.web.project import Site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from proctor.web.app import PAGES
-from proctor.web.safety import HEADERS, MOST_BY_TYPE, MOST_BYTES
-from proctor.web.serving import bound, hosts_of, is_loopback
-from proctor.web.site import Site
+from proctor.web.project import Site
+from proctor.web.security import HEADERS, MOST_BY_TYPE, MOST_BYTES
+from proctor.web.server import bound, hosts_of, is_loopback
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served
 
-    from proctor.session.configuring import Config
+    from proctor.services.runs.config import Config
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -187,11 +187,11 @@ def test_a_port_that_is_taken_is_left_for_the_next_one_or_refused() -> None:
 
 
 def test_every_page_is_in_one_table() -> None:
-    from proctor.web import app
+    from proctor.web import pages
 
-    there = {path.stem for path in Path(app.__file__).parent.glob("*_page.py")}
+    modules = {path.stem for path in Path(pages.__path__[0]).glob("[a-z]*.py")}
     named = {place.partition(":")[0].rpartition(".")[2] for place in PAGES.values()}
-    assert there <= named
+    assert modules - {"compare_answers"} <= named
 
 
 def test_a_fault_is_told_in_the_terminal_and_not_to_the_network(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proctor.web.safety import HEADERS
-from proctor.web.site import Site
+from proctor.web.project import Site
+from proctor.web.security import HEADERS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route

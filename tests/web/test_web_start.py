@@ -13,13 +13,13 @@ import pytest
 from msgspec.structs import replace
 
 from patience import wait_until
-from proctor.session.configuring import Config
-from proctor.session.suites import Suites
-from proctor.web.children import children_of
-from proctor.web.choices import WrongChoices, chosen
-from proctor.web.following import FollowedGroup
-from proctor.web.site import Site
-from proctor.web.starting import estimate_of, project_of
+from proctor.services.runs.config import Config
+from proctor.services.suites.library import Suites
+from proctor.web.project import Site
+from proctor.web.run_status import FollowedGroup
+from proctor.web.runs.form import WrongChoices, chosen
+from proctor.web.runs.processes import children_of
+from proctor.web.runs.start import estimate_of, project_of
 
 Save = Callable[..., str]
 

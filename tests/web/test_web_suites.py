@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proctor.model import Run, Suite, TargetSpec
-from proctor.session.uploaded import of_text
-from proctor.session.uploading import save
-from proctor.session.zips import unpacked
-from proctor.web import suite_page
-from proctor.web.site import Site
+from proctor.services.suites.draft import save
+from proctor.services.suites.upload import of_text
+from proctor.services.suites.zip_upload import unpacked
+from proctor.web.pages import suite as suite_page
+from proctor.web.project import Site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from proctor.cli.main import _invoke
 from proctor.model import Run
-from proctor.session.uploaded import of_text
-from proctor.session.uploading import save
-from proctor.web.site import Site
+from proctor.services.suites.draft import save
+from proctor.services.suites.upload import of_text
+from proctor.web.project import Site
 
 if TYPE_CHECKING:
     from tests.web.conftest import Gate, Served
@@ -207,7 +207,9 @@ def test_a_folder_that_nothing_can_be_written_to(
 
 def test_another_process_takes_nothing_away_from_a_store_that_is_open_twice_here(project: Path) -> None:
     site = Site(project / "proctor.db", folder=project)
-    opening = f"from proctor.stores.sqlite import open_store; open_store({str(site.store_path)!r}).close()"
+    opening = (
+        f"from proctor.stores.sqlite.store import open_store; open_store({str(site.store_path)!r}).close()"
+    )
     with site.store() as first:
         save(first, of_text(suite(3), "s.jsonl"), name="before")
         with site.store() as second:

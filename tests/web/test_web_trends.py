@@ -14,10 +14,10 @@ from urllib.parse import quote
 import pytest
 
 from proctor.model import Run
-from proctor.reports.drifting import sentences
-from proctor.session.configuring import Config
-from proctor.session.drifting import Drifting, Wanted
-from proctor.web.site import Site
+from proctor.reports.drift.text import sentences
+from proctor.services.analysis.drift import Drifting, Wanted
+from proctor.services.runs.config import Config
+from proctor.web.project import Site
 
 if TYPE_CHECKING:
     from tests.web.conftest import Served

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proctor.bundles.key_files import contents, kept_new, made_folder
+from proctor.bundles.private_files import contents, kept_new, made_folder
 from proctor.errors import UsageError, suggestion
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import click
 from proctor.cli.options import keys_option, keys_path
 
 if TYPE_CHECKING:
-    from proctor.session.taking_in import Wants
+    from proctor.services.bundles.import_records import Wants
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,8 +40,8 @@ def wants_of(given: dict[str, Any], *, judged: bool = False) -> Wants:
         UsageError: the trust file is damaged.
         SuiteError: the targets file is wrong.
     """
-    from proctor.bundles.trusting import trusted
-    from proctor.session.taking_in import Wants, own_targets
+    from proctor.bundles.trust_store import trusted
+    from proctor.services.bundles.import_records import Wants, own_targets
 
     return Wants(
         trusted=trusted(keys_path(given["keys"])),

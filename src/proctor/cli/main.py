@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from proctor import __version__
+from proctor.cli.echo import say, say_json
 from proctor.cli.interrupts import LISTS, interrupted_json, keep_exit_code, raise_at_signals
-from proctor.cli.saying import say, say_json
 from proctor.errors import BundleError, ExitCode, ProctorError, SuiteError
 
 COMMANDS = {
@@ -59,7 +59,7 @@ class LazyGroup(click.Group):
         """The command of that name, imported now."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"proctor.cli.{cmd_name}_command").command
+        command: click.Command = import_module(f"proctor.cli.commands.{cmd_name}").command
         raise_at_signals()
         return command
 
@@ -209,7 +209,7 @@ def _tell_json(arguments: list[str], problems: list[dict[str, Any]], code: ExitC
 
 def _problems(error: ProctorError) -> list[dict[str, Any]]:
     if isinstance(error, SuiteError):
-        from proctor.reports.json import problem_row
+        from proctor.reports.runs.json import problem_row
 
         wrong = [problem for problem in error.problems if problem.level == "error"]
         return [{"path": problem.path, **problem_row(problem)} for problem in wrong]

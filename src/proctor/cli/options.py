@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proctor.cli.saying import say_line, tell
+from proctor.cli.echo import say_line, tell
 
 if TYPE_CHECKING:
-    from proctor.ports import Store
-    from proctor.session.locating import Located
+    from proctor.protocols import Store
+    from proctor.services.suites.path_arguments import Located
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,7 +68,7 @@ def reveal_option(function: F) -> F:
 
 
 def _store_of_project() -> str | None:
-    from proctor.cli.configured import config_of
+    from proctor.cli.config_defaults import config_of
 
     store: str | None = config_of().flags.get("store")
     return store
@@ -120,7 +120,7 @@ def check_writable(path: Path) -> None:
         StoreError: it cannot be written.
     """
     from proctor.errors import StoreError
-    from proctor.stores.opening import is_writable, read_only_message
+    from proctor.stores.sqlite.connection import is_writable, read_only_message
 
     if not is_writable(str(path)):
         raise StoreError(read_only_message(str(path)))
@@ -174,6 +174,6 @@ def show(lines: Iterable[str]) -> None:
         for line in lines:
             say_line(line)
         return
-    from proctor.cli.terminal import coloured
+    from proctor.cli.colours import coloured
 
     coloured(lines)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from proctor.cli.saying import say, warning
+from proctor.cli.echo import say, warning
 from proctor.model import Verdict
-from proctor.reports.console import opening
-from proctor.reports.figures import cost, seconds
+from proctor.reports.formatting import cost, seconds
+from proctor.reports.runs.console import opening
 from proctor.safe_text import one_line, terminal_text
-from proctor.session import events
+from proctor.services import events
 
 _FIRST_LINE_S = 2.0
 _LINE_EVERY_S = 5.0

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from proctor import stats
-from proctor.comparison.facts import Fact
+from proctor.comparison.outcomes import Fact
 from proctor.comparison.pairing import PairedCase
 from proctor.model import Verdict
 from proctor.stats import (

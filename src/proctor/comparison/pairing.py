@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from proctor.comparison.facts import CaseFacts, Fact, RunFacts, Split
+from proctor.comparison.outcomes import CaseFacts, Fact, RunFacts, Split
 
 Pair = tuple[Fact, Fact]
 """What a trial of the baseline came to, and the candidate's of the same case and repeat."""

@@ -8,8 +8,8 @@ from itertools import combinations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.comparison.comparing import Comparison, compared
-from proctor.comparison.facts import RunFacts, Split
+from proctor.comparison.compare import Comparison, compared
+from proctor.comparison.outcomes import RunFacts, Split
 from proctor.model import Run
 from proctor.stats import holm
 from proctor.verdicts import Counts

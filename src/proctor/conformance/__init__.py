@@ -4,9 +4,9 @@
 the score.
 """
 
-from proctor.conformance.asking import CHECKS, Check, checks
-from proctor.conformance.counting import BAR, GUARDS, Checked, CheckVerdict, Conformance, conformance
-from proctor.conformance.rules import Question, Reply
+from proctor.conformance.checks import CHECKS, Check, checks
+from proctor.conformance.expectations import Question, Reply
+from proctor.conformance.scoring import BAR, GUARDS, Checked, CheckVerdict, Conformance, conformance
 
 __all__ = [
     "BAR",

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from proctor.dialects.reading import file_name, whole
-from proctor.dialects.telling_apart import is_of_agent_skills
-from proctor.fields import Fields, Notes, kind_of, shown
+from proctor.dialects.shared.jsonl import file_name, whole
+from proctor.dialects.shared.signatures import is_of_agent_skills
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Suite
-from proctor.ports import Head, Placed, Source
+from proctor.protocols import Head, Placed, Source
+from proctor.validation import Fields, Notes, kind_of, shown
 
 SUITE: Final = ("skill_name", "description", "version", "evals")
 EVAL: Final = (
@@ -38,7 +38,7 @@ class AgentSkills:
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
         """The header, the cases in file order, and every problem where it is met."""
-        from proctor.dialects.yaml_reading import json_of  # most runs are of another dialect
+        from proctor.dialects.shared.yaml_files import json_of  # most runs are of another dialect
 
         notes = Notes(source.path, 1)
         value = json_of(whole(source), notes)
@@ -122,7 +122,7 @@ def _id(fields: Fields, number: int) -> str:
 
 def _message(prompt: str, fields: Fields, source: Source) -> Message:
     """The prompt behind the files that it is about; each must be there."""
-    from proctor.dialects.agentv_messages import attached
+    from proctor.dialects.agentv.read.messages import attached
 
     files: list[Attachment] = []
     for place, path in enumerate(fields.texts("files")):

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from proctor.dialects.reading import file_name
-from proctor.dialects.telling_apart import is_of_deepeval
-from proctor.fields import Fields, Notes
+from proctor.dialects.shared.jsonl import file_name
+from proctor.dialects.shared.signatures import is_of_deepeval
 from proctor.model import Assertion, Case, Message, Problem, Suite
-from proctor.ports import Head, Placed, Source
+from proctor.protocols import Head, Placed, Source
+from proctor.validation import Fields, Notes
 
 TYPES: Final = ("expected_output",)
 """What assertions are called."""
@@ -38,7 +38,7 @@ class DeepEval:
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
         """The header, the cases in file order, and every problem where it is met."""
-        from proctor.dialects.csv_reading import table_rows  # most runs are of another dialect
+        from proctor.dialects.shared.csv_rows import table_rows  # most runs are of another dialect
 
         yield Suite(name=file_name(source.path).stem or "suite", dialect="deepeval")
         noted: set[tuple[str, str | None]] = set()
@@ -88,7 +88,7 @@ def _case(fields: Fields, default_id: str) -> Case:
 
 def _assertion(expected: str | None, notes: Notes) -> Assertion:
     if expected is not None and expected.strip():
-        from proctor.dialects.inspect_samples import content_question
+        from proctor.dialects.inspect.samples import content_question
 
         return Assertion(grader="llm_judge", params={"prompt": content_question([expected])}, label=TYPES[0])
     if notes.failed:

@@ -12,14 +12,14 @@ from itertools import islice
 from json import JSONDecodeError
 from typing import Any, Final
 
-from proctor.dialects.arrays import is_array, spans
-from proctor.dialects.other_yaml import kind_of_yaml
-from proctor.dialects.reading import BOM, UTF_16, parse_object
-from proctor.dialects.telling_apart import YAML, is_of_agentv_results
+from proctor.dialects.shared.json_arrays import is_array, spans
+from proctor.dialects.shared.jsonl import BOM, UTF_16, parse_object
+from proctor.dialects.shared.non_suite_yaml import kind_of_yaml
+from proctor.dialects.shared.signatures import YAML, is_of_agentv_results
 from proctor.errors import SuiteError
-from proctor.fields import shown
 from proctor.model import Problem
-from proctor.ports import Dialect, Head
+from proctor.protocols import Dialect, Head
+from proctor.validation import shown
 
 LINES: Final = 50
 """How many lines are looked at."""

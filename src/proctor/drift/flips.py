@@ -6,7 +6,7 @@ from math import fsum
 
 from msgspec import Struct
 
-from proctor.drift.seen import PASSED, Held
+from proctor.drift.observations import PASSED, Held
 from proctor.stats import mean_interval, newcombe_paired
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from proctor.codec import encode
 from proctor.errors import ProctorError, TargetError
 from proctor.model import Attachment, Message, Output, Price, Prompt
-from proctor.ports import Answers
+from proctor.protocols import Answers
 
 OUTPUT_TOKENS = 32_768
 """What an answer is taken to have at most, where nobody limits it: few models ever write more."""

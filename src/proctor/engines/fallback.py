@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from proctor.errors import EndpointFailed, TargetError
 from proctor.model import Output, Prompt
-from proctor.ports import Answers
+from proctor.protocols import Answers
 
 
 class Fallback:

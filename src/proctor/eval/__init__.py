@@ -11,10 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from proctor.eval.agent_runs import AgentRun, TurnDetail, summarize_agent_runs
-    from proctor.eval.assertions import ASSERTION_KINDS, AssertionGrader, AssertionResult, GradeResult
-    from proctor.eval.bench import Bench, BenchCall, summarize_metric
-    from proctor.eval.chat import ChatClient
+    from proctor.eval.agent_runs.records import AgentRun, TurnDetail, summarize_agent_runs
+    from proctor.eval.bench.bench import Bench, BenchCall, summarize_metric
+    from proctor.eval.chat.client import ChatClient
+    from proctor.eval.file_assertions import ASSERTION_KINDS, AssertionGrader, AssertionResult, GradeResult
     from proctor.eval.graded import (
         CHECK_KINDS,
         CheckResult,
@@ -25,19 +25,10 @@ if TYPE_CHECKING:
         extract_last_json,
         score_answer,
     )
-    from proctor.eval.judge import Judge, JudgeError, JudgeResult
-    from proctor.eval.judge_scorers import office_action_argument, patent_claim_validity
-    from proctor.eval.matched import GroupStats, MatchedBaseComparison, MatchedBaseComparisonResult
-    from proctor.eval.passk import PassAtK, PassAtKResult, pass_at_k_estimator, pass_hat_k_estimator
-    from proctor.eval.patents import (
-        PriorArtRelevanceResult,
-        irac_structure,
-        prior_art_relevance,
-        prior_art_relevance_full,
-    )
-    from proctor.eval.refusals import HEDGE_PHRASES, REFUSAL_PATTERNS, is_refusal
-    from proctor.eval.rows import DroppedRow
-    from proctor.eval.rubrics import (
+    from proctor.eval.jsonl_rows import DroppedRow
+    from proctor.eval.judge.judge import Judge, JudgeError, JudgeResult
+    from proctor.eval.judge.patent_scorers import office_action_argument, patent_claim_validity
+    from proctor.eval.judge.rubrics import (
         BUILTIN_RUBRICS,
         RUBRIC_CORRECTNESS,
         RUBRIC_FAITHFULNESS,
@@ -46,70 +37,84 @@ if TYPE_CHECKING:
         RUBRIC_RELEVANCE,
         load_rubric,
     )
-    from proctor.eval.sandbox import CodeSandbox, SandboxResult, humaneval_run
+    from proctor.eval.matched.comparison import GroupStats, MatchedBaseComparison, MatchedBaseComparisonResult
+    from proctor.eval.passk.estimators import (
+        PassAtK,
+        PassAtKResult,
+        pass_at_k_estimator,
+        pass_hat_k_estimator,
+    )
+    from proctor.eval.patents import (
+        PriorArtRelevanceResult,
+        irac_structure,
+        prior_art_relevance,
+        prior_art_relevance_full,
+    )
+    from proctor.eval.refusals import HEDGE_PHRASES, REFUSAL_PATTERNS, is_refusal
+    from proctor.eval.sandbox.sandbox import CodeSandbox, SandboxResult, humaneval_run
     from proctor.eval.scorers import contains, exact_match, mcq_letter, numeric_equal, numeric_match
-    from proctor.eval.trajectory import Trajectory, TrajectoryIter
-    from proctor.eval.vertical import VerticalBench, VerticalQA
+    from proctor.eval.trajectory.trajectory import Trajectory, TrajectoryIter
+    from proctor.eval.vertical.bench import VerticalBench, VerticalQA
 
 _HOMES = {
-    "ASSERTION_KINDS": "assertions",
-    "AgentRun": "agent_runs",
-    "AssertionGrader": "assertions",
-    "AssertionResult": "assertions",
-    "BUILTIN_RUBRICS": "rubrics",
-    "Bench": "bench",
-    "BenchCall": "bench",
+    "ASSERTION_KINDS": "file_assertions",
+    "AgentRun": "agent_runs.records",
+    "AssertionGrader": "file_assertions",
+    "AssertionResult": "file_assertions",
+    "BUILTIN_RUBRICS": "judge.rubrics",
+    "Bench": "bench.bench",
+    "BenchCall": "bench.bench",
     "CHECK_KINDS": "graded",
-    "ChatClient": "chat",
+    "ChatClient": "chat.client",
     "CheckResult": "graded",
     "CheckSpec": "graded",
-    "CodeSandbox": "sandbox",
-    "DroppedRow": "rows",
-    "GradeResult": "assertions",
+    "CodeSandbox": "sandbox.sandbox",
+    "DroppedRow": "jsonl_rows",
+    "GradeResult": "file_assertions",
     "GradedPrompt": "graded",
     "GradedPromptSuite": "graded",
-    "GroupStats": "matched",
+    "GroupStats": "matched.comparison",
     "HEDGE_PHRASES": "refusals",
-    "Judge": "judge",
-    "JudgeError": "judge",
-    "JudgeResult": "judge",
-    "MatchedBaseComparison": "matched",
-    "MatchedBaseComparisonResult": "matched",
-    "PassAtK": "passk",
-    "PassAtKResult": "passk",
+    "Judge": "judge.judge",
+    "JudgeError": "judge.judge",
+    "JudgeResult": "judge.judge",
+    "MatchedBaseComparison": "matched.comparison",
+    "MatchedBaseComparisonResult": "matched.comparison",
+    "PassAtK": "passk.estimators",
+    "PassAtKResult": "passk.estimators",
     "PriorArtRelevanceResult": "patents",
     "REFUSAL_PATTERNS": "refusals",
-    "RUBRIC_CORRECTNESS": "rubrics",
-    "RUBRIC_FAITHFULNESS": "rubrics",
-    "RUBRIC_OFFICE_ACTION_ARGUMENT": "rubrics",
-    "RUBRIC_PATENT_CLAIM_VALIDITY": "rubrics",
-    "RUBRIC_RELEVANCE": "rubrics",
+    "RUBRIC_CORRECTNESS": "judge.rubrics",
+    "RUBRIC_FAITHFULNESS": "judge.rubrics",
+    "RUBRIC_OFFICE_ACTION_ARGUMENT": "judge.rubrics",
+    "RUBRIC_PATENT_CLAIM_VALIDITY": "judge.rubrics",
+    "RUBRIC_RELEVANCE": "judge.rubrics",
     "Rubric": "graded",
-    "SandboxResult": "sandbox",
-    "Trajectory": "trajectory",
-    "TrajectoryIter": "trajectory",
-    "TurnDetail": "agent_runs",
-    "VerticalBench": "vertical",
-    "VerticalQA": "vertical",
+    "SandboxResult": "sandbox.sandbox",
+    "Trajectory": "trajectory.trajectory",
+    "TrajectoryIter": "trajectory.trajectory",
+    "TurnDetail": "agent_runs.records",
+    "VerticalBench": "vertical.bench",
+    "VerticalQA": "vertical.bench",
     "contains": "scorers",
     "exact_match": "scorers",
     "extract_last_json": "graded",
-    "humaneval_run": "sandbox",
+    "humaneval_run": "sandbox.sandbox",
     "irac_structure": "patents",
     "is_refusal": "refusals",
-    "load_rubric": "rubrics",
+    "load_rubric": "judge.rubrics",
     "mcq_letter": "scorers",
     "numeric_equal": "scorers",
     "numeric_match": "scorers",
-    "office_action_argument": "judge_scorers",
-    "pass_at_k_estimator": "passk",
-    "pass_hat_k_estimator": "passk",
-    "patent_claim_validity": "judge_scorers",
+    "office_action_argument": "judge.patent_scorers",
+    "pass_at_k_estimator": "passk.estimators",
+    "pass_hat_k_estimator": "passk.estimators",
+    "patent_claim_validity": "judge.patent_scorers",
     "prior_art_relevance": "patents",
     "prior_art_relevance_full": "patents",
     "score_answer": "graded",
-    "summarize_agent_runs": "agent_runs",
-    "summarize_metric": "bench",
+    "summarize_agent_runs": "agent_runs.records",
+    "summarize_metric": "bench.bench",
 }
 
 _MODULES = ("graded", "vertical")

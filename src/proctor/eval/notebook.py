@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from proctor.eval.bench_tables import figure
+from proctor.eval.bench.tables import figure
 from proctor.safe_text import cut
 
 _LONGEST = 200

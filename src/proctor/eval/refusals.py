@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, SupportsIndex, overload
 
-from proctor.graders.hedge_words import ALL_HEDGE_PHRASES, HEDGE_PHRASES
-from proctor.graders.refusal_words import pattern_sources, refusing_words
+from proctor.graders.lexicons.hedging import ALL_HEDGE_PHRASES, HEDGE_PHRASES
+from proctor.graders.lexicons.matcher import pattern_sources, refusing_words
 
 __all__ = ["ALL_HEDGE_PHRASES", "HEDGE_PHRASES", "REFUSAL_PATTERNS", "is_refusal"]
 

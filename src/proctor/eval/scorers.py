@@ -5,9 +5,9 @@ Every function is pure, and so safe in any thread. Each takes time in proportion
 
 from __future__ import annotations
 
-from proctor.graders.letters import chosen
-from proctor.graders.numerals import not_text, numeric_match
-from proctor.graders.quantities import numeric_equal
+from proctor.graders.numbers.numerals import not_text, numeric_match
+from proctor.graders.numbers.quantities import numeric_equal
+from proctor.graders.option_letters import chosen
 
 __all__ = ["contains", "exact_match", "mcq_letter", "numeric_equal", "numeric_match"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from proctor.graders.abstention_words import abstaining_words, answering_words
+from proctor.graders.lexicons.abstention import abstaining_words, answering_words
 from proctor.graders.text import shown
 from proctor.model import Mark
-from proctor.ports import Graded, Grading
+from proctor.protocols import Graded, Grading
 
 
 class Abstention(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):

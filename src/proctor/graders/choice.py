@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
-from proctor.graders.letters import chosen
+from proctor.graders.option_letters import chosen
 from proctor.graders.text import shown
 from proctor.model import Mark
-from proctor.ports import Graded, Grading
+from proctor.protocols import Graded, Grading
 
 _LETTERS = re.compile(r"[A-Z]{2,26}")
 

@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from proctor.errors import CannotScore, UnknownName
 from proctor.graders import GRADERS
-from proctor.graders.judging import PASS_AT
+from proctor.graders.judged.judge_call import PASS_AT
 from proctor.graders.program import Program
 from proctor.graders.text import clip, listed
 from proctor.grading import bind, score
 from proctor.model import Assertion, Entry, Judgment, Mark, Score, Verdict
-from proctor.ports import Graded, Grader, Grading
+from proctor.protocols import Graded, Grader, Grading
 from proctor.stats import reaches
 
 _RESULTS = re.compile(r"\{\{\s*EVALUATOR_RESULTS_JSON\s*\}\}")

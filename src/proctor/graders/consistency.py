@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from proctor.errors import CannotScore
 from proctor.graders.text import clip, shown
 from proctor.model import Mark
-from proctor.ports import Graded, Grading
+from proctor.protocols import Graded, Grading
 
 _OPENING = "\"'“”‘’«»*`¿¡ "
 _CLOSING = "\"'“”‘’«»*`.,;:!?…。！？ "

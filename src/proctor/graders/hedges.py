@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from proctor.graders.hedge_words import HEDGE_PHRASES, hedging_words
+from proctor.graders.lexicons.hedging import HEDGE_PHRASES, hedging_words
 from proctor.graders.text import refuse_empty, shown
 from proctor.model import Mark
-from proctor.ports import Graded, Grading
+from proctor.protocols import Graded, Grading
 
 
 class Hedges(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from proctor.model import Entry, Mark
-from proctor.ports import Graded, Grading
+from proctor.protocols import Graded, Grading
 
 _BULLET = re.compile(r"^[ \t]*+(?:•|(?:[-*+]|\d{1,9}[.)])(?=[ \t]))[ \t]*+\S", re.MULTILINE)
 # The lookbehind lets a run of marks be tried once only, so that a long one cannot take quadratic time.

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 from proctor.errors import CannotScore
-from proctor.graders.trajectory import calls_of
+from proctor.graders.tool_trajectory import calls_of
 from proctor.model import Entry, Mark, Output
-from proctor.ports import Graded, Grading
+from proctor.protocols import Graded, Grading
 
 _EXPLORING: Final = frozenset(
     ("read", "grep", "glob", "search", "list", "Read", "Grep", "Glob", "WebSearch", "WebFetch")

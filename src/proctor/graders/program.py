@@ -17,16 +17,16 @@ from typing import Any, ClassVar, Literal
 from msgspec.structs import replace
 
 from proctor import codec
+from proctor.env_vars import end_of
 from proctor.errors import CannotScore, TargetError
-from proctor.graders.judging import PASS_AT, check_judge, judges_of
-from proctor.graders.payload import payload_of, script_payload_of
-from proctor.graders.structure import NotJson, parse_json
+from proctor.graders.json_structure import NotJson, parse_json
+from proctor.graders.judged.judge_call import PASS_AT, check_judge, judges_of
+from proctor.graders.program_payload import payload_of, script_payload_of
 from proctor.graders.text import clip, listed, shown
 from proctor.grading import isolated, size_of
 from proctor.model import Entry, Mark
-from proctor.ports import Finished, Graded, Grading
+from proctor.protocols import Finished, Graded, Grading
 from proctor.stats import reaches
-from proctor.variables import end_of
 
 _WANTED = 'It must print one JSON object and nothing else, such as {"score": 0.5, "assertions": []}.'
 _SHOWN = 2000

@@ -12,7 +12,7 @@ from typing import ClassVar
 from proctor.errors import CannotScore, TargetError, UsageError
 from proctor.graders.text import clip, refuse_empty
 from proctor.model import Entry, Mark
-from proctor.ports import Graded, Grading
+from proctor.protocols import Graded, Grading
 
 
 class SemanticSimilarity(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):

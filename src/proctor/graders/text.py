@@ -11,10 +11,10 @@ import unicodedata
 from collections.abc import Iterable
 from typing import ClassVar
 
-from proctor.graders import patterns
-from proctor.graders.patterns import quoted
+from proctor.graders import safe_regex
+from proctor.graders.safe_regex import quoted
 from proctor.model import Entry, Mark
-from proctor.ports import MAX_STEP, Graded, Grading
+from proctor.protocols import MAX_STEP, Graded, Grading
 
 _SPACES = re.compile(r"\s+")
 _SPACELESS = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
@@ -283,7 +283,7 @@ class Regex(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not self.pattern:
             raise ValueError("`pattern` is empty and would match every answer; give a regular expression.")
-        patterns.compiled(self.pattern, self.flags)
+        safe_regex.compiled(self.pattern, self.flags)
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it matches, else 0.
@@ -292,7 +292,7 @@ class Regex(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             CannotScore: the search did not end in time.
         """
         answer = graded.output.text
-        if patterns.found(self.pattern, answer, flags=self.flags, full=self.full):
+        if safe_regex.found(self.pattern, answer, flags=self.flags, full=self.full):
             return Mark(value=1.0, passed=True, reason=f"The answer matches {shown(self.pattern)}.")
         return Mark(
             value=0.0,

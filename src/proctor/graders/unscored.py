@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from proctor.model import Mark
-from proctor.ports import Graded, Grading
+from proctor.protocols import Graded, Grading
 
 
 class Unscored(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):

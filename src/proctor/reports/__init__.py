@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from proctor.registry import Registry
-from proctor.reports.rows import Reported
+from proctor.reports.runs.serialize import Reported
 
 Report = Callable[[Sequence[Reported]], Iterator[str]]
 """Renders runs piece by piece, so that nothing holds all of their trials."""
@@ -11,11 +11,11 @@ Report = Callable[[Sequence[Reported]], Iterator[str]]
 REPORTS: Registry[Report] = Registry(
     "reports",
     {
-        ".csv": "proctor.reports.csv:render",
-        ".html": "proctor.reports.html:render",
-        ".json": "proctor.reports.json:render",
-        ".jsonl": "proctor.reports.jsonl:render",
-        ".md": "proctor.reports.markdown:render",
-        ".xml": "proctor.reports.junit:render",
+        ".csv": "proctor.reports.runs.csv:render",
+        ".html": "proctor.reports.runs.html:render",
+        ".json": "proctor.reports.runs.json:render",
+        ".jsonl": "proctor.reports.runs.jsonl:render",
+        ".md": "proctor.reports.runs.markdown:render",
+        ".xml": "proctor.reports.runs.junit:render",
     },
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
-    from proctor.stats.many import benjamini_hochberg, holm
+    from proctor.stats.flake_rate import flake_rate
     from proctor.stats.means import (
         clustered_error,
         clustered_interval,
@@ -19,43 +19,43 @@ if TYPE_CHECKING:
         quantile,
         t_95,
     )
-    from proctor.stats.pairs import mcnemar, newcombe_paired, paired_bootstrap, permutation, sign_test
-    from proctor.stats.passk import pass_at_k, pass_hat_k
+    from proctor.stats.multiple_testing import benjamini_hochberg, holm
+    from proctor.stats.paired import mcnemar, newcombe_paired, paired_bootstrap, permutation, sign_test
+    from proctor.stats.pass_at_k import pass_at_k, pass_hat_k
     from proctor.stats.power import cases_needed, power_paired, smallest_difference
-    from proctor.stats.repeats import flake_rate
+    from proctor.stats.proportions import Z_95, clopper_pearson, newcombe, reaches, wilson
     from proctor.stats.resampling import bca, bootstrap
-    from proctor.stats.shares import Z_95, clopper_pearson, newcombe, reaches, wilson
 
 _HOMES = {
     "Kappa": "agreement",
-    "Z_95": "shares",
+    "Z_95": "proportions",
     "alpha": "agreement",
     "bca": "resampling",
-    "benjamini_hochberg": "many",
+    "benjamini_hochberg": "multiple_testing",
     "bootstrap": "resampling",
     "cases_needed": "power",
-    "clopper_pearson": "shares",
+    "clopper_pearson": "proportions",
     "clustered_error": "means",
     "clustered_interval": "means",
     "deviation": "means",
-    "flake_rate": "repeats",
-    "holm": "many",
+    "flake_rate": "flake_rate",
+    "holm": "multiple_testing",
     "kappa": "agreement",
-    "mcnemar": "pairs",
+    "mcnemar": "paired",
     "mean_interval": "means",
-    "newcombe": "shares",
-    "newcombe_paired": "pairs",
-    "paired_bootstrap": "pairs",
-    "pass_at_k": "passk",
-    "pass_hat_k": "passk",
-    "permutation": "pairs",
+    "newcombe": "proportions",
+    "newcombe_paired": "paired",
+    "paired_bootstrap": "paired",
+    "pass_at_k": "pass_at_k",
+    "pass_hat_k": "pass_at_k",
+    "permutation": "paired",
     "power_paired": "power",
     "quantile": "means",
-    "reaches": "shares",
-    "sign_test": "pairs",
+    "reaches": "proportions",
+    "sign_test": "paired",
     "smallest_difference": "power",
     "t_95": "means",
-    "wilson": "shares",
+    "wilson": "proportions",
 }
 
 __all__ = [

@@ -8,7 +8,7 @@ from math import fsum, isnan, sqrt
 from typing import Any, Literal, NamedTuple
 
 from proctor.stats.means import check_finite
-from proctor.stats.shares import Z_95, wilson
+from proctor.stats.proportions import Z_95, wilson
 
 
 class Kappa(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from math import cos, fsum, isfinite, pi, sin, sqrt, tan
 
-from proctor.stats.shares import Z_95
+from proctor.stats.proportions import Z_95
 
 
 def check_finite(values: Iterable[float]) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from math import comb, exp, lgamma, log, log1p, sqrt
 
-from proctor.stats.beta import at_most
-from proctor.stats.shares import Z_95
+from proctor.stats.incomplete_beta import at_most
+from proctor.stats.proportions import Z_95
 
 _MOST_EXACT = 1000
 """Expected differing pairs up to which power is summed exactly; beyond, the normal distribution will do."""

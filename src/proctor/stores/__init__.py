@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from proctor.ports import Store
+from proctor.protocols import Store
 from proctor.registry import Registry
 
 
@@ -14,4 +14,4 @@ class OpenStore(Protocol):
         """The store; `notify` gets a sentence about what was done to bring it up to date."""
 
 
-STORES: Registry[OpenStore] = Registry("stores", {"sqlite": "proctor.stores.sqlite:open_store"})
+STORES: Registry[OpenStore] = Registry("stores", {"sqlite": "proctor.stores.sqlite.store:open_store"})

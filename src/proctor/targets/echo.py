@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proctor.errors import TargetError
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.targets.opening import Opening
+from proctor.targets.context import Opening
 
 
 class Echo:

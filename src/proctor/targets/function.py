@@ -27,8 +27,8 @@ from msgspec.structs import replace
 from proctor.codec import decode, encode
 from proctor.errors import AnswerTooLarge, TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
-from proctor.targets.messages import as_text, form_of
-from proctor.targets.opening import Opening, check_size
+from proctor.targets.api.messages import as_text, form_of
+from proctor.targets.context import Opening, check_size
 
 
 class Function:

@@ -12,8 +12,8 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
+from proctor.env_vars import map_texts
 from proctor.model import Output
-from proctor.variables import map_texts
 
 SECRET_HEADERS = ("Authorization", "api-key", "x-api-key", "x-goog-api-key")
 REPLACEMENT = "[key]"

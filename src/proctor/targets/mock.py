@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from proctor.env_vars import filled
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.targets.opening import Opening
-from proctor.variables import filled
+from proctor.targets.context import Opening
 
 RESPONSE = "This is the answer of a mock target."
 """What is answered where the user gives nothing else."""

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec, Usage
-from proctor.ports import MAX_LINE_BYTES
-from proctor.targets.opening import Opening, check_size
+from proctor.protocols import MAX_LINE_BYTES
+from proctor.targets.context import Opening, check_size
 
 
 class _Failure(Struct):

@@ -17,7 +17,7 @@ import msgspec
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
-from proctor.targets.opening import Opening, check_size
+from proctor.targets.context import Opening, check_size
 
 _LINE = msgspec.json.Decoder(dict[str, Any])
 _GLOB = re.compile(r"[*?\[]")

@@ -14,13 +14,13 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.env_vars import filled, names_in
 from proctor.errors import SuiteError, UsageError, suggestion
-from proctor.fields import Fields, Notes, kind_of
 from proctor.model import Params, Problem, TargetSpec
-from proctor.targets import target_kinds as kinds
-from proctor.targets.naming import parse_target
-from proctor.targets.target_kinds import Row, Setting
-from proctor.variables import filled, names_in
+from proctor.targets import file_kinds as kinds
+from proctor.targets.file_kinds import Row, Setting
+from proctor.targets.parse import parse_target
+from proctor.validation import Fields, Notes, kind_of
 from proctor.yaml12 import BadYaml, Items, Map, load
 
 COMMON: Final = (

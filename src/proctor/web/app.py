@@ -14,31 +14,31 @@ from starlette.responses import RedirectResponse, Response
 
 from proctor.errors import ProctorError, StoreError, SuiteError
 from proctor.model import Problem
-from proctor.web import faults
-from proctor.web.limits import DEFAULT_LIMITS, EventStreams, ServerLimits
-from proctor.web.pages import NotThere, page
-from proctor.web.safety import Guard, Refused, checked
-from proctor.web.site import Site
+from proctor.web import internal_errors
+from proctor.web.client_limits import DEFAULT_LIMITS, EventStreams, ServerLimits
+from proctor.web.project import Site
+from proctor.web.security import Guard, Refused, checked
+from proctor.web.templates_env import NotThere, page
 
 PAGES = {
-    "door": "proctor.web.door_page:router",
-    "suites": "proctor.web.suites_page:router",
-    "suite": "proctor.web.suite_page:router",
-    "create": "proctor.web.create_page:router",
-    "start": "proctor.web.start_page:router",
-    "started": "proctor.web.started_page:router",
-    "live": "proctor.web.live:router",
-    "runs": "proctor.web.runs_page:router",
-    "run": "proctor.web.run_page:router",
-    "case": "proctor.web.case_page:router",
-    "compare": "proctor.web.compare_page:router",
-    "trends": "proctor.web.trends_page:router",
-    "certificates": "proctor.web.certificates_page:router",
-    "review": "proctor.web.review_page:router",
-    "api": "proctor.web.api_page:router",
+    "door": "proctor.web.pages.home:router",
+    "suites": "proctor.web.pages.suites:router",
+    "suite": "proctor.web.pages.suite:router",
+    "create": "proctor.web.pages.create_suite:router",
+    "start": "proctor.web.pages.new_run:router",
+    "started": "proctor.web.pages.start_status:router",
+    "live": "proctor.web.event_hub:router",
+    "runs": "proctor.web.pages.runs:router",
+    "run": "proctor.web.pages.run:router",
+    "case": "proctor.web.pages.case:router",
+    "compare": "proctor.web.pages.compare:router",
+    "trends": "proctor.web.pages.trends:router",
+    "certificates": "proctor.web.pages.certificates:router",
+    "review": "proctor.web.pages.review:router",
+    "api": "proctor.web.api.docs_page:router",
 }
 """Each page's router; a further page is a file and a line here."""
-API = "proctor.web.api:mount"
+API = "proctor.web.api.app:mount"
 """What adds the API for programs."""
 
 
@@ -105,7 +105,7 @@ def _wrong_address(request: Request, error: Exception) -> Response:
 
 
 def _broke(request: Request, error: Exception) -> Response:
-    faults.tell(f"at {request.url.path}", error)
+    internal_errors.tell(f"at {request.url.path}", error)
     sentence = (
         "Proctor broke. This is a fault of Proctor; nothing that was stored is lost. The terminal of the "
         "server says more, with PROCTOR_DEBUG=1 all of it."
@@ -122,7 +122,7 @@ def _said(
 ) -> Response:
     """Why there is no other answer: a page for people, a problem for programs."""
     if request.url.path.startswith("/api/"):
-        from proctor.web.api_problems import problem
+        from proctor.web.api.problems import problem
 
         return problem(status, sentence, problems, headers)
     # A request that was refused may have come from anywhere, and the page has links only.

@@ -1,0 +1,144 @@
+"""How keys and trust lie on a disk: made whole or not at all, and read by nobody else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from shlex import quote
+from stat import S_IMODE, S_ISREG
+
+from proctor import file_lock
+from proctor.errors import UsageError
+
+_LONGEST = 1 << 20
+"""More bytes than this no file of keys has."""
+_OTHERS_READ, _OTHERS_WRITE = 0o077, 0o002
+
+
+def made_folder(folder: Path) -> None:
+    """Make the folder where it is missing, for its owner alone.
+
+    Raises:
+        UsageError: it cannot be made, or is no folder.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"The folder of keys {folder} cannot be made: {error.strerror}.") from None
+
+
+def kept_new(path: Path, data: bytes, mode: int) -> bool:
+    """Make a file that appears with all of its content; False when another one is there first.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    part = _part(path, data, mode)
+    try:
+        try:
+            os.link(part, path)  # unlike a renaming, it never replaces a file
+        except FileExistsError:
+            return False
+        except OSError:  # a disk without links
+            _written(path, data, mode)
+        return True
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def kept(path: Path, data: bytes, mode: int) -> None:
+    """Write a file in the place of what is there, at once.
+
+    Raises:
+        UsageError: it cannot be written; what was there is left as it was.
+    """
+    path = path.resolve()  # what a link leads to is written, and the link stays
+    part = _part(path, data, mode)
+    try:
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def contents(path: Path, *, secret: bool = False) -> bytes | None:
+    """What a file has; None where there is none.
+
+    Args:
+        path: the file.
+        secret: others must not read it; that others must not write it is always asked.
+
+    Raises:
+        UsageError: it cannot be read, is no file, is far too long, or others may do too much with it.
+    """
+    try:
+        if path.exists() and not path.is_file():  # opening a pipe would wait for its other end
+            raise UsageError(f"{path} is no file. Move it away, or name another folder of keys.")
+        with path.open("rb") as file:
+            _check_mode(path, os.fstat(file.fileno()), secret=secret)
+            data = file.read(_LONGEST + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+    if len(data) > _LONGEST:
+        raise UsageError(f"{path} is larger than any file of keys. Is it the right one?")
+    return data
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file of keys, as `locking.locked` does.
+
+    Raises:
+        UsageError: the file to lock cannot be made.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(file_lock.locked(path))
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+        yield
+
+
+def _check_mode(path: Path, found: os.stat_result, *, secret: bool) -> None:
+    if os.name != "posix" or not S_ISREG(found.st_mode):
+        return
+    mode = S_IMODE(found.st_mode)
+    if secret and mode & _OTHERS_READ:
+        raise UsageError(
+            f"{path} holds a private key and others may read it (mode {mode:04o}). Nothing was signed. "
+            f"If nobody else has seen it: chmod 600 {quote(str(path))}"
+        )
+    if mode & _OTHERS_WRITE:
+        raise UsageError(
+            f"Anybody may write {path}. See that what it says is yours, then: chmod 644 {quote(str(path))}"
+        )
+
+
+def _part(path: Path, data: bytes, mode: int) -> Path:
+    part = path.with_name(f".{token_hex(8)}.part")
+    try:
+        _written(part, data, mode)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+    return part
+
+
+def _written(path: Path, data: bytes, mode: int) -> None:
+    """Make a file of those rights before it has any content, and have it on the disk."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:  # noqa: PTH123  # by descriptor
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,216 @@
+"""Bundles read as they lie: a folder or an archive with exactly five plain files, never unpacked to disk.
+
+Whoever made a bundle may be hostile. Nothing is opened that is not one of the five files, no link is
+followed, and no more is read or kept in memory than the limits here allow.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from proctor.bundles import strict_zip
+from proctor.bundles.strict_zip import BadArchive
+from proctor.errors import BundleError, UsageError
+from proctor.proof.statement import ENVELOPE, FILES
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
+
+NAMES = (*FILES, ENVELOPE)
+LONGEST_LINE = 16 * 2**20
+"""The most bytes of one line, and so of one case or trial."""
+_MOST = {True: 4 * 2**30 - 2, False: 64 * 2**20}
+"""The most bytes of a file: of one that is read line by line, and of one that is read whole."""
+_CHUNK = 2**18
+_PLAIN = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for its other end
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+Pieces = Callable[[str], Iterator[bytes]]
+"""The content of a file by its name, piece by piece."""
+
+
+class Bundle:
+    """The five files of an open bundle. What they say is for others to judge."""
+
+    def __init__(self, path: str, pieces: Pieces) -> None:
+        """Use `opened`.
+
+        Args:
+            path: the folder or archive, as the user wrote it.
+            pieces: reads a file anew from its beginning.
+        """
+        self.path = path
+        self._pieces = pieces
+
+    def sha256(self, name: str) -> str:
+        """The SHA-256 of a file, as 64 hexadecimal digits.
+
+        Raises:
+            BundleError: the archive is damaged there.
+            UsageError: the disk cannot be read.
+        """
+        hasher = sha256()
+        for piece in self._read(name):
+            hasher.update(piece)
+        return hasher.hexdigest()
+
+    def read(self, name: str) -> bytes:
+        """All of a file that is no `.jsonl`.
+
+        Raises:
+            BundleError: the archive is damaged there.
+            UsageError: the disk cannot be read.
+        """
+        return b"".join(self._read(name))
+
+    def lines(self, name: str, hasher: Hash | None = None) -> Iterator[bytes]:
+        """The lines of a file without their ends, read anew; nothing holds them all.
+
+        Args:
+            name: the file.
+            hasher: given every byte that is read.
+
+        Raises:
+            BundleError: a line is too long or does not end, or the archive is damaged there.
+            UsageError: the disk cannot be read.
+        """
+        rest, count = b"", 0
+        for piece in self._read(name):
+            if hasher is not None:
+                hasher.update(piece)
+            first, *lines = piece.split(b"\n")
+            if len(rest) + len(first) > LONGEST_LINE:
+                raise BundleError(
+                    f"{self.path}: {name}:{count + 1} is longer than {LONGEST_LINE} bytes, as no line may be."
+                )
+            if not lines:
+                rest += first
+                continue
+            yield rest + first
+            yield from lines[:-1]
+            rest, count = lines[-1], count + len(lines)
+        if rest:
+            raise BundleError(
+                f"{self.path}: {name}:{count + 1} does not end: it is cut off, or its last newline is gone."
+            )
+
+    def _read(self, name: str) -> Iterator[bytes]:
+        try:
+            yield from self._pieces(name)
+        except BadArchive as error:
+            raise BundleError(f"{self.path} {error}.") from None
+        except OSError as error:
+            raise UsageError(f"{self.path}: {name} cannot be read: {error.strerror}.") from None
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[Bundle]:
+    """A bundle for as long as the block lasts.
+
+    Args:
+        path: a folder, or a ZIP archive.
+
+    Raises:
+        BundleError: it has not exactly the five files, or one of them is no plain file or far too large.
+        UsageError: there is nothing, what is there is no bundle at all, or it cannot be read.
+    """
+    with ExitStack() as stack:
+        try:
+            found = Path(path).stat()
+            if stat.S_ISDIR(found.st_mode):
+                bundle = _folder(Path(path), str(path), stack)
+            elif stat.S_ISREG(found.st_mode):
+                bundle = _archive(Path(path), str(path), stack)
+            else:
+                raise UsageError(f"{path} is neither a folder nor a file, and so no bundle.")
+        except FileNotFoundError:
+            raise UsageError(f"There is no bundle at {path}.") from None
+        except (OSError, ValueError) as error:  # a name with a null character is a ValueError
+            why = getattr(error, "strerror", None) or error
+            raise UsageError(f"{path} cannot be read: {why}.") from None
+        yield bundle
+
+
+def _folder(folder: Path, path: str, stack: ExitStack) -> Bundle:
+    there = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name not in NAMES:
+                if not any((folder / name).is_symlink() or (folder / name).exists() for name in NAMES):
+                    raise UsageError(f"The folder {path} is no bundle: it has none of {', '.join(NAMES)}.")
+                raise BundleError(f"{path} has {entry.name!a}, which is no file of a bundle.")
+            there.append(entry.name)
+    if not there:
+        raise UsageError(f"The folder {path} is no bundle: it is empty.")
+    _check_whole(path, there)
+    files = {name: _plain_file(folder / name, f"{path}: {name}", stack) for name in NAMES}
+    sizes = {name: os.fstat(file.fileno()).st_size for name, file in files.items()}
+    _check_sizes(path, sizes)
+    return Bundle(path, lambda name: _pieces(files[name], sizes[name]))
+
+
+def _plain_file(path: Path, called: str, stack: ExitStack) -> BinaryIO:
+    wrong = BundleError(f"{called} is a link, a folder or a device and no plain file.")
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise wrong
+    file = _opened(path, _PLAIN | getattr(os, "O_NOFOLLOW", 0), stack)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        raise wrong
+    return file
+
+
+def _opened(path: Path, flags: int, stack: ExitStack) -> BinaryIO:
+    return stack.enter_context(open(os.open(path, flags), "rb", buffering=0))  # noqa: PTH123  # by descriptor
+
+
+def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """So many bytes from the beginning: a file that grows meanwhile is not followed."""
+    place = 0
+    while place < size:
+        file.seek(place)  # each time, as a file may be read twice at once
+        piece = file.read(min(_CHUNK, size - place))
+        if not piece:
+            return
+        place += len(piece)
+        yield piece
+
+
+def _archive(file_path: Path, path: str, stack: ExitStack) -> Bundle:
+    file = _opened(file_path, _PLAIN, stack)
+    if file.read(2) != strict_zip.MAGIC and file_path.suffix.lower() != ".zip":
+        raise UsageError(f"{path} is no bundle: it is neither a folder nor a ZIP archive.")
+    try:
+        found = strict_zip.members(file, len(NAMES))
+    except BadArchive as error:
+        raise BundleError(f"{path} {error}.") from None
+    for member in found:
+        if member.name not in NAMES:
+            raise BundleError(f"{path} has the entry {member.name!a}, which is no file of a bundle.")
+    _check_whole(path, [member.name for member in found])
+    members = {member.name: member for member in found}
+    _check_sizes(path, {name: member.size for name, member in members.items()})
+    return Bundle(path, lambda name: strict_zip.chunks(file, members[name]))
+
+
+def _check_whole(path: str, there: list[str]) -> None:
+    """Each of the names once, and no other."""
+    for name in NAMES:
+        if there.count(name) != 1:
+            raise BundleError(f"{path} {'lacks' if name not in there else 'has more than one'} {name}.")
+
+
+def _check_sizes(path: str, sizes: dict[str, int]) -> None:
+    for name, size in sizes.items():
+        most = _MOST[name.endswith(".jsonl")]
+        if size > most:
+            raise BundleError(f"{path}: {name} has {size} bytes; more than {most} are read of no bundle.")

@@ -1,0 +1,206 @@
+"""Whom a user trusts: public keys under names, in one file beside the user's own keys, which are trusted too.
+
+A key in a bundle says nothing of who made the bundle; a key in this file was put there by the user.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from proctor.bundles import keys
+from proctor.bundles.private_files import contents, kept, locked, made_folder
+from proctor.errors import UsageError, suggestion
+
+FILE = "trusted.json"
+_VERSION = 1
+_YOURS = "yours: "
+_FIELDS = {"id", "name", "public_pem", "since"}
+
+
+class Trusted(Struct, frozen=True):
+    """A key that the user trusts."""
+
+    id: str
+    """Its full fingerprint."""
+    name: str
+    """What the user calls its owner; `yours: NAME` for a key of the user's own."""
+    public_pem: str
+    since: datetime
+    yours: bool = False
+    """Its private key is in the folder too."""
+
+    @property
+    def own_name(self) -> str | None:
+        """What the user's own key is called; None for a key of somebody else."""
+        return self.name.removeprefix(_YOURS) if self.yours else None
+
+
+def trusted(folder: Path) -> dict[str, Trusted]:
+    """Every key that is trusted, by its id, the user's own first.
+
+    Raises:
+        UsageError: the trust file or a public key is damaged; nothing of it is believed then.
+    """
+    found = {one.id: one for one in _own(folder)}
+    for one in _listed(folder):
+        found.setdefault(one.id, one)
+    return found
+
+
+def trust(folder: Path, public_pem: str, name: str, now: datetime) -> tuple[Trusted, bool]:
+    """Trust a key from now on.
+
+    Args:
+        folder: where keys are; made where it is missing.
+        public_pem: the key; other lines around it are ignored.
+        name: what to call its owner.
+        now: when.
+
+    Returns:
+        The key as it is trusted, and whether that is new.
+
+    Raises:
+        UsageError: the text is no key, the name is another key's or cannot be one, or the file is damaged.
+    """
+    keys.check_name(name)
+    try:
+        pem = keys.normal_pem(public_pem)
+    except ValueError as error:
+        raise UsageError(f"That is no public key to trust: {error}.") from None
+    key = Trusted(keys.fingerprint(pem), name, pem, now)
+    made_folder(folder)
+    with locked(folder / f"{FILE}.lock"):
+        there = trusted(folder)
+        if key.id in there:
+            known = there[key.id]
+            if name not in (known.name, known.own_name):
+                raise UsageError(
+                    f"The key {key.id} is trusted as {known.name!r} already. "
+                    f"Distrust it first, or leave --name out."
+                )
+            return known, False
+        for other in there.values():
+            if other.name == name:
+                raise UsageError(
+                    f"{name!r} is the name of another key that you trust, {other.id}. Nothing was changed. "
+                    "If it has a new key, distrust the old one first, or give this one another name."
+                )
+        _write(folder, [*_listed(folder), key])
+    return key, True
+
+
+def distrust(folder: Path, word: str) -> Trusted:
+    """Trust a key no longer, and give it back.
+
+    Args:
+        folder: where keys are.
+        word: its full fingerprint, or its name.
+
+    Raises:
+        UsageError: no such key is trusted, it is the user's own, or the file is damaged.
+    """
+    if folder.is_dir():
+        with locked(folder / f"{FILE}.lock"):
+            listed = _listed(folder)
+            for one in listed:
+                if word in (one.id, one.name):
+                    _write(folder, [other for other in listed if other is not one])
+                    return one
+    for own in _own(folder):
+        if word in (own.id, own.name, own.own_name):
+            raise UsageError(
+                f"{word!r} is a key of your own. It stops being trusted when its two files leave {folder}."
+            )
+    known = [one.name for one in _listed(folder)]
+    raise UsageError(
+        f"No key {word!r} is trusted. Name it by its full fingerprint or its name. {suggestion(word, known)}"
+    )
+
+
+def _own(folder: Path) -> list[Trusted]:
+    own = []
+    for name in keys.names(folder):
+        pem = keys.public_pem_of(folder, name)
+        own.append(
+            Trusted(keys.fingerprint(pem), f"{_YOURS}{name}", pem, keys.made_at(folder, name), yours=True)
+        )
+    return own
+
+
+def _listed(folder: Path) -> list[Trusted]:
+    path = folder / FILE
+    data = contents(path)
+    if data is None:
+        return []
+    text = data.decode("utf-8", "replace")
+    try:
+        read = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _damaged(path, error.lineno, error.msg) from None
+    except ValueError:
+        raise _damaged(path, 1, "a number in it is far too long") from None
+    except RecursionError:
+        raise _damaged(path, 1, "it is nested too deeply") from None
+    if not isinstance(read, dict) or set(read) != {"keys", "version"} or not isinstance(read["keys"], list):
+        raise _damaged(path, 1, "it needs the fields `keys`, a list, and `version`, and no other")
+    if read["version"] != _VERSION:
+        raise _damaged(path, 1, f"its version is {read['version']!r} and this Proctor reads {_VERSION}")
+    found: dict[str, Trusted] = {}
+    for entry in read["keys"]:
+        try:
+            one = _key(entry)
+            if one.id in found or any(one.name == other.name for other in found.values()):
+                raise ValueError(f"the key {one.name!r} is there twice")
+        except (ValueError, UsageError) as error:
+            raise _damaged(path, _line(text, entry), str(error).rstrip(".")) from None
+        found[one.id] = one
+    return list(found.values())
+
+
+def _key(entry: Any) -> Trusted:
+    if (
+        not isinstance(entry, dict)
+        or set(entry) != _FIELDS
+        or not all(isinstance(v, str) for v in entry.values())
+    ):
+        raise ValueError(f"an entry has not the fields {', '.join(sorted(_FIELDS))}, all text")
+    if keys.fingerprint(entry["public_pem"]) != entry["id"]:
+        raise ValueError(f"{entry['id']!r} is not the fingerprint of its key")
+    since = datetime.fromisoformat(entry["since"])
+    return Trusted(entry["id"], keys.check_name(entry["name"]), keys.normal_pem(entry["public_pem"]), since)
+
+
+def _line(text: str, entry: Any) -> int:
+    """The line on which a damaged entry's name or id stands, as well as can be told."""
+    marks = [
+        entry[field]
+        for field in ("name", "id")
+        if isinstance(entry, dict) and isinstance(entry.get(field), str)
+    ]
+    places = [text.find(json.dumps(mark)) for mark in marks]
+    return text.count("\n", 0, max([0, *places])) + 1
+
+
+def _damaged(path: Path, line: int, why: str) -> UsageError:
+    return UsageError(
+        f"{path}:{line}: The trust file cannot be believed: {why}. No key in it counts until it is mended; "
+        "or move it away, and trust its keys again."
+    )
+
+
+def _write(folder: Path, listed: list[Trusted]) -> None:
+    """One key a line, as JSON with sorted keys, so that a difference shows what changed."""
+    entries = [
+        json.dumps(
+            {"id": one.id, "name": one.name, "public_pem": one.public_pem, "since": one.since.isoformat()},
+            sort_keys=True,
+        )
+        for one in sorted(listed, key=lambda one: one.name)
+    ]
+    lines = "".join(f"\n{entry}," for entry in entries).removesuffix(",")
+    kept(folder / FILE, f'{{"keys": [{lines}\n], "version": {_VERSION}}}\n'.encode(), 0o644)

@@ -1,0 +1,294 @@
+"""Bundles written, as folders or archives: whole or not at all, and never over anything else.
+
+An archive is a ZIP whose entries are stored and not compressed, with one fixed date and order, so that its
+bytes are the same whoever packs it: what compresses writes other bytes from version to version.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from filecmp import cmp
+from hashlib import sha256
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, BinaryIO
+
+from proctor.bundles.reader import NAMES, opened
+from proctor.errors import BundleError, UsageError
+from proctor.proof.statement import ENVELOPE, FILES
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
+
+ARCHIVE = ".zip"
+_BUFFER = 2**18
+_DATE = (1980, 1, 1, 0, 0, 0)
+"""The first that a ZIP archive can have."""
+
+
+class Digests:
+    """The digests of a bundle's files, whose lines stream by and are not kept."""
+
+    def __init__(self) -> None:
+        """No line yet."""
+        self._hashers: dict[str, Hash] = {name: sha256() for name in NAMES}
+
+    def add(self, name: str, line: bytes) -> None:
+        """The next line of a file, which has no line end yet."""
+        self._hashers[name].update(line)
+        self._hashers[name].update(b"\n")
+
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 of each of `FILES` as far as its lines have come."""
+        return {name: self._hashers[name].hexdigest() for name in FILES}
+
+
+class Draft(Digests):
+    """A bundle that is being written, under a name that nobody else uses."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use `writing`.
+
+        Args:
+            folder: where its files are until it is whole.
+        """
+        super().__init__()
+        self.folder = folder
+        self._open = ExitStack()
+        self._files: dict[str, BinaryIO] = {}
+
+    def add(self, name: str, line: bytes) -> None:
+        """The next line of a file, which has no line end yet."""
+        super().add(name, line)
+        if name not in self._files:
+            file = open(self.folder / name, "wb", buffering=_BUFFER)  # noqa: PTH123, SIM115  # `close` ends it
+            self._files[name] = self._open.enter_context(file)
+        self._files[name].write(line)
+        self._files[name].write(b"\n")
+
+    def close(self) -> None:
+        """Nothing more is added. Safe to call twice."""
+        self._open.close()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Draft]:
+    """A bundle that is at its path when the block has ended, and nowhere when it fails.
+
+    Args:
+        path: a folder, or an archive if it ends in `.zip`. Where the very same bundle is there already, it
+            stays; nothing else is ever replaced.
+
+    Raises:
+        UsageError: something else is there, or it cannot be written.
+    """
+    check_place(path)
+    with _as_usage_error(path), _part_of(path) as draft:
+        yield draft
+        draft.close()
+        made = _packed(draft.folder) if _is_archive(path) else _made_readable(draft.folder)
+        try:
+            _put(made, path)
+        except FileExistsError:
+            raise UsageError(_taken(path, draft.folder)) from None
+
+
+def check_place(path: Path) -> None:
+    """Refuse a path at which no bundle can be, before anything is done.
+
+    Raises:
+        UsageError: its folder is not there, or there is something at it that is no bundle at all.
+    """
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"The folder of {str(path)!r} does not exist. Make it first.")
+    if not os.path.lexists(path):
+        return
+    folder = path.is_dir()
+    if folder == _is_archive(path) or (folder and {one.name for one in path.iterdir()} != set(NAMES)):
+        raise UsageError(_is_there(path))
+
+
+def sign_again(path: Path, digests: dict[str, str], before: bytes, envelope: bytes) -> None:
+    """Put another envelope into a bundle; its other files stay as they are.
+
+    Args:
+        path: the bundle.
+        digests: what its files must have, as its statement says.
+        before: its envelope.json until now.
+        envelope: the only line of its new envelope.json.
+
+    Raises:
+        BundleError: a file has changed since it was checked, as when somebody else signs it too.
+        UsageError: it cannot be written.
+    """
+    path = path.resolve()  # what a link leads to is signed, and the link stays
+    with _as_usage_error(path), _part_of(path) as draft:
+        if path.is_dir():
+            draft.add(ENVELOPE, envelope)
+            draft.close()
+            _made_readable(draft.folder)
+            _check_still(path, before)
+            (draft.folder / ENVELOPE).replace(path / ENVELOPE)
+            return
+        with opened(path) as bundle:
+            for name in FILES:
+                for line in bundle.lines(name):
+                    draft.add(name, line)
+        if draft.digests() != digests:
+            raise _changed(path)
+        draft.add(ENVELOPE, envelope)
+        draft.close()
+        packed = _packed(draft.folder)
+        _check_still(path, before)
+        packed.replace(path)
+
+
+def _check_still(path: Path, before: bytes) -> None:
+    with opened(path) as bundle:
+        if bundle.read(ENVELOPE) != before:
+            raise _changed(path)
+
+
+def _changed(path: Path) -> BundleError:
+    return BundleError(f"{path} was changed while it was signed, and your signature is not in it. Try again.")
+
+
+def _is_archive(path: Path) -> bool:
+    return path.suffix.lower() == ARCHIVE
+
+
+@contextmanager
+def _as_usage_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} cannot be written: {error.strerror or error}.") from None
+
+
+@contextmanager
+def _part_of(path: Path) -> Iterator[Draft]:
+    """A draft in a folder beside a path; it is gone afterwards, with all that is still in it."""
+    folder = path.absolute().with_name(f".{path.name}.{token_hex(6)}.part")
+    folder.mkdir(mode=0o700)
+    draft = Draft(folder)
+    try:
+        yield draft
+    finally:
+        draft.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _made_readable(folder: Path) -> Path:
+    for file in folder.iterdir():
+        file.chmod(0o644)
+    folder.chmod(0o755)
+    return folder
+
+
+def _packed(folder: Path) -> Path:
+    """The archive of a folder's files, inside the folder.
+
+    Raises:
+        UsageError: it would be larger than archives are.
+    """
+    from zipfile import LargeZipFile, ZipFile, ZipInfo
+
+    made = folder / f"packed{ARCHIVE}"
+    try:
+        with ZipFile(made, "w", allowZip64=False) as archive:
+            for name in NAMES:
+                entry = ZipInfo(name, _DATE)
+                entry.create_system, entry.external_attr = 3, 0o100644 << 16
+                entry.file_size = (folder / name).stat().st_size
+                with (folder / name).open("rb") as read, archive.open(entry, "w") as written:
+                    shutil.copyfileobj(read, written, _BUFFER)
+    except (LargeZipFile, RuntimeError):
+        raise UsageError(
+            "The bundle is larger than an archive of 2 GiB holds. Write it as a folder: give a path that "
+            f"does not end in {ARCHIVE}."
+        ) from None
+    made.chmod(0o644)
+    return made
+
+
+def _put(made: Path, path: Path) -> None:
+    """Give what was made its name.
+
+    Raises:
+        FileExistsError: something is there that is not the very same.
+    """
+    if os.path.lexists(path):
+        if not _same(made, path):
+            raise FileExistsError
+    elif made.is_dir():
+        made.rename(path)
+    else:
+        try:
+            os.link(made, path)  # unlike a renaming, it never replaces a file
+        except FileExistsError:
+            raise
+        except OSError:  # a disk without links
+            made.rename(path)
+
+
+def _same(made: Path, path: Path) -> bool:
+    if made.is_file():
+        return path.is_file() and cmp(made, path, shallow=False)
+    there: Iterable[str] = (one.name for one in path.iterdir()) if path.is_dir() else ()
+    return set(there) == set(NAMES) and all(cmp(made / name, path / name, shallow=False) for name in NAMES)
+
+
+def _taken(path: Path, made: Path) -> str:
+    """Why a bundle is not put where something else is, and what to do."""
+    from json import loads
+    from shlex import quote
+
+    try:
+        with opened(path) as bundle:
+            there = loads(bundle.read(ENVELOPE))["payload"]
+        if there == loads((made / ENVELOPE).read_bytes())["payload"]:
+            return (
+                f"{str(path)!r} is a bundle of this run already, with other signatures. To add "
+                f"yours: `proctor attest {quote(str(path))}`."
+            )
+    except (BundleError, UsageError, OSError, ValueError, LookupError, TypeError, RecursionError):
+        pass
+    return _is_there(path)
+
+
+def _is_there(path: Path) -> str:
+    return f"{str(path)!r} is there already, and is not this bundle. Name another path, or move it away."
+
+
+# --- single files ------------------------------------------------------------------------------------------
+
+
+def check_file(path: Path) -> None:
+    """Refuse a path at which no proof can be, before anything is done.
+
+    Raises:
+        UsageError: its folder is not there, or it is a folder itself.
+    """
+    if path.is_dir():
+        raise UsageError(f"{str(path)!r} is a folder. Name a file with -o.")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"The folder of {str(path)!r} does not exist. Make it first.")
+
+
+def kept_file(path: Path, data: bytes) -> None:
+    """Write a file; where the very same is there already, it stays, and nothing else is ever replaced.
+
+    Raises:
+        UsageError: something else is there, or it cannot be written.
+    """
+    with _as_usage_error(path), _part_of(path) as draft:
+        part = draft.folder / "proof"
+        part.write_bytes(data)
+        part.chmod(0o644)
+        try:
+            _put(part, path)
+        except FileExistsError:
+            raise UsageError(_is_there(path)) from None

@@ -1,0 +1,179 @@
+"""`proctor attest`: a run as a signed bundle, a further signature, or the proof of one trial."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from proctor.bundles.keys import SigningKey, private_path, signing_key
+from proctor.cli.echo import say_json, tell
+from proctor.cli.options import keys_flag, keys_option, keys_path, open_store, show, store_option
+from proctor.errors import UsageError
+from proctor.proof.statement import Claim, Statement
+from proctor.reports.formatting import interval, percent
+from proctor.safe_text import one_line
+
+FOLDER, PUBLIC = ".bundle", ".public.bundle"
+"""What follows a run's id in the name of its bundle."""
+
+
+def name_of(run_id: str, *, public: bool) -> str:
+    """The name of a run's bundle where the user gives none."""
+    return run_id + (PUBLIC if public else FOLDER)
+
+
+def own_key(name: str | None, folder: Path) -> SigningKey:
+    """The user's key of that name, or else the user's own, which is made now if there is none yet.
+
+    Raises:
+        UsageError: it cannot be had, or `cryptography` is missing.
+    """
+    key = signing_key(folder, name)
+    if key.made:
+        tell(
+            f"Made your signing key {private_path(folder, key.name)}. Its fingerprint is {key.id}. "
+            f"Keep the file to yourself; `proctor keys show{keys_flag(folder)}` prints what others need."
+        )
+    return key
+
+
+@click.command("attest")
+@click.argument("run")
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    help="A folder, or an archive if it ends in .zip.  [default: RUN.bundle; with --public "
+    "RUN.public.bundle, with --trial RUN.proof.json]",
+)
+@click.option("--public", is_flag=True, help="Leave out what is held out; only its digests are there.")
+@click.option("--sign-key", metavar="NAME", help="Sign with this key instead of your `default`.")
+@click.option("--no-sign", is_flag=True, help="Do not sign. Then anybody could have made the bundle.")
+@click.option("--trial", "case_id", metavar="ID", help="Write a proof of this case's trial alone, as JSON.")
+@click.option(
+    "--repeat-number",
+    type=click.IntRange(0),
+    metavar="R",
+    help="Which repeat of the case --trial means.  [default: 0, the first]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@keys_option
+@store_option
+def command(run: str, **given: Any) -> None:
+    """Write RUN as a bundle that others can check with `proctor verify`, and sign it.
+
+    RUN is named as in `proctor runs`: by its id, `last` or a tag. Where it is the path of a bundle, that is
+    checked and your signature is added.
+
+    \b
+    proctor attest last
+    proctor attest last --public -o release.zip
+    proctor attest release.zip
+    proctor attest last --trial capital-of-peru -o proof.json
+    """  # noqa: D301  # click wants the character \b itself
+    if given["no_sign"] and given["sign_key"]:
+        raise UsageError("--no-sign and --sign-key say the opposite of each other. Leave one of them out.")
+    if given["repeat_number"] is not None and given["case_id"] is None:
+        raise UsageError("--repeat-number says which repeat --trial means. Name a case with --trial.")
+    if is_bundle(run):
+        _countersign(run, given)
+    else:
+        _attest(run, given)
+
+
+def is_bundle(word: str) -> bool:
+    """Whether a word is a path and no run.
+
+    Raises:
+        UsageError: it is called as bundles are, and nothing is there.
+    """
+    there = os.path.lexists(word)
+    if not there and word.endswith((".zip", FOLDER)):
+        raise UsageError(f"There is no bundle at {word}.")
+    return there
+
+
+def _attest(word: str, given: dict[str, Any]) -> None:
+    from proctor.services.bundles.attest import attest, check_finished, shows_held_out
+
+    public, case_id = given["public"], given["case_id"]
+    with open_store(given["store"], must_exist=True) as store:
+        run = store.run(word)
+        if case_id is None:
+            path = Path(given["output"] or name_of(run.id, public=public))
+        else:
+            path = Path(given["output"] or f"{run.id}.proof.json")
+            if path.suffix.lower() != ".json":
+                raise UsageError(f"A proof is JSON, so {str(path)!r} has to end in .json.")
+        check_finished(store, run)
+        key = None if given["no_sign"] else own_key(given["sign_key"], keys_path(given["keys"]))
+        if case_id is None:
+            statement = attest(store, run, path, public=public, key=key, told=tell)
+        else:
+            from proctor.services.bundles.prove import Wanted, prove
+
+            wanted = Wanted(case_id, given["repeat_number"] or 0, path)
+            statement = prove(store, run, wanted, public=public, key=key, told=tell)
+    if case_id is None and shows_held_out(run, statement):
+        tell(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
+    what = f"{statement.kind} bundle" if case_id is None else f"proof of case {case_id!r}"
+    signed_by = () if key is None else (key.id,)
+    if given["as_json"]:
+        _print_json(path, statement, signed_by)
+    else:
+        show(_lines(path, what, statement, signed_by))
+
+
+def _countersign(path: str, given: dict[str, Any]) -> None:
+    for name in ("output", "public", "no_sign", "case_id"):
+        if given[name]:
+            flag = {"case_id": "trial", "no_sign": "no-sign"}.get(name, name)
+            raise UsageError(f"{path!r} is a bundle and only gets a signature. Leave --{flag} out.")
+    from proctor.bundles.trust_store import trusted
+    from proctor.services.bundles.countersign import countersign
+
+    folder = keys_path(given["keys"])
+    key = own_key(given["sign_key"], folder)
+    done = countersign(Path(path), key, trusted(folder), tell)
+    if not done.added:
+        tell(f"{path} has a signature of your key {key.name!r} already. Nothing was written.")
+    if given["as_json"]:
+        _print_json(Path(path), done.statement, done.signed_by)
+    else:
+        show(_lines(Path(path), f"{done.statement.kind} bundle", done.statement, done.signed_by))
+
+
+def _lines(path: Path, what: str, statement: Statement, signed_by: tuple[str, ...]) -> Iterator[str]:
+    """What was written, for people."""
+    title = " ".join(filter(None, (statement.suite.name, statement.suite.version)))
+    yield one_line(f"{path}: {what} of run {statement.run}, {title} on {statement.target.name}")
+    for split, claim in sorted(statement.claims.items()):
+        yield f"  {split:<8}  {_numbers(claim)}"
+    for key_id in signed_by:
+        yield f"  signed by {key_id}"
+    if not signed_by:
+        yield "  not signed: anybody could have made it"
+    yield f"Others check it with: proctor verify {shlex.quote(str(path))}"
+
+
+def _numbers(claim: Claim) -> str:
+    cases = "" if claim.cases == claim.total else f", {claim.cases:,} cases"
+    rate = f"{percent(claim.pass_rate)}, 95% interval {interval(claim.ci95)}"
+    return f"{claim.passed:,} of {claim.total:,} passed{cases}: {rate}"
+
+
+def _print_json(path: Path, statement: Statement, signed_by: tuple[str, ...]) -> None:
+    import json
+
+    from msgspec import to_builtins
+
+    row = to_builtins(statement)
+    for name in ("passed_tests", "failed_tests"):
+        del row[name]
+    whole = {"bundle": str(path), **row, "signed_by": list(signed_by), "exit_code": 0}
+    say_json(json.dumps(whole, ensure_ascii=False, indent=2))

@@ -1,0 +1,171 @@
+"""`proctor bench`: latencies and metrics of calls that were recorded, one file beside another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from proctor.cli.echo import say
+from proctor.cli.jsonl_tables import Table, give, labels_of, reading, tell_dropped
+from proctor.cli.output_files import check_outputs, output_option
+from proctor.errors import ExitCode, NothingSelected, UsageError
+from proctor.reports.formatting import NONE, seconds
+from proctor.safe_text import one_line
+
+if TYPE_CHECKING:
+    from proctor.charts import Chart
+    from proctor.eval.bench.bench import Bench
+    from proctor.eval.bench.tables import Labelled
+
+
+@click.command("bench")
+@click.argument("file", nargs=-1, required=True)
+@click.option("--by", metavar="TAG", help="Each value of this tag by itself.")
+@click.option("--metric", multiple=True, metavar="NAME", help="Only this metric. May be repeated.")
+@click.option("--json", "as_data", is_flag=True, help="Print one JSON object, with every percentile.")
+@output_option
+def command(
+    file: tuple[str, ...], by: str | None, metric: tuple[str, ...], as_data: bool, output: tuple[str, ...]
+) -> int:
+    """Show latencies and metrics of recorded calls, with 95 % intervals; several FILEs side by side.
+
+    A FILE (- is stdin) is a dump of a Bench, its partial file, an exported run, or JSON Lines of calls such
+    as {"latency_ms": 81.5, "success": true, "accuracy": 1, "tags": {"variant": "small"}}. Only successful
+    calls are in the numbers; what a metric is when failed calls count as 0 stands beside them. Lines that
+    cannot be used are told and left out. Exit codes: 4 for a file that cannot be read, 5 for one in which
+    nothing can be used.
+
+    \b
+    proctor bench small.json large.json --by kind --metric accuracy -o kinds.svg
+    """  # noqa: D301  # click wants the character \b itself
+    check_outputs(output, inputs=file)
+    benches = {path: _read(path) for path in dict.fromkeys(file)}
+    labelled = _chosen(_labelled(benches, by), metric)
+    data = {
+        "benches": [_told(path, bench, by, metric) for path, bench in benches.items()],
+        "exit_code": int(ExitCode.OK),
+    }
+    tables = [_files(benches), *_tables(labelled)]
+    give(output, as_data=as_data, chart=lambda: _chart(labelled, benches, metric), data=data, tables=tables)
+    return ExitCode.OK
+
+
+def _read(path: str) -> Bench:
+    from proctor.eval.bench.bench import Bench
+
+    with reading(path) as where:
+        bench = Bench.load(where)
+    tell_dropped(path, bench.dropped)
+    if not bench.calls:
+        raise NothingSelected(f"{path}: error: No call is in it: no line with a `latency_ms`.")
+    cases = [(call.tags.get("run"), call.tags["case_id"]) for call in bench.calls if "case_id" in call.tags]
+    if len(set(map(str, cases))) < len(cases):
+        say(
+            f"{path}: warning: Cases were asked several times. Intervals take these answers as independent, "
+            "and are too narrow if they are not; `proctor passk` counts by case.",
+            err=True,
+        )
+    return bench
+
+
+def _labelled(benches: dict[str, Bench], by: str | None) -> Labelled:
+    """The statistics of each file, or of each group of its calls."""
+    labels = labels_of(benches)
+    if by is None:
+        return [(label, bench.statistics()) for label, bench in zip(labels, benches.values(), strict=True)]
+    found = []
+    for label, (path, bench) in zip(labels, benches.items(), strict=True):
+        try:
+            groups = bench.statistics(by=by)
+        except ValueError as error:
+            raise UsageError(f"{path}: error: {error}") from None
+        before = f"{label} · " if len(benches) > 1 else ""
+        found += [(one_line(f"{before}{group}"), statistics) for group, statistics in groups.items()]
+    return found
+
+
+def _chosen(labelled: Labelled, metrics: Sequence[str]) -> Labelled:
+    from proctor.eval.bench.tables import names_of
+
+    known = names_of(labelled)
+    for name in metrics:
+        if name not in known:
+            there = ", ".join(map(one_line, known))
+            raise UsageError(f"No call has the metric {name!r}; there are {there}.")
+    wanted = metrics or known
+    return [
+        (label, {name: statistics[name] for name in wanted if name in statistics})
+        for label, statistics in labelled
+    ]
+
+
+def _told(path: str, bench: Bench, by: str | None, metrics: Sequence[str]) -> dict[str, Any]:
+    from proctor.eval.json_files import plain
+
+    def rows(labelled: Labelled) -> dict[str, Any]:
+        return {
+            label: {name: one.to_dict() for name, one in statistics.items() if not metrics or name in metrics}
+            for label, statistics in labelled
+        }
+
+    told: dict[str, Any] = plain(
+        {
+            "path": path,
+            "name": bench.name,
+            "calls": len(bench.calls),
+            "failed": _failed(bench),
+            "wall_seconds": bench.wall_seconds or None,
+            "statistics": rows([("", bench.statistics())])[""],
+            "by": by,
+            "groups": None if by is None else rows(list(bench.statistics(by=by).items())),
+            "dropped": bench.dropped,
+        }
+    )
+    return told
+
+
+def _failed(bench: Bench) -> int:
+    return sum(not call.success for call in bench.calls)
+
+
+def _files(benches: dict[str, Bench]) -> Table:
+    rows = [
+        [
+            one_line(path),
+            one_line(bench.name),
+            f"{len(bench.calls):,}",
+            f"{_failed(bench):,}",
+            seconds(bench.wall_seconds) if bench.wall_seconds else NONE,
+            f"{len(bench.dropped):,}",
+        ]
+        for path, bench in benches.items()
+    ]
+    return Table("", [["file", "bench", "calls", "failed", "took", "dropped lines"], *rows])
+
+
+def _tables(labelled: Labelled) -> Iterator[Table]:
+    """One table of all metrics; or where things are compared one for each metric."""
+    from proctor.eval.bench.tables import cells, columns, names_of
+
+    head = columns(labelled)
+    if len(labelled) == 1:
+        (_, statistics) = labelled[0]
+        rows = [[one_line(name), *cells(one, labelled)] for name, one in statistics.items()]
+        yield Table("", [["metric", *head], *rows])
+        return
+    for name in names_of(labelled):
+        rows = [
+            [label, *cells(statistics[name], labelled)]
+            for label, statistics in labelled
+            if name in statistics
+        ]
+        yield Table(one_line(name), [["", *head], *rows])
+
+
+def _chart(labelled: Labelled, benches: dict[str, Bench], metrics: Sequence[str]) -> Chart:
+    from proctor.eval.bench.tables import chart
+
+    title = one_line(next(iter(benches.values())).name) if len(benches) == 1 else "Benches"
+    return chart(labelled, metrics, title=title)

@@ -1,0 +1,179 @@
+"""`proctor certify`: a certificate and a badge of a run, of a target or of a judge."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from proctor.cli.options import Number, keys_option, max_answer_bytes_option, store_option
+from proctor.errors import UsageError
+
+_CERTIFIERS = {
+    "run": "proctor.cli.certify.run:certify_run",
+    "target": "proctor.cli.certify.target:certify_target",
+    "judge": "proctor.cli.certify.judge:certify_judge",
+}
+_CALLS = ("concurrency", "timeout_s", "retries", "max_answer_bytes")
+_ONLY = {
+    "run": ("bundle", "sign_key", "no_sign", "keys", "min_cases", "allow_errors", "force", "url"),
+    "target": ("target", "seed", "max_latency_s", "url", *_CALLS),
+    "judge": (
+        *("judge", "labels", "repeats", "judge_temperature", "budget_usd", "cache"),
+        *("allow_errors", *_CALLS),
+    ),
+}
+"""The options that not everything takes, by what takes them."""
+_SECTIONS = {
+    ("run",): "For a run or a bundle",
+    ("target",): "For a target",
+    ("judge",): "For a judge",
+    ("run", "target"): "For a run, a bundle or a target",
+    ("run", "judge"): "For a run, a bundle or a judge",
+    ("target", "judge"): "For a target or a judge",
+    (): "For all",
+}
+"""What stands above options in the help, by what takes them."""
+
+
+def _takers(option: click.Parameter) -> tuple[str, ...]:
+    """What takes an option; nothing for one that all take."""
+    return tuple(kind for kind, names in _ONLY.items() if option.name in names)
+
+
+class _InSections(click.Command):
+    """A command whose help has its options by what they are for."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options."""
+        for takers, heading in _SECTIONS.items():
+            options = (one for one in self.get_params(ctx) if isinstance(one, click.Option))
+            records = [one.get_help_record(ctx) for one in options if _takers(one) == takers]
+            with formatter.section(heading):
+                formatter.write_dl(list(filter(None, records)))
+
+
+@click.command("certify", cls=_InSections)
+@click.argument("run", required=False, metavar="[RUN|BUNDLE]")
+@click.option("--target", metavar="T", help="Put this target to 14 checks.")
+@click.option("--judge", metavar="T", help="Compare this judge with people.")
+@click.option("--labels", metavar="FILE", help="Answers that people have judged.  [default: those stored]")
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    help="Also write FILE; ends in .svg (a badge or a chart), .json or .md. May be repeated.",
+)
+@click.option("--bundle", metavar="PATH", help="Where the bundle of RUN goes; else beside the certificate.")
+@click.option("--sign-key", metavar="NAME", help="Sign the bundle of RUN with this key.")
+@click.option("--no-sign", is_flag=True, help="Do not sign the bundle of RUN.")
+@click.option("--min-cases", type=click.IntRange(1), metavar="N", help="Refuse fewer cases.  [default: 20]")
+@click.option(
+    "--allow-errors",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    show_default=True,
+    help="So many trials or judged answers may be without a verdict.",
+)
+@click.option("--force", is_flag=True, help="Certify what is refused; the badge says why it was.")
+@click.option("--url", metavar="URL", help="What the badge links to.  [default: the bundle]")
+@click.option(
+    "--seed", type=int, metavar="N", help="What the questions come from.  [default: another each time]"
+)
+@click.option(
+    "--max-latency",
+    "max_latency_s",
+    type=Number(0, min_open=True),
+    metavar="S",
+    help="The longest mean latency that passes, in seconds.  [default: 30]",
+)
+@click.option("--repeat", "repeats", type=click.IntRange(1), metavar="N", help="Ask so often.  [default: 3]")
+@click.option("--judge-temperature", type=Number(0), metavar="X", help="[default: 0]")
+@click.option("--budget-usd", type=Number(0, min_open=True), metavar="X", help="Spend at most this.")
+@click.option("--cache", is_flag=True, help="Take replies from the cache, and keep them there.")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1),
+    default=8,
+    metavar="N",
+    show_default=True,
+    help="Most calls at once.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=Number(0, min_open=True),
+    default=120.0,
+    metavar="S",
+    show_default=True,
+    help="What one call may take, in seconds.",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0),
+    default=4,
+    metavar="N",
+    show_default=True,
+    help="How often a call is repeated that may work later.",
+)
+@max_answer_bytes_option
+@keys_option
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> int:
+    """Write a certificate: of RUN or BUNDLE, of a target, or of a judge.
+
+    RUN is named as in `proctor runs`: by its id, `last` or a tag. BUNDLE is the path of a bundle. What is
+    certified of either is what can be derived from the bundle again.
+
+    \b
+    proctor certify last -o certificate.json -o certificate.md -o badge.svg
+    proctor certify --target local -o target.svg
+    proctor certify --judge openai:gpt-5.2 --labels labels.jsonl
+    proctor certify last --judge openai:gpt-5.2
+
+    Exit codes: 0 certified, 1 not, 3 too much was not measured, 4 wrong usage or an unfinished run.
+    """  # noqa: D301  # click wants the character \b itself
+    kind = _kind(given)
+    _check_options(kind, ctx)
+    module, name = _CERTIFIERS[kind].split(":")
+    code: int = getattr(import_module(module), name)(**given)
+    return code
+
+
+def _kind(given: dict[str, Any]) -> str:
+    """What is to be certified.
+
+    Raises:
+        UsageError: nothing is named, or more than one thing.
+    """
+    if given["judge"] is not None and given["target"] is None:
+        return "judge"  # a run beside it is the one that the labels are of
+    named = [kind for kind in _CERTIFIERS if given[kind] is not None]
+    if len(named) != 1:
+        wrong = "Nothing is named" if not named else "Only one thing can be certified at a time"
+        raise UsageError(
+            f"{wrong}. Name a run or a bundle, as in `proctor certify last`, or a target with --target, "
+            "or a judge with --judge."
+        )
+    return named[0]
+
+
+def _check_options(kind: str, ctx: click.Context) -> None:
+    """Refuse options that would have no effect.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for option in ctx.command.params:
+        takers = _takers(option)
+        is_given = ctx.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if is_given and takers and kind not in takers:
+            of = " and ".join(f"of a {one}" for one in takers)
+            raise UsageError(f"{option.opts[-1]} is for certificates {of}. Leave it out.")

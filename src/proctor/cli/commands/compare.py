@@ -1,0 +1,148 @@
+"""`proctor compare`: runs against one another, case by case, and a gate on what that shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec.structs import replace
+
+from proctor.cli.echo import say_json, tell
+from proctor.cli.options import Number, open_store, show, store_option
+from proctor.cli.output_files import check_outputs, drawn, ending_of, output_option, write_output
+from proctor.errors import UsageError
+from proctor.safe_text import one_line
+
+if TYPE_CHECKING:
+    from proctor.comparison.gate import Rule
+    from proctor.comparison.outcomes import RunFacts
+    from proctor.reports.comparison.text import Compared
+
+
+@click.command("compare")
+@click.argument("runs", nargs=-1, required=True, metavar="BASELINE CANDIDATE... | GROUP")
+@click.option("--by", type=click.Choice(["category", "tag"]), default="category", show_default=True)
+@click.option("--split", type=click.Choice(["dev", "holdout", "all"]), default="all", show_default=True)
+@click.option(
+    "--by-case-digest",
+    is_flag=True,
+    help="Pair cases that are sent and judged alike, also of different suites and under other ids.",
+)
+@click.option("--gate", is_flag=True, help="Exit 1 when a regression is shown; the next four imply it.")
+@click.option(
+    "--max-regression",
+    type=Number(0, 1),
+    metavar="X",
+    help="Exit 1 when the whole 95 % interval is below -X; 0.02 is two percentage points.  [default: 0]",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit 1 unless the whole 95 % interval is above -X; with X = 0, unless the candidate is better.",
+)
+@click.option(
+    "--allow-errors", type=click.IntRange(0), metavar="N", help="Exit 3 from N + 1 unmeasured pairs on."
+)
+@click.option(
+    "--partial", is_flag=True, help="Judge the trials that both runs have, though either has others: else 3."
+)
+@click.option(
+    "--flips",
+    type=click.IntRange(0),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Name so many of each kind.",
+)
+@output_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every flip.")
+@store_option
+def command(runs: tuple[str, ...], store: str | None, **given: Any) -> int:
+    """Compare runs of one suite, pair by pair of the same case and repeat.
+
+    A run is named as in `proctor runs`: by its id, `last` or a tag. Of two, the difference in passed cases is
+    told with its 95 % interval, its test, and every case that flipped. Of more, each is ranked. One word
+    alone is a group, or a run of it: the runs of one suite that one command made.
+
+    \b
+    proctor runs tag last baseline
+    proctor compare baseline last
+    proctor compare baseline last --max-regression 0.02 -o compare.md -o compare.svg
+
+    Exit codes: 0 when something was compared, or the gate held; 1 when it did not; 3 when nothing was
+    measured, or with a gate a pair was not, a run is not finished, or it lacks trials that the other has; 4
+    for runs of different suites; 5 when no trial of one is in the other.
+    """  # noqa: D301  # click wants the character \b itself
+    outputs: tuple[str, ...] = given["output"]
+    check_outputs(outputs)
+    rule = _rule(given)
+    compared = _compared(runs, store, rule, given)
+    for doubt in compared.doubts:
+        tell(f"proctor: warning: {one_line(doubt)}")
+    _give(compared, outputs, given)
+    return compared.exit_code
+
+
+def _rule(given: dict[str, Any]) -> Rule | None:
+    """What the gate asks; None where none is wanted."""
+    from proctor.comparison.gate import Rule
+
+    margin, allowed, partial = given["max_regression"], given["allow_errors"], given["partial"]
+    if margin is not None and not 0 <= margin <= 1:  # which is not a number
+        raise UsageError("--max-regression is a share between 0 and 1, such as 0.02.")
+    if not (given["gate"] or given["strict"] or partial) and margin is None and allowed is None:
+        return None
+    return Rule(
+        max_regression=margin or 0.0, strict=given["strict"], allow_errors=allowed or 0, partial=partial
+    )
+
+
+def _compared(words: Sequence[str], store: str | None, rule: Rule | None, given: dict[str, Any]) -> Compared:
+    from proctor.services.analysis import compare as comparing
+    from proctor.services.progress_lines import telling
+
+    split, by_digest = given["split"], given["by_case_digest"]
+    with open_store(store, must_exist=True) as opened:
+        runs = comparing.runs_of(opened, words)
+        comparing.check_comparable(opened, runs, by_digest=by_digest)
+        facts: list[RunFacts] = comparing.gathered(
+            opened, runs, by_digest=by_digest, told=telling(tell, "trials read")
+        )
+        found = comparing.against_one_another(facts, split=split, by=given["by"])
+        looks = comparing.looked_at(opened, facts, split) if found.shows_rates else None
+        return replace(found, rule=rule, looks=looks, judges=comparing.about_judges(opened, facts))
+
+
+def _give(compared: Compared, outputs: Sequence[str], given: dict[str, Any]) -> None:
+    """Print the comparison, and write each file in the form that its ending says."""
+    from proctor.reports.comparison.text import lines
+
+    as_json = _json(compared) if given["as_json"] else ""
+    if not as_json:
+        show(lines(compared, given["flips"]))
+    for path in outputs:
+        write_output(path, _FORMS[ending_of(path)](compared))
+    if as_json:
+        say_json(as_json)
+
+
+def _json(compared: Compared) -> str:
+    from proctor.reports.comparison.json import render
+
+    return render(compared)
+
+
+def _markdown(compared: Compared) -> str:
+    from proctor.reports.comparison.markdown import render
+
+    return "".join(render(compared))
+
+
+def _svg(compared: Compared) -> str:
+    from proctor.reports.comparison.chart import chart_of
+
+    return drawn(lambda: chart_of(compared))
+
+
+_FORMS = {".json": _json, ".md": _markdown, ".svg": _svg}

@@ -1,0 +1,86 @@
+"""`proctor drift`: how the answers of a target to one suite changed over time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import click
+
+from proctor.cli.config_defaults import config_of
+from proctor.cli.echo import say_json, tell
+from proctor.cli.options import open_store, show, store_option
+from proctor.cli.output_files import check_outputs, drawn, ending_of, output_option, write_output
+from proctor.reports.drift.text import Drifted, lines
+from proctor.reports.formatting import as_json
+from proctor.services.analysis.drift import Drifting, Wanted, moment
+from proctor.services.progress_lines import telling
+
+
+@click.command("drift")
+@click.argument("suite", required=False)
+@click.option("-t", "--target", metavar="T", help="The target, as it was named in the runs.")
+@click.option("--since", metavar="TIME", help="Only runs from then on: a date, or 12h, 30d, 8w ago.")
+@click.option("--until", metavar="TIME", help="Only runs until then.")
+@click.option(
+    "--baseline", metavar="RUN", help="Hold the others against this run, by id or tag, not the first."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every run.")
+@output_option
+@store_option
+def command(
+    suite: str | None,
+    target: str | None,
+    since: str | None,
+    until: str | None,
+    baseline: str | None,
+    as_json: bool,
+    output: tuple[str, ...],
+    store: str | None,
+) -> int:
+    """Show what became of a target: the stored runs of one SUITE on it, in time order.
+
+    SUITE is a file, NAME, NAME@v2 or sha256:…; a changed file is another suite. Both words may be left out
+    where only one suite has several runs on one target. Nobody is asked. The answers of each run are held
+    against those of the first run and of the run before: 95 % identical is stable, less is watch. Less than
+    80 % is drifting where repeats (`run --repeat 2`) show that it is no noise. Verdicts are compared by a
+    test that may be made every day; fewer passed cases are drifting whatever the words are.
+
+    Exit codes: 0 stable, watch or noisy, 1 drifting, 3 the last run was not measured, 5 fewer than two runs.
+
+    \b
+    proctor drift my_suite.jsonl --target openai:gpt-5.2
+    proctor drift my_suite --target production --since 30d -o drift.svg
+    proctor drift my_suite@v2 --target production --baseline release-4
+    """  # noqa: D301  # click wants the character \b itself
+    check_outputs(output)
+    now = datetime.now(UTC)
+    wanted = Wanted(
+        suite=suite,
+        target=target,
+        since=None if since is None else moment(since, now),
+        until=None if until is None else moment(until, now, ends=True),
+        baseline=baseline,
+    )
+    with open_store(store, must_exist=True) as opened:
+        drifting = Drifting(opened, os.environ, config_of())
+        drifted = drifting.read(drifting.find(wanted), telling(tell, "runs read"))
+    if as_json:
+        say_json(_forms(drifted)[".json"]())
+    else:
+        show(lines(drifted))
+    for path in output:
+        write_output(path, _forms(drifted)[ending_of(path)]())
+    return drifted.drift.exit_code
+
+
+def _forms(drifted: Drifted) -> dict[str, Callable[[], str]]:
+    from proctor.reports.drift.chart import chart
+    from proctor.reports.drift.json_and_markdown import data, markdown
+
+    return {
+        ".json": lambda: as_json(data(drifted)) + "\n",
+        ".md": lambda: "".join(markdown(drifted)),
+        ".svg": lambda: drawn(lambda: chart(drifted)),
+    }

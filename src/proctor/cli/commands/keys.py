@@ -1,0 +1,166 @@
+"""`proctor keys`: keys to sign with, and keys of others that are trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from proctor.bundles import keys as keyring
+from proctor.bundles import trust_store
+from proctor.bundles.private_files import contents
+from proctor.cli.echo import say, say_json
+from proctor.cli.options import keys_flag, keys_option, keys_path, show
+from proctor.errors import UsageError, suggestion
+from proctor.reports.formatting import utc
+
+
+@click.group("keys")
+def command() -> None:
+    """Make, list and trust signing keys.
+
+    A key is known by its fingerprint, of which all 64 digits count. Names are yours to choose.
+    """
+
+
+@command.command("new")
+@click.argument("name", default=keyring.DEFAULT)
+@keys_option
+def new(name: str, keys: str | None) -> None:
+    """Make a key to sign with, called NAME or else `default`.
+
+    It is encrypted when the environment variable PROCTOR_KEY_PASSWORD has a password.
+    """
+    place = keys_path(keys)
+    key = keyring.new_key(place, name)
+    lines = [f"Made the key {key.name!r} in {place}.", f"Fingerprint: {key.id}"]
+    if not os.environ.get(keyring.PASSWORD):
+        lines.append(
+            f"It is not encrypted: whoever reads {keyring.private_path(place, name)} can sign as you. "
+            f"To encrypt a new key, set {keyring.PASSWORD} first."
+        )
+    shown = f"proctor keys show {key.name}{keys_flag(place)}"
+    lines.append(f"Hand out what `{shown}` prints, and the fingerprint by another way.")
+    show(lines)
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@keys_option
+def list_keys(as_json: bool, keys: str | None) -> None:
+    """One line a key: your own, and those of others that you trust.
+
+    Your own are trusted too.
+    """
+    place = keys_path(keys)
+    known = list(trust_store.trusted(place).values())
+    if as_json:
+        say_json(json.dumps({"folder": str(place), "keys": list(map(_row, known)), "exit_code": 0}, indent=2))
+    else:
+        none = f"No key is in {place}. `proctor keys new{keys_flag(place)}` makes one."
+        show(_lines(known) if known else [none])
+
+
+def _row(key: trust_store.Trusted) -> dict[str, Any]:
+    return {"name": key.name, "id": key.id, "yours": key.yours, "since": utc(key.since)}
+
+
+def _lines(known: list[trust_store.Trusted]) -> Iterator[str]:
+    width = max(len(key.name) for key in known)
+    yield f"{'key':<{width}}  since       fingerprint"
+    for key in known:
+        yield f"{key.name:<{width}}  {key.since:%Y-%m-%d}  {key.id}"
+
+
+@command.command("show")
+@click.argument("name", default=keyring.DEFAULT)
+@keys_option
+def show_key(name: str, keys: str | None) -> None:
+    """Print the public key NAME, your own or one that you trust."""
+    place = keys_path(keys)
+    known = trust_store.trusted(place)
+    for key in known.values():
+        if name in (key.id, key.name, key.own_name):
+            say(key.public_pem.removesuffix("\n"))
+            say(f"Fingerprint: {key.id}", err=True)
+            return
+    called = [key.own_name or key.name for key in known.values()]
+    raise UsageError(f"There is no key {name!r} in {place}. {suggestion(name, called)}")
+
+
+@command.command("trust")
+@click.argument("file")
+@click.option("--name", metavar="NAME", help="What to call it.  [default: the name of the file]")
+@keys_option
+def trust(file: str, name: str | None, keys: str | None) -> None:
+    """Trust the public key in FILE, or in what `-` reads, from now on.
+
+    Get the file from its owner and compare the fingerprint by another way. A key that comes with a bundle
+    says nothing of who made the bundle.
+    """
+    place = keys_path(keys)
+    text = _public(file)
+    try:
+        known = trust_store.trusted(place).get(keyring.fingerprint(text))
+    except ValueError as error:
+        raise UsageError(f"{file!r} has no public key to trust: {error}.") from None
+    if known is None or name is not None:
+        known, new_to_us = trust_store.trust(place, text, name or _name_of(file), datetime.now(UTC))
+    else:
+        new_to_us = False
+    show(
+        [
+            f"{known.name!r} is trusted from now on."
+            if new_to_us
+            else f"It is trusted already, as {known.name!r}.",
+            f"Fingerprint: {known.id}",
+            "Compare all of it with what its owner tells you by another way.",
+        ]
+    )
+
+
+@command.command("distrust")
+@click.argument("key")
+@keys_option
+def distrust(key: str, keys: str | None) -> None:
+    """Trust KEY no longer: a name, or a full fingerprint."""
+    gone = trust_store.distrust(keys_path(keys), key)
+    show([f"{gone.name!r} is trusted no longer.", f"Fingerprint: {gone.id}"])
+
+
+def _public(file: str) -> str:
+    """The text of a file that is to have a public key.
+
+    Raises:
+        UsageError: it is a bundle or a private key, or cannot be read.
+    """
+    path = Path(file)
+    if file != "-" and (path.is_dir() or path.suffix.lower() == ".zip"):
+        raise UsageError(
+            f"{file!r} is a bundle or a folder. Trust cannot come from the bundle that it is for: whoever "
+            "forges a bundle puts a key of their own into it. Get the key from its owner, as a file."
+        )
+    data = sys.stdin.buffer.read(1 << 20) if file == "-" else contents(path)
+    if data is None:
+        raise UsageError(f"There is no file {file!r}.")
+    text = data.decode("utf-8", "replace")
+    if "PRIVATE KEY-----" in text:
+        raise UsageError(
+            f"{file!r} has a private key, which nobody but its owner should have. Ask for the public one: "
+            "`proctor keys show` prints it."
+        )
+    return text
+
+
+def _name_of(file: str) -> str:
+    name = "" if file == "-" else Path(file).name.removesuffix(".pem").removesuffix(".pub").lower()
+    try:
+        return keyring.check_name(name)
+    except UsageError:
+        raise UsageError(f"The name of {file!r} cannot be that of a key. Give one with --name.") from None

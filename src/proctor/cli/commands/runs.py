@@ -1,0 +1,307 @@
+"""`proctor runs`: what was run, from the store alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec.structs import replace
+
+from proctor.cli.bundle_options import bundle_options, wants_of
+from proctor.cli.config_defaults import Configured
+from proctor.cli.echo import say, say_json, tell, warning
+from proctor.cli.options import open_store, reveal_option, show, store_option
+from proctor.cli.output_files import check_outputs, write_output
+from proctor.errors import StoreError, UsageError
+from proctor.model import Run, Verdict
+from proctor.plan import matches_id
+from proctor.plurals import counted
+from proctor.protocols import Store
+from proctor.reports.runs import console, json, listing, trial_text
+from proctor.reports.runs.serialize import Row
+from proctor.safe_text import json_text, one_line
+from proctor.services.judges.label_export import exported_labels, no_labels
+from proctor.services.runs.execution.workspaces import workspaces_folder
+from proctor.services.runs.reading.listing import Filter, fitting, listed
+from proctor.services.runs.reading.report import (
+    check_endings,
+    has_holdout,
+    keep_look,
+    keep_looks,
+    looked_at,
+    reported,
+    rows_of,
+    write,
+)
+from proctor.verdicts import rules_of
+
+
+@click.group("runs")
+def command() -> None:
+    """List, show, export, import, tag and delete stored runs.
+
+    RUN is a run's id, or an unambiguous beginning of it; `last`, the newest run; or a tag, for the newest run
+    that has it.
+    """
+
+
+@command.command("list")
+@click.option("--suite", metavar="NAME", help="Only runs of this suite.")
+@click.option("--tag", metavar="TAG", help="Only runs with this tag.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def list_runs(suite: str | None, tag: str | None, limit: int, as_json: bool, store: str | None) -> None:
+    """One line a run, newest first."""
+    with open_store(store, must_exist=True) as opened:
+        runs = list(islice(fitting(opened, Filter(suite=suite, tag=tag)), limit + 1))
+        more = len(runs) > limit
+        rows = [listed(opened, run) for run in runs[:limit]]
+    if as_json:
+        say_json(listing.render(rows, more=more))
+        return
+    lines = [listing.HEAD, *map(listing.line, rows), *[f"…more: --limit {limit * 5}"] * more]
+    show(lines if rows else ["No run is stored here that fits."])
+
+
+_SIGNED = {
+    "trusted": "signed by a trusted key",
+    "unknown": "signed by unknown keys alone",
+    "unsigned": "not signed: anyone could have made it",
+}
+
+
+@command.command("show", cls=Configured)
+@click.argument("run")
+@click.option("--failures", is_flag=True, help="Every trial that did not pass, with question and answer.")
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="GLOB",
+    help="The cases whose id matches, with everything that is known of them. May be repeated.",
+)
+@reveal_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
+@store_option
+def show_run(
+    run: str, failures: bool, cases: tuple[str, ...], reveal: bool, as_json: bool, store: str | None
+) -> None:
+    """The numbers of RUN, counted again from its trials."""
+    with open_store(store, must_exist=True) as opened:
+        found = opened.run(run)
+        if not cases and not failures:
+            whole = looked_at(opened, reported(opened, found, reveal=reveal), reveal=reveal)
+            if as_json:
+                say_json(json.summary([whole]))
+            else:
+                warnings = (warning(one_line(message)) for message in found.warnings)
+                show(chain(console.lines(whole), warnings, _kept(found)))
+            return
+        rows = _some(opened, found, cases, failures=failures, reveal=reveal)
+        if as_json:
+            say_json(json.trials(found, rows))
+        else:
+            show(chain(_sheets(found, rows), _kept(found)))
+
+
+def _some(store: Store, run: Run, cases: Sequence[str], *, failures: bool, reveal: bool) -> Iterable[Row]:
+    """The trials of some cases, of all where none are named; those that did not pass, where they are wanted.
+
+    Who sees which of the held-out ones failed knows their pass rate; the verdict of one case is not it.
+    """
+    if cases:
+        _keep_looks_at(store, run, cases, reveal=reveal)
+    elif has_holdout(store, run):
+        keep_looks(store, run, reveal=reveal)
+    return (
+        row
+        for row in rows_of(store, run, reveal=reveal)
+        if (not cases or matches_id(row.trial.case_id, cases))
+        and not (failures and row.verdict is Verdict.PASS)
+    )
+
+
+def _keep_looks_at(store: Store, run: Run, cases: Sequence[str], *, reveal: bool) -> None:
+    """Keep the looks at the holdout that showing these cases is.
+
+    Raises:
+        UsageError: there is none of them.
+    """
+    splits = {
+        stored.trial.case_id: stored.trial.split
+        for stored in store.trials(run.id)
+        if stored.verdict is not None and matches_id(stored.trial.case_id, cases)
+    }
+    if not splits:
+        raise UsageError(
+            f"Run {run.id} has no finished trial of a case {' or '.join(map(repr, cases))}. "
+            f"`proctor runs show {run.id} --case '*'` shows all."
+        )
+    held_out = [split for split in splits.values() if split == "holdout"]
+    if len(held_out) > 1:
+        keep_looks(store, run, reveal=reveal)
+    elif held_out and reveal:
+        keep_look(store, run, "reveal")
+
+
+def _sheets(run: Run, rows: Iterable[Row]) -> Iterator[str]:
+    rules, none = rules_of(run), True
+    for row in rows:
+        none = False
+        yield from trial_text.lines(row, rules(row.case))
+    if none:
+        yield "Every trial passed."
+
+
+def _kept(run: Run) -> Iterator[str]:
+    """Where the run came from, where that is not here, and where workspaces of it still are."""
+    if run.imported is not None:
+        yield f"Imported from a bundle that is {_SIGNED[run.imported]}."
+    folder = workspaces_folder(os.environ) / run.id
+    if folder.is_dir():
+        yield f"Workspaces that were kept are in {folder}."
+
+
+@command.command("export", cls=Configured)
+@click.argument("run", nargs=-1, required=True)
+@click.option(
+    "-o", "--output", required=True, metavar="FILE", help="Ends in .html .md .json .jsonl .csv .xml."
+)
+@reveal_option
+@store_option
+def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -> None:
+    """Write every trial of each RUN to a file, as its ending says."""
+    check_endings([output])
+    with open_store(store, must_exist=True) as opened:
+        runs = [reported(opened, opened.run(word), reveal=reveal) for word in run]
+        runs = [looked_at(opened, one, reveal=reveal) for one in runs]
+        write(output, runs)
+        total = sum(one.tally.all.total for one in runs)
+        say(f"{total:,} trials written to {output}", err=True)
+
+
+@command.command("labels", cls=Configured)
+@click.argument("run")
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE, which ends in .jsonl, instead.")
+@reveal_option
+@store_option
+def export_labels(run: str, output: str | None, reveal: bool, store: str | None) -> None:
+    """Write what people said of RUN's answers.
+
+    Each line is as `proctor certify --judge T --labels FILE` reads it. Labels stay when their run is deleted;
+    RUN is then its whole id. Those of held-out answers count as a look at the holdout, and their notes are
+    sealed.
+    """
+    if output is not None:
+        check_outputs([output], endings=(".jsonl",))
+    with open_store(store, must_exist=True) as opened:
+        found = _run_with_labels(opened, run)
+        labels = opened.labels(run if found is None else found.id)
+        if not labels:
+            raise no_labels(found)
+        lines = exported_labels(opened, found, labels, reveal=reveal)
+        if output is None:
+            for line in lines:
+                say(json_text(line))
+            return
+        write_output(output, "".join(f"{line}\n" for line in lines))
+    say(f"{counted(len(labels), 'label')} written to {output}", err=True)
+
+
+def _run_with_labels(store: Store, word: str) -> Run | None:
+    """The run of that word; None for one that was deleted and has labels."""
+    try:
+        return store.run(word)
+    except StoreError:
+        if word not in store.labelled():
+            raise
+        return None
+
+
+@command.command("import")
+@click.argument("bundle")
+@bundle_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def import_run(bundle: str, as_json: bool, store: str | None, **given: Any) -> None:
+    """Verify BUNDLE, and store its run with its suite and trials.
+
+    The run keeps its id and gets a tag that says how it is signed: imported-trusted, imported-unknown or
+    imported-unsigned. Nobody is asked again by what it says. A public bundle cannot be stored.
+    """
+    from proctor.services.bundles.import_bundle import import_bundle
+    from proctor.services.bundles.import_records import standing_in_words
+
+    wants = wants_of(given)
+    with open_store(store, writes=True) as opened:
+        done = import_bundle(opened, Path(bundle), wants, tell)
+    run, standing = done.run, standing_in_words(done.verified)
+    if as_json:
+        row = {"run": run.id, "new": done.new, "standing": done.verified.standing, "tags": list(run.tags)}
+        say_json(dumps({**row, "suite": run.suite.name, "suite_version": run.suite.version, "exit_code": 0}))
+        return
+    what = f"{run.id}: {run.planned:,} trials of {run.suite.title} on {run.target.name}"
+    told = "Imported" if done.new else "This run is stored already, and nothing was changed"
+    show([one_line(f"{told}. {what}"), f"The bundle is {standing}"])
+
+
+@command.command("tag")
+@click.argument("run")
+@click.argument("tag", nargs=-1)
+@click.option("--remove", is_flag=True, help="Take the tags away.")
+@store_option
+def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> None:
+    """Give RUN each TAG; without one, print the tags it has.
+
+    RUN is found by its tag from then on: `proctor compare baseline last`.
+    """
+    for name in () if remove else tag:
+        _check_tag(name)
+    with open_store(store, must_exist=True, writes=bool(tag)) as opened:
+        found = opened.run(run)
+        tags = set(found.tags) - set(tag) if remove else set(found.tags) | set(tag)
+        if tag:
+            opened.update(replace(found, tags=tuple(sorted(tags))))
+        show([f"{found.id}: {', '.join(sorted(tags)) or 'no tags'}"])
+        for name in () if remove else tag:
+            if (meant := opened.run(name).id) != found.id:
+                say(f"proctor: warning: {name!r} still names another run, {meant}.", err=True)
+
+
+def _check_tag(name: str) -> None:
+    if name == "last" or not name.isprintable() or not name.strip() or name != name.strip():
+        raise UsageError(
+            f"{name!r} cannot be a tag, since runs are found by their tags: "
+            + ("it is the newest run." if name == "last" else "give it a text without spaces around it.")
+        )
+
+
+@command.command("delete")
+@click.argument("run", nargs=-1, required=True)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@store_option
+def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
+    """Forget each RUN with its trials, for good."""
+    with open_store(store, must_exist=True, writes=True) as opened:
+        for word in run:
+            found = opened.run(word)
+            if not yes:
+                if not sys.stdin.isatty():
+                    raise UsageError("Deleting asks first, and nobody can answer here. Add --yes.")
+                click.confirm(f"Delete {listing.line(listed(opened, found))}?", abort=True, err=True)
+            labelled = opened.labelled().get(found.id, 0)
+            opened.delete(found.id)
+            say(f"Deleted {found.id}.", err=True)
+            if labelled:
+                say(
+                    f"The labels of {counted(labelled, 'answer')} of it stay: `proctor runs labels "
+                    f"{found.id}` writes them, and they count again when the run is imported from a bundle.",
+                    err=True,
+                )

@@ -1,0 +1,145 @@
+"""`proctor serve`: the web application."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from proctor.cli.config_defaults import config_of
+from proctor.cli.echo import say, tell
+from proctor.cli.options import open_store, store_option, store_path
+from proctor.errors import UsageError
+
+_PORT = 7357
+_SHORTEST = 16
+"""Letters of a token that somebody chooses."""
+
+_FEW_FILES_WARNING = (
+    "The server may open only {:,} files, too few for 1,000 live pages. Raise the hard limit to {:,} or "
+    "more, for example with `ulimit -Hn`."
+)
+_TYPED_TOKEN_WARNING = (
+    "proctor: warning: Every user of this machine can read --token in the process list. "
+    "Set the environment variable PROCTOR_TOKEN instead, or use --token random."
+)
+
+
+@click.command("serve")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Where to listen. Any host but this machine's own takes a token.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=_PORT,
+    help=f"0 takes any.  [default: {_PORT}, or the next free one]",
+)
+@click.option(
+    "--token",
+    envvar="PROCTOR_TOKEN",
+    metavar="TOKEN",
+    help="What visitors must show; `random` makes one. Other users of this machine can read a token typed "
+    "here: set $PROCTOR_TOKEN instead.  [default: $PROCTOR_TOKEN]",
+)
+@click.option(
+    "--allow-host",
+    "more_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A further name by which people reach this server, such as that of a proxy. May be repeated.",
+)
+@store_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    host: str,
+    port: int,
+    token: str | None,
+    more_hosts: tuple[str, ...],
+    store: str | None,
+) -> None:
+    """Open the web application over this folder and its store.
+
+    Suites, runs, comparisons and certificates are those of the command line: what one does there, the other
+    sees. Pages offer the targets of this folder's targets.yaml by name. Runs go on when the server stops.
+
+    \b
+    proctor serve
+    proctor serve --host 0.0.0.0 --token random
+    """  # noqa: D301  # click wants the character \b itself
+    try:
+        from proctor.web.project import Site
+        from proctor.web.server import (
+            MIN_OPEN_FILES,
+            bound,
+            hosts_of,
+            is_loopback,
+            raise_file_limit,
+            serve,
+        )
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] == "proctor":
+            raise
+        raise UsageError(
+            f"The web application needs the package {missing.name!r}. Install it: pip install 'proctor[web]'."
+        ) from None
+    typed = token != "random" and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE
+    token = _checked(token, loopback=is_loopback(host) and not more_hosts)
+    if typed:
+        tell(_TYPED_TOKEN_WARNING)
+    os.environ.pop("PROCTOR_TOKEN", None)  # no program that is started from here needs it
+    with open_store(store):  # makes it where there is none, and says now what is wrong with one that is there
+        site = Site(store_path(store), folder=Path.cwd(), config=config_of(), token=token)
+    made = bound(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
+    site.hosts = hosts_of(host, made.getsockname()[1], more_hosts)
+    address = f"http://{_shown(host)}:{made.getsockname()[1]}"
+
+    open_files = raise_file_limit()
+
+    def ready() -> None:
+        say(f"Proctor is at {address}/" + ("" if token is None else f"login?token={token}"))
+        who = "this machine" if token is None else "whoever has the token"
+        tell(f"It shows {site.store_path} to {who}. Ctrl-C stops it; runs go on.")
+        if open_files < MIN_OPEN_FILES:
+            tell(_FEW_FILES_WARNING.format(open_files, MIN_OPEN_FILES))
+
+    try:
+        serve(site, made, ready)
+    except KeyboardInterrupt:
+        tell("Stopped.")
+
+
+def _checked(token: str | None, *, loopback: bool) -> str | None:
+    """The token that visitors must show.
+
+    Raises:
+        UsageError: there is none, and others reach this server; or it is easily guessed.
+    """
+    if token == "random":
+        return secrets.token_urlsafe(24)
+    if token is None:
+        if not loopback:
+            raise UsageError(
+                "Others would reach this server, and see and do all that you can. Add --token random, or a "
+                "token of your own."
+            )
+        return None
+    if len(token) < _SHORTEST or not token.isascii() or not token.isprintable():
+        raise UsageError(
+            f"A token has at least {_SHORTEST} printable ASCII characters. `--token random` makes one."
+        )
+    return token
+
+
+def _shown(host: str) -> str:
+    """The host as an address has it."""
+    if host in ("0.0.0.0", "::"):  # noqa: S104  # compared with, not listened to
+        return "localhost"
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,0 +1,224 @@
+"""`proctor store`: the file that keeps runs, checked, copied, repaired and tidied."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from proctor.cli.echo import say, say_json, say_line, tell
+from proctor.cli.options import open_store, show, store_option, store_path
+from proctor.errors import ExitCode, UsageError
+from proctor.plurals import counted, format_size
+from proctor.services.progress_lines import telling
+
+if TYPE_CHECKING:
+    from proctor.services.store_cleanup import Garbage
+    from proctor.stores.sqlite.integrity import StoreReport
+    from proctor.stores.sqlite.salvage import SalvageResult
+
+
+@click.group("store")
+def command() -> None:
+    """Check, back up, repair and tidy the store.
+
+    The store is one SQLite file: --store PATH, else $PROCTOR_STORE, else the project's own.
+    """
+
+
+@command.command("check")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def check(as_json: bool, store: str | None) -> int:
+    """Check the file and every row in it.
+
+    Exits with 0 when the store is sound, 1 when something is wrong, and 4 when it cannot be read at all.
+    Changes nothing; runs may continue meanwhile.
+    """
+    from proctor.stores.sqlite.integrity import check_store
+
+    report = check_store(str(store_path(store)), telling(tell, "rows checked"))
+    code = ExitCode.FAILED if report.problems else ExitCode.OK
+    if as_json:
+        say_json(_report_json(report, code))
+    else:
+        show(_report_lines(report))
+    return code
+
+
+def _report_lines(report: StoreReport) -> list[str]:
+    size = format_size(sum(report.sizes.values()))
+    rows = report.rows
+    counts = [counted(rows.get(name, 0), noun) for name, noun in _COUNTED.items()] if rows else []
+    totals = ", ".join([*counts, size])
+    lines = [f"{problem.message} {problem.remedy}" for problem in report.problems]
+    count = counted(len(lines), "problem")
+    head = f"{report.path} has {count}" if lines else f"{report.path} is sound"
+    return [f"{head}: {totals}.", *lines, *report.notes]
+
+
+_COUNTED = {"runs": "run", "trials": "trial", "versions": "version", "cases": "case"}
+
+
+def _report_json(report: StoreReport, code: int) -> str:
+    problems = [
+        {"code": problem.code, "message": problem.message, "remedy": problem.remedy}
+        for problem in report.problems
+    ]
+    fields = {"store": report.path, "version": report.version, "problems": problems, "notes": report.notes}
+    return dumps({**fields, "rows": report.rows, "bytes": report.sizes, "exit_code": int(code)}, indent=2)
+
+
+@command.command("backup")
+@click.argument("file")
+@store_option
+def backup(file: str, store: str | None) -> None:
+    """Copy the store to FILE, a new file.
+
+    Runs may continue meanwhile: the copy is the store as it was at one moment. FILE appears when the copy is
+    checked and complete on disk. To go back to it, name it with --store, or put it in the store's place.
+    """
+    from proctor.stores.sqlite.backup import back_up
+
+    to = Path(file)
+    rows = back_up(str(store_path(store)), to, telling(tell, "pages copied"))
+    totals = ", ".join(counted(rows.get(name, 0), noun) for name, noun in _COUNTED.items())
+    say_line(f"Backed up to {file}: {totals}, {format_size(to.stat().st_size)}.", err=True)
+
+
+@command.command("repair")
+@click.argument("newfile")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def repair(newfile: str, as_json: bool, store: str | None) -> int:
+    """Recover a damaged store into NEWFILE.
+
+    Copies every row on an undamaged part of the file, and counts the rows that are known to be lost. The
+    damaged store is not changed. A run that lost trials is unfinished in the new store; `run --resume`
+    completes it. Exits with 0 when nothing is known to be lost, else with 1.
+    """
+    from proctor.stores.sqlite.salvage import salvage
+
+    path = store_path(store)
+    if not os.path.lexists(path):
+        raise UsageError(f"There is no store at {path}. Name one with --store.")
+    result = salvage(path, Path(newfile), telling(tell, "pages read"))
+    code = ExitCode.FAILED if result.lost or result.runs or result.suites else ExitCode.OK
+    if as_json:
+        runs = [{"run": run, "trials": there, "planned": planned} for run, there, planned in result.runs]
+        fields = {
+            "store": newfile,
+            "kept": result.kept,
+            "lost": result.lost,
+            "runs": runs,
+            "suites": result.suites,
+        }
+        say_json(dumps({**fields, "exit_code": int(code)}, indent=2))
+    else:
+        show(_repair_lines(newfile, result))
+    return code
+
+
+def _repair_lines(to: str, result: SalvageResult) -> Iterator[str]:
+    width = max(map(len, result.kept))
+    yield f"{'table':<{width}}  {'kept':>10}  {'lost':>10}"
+    for table, kept in result.kept.items():
+        yield f"{table:<{width}}  {kept:>10,}  {result.lost.get(table, 0):>10,}"
+    for run, there, planned in result.runs:
+        yield (
+            f"Run {run} has {there:,} of {counted(planned, 'trial')} and is unfinished now: "
+            f"`proctor run --resume={run} --store {shlex.quote(to)}` completes it."
+        )
+    for suite in result.suites:
+        yield (
+            f"Suite {suite} lost cases and cannot be used until its file is saved again: `proctor suites "
+            f"save FILE --store {shlex.quote(to)}`."
+        )
+    yield f"Every readable row is in {to}. The damaged store was not changed."
+
+
+@command.command("gc")
+@click.option("-y", "--yes", is_flag=True, help="Remove everything listed without asking.")
+@click.option("--dry-run", is_flag=True, help="List it, and remove nothing.")
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(["workspaces", "parts", "versions", "caches", "leftovers"]),
+    help="Only things of this kind. May be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def collect(yes: bool, dry_run: bool, only: tuple[str, ...], as_json: bool, store: str | None) -> None:
+    """List what is no longer needed, and remove it after you confirm.
+
+    That is: workspaces of runs; files of commands that were killed; suite versions that are not current and
+    have no run; suite versions deleted over 30 days ago; caches that are damaged or unused for 30 days; rows
+    that nothing refers to. What a running process may be using is never removed.
+    """
+    from proctor.services.store_cleanup import KINDS, find_garbage
+    from proctor.stores import STORES
+
+    if yes and dry_run:
+        raise UsageError("--dry-run removes nothing, and --yes does. Give one of them.")
+    path = store_path(store)
+    with open_store(store, must_exist=True, writes=not dry_run) as opened:
+        garbage = find_garbage(
+            opened, path, os.environ, lambda: closing(STORES.get("sqlite")(f"{path}-trash"))
+        )
+        items = [item for item in garbage if item.kind in (only or KINDS)]
+        if not as_json:
+            show(_garbage_lines(items))
+        confirmed = bool(items) and (yes or (not dry_run and not as_json and _confirm()))
+        removed = _remove(items) if confirmed else []
+    if as_json:
+        rows = [
+            {"kind": item.kind, "what": item.description, "bytes": item.size, "removed": item in removed}
+            for item in items
+        ]
+        say_json(dumps({"items": rows, "exit_code": 0}, indent=2))
+    elif confirmed:
+        say(f"Removed {counted(len(removed), 'item')}, {_total(removed)}.", err=True)
+    elif items and not dry_run:
+        say("Nothing was removed. Add --yes to remove what is listed.", err=True)
+
+
+def _garbage_lines(items: Sequence[Garbage]) -> list[str]:
+    if not items:
+        return ["There is nothing to remove."]
+    width = max(len(item.kind) for item in items)
+    lines = [
+        f"{item.kind:<{width}}  {format_size(item.size) if item.size else '':>9}  {item.description}"
+        for item in items
+    ]
+    return [*lines, f"{counted(len(items), 'item')}, {_total(items)}"]
+
+
+def _total(items: Sequence[Garbage]) -> str:
+    return format_size(sum(item.size for item in items))
+
+
+def _confirm() -> bool:
+    return sys.stdin.isatty() and click.confirm("Remove all of it?", err=True)
+
+
+def _remove(items: Sequence[Garbage]) -> list[Garbage]:
+    """Remove items; warns of those that cannot be removed, and returns the others."""
+    from proctor.errors import StoreError
+    from proctor.services.store_cleanup import remove
+
+    removed = []
+    for item in items:
+        try:
+            remove(item)
+        except StoreError as error:  # somebody uses it now
+            tell(f"proctor: warning: {error}")
+        else:
+            removed.append(item)
+    return removed

@@ -1,0 +1,126 @@
+"""`proctor validate`: every error and warning of suites, and nothing asked."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from proctor.cli.config_defaults import Configured, config_of
+from proctor.cli.echo import say, say_json
+from proctor.cli.options import is_saved, show, tell_located
+from proctor.cli.progress import Progress
+from proctor.errors import ExitCode
+from proctor.lint.linter import check_codes
+from proctor.plurals import counted
+from proctor.reports.problems import lines_of
+from proctor.reports.runs import json
+from proctor.services.suites.path_arguments import Locator
+from proctor.services.suites.validate import Checked, check, files_of
+
+
+class _TakingFiles(Configured):
+    """A command whose `--against` takes all words up to the next flag, as a shell writes a glob out."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, with the flag before each of its files."""
+        return super().parse_args(ctx, _spread(args, "--against"))
+
+
+def _spread(args: list[str], flag: str) -> list[str]:
+    made: list[str] = []
+    taking = False
+    for place, word in enumerate(args):
+        if word == "--":
+            return made + args[place:]
+        if taking and not word.startswith("-"):
+            if made[-1] != flag:
+                made.append(flag)
+        else:
+            taking = word == flag or word.startswith(f"{flag}=")
+        made.append(word)
+    return made
+
+
+@click.command("validate", cls=_TakingFiles)
+@click.argument("suite", nargs=-1, required=True)
+@click.option(
+    "--strict", is_flag=True, help="Warnings, and files in a folder that no format recognises, are errors."
+)
+@click.option("--ignore", "ignored", multiple=True, metavar="CODE", help="Silence a rule. May be repeated.")
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="FILE…",
+    help="Look for the cases in other text: files or folders, all up to the next flag.",
+)
+@click.option("--dialect", metavar="D", help="The suites' dialect, instead of finding it from the content.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+def command(
+    suite: tuple[str, ...],
+    strict: bool,
+    ignored: tuple[str, ...],
+    against: tuple[str, ...],
+    dialect: str | None,
+    as_json: bool,
+) -> int:
+    """Find every error and warning in each SUITE, with file and line.
+
+    Without SUITE, in those that proctor.toml names. Exit code 0 when all suites can be run, 4 when one cannot
+    (with --strict: or has a warning, or a file in a folder is no suite).
+    """
+    check_codes(ignored)
+    others = files_of(against)
+    config = config_of()
+    locator = Locator(
+        is_saved=is_saved(None), environ=os.environ, config=config, dialect=dialect, strict=strict
+    )
+    words = [locator.find(word) for word in suite]
+    for located in words:
+        tell_located(located)
+    paths = dict.fromkeys(path for located in words for path in located.paths)
+    progress = Progress(quiet=False, say=say)
+    checked = [
+        check(
+            path,
+            dialect=dialect,
+            ignored=ignored,
+            against=others,
+            options=config.reading(path),
+            listen=progress,
+        )
+        for path in paths
+    ]
+    unrecognised = dict.fromkeys(problem for located in words for problem in located.problems)
+    checked += [Checked(problem.path, None, (problem,)) for problem in unrecognised]
+    wrong = any(one.of_level("error") or (strict and one.problems) for one in checked)
+    code = ExitCode.USAGE if wrong else ExitCode.OK
+    if as_json:
+        say_json(json.validation([_row(one) for one in checked], code))
+        return code
+    for one in checked:
+        for line in lines_of(one.problems):
+            say(line, err=True)
+    show(_line(one) for one in checked)
+    return code
+
+
+def _row(one: Checked) -> dict[str, Any]:
+    suite = one.loaded.suite if one.loaded else None
+    return {
+        "path": one.path,
+        "dialect": suite.dialect if suite else None,
+        "cases": suite.case_count if suite else 0,
+        "errors": [json.problem_row(problem) for problem in one.of_level("error")],
+        "warnings": [json.problem_row(problem) for problem in one.of_level("warning")],
+    }
+
+
+def _line(one: Checked) -> str:
+    errors, warnings = len(one.of_level("error")), len(one.of_level("warning"))
+    counts = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
+    if one.loaded is None:
+        return f"{one.path}: {counts}"
+    suite = one.loaded.suite
+    return f"{one.path}: {counted(suite.case_count, 'case')} of dialect {suite.dialect}, {counts}"

@@ -1,0 +1,82 @@
+"""Commands whose flags may be said once in `proctor.toml`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from proctor.errors import UsageError
+from proctor.services.runs.config import Config, load_config
+
+_NEVER = frozenset(
+    {
+        *("help", "json", "quiet", "output", "resume", "retry-errors", "suite"),
+        *("group", "saved", "no-holdout"),
+    }
+)
+"""Flags that belong to one command and to no project."""
+
+
+class Configured(click.Command):
+    """Takes what the command line leaves open from `proctor.toml`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, with the file's values in the place of defaults."""
+        if not set(args) & set(self.get_help_option_names(ctx)):
+            config = config_of()
+            ctx.obj = config
+            ctx.default_map = {**self._defaults(ctx, config), **(ctx.default_map or {})}
+        return super().parse_args(ctx, args)
+
+    def _defaults(self, ctx: click.Context, config: Config) -> dict[str, Any]:
+        """The values of the file for the parameters that this command has."""
+        own = {name: param for param in self.get_params(ctx) for name in _names(param)}
+        defaults: dict[str, Any] = {}
+        for name, value in config.flags.items():
+            param = own.get(name)
+            if param is None or param.name is None:
+                continue
+            shown = f"{os.path.relpath(config.path or 'proctor.toml')}: error: `{name}` is {value!r}"
+            several = param.multiple or param.nargs != 1
+            listed = value if several and isinstance(value, list) else [value]
+            kind, wanted = _kind(param)
+            if not all(isinstance(one, kind) and isinstance(one, bool) == (kind is bool) for one in listed):
+                raise UsageError(f"{shown}; give {wanted}{' or a list of such' if several else ''}.")
+            try:
+                defaults[param.name] = listed if several else value
+                param.type_cast_value(ctx, defaults[param.name])
+            except click.BadParameter as error:
+                raise UsageError(f"{shown}: {error.format_message()}") from None
+        return defaults
+
+
+def _kind(param: click.Parameter) -> tuple[Any, str]:
+    """What a value in the file must be, where a shell knows texts only, and that in words."""
+    if isinstance(param.type, click.types.BoolParamType):
+        return bool, "true or false"
+    if isinstance(param.type, click.types.IntParamType):
+        return int, "a whole number"
+    if isinstance(param.type, click.types.FloatParamType):
+        return (int, float), "a number"
+    return str, "a text"
+
+
+def config_of() -> Config:
+    """The project's `proctor.toml`.
+
+    Raises:
+        UsageError: it is wrong.
+    """
+    from proctor.cli.commands.run import command
+
+    return load_config(name for param in command.params for name in _names(param))
+
+
+def _names(param: click.Parameter) -> list[str]:
+    """The names of a parameter in the file: its long flags, and `suite` for the argument."""
+    if isinstance(param, click.Argument):
+        return [param.name] if param.name == "suite" else []
+    names = [flag.removeprefix("--") for flag in param.opts if flag.startswith("--")]
+    return [name for name in names if name not in _NEVER]

@@ -1,0 +1,185 @@
+"""What the commands over files of JSON Lines share: files to read, lines that were dropped, and tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copyfileobj, get_terminal_size
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from proctor.cli.echo import say, say_json
+from proctor.cli.options import show
+from proctor.cli.output_files import drawn, ending_of, write_output
+from proctor.errors import UsageError
+from proctor.safe_text import columns, json_text, markdown_text, one_line, padded
+
+if TYPE_CHECKING:
+    from proctor.charts import Chart
+    from proctor.eval.jsonl_rows import DroppedRow
+
+MOST_TOLD = 5
+"""Lines that were dropped are told one by one up to so many for each file."""
+_WIDEST_CELL = 40
+"""On a terminal."""
+
+
+class Table(NamedTuple):
+    """A title, and rows of which the first has the names of the columns."""
+
+    title: str
+    rows: Sequence[Sequence[str]]
+
+
+@contextmanager
+def reading(path: str) -> Iterator[str]:
+    """A file for as long as it is read; of a pipe or `-` for stdin, which can be read only once, a copy.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        yield _as_file(path)
+    except OSError as error:
+        raise UsageError(f"{path!r} cannot be read: {error.strerror}. Name a file of JSON Lines.") from None
+
+
+def _as_file(path: str) -> str:
+    source = Path("/dev/stdin" if path == "-" else path)
+    if path != "-" and (not source.exists() or source.is_file() or source.is_dir()):
+        return path
+    folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="proctor-"))
+    copy = Path(folder, source.name)
+    with copy.open("wb") as whole:
+        if path == "-":
+            copyfileobj(sys.stdin.buffer, whole)
+        else:
+            with source.open("rb") as pipe:
+                copyfileobj(pipe, whole)
+    return str(copy)
+
+
+def labels_of(paths: Collection[str]) -> list[str]:
+    """The names of the files where these differ, else their paths."""
+    names = [one_line(Path(path).name) for path in paths]
+    return names if len(set(names)) == len(names) else [one_line(path) for path in paths]
+
+
+def give(
+    paths: Sequence[str],
+    *,
+    as_data: bool,
+    chart: Callable[[], Chart],
+    data: Mapping[str, Any],
+    tables: Sequence[Table],
+) -> None:
+    """Print the result, and write each file in the form that its ending says; older files are replaced.
+
+    Printing comes first, so that a file that cannot be written loses nothing that took long to compute.
+
+    Args:
+        paths: the files, which `check_outputs` has let through.
+        as_data: whether the data are printed, as JSON, and not the tables.
+        chart: draws for .svg.
+        data: for .json.
+        tables: for .md. On a terminal they are no wider than it is.
+
+    Raises:
+        UsageError: a file cannot be written, or no chart can be drawn; then nothing is printed.
+    """
+    forms: dict[str, Callable[[], str]] = {
+        ".svg": lambda: drawn(chart),
+        ".json": lambda: _as_json(data) + "\n",
+        ".md": lambda: "\n".join(as_markdown(tables)),
+    }
+    texts = [(path, forms[ending_of(path)]()) for path in paths]
+    if not as_data:
+        show(as_text(tables, get_terminal_size().columns if sys.stdout.isatty() else None))
+    for path, text in texts:
+        write_output(path, text)
+    if as_data:
+        say_json(_as_json(data))
+
+
+def _as_json(data: Mapping[str, Any]) -> str:
+    import json
+
+    return json_text(json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def tell_dropped(path: str, dropped: Sequence[DroppedRow]) -> None:
+    """Say on stderr which lines of a file were left out, and why; beyond the first few, how many."""
+    for row in dropped[:MOST_TOLD]:
+        say(f"{path}:{row.line}: warning: {one_line(row.reason)}", err=True)
+    if len(dropped) > MOST_TOLD:
+        more = len(dropped) - MOST_TOLD
+        lines = "line was" if more == 1 else "lines were"
+        say(f"{path}: warning: {more:,} more {lines} left out; --json has them all.", err=True)
+
+
+def as_text(tables: Sequence[Table], width: int | None = None) -> Iterator[str]:
+    """Tables as lines: the first column begins on the left, the others end on the right.
+
+    Args:
+        tables: with the same number of cells in each row of a table.
+        width: letters in a line. Columns that do not fit stand below, each time beside the first column; and
+            long texts lose their middle.
+    """
+    for place, table in enumerate(tables):
+        if place:
+            yield ""
+        if table.title:
+            yield table.title
+        rows = [list(map(_on_one_line if width is None else _cut, row)) for row in table.rows]
+        widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+        for part, numbers in enumerate(_fitting(widths, width)):
+            if part:
+                yield ""
+            for row in rows:
+                cells = [padded(row[0], widths[0])]
+                cells += [" " * (widths[column] - columns(row[column])) + row[column] for column in numbers]
+                yield "  ".join(cells).rstrip()
+
+
+def _fitting(widths: Sequence[int], width: int | None) -> list[list[int]]:
+    """The columns but the first, as those that stand beside one another."""
+    parts: list[list[int]] = [[]]
+    taken = widths[0]
+    for column in range(1, len(widths)):
+        taken += 2 + widths[column]
+        if width is not None and taken > width and parts[-1]:
+            parts.append([])
+            taken = widths[0] + 2 + widths[column]
+        parts[-1].append(column)
+    return parts
+
+
+def _on_one_line(text: str) -> str:
+    """The text of a cell, with the spaces by which it is indented."""
+    return text[: len(text) - len(text.lstrip(" "))] + one_line(text)
+
+
+def _cut(text: str) -> str:
+    line, half = _on_one_line(text), _WIDEST_CELL // 2
+    return line if len(line) <= _WIDEST_CELL else f"{line[: half - 1]}…{line[-half:]}"
+
+
+def as_markdown(tables: Sequence[Table]) -> Iterator[str]:
+    """Tables as Markdown; numbers stand on the right."""
+    for table in tables:
+        if table.title:
+            yield f"### {markdown_text(table.title)}"
+            yield ""
+        head, *rows = table.rows
+        yield _line(head)
+        yield f"|---|{'---:|' * (len(head) - 1)}"
+        yield from map(_line, rows)
+        yield ""
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(markdown_text, cells))} |"

@@ -1,0 +1,103 @@
+"""Files that commands write beside what they print: the ending of each says in which form."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from proctor.errors import UsageError
+
+if TYPE_CHECKING:
+    from proctor.charts import Chart
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ENDINGS = (".svg", ".json", ".md")
+
+
+def output_option(function: F) -> F:
+    """`-o FILE`, as often as wanted."""
+    return click.option(
+        "-o",
+        "--output",
+        multiple=True,
+        metavar="FILE",
+        help="Also write FILE; ends in .svg (a chart), .json or .md. May be repeated.",
+    )(function)
+
+
+def check_outputs(
+    paths: Sequence[str],
+    *,
+    inputs: Sequence[str] = (),
+    endings: Sequence[str] = ENDINGS,
+    charts: bool = True,
+) -> None:
+    """Refuse files that cannot be written to, before anything is asked or computed.
+
+    Args:
+        paths: the files.
+        inputs: files that are read, and must stay.
+        endings: what they may end in.
+        charts: what ends in `.svg` is a chart, which takes an extra to be drawn.
+
+    Raises:
+        UsageError: an ending that is none of these, a folder in the file's place, no folder for it, a file
+            that is read, or charts are not installed.
+    """
+    for path in paths:
+        if ending_of(path) not in endings:
+            known = " ".join(endings)
+            raise UsageError(f"Nothing can be written to {path!r}: the ending says how, one of {known}.")
+        if Path(path).is_dir():
+            raise UsageError(f"{path!r} is a folder. Name a file, or remove the folder.")
+        folder = Path(path).absolute().parent
+        if not folder.is_dir():
+            raise UsageError(f"The folder of {path!r} does not exist. Make it first.")
+        if not os.access(folder, os.W_OK):
+            raise UsageError(f"Nothing can be written to the folder of {path!r}. Name another one.")
+        if any(_same(path, read) for read in inputs):
+            raise UsageError(f"{path!r} is read, and would be lost. Name another file to write to.")
+        if charts and ending_of(path) == ".svg":
+            from proctor.charts import drawer
+
+            drawer()
+
+
+def ending_of(path: str) -> str:
+    """The ending of a path, with its dot, in small letters."""
+    return Path(path).suffix.lower()
+
+
+def drawn(chart: Callable[[], Chart]) -> str:
+    """A chart as the text of an SVG file.
+
+    Raises:
+        UsageError: there is nothing to draw, or charts are not installed.
+    """
+    try:
+        return chart().svg() + "\n"
+    except ValueError as error:
+        raise UsageError(f"No chart can be drawn: {error}") from None
+
+
+def write_output(path: str, text: str) -> None:
+    """Write a file, which is there whole or not at all; an older one is replaced.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    from proctor.eval.json_files import write_whole
+
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise UsageError(f"{path!r} cannot be written: {error.strerror}.") from None
+
+
+def _same(path: str, other: str) -> bool:
+    return Path(path).exists() and Path(other).exists() and Path(path).samefile(other)

@@ -1,0 +1,121 @@
+"""Why two runs may not be comparable, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from proctor.codec import target_digest
+from proctor.comparison.outcomes import RunFacts
+from proctor.model import Run, Suite
+from proctor.plurals import counted, listed
+from proctor.suite_diff import Diff
+
+_NAMED = 5
+"""So many cases of a kind are named."""
+_IN_NO_DIGEST = frozenset(
+    {"tags", "category", "metadata", "notes", "repeats", "only_targets", "variables", "lint"}
+)
+"""Fields of a case that change neither what is sent nor how it is judged."""
+
+
+def doubts_of(baseline: RunFacts, candidate: RunFacts) -> tuple[str, ...]:
+    """Sentences that say why the numbers of two runs may not be comparable."""
+    return tuple(_doubts(baseline, candidate))
+
+
+def _doubts(one: RunFacts, other: RunFacts) -> Iterator[str]:
+    before, after = one.run, other.run
+    if before.id == after.id:
+        yield f"Run {before.id} is compared with itself."
+        return
+    ways = list(_ways(before, after, judged=bool(one.prompts or other.prompts)))
+    if ways:
+        yield (
+            f"Runs {before.id} and {after.id} were graded differently: {'; '.join(ways)}. What differs can "
+            "come from that. Grade one like the other with `proctor regrade`."
+        )
+    if before.target.name == after.target.name and target_digest(before.target) != target_digest(
+        after.target
+    ):
+        yield (
+            f"Runs {before.id} and {after.id} call their target {before.target.name!r} alike, but it was not "
+            "asked alike: kind, model, endpoint, parameters or options differ."
+        )
+
+
+def _ways(before: Run, after: Run, *, judged: bool) -> Iterator[str]:
+    """How their grading differs, each as a clause."""
+    rules = [_rule(run) for run in (before, after)]
+    if rules[0] != rules[1]:
+        yield f"a case passed {rules[0]} in the first and {rules[1]} in the second"
+    if before.suite.repeats_rule != "each" and before.settings.repeats != after.settings.repeats:
+        times = [run.settings.repeats or "as many as it wants" for run in (before, after)]
+        yield f"each case counts once over {times[0]} answers in the first and {times[1]} in the second"
+    if not judged:
+        return
+    names = [_judges(run) for run in (before, after)]
+    if names[0] != names[1]:
+        yield f"{names[0]} judged the first and {names[1]} the second"
+    elif _judging(before) != _judging(after):
+        yield f"{names[0]} judged both, but was not asked alike"
+
+
+def _rule(run: Run) -> str:
+    threshold = run.settings.threshold
+    if threshold is None:
+        threshold = run.suite.pass_rule.threshold
+    return "by its checks" if threshold is None else f"at a score of {threshold:g}"
+
+
+def _judging(run: Run) -> tuple[object, ...]:
+    """All that decides who judges and how often."""
+    settings = run.settings
+    judges = {target_digest(spec) for spec in (*run.judges, *run.named_judges)}
+    return judges, settings.judge_repeats, settings.judge_rule
+
+
+def _judges(run: Run) -> str:
+    names = dict.fromkeys(spec.name for spec in (*run.judges, *run.named_judges))
+    told = " and ".join(names) or "nobody"
+    return told if run.settings.judge_repeats == 1 else f"{told} ({run.settings.judge_repeats} times)"
+
+
+# --- different suites --------------------------------------------------------------------------------------
+
+
+def why_not(baseline: Suite, candidate: Suite, found: Diff) -> str:
+    """A sentence that says what differs between the suites of two runs, as far as it is sent or judged.
+
+    Args:
+        baseline: the one suite.
+        candidate: the other.
+        found: what lies between them.
+    """
+    told = [
+        f"{counted(len(ids), 'case')} only in {where} ({listed(ids, _NAMED)})"
+        for ids, where in ((found.removed, "the first"), (found.added, "the second"))
+        if ids
+    ]
+    renamed = [f"{one.old} → {one.new}" for one in found.renamed]
+    if renamed:
+        told.append(f"{counted(len(renamed), 'case')} under another id ({listed(renamed, _NAMED)})")
+    changed = [
+        f"{one.case}: {listed(fields, 2)}"
+        for one in found.changed
+        if (fields := [change.field for change in one.changes if not _is_beside(change.field)])
+    ]
+    if changed:
+        told.append(f"{counted(len(changed), 'case')} changed ({listed(changed, _NAMED)})")
+    rules = [
+        change.field for change in found.header if change.field.startswith(("pass_rule", "repeats_rule"))
+    ]
+    if rules:
+        told.append(
+            f"the suite's {listed(sorted({field.partition('.')[0] for field in rules}), _NAMED)} changed"
+        )
+    names = f"{baseline.title} and {candidate.title}"
+    return f"The runs are of different suites, {names}: {'; '.join(told) or 'their digests differ'}."
+
+
+def _is_beside(field: str) -> bool:
+    return field.partition(".")[0].partition("[")[0] in _IN_NO_DIGEST

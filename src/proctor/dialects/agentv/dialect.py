@@ -1,0 +1,76 @@
+"""Dialect agentv: evaluation files for agents, in YAML or JSON Lines, to a suite.
+
+A suite has tests and what all of them share: messages before the input, assertions behind their own, a
+workspace. The documented meaning counts. Nothing is left out: what is unknown or incomplete is an error, what
+is known and does nothing here is kept and told once a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from proctor.dialects.shared.non_suite_yaml import kind_of_yaml
+from proctor.dialects.shared.signatures import (
+    is_of_agent_skills,
+    is_of_deepeval,
+    is_of_evals_registry,
+    is_of_promptfoo,
+)
+from proctor.model import Problem, Suite
+from proctor.protocols import Head, Placed, Source
+
+TESTS: Final = ("tests", "eval_cases", "evalcases")
+"""The names of the field with the tests; all but the first are old."""
+YAML: Final = (".yaml", ".yml")
+
+_OWN: Final = (
+    *("criteria", "expected_output", "input_files", "expected_outcome", "input_messages"),
+    *("expected_messages", "rubrics", *TESTS),
+)
+"""Fields that only this dialect has."""
+_ONCE: Final = frozenset(("no-effect", "deprecated"))
+_PLACES: Final = re.compile(r"\[\d+\]")
+
+
+class AgentV:
+    """The dialect; holds nothing."""
+
+    def recognises(self, head: Head) -> str | None:
+        """A field that only this dialect has, in a row or above the tests, or YAML that nothing else is."""
+        names = {name for row in head.rows for name in row}
+        if is_of_promptfoo(head) or is_of_evals_registry(head) or is_of_agent_skills(head):
+            return None
+        for name in () if is_of_deepeval(head) else _OWN:
+            if name in names:
+                return f"it has `{name}`"
+        if any(isinstance(row.get("assertions"), list) for row in head.rows):
+            return "its lines have a list as `assertions`"
+        return "it is YAML with fields of a suite" if _may_be_suite(head, names) else None
+
+    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+        """The header, the cases in file order, and every problem where it is met."""
+        from proctor.dialects.agentv.read.document import suite_of  # most runs are of another dialect
+
+        told: set[tuple[str, str, str]] = set()
+        for item in suite_of(source):
+            if isinstance(item, Problem) and item.code in _ONCE:
+                key = (item.path, item.code, _PLACES.sub("", item.field or ""))
+                if key in told:
+                    continue
+                told.add(key)
+            yield item
+
+
+def _may_be_suite(head: Head, names: set[str]) -> bool:
+    """Whether YAML may be a suite whose tests are missing: at least half of its fields are a suite's."""
+    if not head.path.lower().endswith(YAML) or kind_of_yaml(head) is not None:
+        return False
+    from proctor.dialects.agentv.read.suite import SUITE, WITHOUT_EFFECT  # most runs are of another dialect
+
+    known = names & {*SUITE, *WITHOUT_EFFECT, "targets"}
+    return 2 * len(known) >= len(names)
+
+
+DIALECT = AgentV()

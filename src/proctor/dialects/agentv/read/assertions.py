@@ -1,0 +1,360 @@
+"""AgentV's `assertions` to assertions: one line a type in a table, and what all types share.
+
+A type is written with hyphens or underscores. Texts in the list become one rubric. Problems are noted with
+the path of their field; nothing is left out in silence. Which grader marks what is known here by name only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from proctor.dialects.agentv.read import graders as graders
+from proctor.dialects.agentv.read import v5_assertions as v5
+from proctor.dialects.agentv.read.assertion_fields import GATE, NOT_NEGATIVE, AssertionFields, as_text
+from proctor.dialects.agentv.read.composite import MEMBERS, composite
+from proctor.dialects.agentv.read.graders import OLD_TYPES, Lowered
+from proctor.dialects.agentv.read.includes import Item, flat
+from proctor.dialects.agentv.read.rubrics import PASS_AT, of_items, text_item
+from proctor.dialects.agentv.read.rubrics import lower_rubrics as lower_rubrics
+from proctor.dialects.shared.js_regex import NoPattern, to_python, wrong_with
+from proctor.errors import UsageError, suggestion
+from proctor.model import Assertion
+from proctor.protocols import Source
+from proctor.validation import Notes, shown
+
+DEFAULT: Final = Assertion(grader="llm_grader", pass_at=PASS_AT, label="llm-grader")
+"""What judges a test that ends up without any assertion."""
+DEFAULT_GATE: Final = 0.8
+"""The gate of `required: true`."""
+
+_COMMON: Final = ("type", "name", "weight", "required", "min_score", "negate")
+_CRITERIA: Final = frozenset(("llm_grader", "rubrics", "program"))
+_LONGEST_NAME_OF_PATTERN: Final = 30
+
+
+def lower(items: Any, field: str, notes: Notes, source: Source) -> tuple[Assertion, ...]:
+    """A list of assertions as it was read, to assertions.
+
+    Args:
+        items: the list: objects, and texts that together make one rubric in the place of the first.
+        field: its name in messages.
+        notes: where problems go; nothing raises.
+        source: where prompts, templates and graders of the user's own are found.
+    """
+    made: list[Assertion] = []
+    texts: list[dict[str, Any]] = []
+    first = 0
+    for item in flat(items, field, notes, source):
+        if isinstance(item.raw, str):
+            first = first if texts else len(made)
+            texts.append(_text(item, len(texts) + 1))
+        else:
+            made.append(_one(item.raw, item.place + ".", item.notes, item.source))
+    if texts:
+        made.insert(first, of_items(texts))
+    return tuple(made)
+
+
+def reads_criteria(assertions: Iterable[Assertion]) -> bool:
+    """Whether any of them is given the `criteria` of its test."""
+    return any(_reads(one.grader, one.params) for one in assertions)
+
+
+def _reads(grader: str, params: dict[str, Any]) -> bool:
+    if grader != "composite":
+        return grader in _CRITERIA
+    inside = [(member["assertion"]["grader"], member["assertion"]["params"]) for member in params["members"]]
+    return params["aggregator"].get("type") in _CRITERIA or any(_reads(*one) for one in inside)
+
+
+def _text(item: Item, number: int) -> dict[str, Any]:
+    if not item.raw.strip():
+        message = f"`{item.place}` is blank; write what the answer must do, or remove it."
+        item.notes.error("empty-value", message, item.place, line=item.line)
+    return text_item(number, item.raw)
+
+
+# --- one assertion -----------------------------------------------------------------------------------------
+
+
+_NAMES: Final = (("metric", "name"), ("id", "name"))
+"""What `name` is called as well, where a type passes nothing on to a grader."""
+
+
+class _Kind(NamedTuple):
+    """How one type is lowered."""
+
+    lower: Callable[[AssertionFields], Lowered]
+    own: tuple[str, ...] = ()
+    """Its fields besides those of all types."""
+    unused: tuple[str, ...] = ()
+    """Fields that are known and have no effect."""
+    wrong: tuple[tuple[str, str], ...] = ()
+    """Names that are often written instead of right ones."""
+    pass_at: float | None = None
+    """The least value that passes where the grader can give a fraction."""
+    same: tuple[tuple[str, str], ...] = _NAMES
+    """Other names of fields."""
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Every field that it may have."""
+        return (*_COMMON, *self.own, *self.unused)
+
+
+def _one(row: dict[str, Any], prefix: str, notes: Notes, source: Source) -> Assertion:
+    spelt = row.get("type")
+    plain = spelt.removeprefix(v5.PREFIX) if isinstance(spelt, str) else ""
+    found = _BY_SPELLING.get(plain) or _of_the_users_own(row, prefix, notes, source)
+    if found is None:
+        return Assertion(grader="")
+    kind, known = found
+    fields = AssertionFields(row, notes, prefix, source, known)
+    fields.take("type")
+    for other, meant in kind.same:
+        if other in fields:
+            fields.rename(other, meant)
+    if kind.same:
+        v5.note_refused(fields)
+    name = fields.named("name")
+    weight = fields.limited("weight", NOT_NEGATIVE)
+    required, least = _gate(fields)
+    fields.negated = fields.truth("negate", False) or (plain != spelt and plain in _BY_SPELLING)
+    for wrong, right in kind.wrong:
+        fields.corrected(wrong, right)
+    if kind.unused:
+        fields.without_effect(kind.unused)
+    grader, params, suffix = kind.lower(fields)
+    fields.close()
+    if least is None:
+        # A composite with a share to reach says itself when it passes.
+        own = grader == "composite" and params["aggregator"].get("type") == "threshold"
+        least = None if own else kind.pass_at
+    return Assertion(
+        grader=grader,
+        params=params,
+        weight=1.0 if weight is None else float(weight),
+        required=required,
+        negated=fields.negated,
+        pass_at=least,
+        label=name or (f"{spelt}-{suffix}" if suffix else spelt),
+    )
+
+
+def _gate(fields: AssertionFields) -> tuple[float | None, float | None]:
+    """The gate and the least value that passes, as far as they are given."""
+    least = fields.limited("min_score", GATE)
+    least = None if least is None else float(least)
+    if "required" not in fields:
+        return None, least
+    if isinstance(fields.peek("required"), bool):
+        gate = DEFAULT_GATE if fields.take("required") else None
+    elif isinstance(fields.peek("required"), int | float):
+        gate = fields.limited("required", GATE)
+    else:
+        fields.wrong("required", fields.take("required"), "true, false, or a number above 0 and at most 1")
+        gate = None
+    if gate is None:
+        return None, least
+    return (float(gate) if least is None else least), least
+
+
+def _of_the_users_own(
+    row: dict[str, Any], prefix: str, notes: Notes, source: Source
+) -> tuple[_Kind, tuple[str, ...]] | None:
+    """How a type is lowered for which the user wrote a grader; None, and an error, where there is none."""
+    fields = AssertionFields(row, notes, prefix, source, ())
+    spelt = fields.required_text("type")
+    if not spelt:
+        return None
+    kebab = spelt.replace("_", "-")
+    for name in dict.fromkeys((spelt, kebab, spelt.replace("-", "_"))):
+        try:
+            command = source.program(name) if name.replace("-", "").replace("_", "").isalnum() else None
+        except UsageError as error:
+            fields.error("unknown-type", "type", f"is {shown(spelt)}. {error}")
+            return None
+        if command is not None:
+            kind = _Kind(_own_program(command), ("timeout_seconds", "config"), pass_at=PASS_AT, same=())
+            return kind, kind.known
+    if kebab.removeprefix(v5.PREFIX) in v5.REFUSED:
+        instead = v5.REFUSED[kebab.removeprefix(v5.PREFIX)]
+        fields.error("not-supported", "type", f"is {spelt!r}, a type of AgentV 5 that is not read. {instead}")
+        return None
+    if kebab in OLD_TYPES:
+        fields.error("old-type", "type", f"is {spelt!r}, an old word; write {OLD_TYPES[kebab]!r}.")
+        return None
+    fields.error(
+        "unknown-type",
+        "type",
+        f"is {shown(spelt)}, which is not known. {suggestion(spelt[:60], TYPES)} "
+        f"A grader of your own goes into a file such as `.proctor/assertions/{repr(spelt[:60])[1:-1]}.py`.",
+    )
+    return None
+
+
+def _own_program(command: Sequence[str]) -> Callable[[AssertionFields], Lowered]:
+    def lowered(fields: AssertionFields) -> Lowered:
+        params: dict[str, Any] = {"command": list(command)}
+        graders.timed(fields, params)
+        config = fields.config()
+        return "program", params | {"config": config} if config else params, ""
+
+    return lowered
+
+
+# --- types that look at the text ---------------------------------------------------------------------------
+
+
+def _value(fields: AssertionFields) -> str:
+    """The text in `value`, which must say something."""
+    if "value" not in fields:
+        fields.missing("value", "the text to look for")
+        return ""
+    value = fields.take("value")
+    text = as_text(value)
+    if text:
+        return text
+    if text is not None:
+        fields.error("empty-value", "value", "is empty; write the text to look for.")
+    elif isinstance(value, list):
+        fields.wrong("value", value, "one text; for several use a type that ends in `-any` or `-all`")
+    else:
+        fields.wrong("value", value, "text")
+    return ""
+
+
+def _one_text(grader: str, *, trimmed: bool = False, **more: Any) -> Callable[[AssertionFields], Lowered]:
+    def lowered(fields: AssertionFields) -> Lowered:
+        value = _value(fields)
+        if trimmed and value and not value.strip():
+            fields.error("empty-value", "value", "is blank; write the text to look for.")
+        return grader, {"value": value, **more}, value
+
+    return lowered
+
+
+def _texts(grader: str, **more: Any) -> Callable[[AssertionFields], Lowered]:
+    def lowered(fields: AssertionFields) -> Lowered:
+        values: list[str] = []
+        for place, item in fields.rows("value", "a list of texts"):
+            text = as_text(item)
+            if text is None:
+                fields.wrong(place, item, "text")
+            elif not text:
+                fields.error("empty-value", place, "is empty; write the text to look for.")
+            values.append(text or "")
+        return grader, {"values": values, **more}, str(len(values))
+
+    return lowered
+
+
+def _text_kind(lowered: Callable[[AssertionFields], Lowered]) -> _Kind:
+    return _Kind(lowered, ("value",), unused=("flags",))
+
+
+def _regex(fields: AssertionFields) -> Lowered:
+    flags = fields.text("flags") or ""
+    written = _value(fields)
+    pattern, wrong = written, None
+    try:
+        pattern, flags = to_python(written, flags)
+        wrong = wrong_with(pattern)
+    except NoPattern as error:
+        wrong = str(error)
+    except ValueError as error:
+        fields.error("bad-flag", "flags", f"{error}.")
+        flags = ""
+    if wrong is not None:
+        fields.error(
+            "bad-regex", "value", f"is {shown(written)}, no regular expression: {wrong}. Correct it."
+        )
+    params = {"pattern": pattern, "flags": flags} if flags else {"pattern": pattern}
+    return "regex", params, written[:_LONGEST_NAME_OF_PATTERN]
+
+
+def _number(grader: str) -> Callable[[AssertionFields], Lowered]:
+    def lowered(fields: AssertionFields) -> Lowered:
+        value = _value(fields)
+        tolerance = fields.limited("rel_tolerance", NOT_NEGATIVE)
+        more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
+        return grader, {"value": value, **more}, value
+
+    return lowered
+
+
+def _is_json(_asked: AssertionFields) -> Lowered:
+    return "is_json", {"strip_fences": False}, ""
+
+
+def _composite(fields: AssertionFields) -> Lowered:
+    return composite(fields, _one)
+
+
+def _assert_set(fields: AssertionFields) -> Lowered:
+    return v5.assert_set(fields, lower)
+
+
+_JUDGE: Final = ("target", "temperature")
+_NO_JUDGE: Final = ("model", "max_steps", "preprocessors")
+_PROGRAM: Final = ("command", "cwd", "timeout_seconds", "config")
+_SPENT: Final = tuple((f"max_{what}_tokens", f"max_{what}") for what in ("total", "input", "output"))
+_RUBRICS: Final = _Kind(graders.rubrics, ("criteria", "rubrics", *_JUDGE), _NO_JUDGE, pass_at=PASS_AT)
+
+_KINDS: Final[dict[str, _Kind]] = {
+    "contains": _text_kind(_one_text("contains")),
+    "contains-any": _text_kind(_texts("contains_any")),
+    "contains-all": _text_kind(_texts("contains_all")),
+    "icontains": _text_kind(_one_text("contains", ignore_case=True)),
+    "icontains-any": _text_kind(_texts("contains_any", ignore_case=True)),
+    "icontains-all": _text_kind(_texts("contains_all", ignore_case=True)),
+    "starts-with": _text_kind(_one_text("starts_with", trimmed=True)),
+    "ends-with": _text_kind(_one_text("ends_with", trimmed=True)),
+    "equals": _text_kind(_one_text("exact", trimmed=True)),
+    "regex": _Kind(_regex, ("value", "flags")),
+    "numeric-match": _Kind(_number("numeric_match"), ("value", "rel_tolerance")),
+    "numeric-equal": _Kind(_number("numeric_equal"), ("value", "rel_tolerance")),
+    "is-json": _Kind(_is_json, unused=("value", "flags")),
+    "llm-grader": _Kind(
+        graders.llm_grader, ("prompt", "rubrics", "config", *_JUDGE), _NO_JUDGE, pass_at=PASS_AT, same=()
+    ),
+    "rubrics": _RUBRICS,
+    "rubric": _RUBRICS,
+    "code-grader": _Kind(
+        graders.code_grader, (*_PROGRAM, "script", "target"), ("preprocessors",), pass_at=PASS_AT, same=()
+    ),
+    "composite": _Kind(_composite, (*MEMBERS, "aggregator"), pass_at=PASS_AT),
+    "tool-trajectory": _Kind(
+        graders.tool_trajectory,
+        ("mode", "minimums", "expected", "args_match", "partial_credit"),
+        pass_at=PASS_AT,
+    ),
+    "field-accuracy": _Kind(graders.field_accuracy, ("fields", "aggregation"), pass_at=PASS_AT),
+    "latency": _Kind(graders.latency, ("threshold",), wrong=(("max_ms", "threshold"),)),
+    "cost": _Kind(graders.cost, ("budget",), wrong=(("max_usd", "budget"),)),
+    "token-usage": _Kind(graders.token_usage, graders.TOKENS, wrong=_SPENT),
+    "execution-metrics": _Kind(
+        graders.execution_metrics, (*graders.METRICS, "exploration_tolerance"), pass_at=PASS_AT
+    ),
+    "skill-trigger": _Kind(graders.skill_trigger, ("skill", "should_trigger")),
+}
+_OF_VERSION_5: Final[dict[str, _Kind]] = {
+    "llm-rubric": _Kind(
+        v5.llm_rubric, ("value", "prompt", "config", "threshold", *_JUDGE), _NO_JUDGE, pass_at=PASS_AT
+    ),
+    "script": _Kind(v5.script, (*_PROGRAM, "target"), pass_at=PASS_AT),
+    "assert-set": _Kind(
+        _assert_set, ("assert", "config"), pass_at=1.0, same=(*_NAMES, ("threshold", "min_score"))
+    ),
+    "skill-used": _Kind(v5.skill_used, ("value",)),
+    "trajectory:tool-used": _Kind(v5.tool_used, ("value",), pass_at=PASS_AT),
+    "trajectory:tool-sequence": _Kind(v5.tool_sequence, ("value",), pass_at=PASS_AT),
+    "trajectory:tool-args-match": _Kind(v5.tool_args_match, ("value",), pass_at=PASS_AT),
+}
+TYPES: Final = (*_KINDS, *_OF_VERSION_5)
+_BY_SPELLING: Final = {
+    spelt: (kind, kind.known)
+    for name, kind in (_KINDS | _OF_VERSION_5).items()
+    for spelt in (name, name.replace("-", "_"))
+}

@@ -1,0 +1,145 @@
+"""AgentV's `composite` to the grader of that name: members under names, and what makes them one score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from typing import Any, Final
+
+from proctor.dialects.agentv.read.assertion_fields import NOT_NEGATIVE, SHARE, AssertionFields
+from proctor.dialects.agentv.read.graders import OLD_TYPES, Lowered, program, prompt_text
+from proctor.errors import suggestion
+from proctor.model import Assertion
+from proctor.protocols import Source
+from proctor.validation import Notes, shown
+
+LowerOne = Callable[[dict[str, Any], str, Notes, Source], Assertion]
+"""Lowers one assertion; takes its row and the beginning of its fields' names in messages."""
+
+MEMBERS: Final = ("assertions", "assert", "evaluators")
+"""The names under which the members may stand."""
+
+_WANTED: Final = "a list of assertions, each with a `name`"
+_OUTSIDE: Final = ("weight",)
+_OUTSIDE_SAID: Final = "has no effect on a member of a composite; put it into the aggregator's `weights`."
+_AGGREGATORS: Final[dict[str, tuple[str, ...]]] = {
+    "weighted_average": ("type", "weights"),
+    "threshold": ("type", "threshold"),
+    "code-grader": ("type", "path", "command", "cwd", "timeout_seconds"),
+    "llm-grader": ("type", "prompt", "target", "model"),
+}
+
+
+def composite(fields: AssertionFields, lower_one: LowerOne) -> Lowered:
+    """`composite`: several graders whose scores become one."""
+    written = [name for name in MEMBERS if name in fields] or [MEMBERS[0]]
+    for name in written[1:]:
+        fields.take(name)
+        fields.error("conflicting-fields", name, f"and `{written[0]}` mean the same; keep one of them.")
+    members: list[dict[str, Any]] = []
+    for place, row in fields.rows(written[0], _WANTED):
+        if isinstance(row, dict):
+            members.append(_member(fields, place, row, lower_one))
+        else:
+            fields.wrong(place, row, "an object with `name` and `type`")
+    names = [member["name"] for member in members]
+    for number, name in enumerate(names):
+        if name and name in names[:number]:
+            fields.error(
+                "duplicate-name",
+                f"{written[0]}[{number}]",
+                f"has the name {name!r}, as a member before it; give each a name of its own.",
+            )
+    return "composite", {"members": members, "aggregator": _aggregator(fields, names)}, ""
+
+
+def _member(fields: AssertionFields, place: str, row: dict[str, Any], lower_one: LowerOne) -> dict[str, Any]:
+    prefix = fields.place(place) + "."
+    outer = AssertionFields(row, fields.notes, prefix, fields.source, ())
+    outer.without_effect(_OUTSIDE, _OUTSIDE_SAID)
+    if "name" not in outer:
+        outer.missing("name", "a text that no other member has")
+    inside = _without(row, _OUTSIDE)
+    lowered = lower_one(inside, prefix, fields.notes, fields.source)
+    return {"name": lowered.label or "", "assertion": member_row(lowered)}
+
+
+def member_row(lowered: Assertion) -> dict[str, Any]:
+    """The assertion of a member as the grader takes it, without what has its default."""
+    row: dict[str, Any] = {"grader": lowered.grader, "params": lowered.params}
+    for name in ("required", "negated", "pass_at"):
+        value = getattr(lowered, name)
+        if value is not None and value is not False:
+            row[name] = value
+    return row
+
+
+def _without(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """The row without some fields; its copy still knows its lines."""
+    kept = copy(row)
+    for name in names:
+        kept.pop(name, None)
+    return kept
+
+
+def _aggregator(fields: AssertionFields, names: list[str]) -> dict[str, Any]:
+    wanted = f"an object whose `type` is one of {', '.join(_AGGREGATORS)}"
+    if "aggregator" not in fields:
+        fields.missing("aggregator", wanted)
+        return {}
+    row = fields.peek("aggregator")
+    spelt = row.get("type") if isinstance(row, dict) else None
+    kind = _kind(spelt)
+    inner = fields.child("aggregator", _AGGREGATORS.get(kind, ("type",)))
+    if inner is None:
+        return {}
+    if kind not in _AGGREGATORS:
+        if kind in OLD_TYPES:
+            inner.error("old-type", "type", f"is {spelt!r}, an old word; write {OLD_TYPES[kind]!r}.")
+        elif isinstance(spelt, str):
+            inner.error(
+                "unknown-type", "type", f"is {shown(spelt)}. {suggestion(spelt, tuple(_AGGREGATORS))}"
+            )
+        else:
+            inner.error("missing-field", "type", f"is no text; it must be one of {', '.join(_AGGREGATORS)}.")
+        return {}
+    inner.take("type")
+    made = _made(kind, inner, names)
+    inner.close()
+    return made
+
+
+def _kind(spelt: Any) -> str:
+    """A type with hyphens, but for the one that the format writes with an underscore."""
+    kind = spelt.replace("_", "-") if isinstance(spelt, str) else ""
+    return "weighted_average" if kind == "weighted-average" else kind
+
+
+def _made(kind: str, inner: AssertionFields, names: list[str]) -> dict[str, Any]:
+    if kind == "weighted_average":
+        weights = _weights(inner, names)
+        return {"type": kind, "weights": weights} if weights else {"type": kind}
+    if kind == "threshold":
+        if "threshold" not in inner:
+            inner.missing("threshold", "the share of members that must pass, from 0 to 1")
+        return {"type": kind, "threshold": float(inner.limited("threshold", SHARE) or 0)}
+    if kind == "code-grader":
+        return {"type": "program", **program(inner, "path")}
+    inner.without_effect(("model",))
+    if "prompt" not in inner:
+        inner.missing("prompt", "what the judge is asked, or a file with it")
+    made: dict[str, Any] = {"type": "llm_grader", "prompt": prompt_text(inner) or ""}
+    judge = inner.named("target")
+    return made if judge is None else made | {"judge": judge}
+
+
+def _weights(inner: AssertionFields, names: list[str]) -> dict[str, float]:
+    given = inner.child("weights", names)
+    if given is None:
+        return {}
+    weights = {name: given.limited(name, NOT_NEGATIVE) for name in names if name in given}
+    given.close()
+    found = {name: float(weight) for name, weight in weights.items() if weight is not None}
+    if names and len(found) == len(set(names)) and not any(found.values()):
+        inner.error("bad-number", "weights", "are all 0; give one member a weight.")
+    return found

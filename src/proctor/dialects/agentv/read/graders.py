@@ -1,0 +1,403 @@
+"""AgentV's types that ask a judge, run a program or measure, to graders with their parameters.
+
+One function a type; each takes the fields of an assertion that are its own. The table of all types is in
+`agentv_assertions`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from proctor.dialects.agentv.read.assertion_fields import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    AssertionFields,
+    Limit,
+    as_text,
+)
+from proctor.dialects.agentv.read.rubrics import rubric_items
+from proctor.errors import suggestion
+from proctor.yaml12 import plain
+
+Lowered = tuple[str, dict[str, Any], str]
+"""A grader's name, its parameters, and what is added to the type for a name of its own."""
+
+OLD_TYPES: Final = {"code-judge": "code-grader", "llm-judge": "llm-grader"}
+"""Words for types that the format has given up, and what they are called now."""
+
+_TEMPERATURE: Final[Limit] = ("from 0 to 2", lambda value: 0 <= value <= 2)
+_PATH = re.compile(
+    r"\S+\.(md|markdown|txt|text|prompt|tmpl|tpl|j2|jinja2?|hbs|mustache|liquid|html?|xml|json|ya?ml)"
+    r"|\.{1,2}/\S+",
+    re.IGNORECASE,
+)
+_REFERENCE = re.compile(r"\$\{\{[^}]*\}\}")
+_LONGEST_PATH: Final = 300
+_VARIABLE = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
+VARIABLES: Final = frozenset(
+    {
+        *("input", "output", "expected_output", "criteria", "file_changes", "tool_calls", "config"),
+        *("metadata", "metadata_json", "rubrics", "rubrics_json", "EVALUATOR_RESULTS_JSON"),
+        *("input_text", "output_text", "expected_output_text"),
+    }
+)
+"""What a prompt may name; the last is for judges of composites."""
+
+
+# --- judges ------------------------------------------------------------------------------------------------
+
+
+def llm_grader(fields: AssertionFields) -> Lowered:
+    """`llm-grader`: a judge with a prompt; with `rubrics` it is a checklist."""
+    if "rubrics" in fields:
+        fields.without_effect(("prompt", "config"), "has no effect beside `rubrics`; remove one of them.")
+        return rubrics(fields)
+    params: dict[str, Any] = {}
+    prompt = prompt_text(fields)
+    if prompt is not None:
+        params["prompt"] = prompt
+    _judged(fields, params)
+    config = fields.config()
+    if config:
+        params["config"] = config
+    return "llm_grader", params, ""
+
+
+def rubrics(fields: AssertionFields) -> Lowered:
+    """`rubrics`: a checklist in `criteria`; older files have it in `rubrics`."""
+    name = "criteria" if "criteria" in fields or "rubrics" not in fields else "rubrics"
+    if name == "criteria" and "rubrics" in fields:
+        fields.take("rubrics")
+        fields.error("conflicting-fields", "rubrics", "and `criteria` mean the same; keep one of them.")
+    params: dict[str, Any] = {"items": rubric_items(fields, name)}
+    _judged(fields, params)
+    return "rubrics", params, ""
+
+
+def _judged(fields: AssertionFields, params: dict[str, Any]) -> None:
+    judge = fields.named("target")
+    if judge is not None:
+        params["judge"] = judge
+    temperature = fields.limited("temperature", _TEMPERATURE)
+    if temperature is not None:
+        params["temperature"] = float(temperature)
+
+
+def prompt_text(fields: AssertionFields) -> str | None:
+    """The text of `prompt`: that of the file it names, or itself; None where there is none.
+
+    `file://` says that it is a file. Anything else on one line is looked for as well, since most suites name
+    their prompts so; what looks like a path and is nowhere is an error and never a prompt.
+    """
+    if isinstance(fields.peek("prompt"), dict):
+        fields.take("prompt")
+        fields.error(
+            "not-supported",
+            "prompt",
+            "is made by a program, which is not supported; write its text or a path.",
+        )
+        return None
+    written = fields.named("prompt")
+    if written is None or "\n" in written.strip() or len(written) > _LONGEST_PATH:
+        return None if written is None else _checked(fields, written)
+    named = written.strip().removeprefix("file://")
+    is_file = named != written.strip() or _PATH.fullmatch(_REFERENCE.sub("x", named)) is not None
+    path: str | None = named
+    if "${{" in named:
+        if not is_file:
+            return _checked(fields, written)
+        path = fields.filled("prompt", named)
+    found = fields.source.find(path) if path else None
+    if found is not None:
+        return _checked(fields, _decoded(fields, named, found.data))
+    if path is not None and is_file:
+        fields.error(
+            "missing-prompt-file",
+            "prompt",
+            f"names the file {named!r}, which is neither in the suite's folder nor in one above it. "
+            "Correct the path, or write the prompt itself.",
+        )
+    return _checked(fields, written)
+
+
+def _checked(fields: AssertionFields, text: str) -> str:
+    """The text; a warning names what it asks for as `{{ name }}` and nothing will put there."""
+    unknown = [name for name in sorted(set(_VARIABLE.findall(text))) if not _is_known(name, fields)]
+    if unknown:
+        why = suggestion(unknown[0][:60], sorted(VARIABLES))
+        if "." in unknown[0]:
+            why = "A dot is for fields of `metadata` and of the grader's own `config` alone."
+        fields.warn("unknown-variable", "prompt", f"has {{{{ {unknown[0]} }}}}, which stays as it is. {why}")
+    return text
+
+
+def _is_known(name: str, fields: AssertionFields) -> bool:
+    """Whether something may stand for a name; any field of metadata may, as each test has its own."""
+    first, _, path = name.partition(".")
+    field, config = path.partition(".")[0], fields.peek("config")
+    in_config = fields.peek(field) is not None or (isinstance(config, dict) and field in config)
+    return name in VARIABLES or (first == "metadata" and path != "") or (first == "config" and in_config)
+
+
+def _decoded(fields: AssertionFields, name: str, data: bytes) -> str:
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        fields.error(
+            "bad-encoding",
+            "prompt",
+            f"names {name!r}, whose byte {error.start + 1} is not UTF-8; save it so.",
+        )
+        return ""
+    if not text.strip():
+        fields.error(
+            "empty-value", "prompt", f"names the file {name!r}, which is empty; write the prompt in it."
+        )
+    return text
+
+
+# --- programs ----------------------------------------------------------------------------------------------
+
+
+def code_grader(fields: AssertionFields) -> Lowered:
+    """`code-grader`: a program that reads and writes JSON."""
+    if "command" in fields:
+        fields.without_effect(("script",), "has no effect beside `command`; remove it.")
+    elif "script" in fields:
+        fields.warn("deprecated", "script", "is an older spelling; write `command`.")
+        fields.rename("script", "command")
+    params = program(fields)
+    _lent(fields, params)
+    config = fields.config()
+    if config:
+        params["config"] = config
+    return "program", params, ""
+
+
+MAX_CALLS: Final = 50
+"""How often a program may ask a judge where it may and nobody says how often."""
+
+
+def _lent(fields: AssertionFields, params: dict[str, Any]) -> None:
+    """`target` of a program: whether it may ask a judge, how often, and which."""
+    if isinstance(fields.peek("target"), dict):
+        inner = fields.child("target", ("max_calls", "judge"))
+        assert inner is not None
+        params["max_calls"] = inner.integer("max_calls", least=1) or MAX_CALLS
+        judge = inner.named("judge")
+        if judge is not None:
+            params["judge"] = judge
+        inner.close()
+    elif "target" in fields:
+        value = fields.take("target")
+        if value is True:
+            params["max_calls"] = MAX_CALLS
+        elif value is not False:
+            fields.wrong("target", value, "true, false, or an object with `max_calls`")
+
+
+def program(fields: AssertionFields, *names: str) -> dict[str, Any]:
+    """A program's command, folder and time limit; the command may stand under one of the names instead."""
+    name = next((one for one in names if one in fields), "command")
+    params: dict[str, Any] = {"command": _command(fields, name)}
+    cwd = fields.named("cwd")
+    if cwd is not None:
+        params["cwd"] = cwd
+    timed(fields, params)
+    return params
+
+
+def timed(fields: AssertionFields, params: dict[str, Any]) -> None:
+    """The time limit of a program, where there is one."""
+    timeout = fields.limited("timeout_seconds", POSITIVE)
+    if timeout is not None:
+        params["timeout_s"] = float(timeout)
+
+
+def _command(fields: AssertionFields, name: str) -> list[str]:
+    wanted = "a list of texts, or one text for the shell"
+    if isinstance(fields.peek(name), str):
+        return ["sh", "-c", fields.required_text(name)]
+    words: list[str] = []
+    for place, item in fields.rows(name, wanted):
+        word = as_text(item)
+        if word is None:
+            fields.wrong(place, item, "text")
+        words.append(word or "")
+    if words and not words[0].strip():
+        fields.error("missing-field", f"{name}[0]", "is blank; it must be the program.")
+    return words
+
+
+# --- what an agent did -------------------------------------------------------------------------------------
+
+_MODES: Final = ("any_order", "in_order", "exact", "superset", "subset")
+_MATCHES: Final = ("exact", "ignore", "superset", "subset")
+_CALL: Final = ("tool", "args", "args_match", "max_duration_ms")
+
+
+def tool_trajectory(fields: AssertionFields) -> Lowered:
+    """`tool-trajectory`: which tools were called."""
+    mode = fields.choice("mode", _MODES)
+    params: dict[str, Any] = {"mode": mode}
+    if not fields.truth("partial_credit", True):
+        params["partial_credit"] = False
+    _args_match(fields, params)
+    if not mode:
+        fields.without_effect(("minimums", "expected"))
+    elif mode == "any_order":
+        fields.without_effect(("expected",), "has no effect in mode any_order; use `minimums`.")
+        params["minimums"] = _minimums(fields)
+    else:
+        fields.without_effect(("minimums",), f"has no effect in mode {mode}; use `expected`.")
+        if fields.peek("expected") == [] and mode in ("exact", "subset"):
+            params["expected"] = fields.take("expected")  # no tool may be called
+            return "tool_trajectory", params, ""
+        calls = fields.children("expected", "a list of objects with `tool`", _CALL)
+        params["expected"] = [_call(one) for one in calls]
+    return "tool_trajectory", params, ""
+
+
+def _minimums(fields: AssertionFields) -> dict[str, int]:
+    wanted = "an object that says how often each tool must be called"
+    if "minimums" not in fields:
+        fields.missing("minimums", wanted)
+    inner = fields.child("minimums", ())
+    if inner is None:
+        return {}
+    minimums = {name: inner.integer(name, least=1) or 1 for name in inner.names()}
+    if not minimums:
+        fields.error("empty-list", "minimums", f"is empty; it must be {wanted}.")
+    return minimums
+
+
+def _call(fields: AssertionFields) -> dict[str, Any]:
+    call: dict[str, Any] = {"tool": fields.required_text("tool")}
+    if "args" in fields:
+        args = fields.take("args")
+        if isinstance(args, dict):
+            call["args"] = plain(args)
+        elif args != "any":
+            fields.wrong("args", args, "an object, or `any`")
+    _args_match(fields, call)
+    longest = fields.limited("max_duration_ms", NOT_NEGATIVE)
+    if longest is not None:
+        call["max_duration_ms"] = float(longest)
+    fields.close()
+    return call
+
+
+def _args_match(fields: AssertionFields, params: dict[str, Any]) -> None:
+    if "args_match" not in fields:
+        return
+    if isinstance(fields.peek("args_match"), list):
+        params["args_match"] = list(fields.texts("args_match"))
+    else:
+        params["args_match"] = fields.choice("args_match", _MATCHES)
+
+
+def skill_trigger(fields: AssertionFields) -> Lowered:
+    """`skill-trigger`: whether a skill was used."""
+    skill = fields.required_text("skill")
+    params: dict[str, Any] = {"skill": skill}
+    if not fields.truth("should_trigger", True):
+        params["should_trigger"] = False
+    return "skill_trigger", params, skill
+
+
+# --- fields of a JSON answer -------------------------------------------------------------------------------
+
+_FIELD: Final = ("path", "match", "required", "weight", "tolerance", "relative", "formats")
+_KINDS_OF_MATCH: Final = ("exact", "numeric_tolerance", "date")
+
+
+def field_accuracy(fields: AssertionFields) -> Lowered:
+    """`field-accuracy`: fields of a JSON answer against those of the expected output."""
+    wanted = "a list of objects with `path` and `match`"
+    params: dict[str, Any] = {"fields": [_field(one) for one in fields.children("fields", wanted, _FIELD)]}
+    if "aggregation" in fields:
+        params["aggregation"] = fields.choice("aggregation", ("weighted_average", "all_or_nothing"))
+    return "field_accuracy", params, ""
+
+
+def _field(fields: AssertionFields) -> dict[str, Any]:
+    field: dict[str, Any] = {
+        "path": fields.required_text("path"),
+        "match": fields.choice("match", _KINDS_OF_MATCH),
+    }
+    if not fields.truth("required", True):
+        field["required"] = False
+    for name in ("weight", "tolerance"):
+        number = fields.limited(name, NOT_NEGATIVE)
+        if number is not None:
+            field[name] = float(number)
+    if fields.truth("relative", False):
+        field["relative"] = True
+    formats = fields.texts("formats")
+    if formats:
+        field["formats"] = list(formats)
+    fields.close()
+    return field
+
+
+# --- what an answer took -----------------------------------------------------------------------------------
+
+
+def latency(fields: AssertionFields) -> Lowered:
+    """`latency`: at most so many milliseconds."""
+    return "latency", {"threshold_ms": _needed(fields, "threshold", "a number of milliseconds")}, ""
+
+
+def cost(fields: AssertionFields) -> Lowered:
+    """`cost`: at most so much money."""
+    return "cost", {"budget_usd": _needed(fields, "budget", "an amount in US dollars")}, ""
+
+
+def _needed(fields: AssertionFields, name: str, wanted: str) -> float:
+    if name not in fields:
+        fields.missing(name, wanted)
+    return float(fields.limited(name, NOT_NEGATIVE) or 0)
+
+
+TOKENS: Final = ("max_total", "max_input", "max_output")
+METRICS: Final[dict[str, Limit | None]] = {
+    "max_tool_calls": None,
+    "max_llm_calls": None,
+    "max_tokens": None,
+    "max_cost_usd": NOT_NEGATIVE,
+    "max_duration_ms": NOT_NEGATIVE,
+    "target_exploration_ratio": SHARE,
+}
+"""The limits of execution-metrics; None for a whole number."""
+
+
+def token_usage(fields: AssertionFields) -> Lowered:
+    """`token-usage`: a limit on tokens; the total is that of input, output and cached ones."""
+    params = _limits(fields, dict.fromkeys(TOKENS))
+    return "token_usage", params | ({"add_cached": True} if "max_total" in params else {}), ""
+
+
+def execution_metrics(fields: AssertionFields) -> Lowered:
+    """`execution-metrics`: several limits at once."""
+    params = _limits(fields, METRICS)
+    tolerance = fields.limited("exploration_tolerance", SHARE)
+    if tolerance is not None:
+        params["exploration_tolerance"] = float(tolerance)
+    return "execution_metrics", params, ""
+
+
+def _limits(fields: AssertionFields, limits: dict[str, Limit | None]) -> dict[str, Any]:
+    given = [name for name in limits if name in fields]
+    if not given:
+        every = ", ".join(limits)
+        first = next(iter(limits))
+        fields.error("missing-field", first, f"is missing, and so is every other limit; give one of {every}.")
+    params: dict[str, Any] = {}
+    for name in given:
+        limit = limits[name]
+        value = fields.integer(name) if limit is None else fields.limited(name, limit)
+        if value is not None:
+            params[name] = value if limit is None else float(value)
+    return params

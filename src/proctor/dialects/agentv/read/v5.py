@@ -1,0 +1,377 @@
+"""A suite of AgentV 5 to the fields of AgentV 4 that say the same, which the other files of the dialect read.
+
+Version 5 has prompts above the tests, fills them in with the `vars` of each, and has what was in `execution`
+beside them. A field that means what nothing here does is an error that names the version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.dialects.agentv.read.templates import VARIABLE, filled, missing_in, text_filled
+from proctor.dialects.agentv.read.v5_prompts import Prompt, prompts_of
+from proctor.dialects.shared.yaml_files import file_of, yaml_of
+from proctor.protocols import Source
+from proctor.validation import Fields, Notes, kind_of
+from proctor.yaml12 import Items, Map, like, rewritten
+
+MARKS: Final = (
+    *("prompts", "default_test", "evaluate_options", "environment", "extensions", "scenarios", "threshold"),
+    *("env", "timeout_seconds", "experiment", "graders", "derived_metrics", "output_path"),
+    "nunjucks_filters",
+)
+"""Fields above the tests that AgentV has since version 5."""
+_ASKED: Final = "Name who is asked with --target or in `target`."
+_SUITE: Final = {
+    "environment": "Write `workspace` with `template` or `path`, and `hooks` for what is run before.",
+    "extensions": "Write what is run as `hooks` of `workspace`.",
+    "scenarios": "Write each of their tests under `tests`.",
+    "env": "Export the variables before the run.",
+    "nunjucks_filters": "Write the values as they are to be sent.",
+}
+"""Fields of a suite that are not read, and what to write instead."""
+_TEST: Final = {
+    "prompts": "Write a file for each prompt that only some of the tests are for.",
+    **dict.fromkeys(("provider", "providers"), _ASKED),
+    "provider_output": "Give the answers with --target scripted:FILE.",
+    "options": "Let the target answer as it is to be graded, and give each assertion its own prompt.",
+    "assert_scoring_function": "Give the assertions weights.",
+    "environment": _SUITE["environment"],
+}
+"""The same of a test, or of `default_test`."""
+_DEFAULT_TEST: Final = ("vars", "assert", "threshold", "metadata", "description")
+_MOVED: Final = ("prompts", "default_test", "evaluate_options", "threshold", "assert", "targets")
+_OPTIONS: Final = ("budget_usd", "max_concurrency", "repeat", "cache")
+_IDLE_OPTIONS: Final = ("delay", "timeout_ms", "max_eval_time_ms", "generate_suggestions")
+_REPEAT: Final = ("count", "strategy", "early_exit", "cost_limit_usd")
+_RUN: Final = {
+    "repeat": "Write it into `evaluate_options`, for all tests.",
+    "budget_usd": "Write it into `evaluate_options`, for all tests.",
+    "timeout_seconds": "Give it with --timeout.",
+}
+_STRATEGIES: Final = ("pass_any", "pass_all", "mean", "confidence_interval")
+_SCOPES: Final = {"suite": "shared", "attempt": "per_test"}
+_NOT_FILLED: Final = frozenset(("type", "prompt", "command", "config", "cwd", "target"))
+"""Fields of an assertion that a test's `vars` do not reach."""
+
+
+class Shared(Struct, frozen=True, kw_only=True):
+    """What a suite of version 5 gives to each of its tests."""
+
+    prompts: tuple[Prompt, ...]
+    variables: dict[str, Any] = {}
+    assertions: list[Any] = []
+    """Those that name variables, so that each test has its own."""
+
+
+def is_version_5(row: Mapping[str, Any]) -> bool:
+    """Whether a suite is of AgentV 5, by a field that earlier versions do not have."""
+    return any(name in row for name in MARKS)
+
+
+# --- above the tests ---------------------------------------------------------------------------------------
+
+
+def heading(row: dict[str, Any], source: Source, notes: Notes) -> tuple[dict[str, Any], Shared]:
+    """What stands above the tests as version 4 has it, and what its tests get."""
+    row = rewritten(row, _with_references, ("tests",))
+    _note_refused(row, _SUITE, notes)
+    made = _without(row, (*_MOVED, *_SUITE))
+    if not isinstance(row.get("target", ""), str):
+        del made["target"]
+    default = _default_test(row, source, notes)
+    execution = _execution(row, default, notes)
+    if execution:
+        made["execution"] = execution
+    if isinstance(row.get("tags"), dict):
+        message = "`tags` is an object, which has no effect here; a list of texts is read."
+        notes.warn("no-effect", message, "tags", line=_line(row, "tags"))
+        del made["tags"]
+    if isinstance(row.get("workspace"), dict) and "scope" in row["workspace"]:
+        made["workspace"] = _workspace(row["workspace"], notes)
+    if "metadata" in default:
+        own = row.get("metadata")
+        made["metadata"] = {**default["metadata"], **(own if isinstance(own, dict) else {})}
+    listed = _joined(_grouped(row.get("assert")), _grouped(default.get("assert")))
+    if any(VARIABLE.search(text) for item in listed for text in _texts(item)):
+        shared_list = listed
+    else:
+        made |= {"assert": listed} if listed or "assert" in row else {}
+        shared_list = Items(0)
+    prompts = prompts_of(row["prompts"], source, notes, _line(row, "prompts")) if "prompts" in row else ()
+    variables = default.get("vars", {})
+    return made, Shared(prompts=prompts, variables=variables, assertions=shared_list)
+
+
+def _default_test(row: dict[str, Any], source: Source, notes: Notes) -> dict[str, Any]:
+    """What `default_test` says, in place or in a file; only what has the right form."""
+    value: Any = row.get("default_test")
+    line = _line(row, "default_test")
+    if isinstance(value, str) and value.strip().startswith("file://"):
+        found = file_of(value.strip().removeprefix("file://"), source, notes, "default_test", line)
+        value = None if found is None else yaml_of(found.data, notes)
+        value = rewritten(value, _with_references)
+    elif isinstance(value, str):
+        _refuse("default_test", "Write it out, or name its file with file://.", notes, line)
+        return {}
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        message = f"`default_test` is {kind_of(value)}; it must be an object, or a file:// with one."
+        notes.error("wrong-type", message, "default_test", line=line)
+        return {}
+    _note_refused(value, _TEST, notes, "default_test.")
+    fields = Fields(_without(value, tuple(_TEST)), notes, "default_test.")
+    fields.forgive_null(*fields.names())
+    made: dict[str, Any] = {}
+    for name, kind in (("vars", dict), ("assert", list), ("metadata", dict)):
+        if name in fields:
+            made[name] = fields.take(name)
+            if not isinstance(made[name], kind):
+                fields.wrong(name, made.pop(name), "a list" if kind is list else "an object")
+    fields.text("description")
+    threshold = fields.number("threshold")
+    fields.finish(_DEFAULT_TEST)
+    return made if threshold is None else made | {"threshold": threshold}
+
+
+def _execution(row: dict[str, Any], default: dict[str, Any], notes: Notes) -> dict[str, Any]:
+    """`execution` of version 4: who is asked, how often, and what passes."""
+    made = Map(_line(row, "evaluate_options") or notes.line)
+    for name in ("threshold", "targets"):
+        if name in row:
+            made[name] = row[name]
+            made.lines[name] = _line(row, name) or made.line
+    if "threshold" in default:
+        made.setdefault("threshold", default["threshold"])
+    if isinstance(made.get("targets"), str):
+        made["targets"] = [made["targets"]]
+    for name in ("target", "targets"):
+        value = row.get(name)
+        if any(isinstance(one, dict) for one in (value if isinstance(value, list) else [value])):
+            _refuse(name, "Write the target into targets.yaml, and its name here.", notes, _line(row, name))
+            made.pop(name, None)
+    return made if "evaluate_options" not in row else _with_options(made, row, notes)
+
+
+def _with_options(made: Map, row: dict[str, Any], notes: Notes) -> Map:
+    value = row["evaluate_options"]
+    if not isinstance(value, dict):
+        message = f"`evaluate_options` is {kind_of(value)}; it must be an object."
+        notes.error("wrong-type", message, "evaluate_options", line=_line(row, "evaluate_options"))
+        return made
+    fields = Fields(value, notes, "evaluate_options.")
+    fields.forgive_null(*fields.names())
+    if "filter_range" in fields:
+        fields.take("filter_range")
+        _refuse(
+            "evaluate_options.filter_range",
+            "Give --limit, or --id for each test.",
+            notes,
+            _line(value, "filter_range"),
+        )
+    for name in _IDLE_OPTIONS:
+        if name in fields:
+            fields.take(name)
+            fields.warn("no-effect", name, "has no effect here.")
+    given = {
+        "budget_usd": fields.number("budget_usd"),
+        "workers": fields.integer("max_concurrency", least=1),
+        "cache": fields.truth("cache", False) if "cache" in fields else None,
+        "trials": _trials(fields, value.get("repeat")),
+    }
+    fields.finish((*_OPTIONS, *_IDLE_OPTIONS))
+    made.update({name: one for name, one in given.items() if one is not None})
+    return made
+
+
+def _trials(fields: Fields, written: Any) -> dict[str, Any] | None:
+    """`repeat`: how often, or an object with that and what it means."""
+    if "repeat" not in fields:
+        return None
+    inner = fields.object("repeat") if isinstance(written, dict) else None
+    if inner is None:
+        count = fields.integer("repeat", least=1)
+        return None if count is None else {"count": count, "strategy": "pass_any"}
+    count = inner.integer("count", least=1)
+    if inner.truth("early_exit", False):
+        inner.warn("no-effect", "early_exit", "has no effect here: every repeat is asked.")
+    strategy = inner.choice("strategy", _STRATEGIES) if "strategy" in inner else _STRATEGIES[0]
+    cost: Any = inner.take("cost_limit_usd")
+    inner.finish(_REPEAT)
+    if not count or not strategy:
+        return None
+    limit = {} if cost is None else {"cost_limit_usd": cost}
+    return {"count": count, "strategy": strategy, **limit}
+
+
+def _workspace(row: dict[str, Any], notes: Notes) -> dict[str, Any]:
+    made = _without(row, ("scope",))
+    fields = Fields(row, notes, "workspace.")
+    scope = fields.choice("scope", tuple(_SCOPES))
+    if scope:
+        made["isolation"] = _SCOPES[scope]
+    return made
+
+
+# --- tests -------------------------------------------------------------------------------------------------
+
+
+def test_of(row: dict[str, Any], shared: Shared, prompt: Prompt | None, notes: Notes) -> dict[str, Any]:
+    """A test as version 4 has it, asked by one of the prompts; what is wrong with it goes to `notes`."""
+    row = rewritten(row, _with_references)
+    notes.case = str(row["id"]) if isinstance(row.get("id"), str) else None
+    _note_refused(row, _TEST, notes)
+    made = _without(row, ("vars", "threshold", "run", "assert", *_TEST))
+    own: Any = row.get("vars")
+    if own is not None and not isinstance(own, dict):
+        message = f"`vars` is {kind_of(own)}; it must be an object."
+        notes.error("wrong-type", message, "vars", line=_line(row, "vars"))
+    variables = {**shared.variables, **(own if isinstance(own, dict) else {})}
+    variables = filled(variables, {**variables, "vars": variables})
+    values = {**variables, "vars": variables}
+    _with_execution(made, row, notes)
+    if "expected_output" in variables:
+        made.setdefault("expected_output", variables["expected_output"])
+    if isinstance(row.get("criteria"), str):
+        made["criteria"] = text_filled(row["criteria"], values)
+    _with_assertions(made, row, shared, values, notes)
+    if prompt is not None:
+        made["input"] = prompt.filled(values, notes)
+        if len(shared.prompts) > 1 and notes.case:
+            made["id"] = f"{notes.case}~{prompt.label}"
+    return made
+
+
+def _with_execution(made: dict[str, Any], row: dict[str, Any], notes: Notes) -> None:
+    """Put what passes into `execution`."""
+    run: Any = row.get("run")
+    if isinstance(run, dict):
+        _note_refused(run, _RUN, notes, "run.")
+    written: Any = row.get("execution")
+    execution = like(written) if isinstance(written, dict) else {}
+    execution.update(written if isinstance(written, dict) else {})
+    for place in (run if isinstance(run, dict) else {}, row):
+        if "threshold" in place:
+            execution["threshold"] = place["threshold"]
+    if "assert" in execution:
+        row.setdefault("assert", execution.pop("assert"))
+    if execution:
+        made["execution"] = execution
+
+
+def _with_assertions(
+    made: dict[str, Any], row: dict[str, Any], shared: Shared, values: dict[str, Any], notes: Notes
+) -> None:
+    """Put in the assertions of the test, and behind them those of the suite that name its variables."""
+    written: Any = row.get("assert")
+    if written is not None and not isinstance(written, list):
+        made["assert"] = written
+        return
+    skips = isinstance(made.get("execution"), dict) and made["execution"].get("skip_defaults") is True
+    listed = _joined(_grouped(written), Items(0) if skips else shared.assertions)
+    if not listed:
+        return
+    expected = values.get("expected_output")
+    values = values | {"expected_output": _reference(expected)} if "expected_output" in values else values
+    for name in missing_in([text for item in listed for text in _texts(item)], values):
+        message = f"`vars` has no {name!r}, which an assertion of the test names. Add it."
+        notes.error("missing-variable", message, "vars")
+    made["assert"] = rewritten(listed, lambda text, _name: text_filled(text, values), _NOT_FILLED)
+
+
+def _reference(expected: Any) -> Any:
+    """The text of an expected output, also where that is the one message of an assistant."""
+    if isinstance(expected, list) and len(expected) == 1 and isinstance(expected[0], dict):
+        return expected[0].get("content", expected)
+    return expected
+
+
+# --- lists of assertions -----------------------------------------------------------------------------------
+
+
+def _grouped(items: Any) -> Items:
+    """A list whose texts are one checklist, in the place of the first, that weighs as much as all of them."""
+    made = Items(getattr(items, "line", 0))
+    if not isinstance(items, list):
+        return made
+    lines = getattr(items, "lines", [made.line] * len(items))
+    texts = [(item, line) for item, line in zip(items, lines, strict=True) if isinstance(item, str)]
+    for item, line in zip(items, lines, strict=True):
+        if isinstance(item, str) and len(texts) > 1:
+            if texts[0] != (item, line):
+                continue
+            item = _checklist(texts, line)
+        elif isinstance(item, dict) and isinstance(item.get("assert"), list):
+            inner = like(item)
+            inner.update({**item, "assert": _grouped(item["assert"])})
+            item = inner
+        made.append(item)
+        made.lines.append(line)
+    return made
+
+
+def _checklist(texts: list[tuple[str, int]], line: int) -> Map:
+    criteria = Items(line)
+    criteria.extend(text for text, _ in texts)
+    criteria.lines = [place for _, place in texts]
+    made = Map(line)
+    made.update({"type": "rubrics", "criteria": criteria, "weight": len(texts)})
+    made.lines = dict.fromkeys(made, line)
+    return made
+
+
+def _joined(first: list[Any], second: list[Any]) -> Items:
+    made = Items(getattr(first, "line", 0))
+    made.extend([*first, *second])
+    made.lines = [*getattr(first, "lines", ()), *getattr(second, "lines", ())]
+    return made
+
+
+# --- what all share ----------------------------------------------------------------------------------------
+
+
+def _with_references(text: str, _name: str) -> str:
+    """The text with `{{ env.NAME }}` as version 4 writes it: `${{ NAME }}`."""
+    return VARIABLE.sub(_reference_to, text) if "env." in text else text
+
+
+def _reference_to(found: Any) -> str:
+    space, _, name = str(found[1]).partition(".")
+    return f"${{{{ {name} }}}}" if space == "env" and "." not in name and name else str(found[0])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from () if name in _NOT_FILLED else _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+
+
+def _note_refused(row: Mapping[str, Any], refused: Mapping[str, str], notes: Notes, prefix: str = "") -> None:
+    for name, instead in refused.items():
+        if row.get(name) is not None:
+            _refuse(f"{prefix}{name}", instead, notes, _line(row, name))
+
+
+def _refuse(field: str, instead: str, notes: Notes, line: int | None) -> None:
+    message = f"`{field}` is a field of AgentV 5 that is not read here. {instead}"
+    notes.error("not-supported", message, field, line=line)
+
+
+def _line(row: Mapping[str, Any], name: str) -> int | None:
+    lines: Mapping[str, int] = getattr(row, "lines", {})
+    return lines.get(name)
+
+
+def _without(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    made = like(row)
+    made.update({name: value for name, value in row.items() if name not in names})
+    return made

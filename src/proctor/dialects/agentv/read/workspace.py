@@ -1,0 +1,335 @@
+"""`workspace` of the dialect agentv, of a suite and of its tests, to `model.Workspace`.
+
+Each of the two is checked where it stands and becomes a `Level`: what it says and nothing more. A test's
+level is then laid over its suite's. A workspace may stand in a file of its own, whose paths begin there.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from posixpath import isabs, join, normpath
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.dialects.agentv.shared import PROSE, finish, folder_of, named, resolved, texts_of
+from proctor.dialects.shared.yaml_files import file_of, shown_path, without_effect, yaml_of
+from proctor.model import Hook, Hooks, Repository, Workspace
+from proctor.protocols import Source
+from proctor.validation import Fields, Notes
+
+MOMENTS: Final = ("before_all", "before_each", "after_each", "after_all")
+ISOLATIONS: Final = ("shared", "per_test")
+MODES: Final = ("pooled", "temp", "static")
+RESETS: Final = ("none", "fast", "strict")
+
+WORKSPACE: Final = ("template", "isolation", "repos", "hooks", "mode", "path", "docker", "env")
+HOOK: Final = ("command", "script", "timeout_ms", "cwd", "reset")
+REPOSITORY: Final = (
+    *("path", "repo", "commit", "base_commit", "ancestor", "sparse"),
+    *("source", "checkout", "clone", "resolver"),
+)
+CHECKOUT: Final = ("ref", "resolve", "ancestor")
+CLONE: Final = ("depth", "filter", "sparse")
+REMOVED: Final = {
+    "static_path": "Write `path`.",
+    "static": "Write `path` with the folder that is there already.",
+    "pool": "Remove it: a workspace is made anew for each run.",
+}
+_FILLED_LATER: Final = frozenset(("command", "script", "repo", "url", "commit", "base_commit", "ref", *PROSE))
+"""What keeps its references: it may hold a secret, is told to a program, or is prose."""
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
+_ON_GITHUB: Final = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+")
+
+
+class Level(Struct, frozen=True, kw_only=True):
+    """What a suite or a test says of its workspace."""
+
+    fields: dict[str, Any] = {}
+    """Fields of `Workspace`, hooks aside."""
+    hooks: dict[str, dict[str, Any]] = {}
+    """Fields of `Hook` by moment; `near` marks a folder that only follows from the hook's file."""
+    enabled: bool | None = None
+    """Whether hooks run; None: nothing is said, so they do."""
+    kept: dict[str, Any] = {}
+    """Fields that do nothing here."""
+
+
+# --- one level ---------------------------------------------------------------------------------------------
+
+
+def level_of(fields: Fields, source: Source) -> Level | None:
+    """What the field `workspace` says, which may name a file; None where it is absent or wrong."""
+    value: Any = fields.take("workspace")
+    if value is None:
+        return None
+    place = fields.place("workspace")
+    if isinstance(value, dict):
+        return _level(value, fields.notes, place + ".", "", source)
+    if not isinstance(value, str):
+        fields.wrong("workspace", value, "an object, or the path of a YAML file")
+        return None
+    path = str(resolved(value, source, fields.notes, place))
+    found = file_of(path, source, fields.notes, place, fields.line_of("workspace"))
+    if found is None:
+        return None
+    notes = Notes(shown_path(source, found.path), 1)
+    notes.row = fields.notes.row
+    row = yaml_of(found.data, notes)
+    level = None
+    if isinstance(row, dict):
+        level = _level(row, notes, "workspace.", folder_of(found.path), source)
+    elif not notes.failed:
+        notes.error("not-an-object", "The file of a workspace must be an object with fields such as `hooks`.")
+    fields.notes.problems.extend(notes.problems)
+    fields.notes.failed = fields.notes.failed or notes.failed
+    return level
+
+
+def _level(row: dict[str, Any], notes: Notes, prefix: str, folder: str, source: Source) -> Level:
+    fields = Fields(resolved(row, source, notes, prefix.removesuffix("."), _FILLED_LATER), notes, prefix)
+    fields.forgive_null(*fields.names())
+    for name, instead in REMOVED.items():
+        if name in fields:
+            fields.take(name)
+            fields.error("removed-field", name, f"is no longer a field. {instead}")
+    made: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
+    for name in ("template", "path"):
+        if name in fields:
+            made[name] = _path(fields, name, folder)
+    if made.get("path") and _holds(made["path"], source.folder or "/suite"):
+        message = f"is {made['path']!r}: an agent would work in the suite itself, or around it. "
+        fields.error("bad-path", "path", f"{message}Name a folder of its own.")
+    if source.folder and made.get("template") and not source.expand(made["template"] + "/"):
+        message = f"is {made['template']!r}, and there is no such folder. It is looked for from the suite's."
+        fields.error("missing-folder", "template", message)
+    if "isolation" in fields:
+        made["isolation"] = fields.choice("isolation", ISOLATIONS)
+    mode = fields.choice("mode", MODES) if "mode" in fields else ""
+    if mode == "static" and "path" not in made:
+        fields.error("missing-field", "path", "is missing; mode 'static' uses the folder that it names.")
+    elif mode in {"pooled", "temp"}:
+        kept["workspace.mode"] = mode
+        fields.warn("no-effect", "mode", "has no effect here: a workspace is made anew for each run.")
+    if "repos" in fields:
+        made["repositories"] = _repositories(fields, folder, source)
+    enabled, hooks = _hooks(fields, folder)
+    without_effect(fields, ("docker", "env"), kept, "workspace.")
+    finish(fields, WORKSPACE)
+    return Level(fields=made, hooks=hooks, enabled=enabled, kept=kept)
+
+
+def _path(fields: Fields, name: str, folder: str) -> str:
+    written = fields.required_text(name)
+    if "\0" in written:
+        fields.error("bad-path", name, f"is {written!r}; no path has a character of the code 0.")
+        return ""
+    return _rebased(written, folder)
+
+
+def _rebased(path: str, folder: str) -> str:
+    """A path that stands in a file of that folder, from the suite's folder on."""
+    return normpath(join(folder, path.replace("\\", "/"))) if path else path
+
+
+def _holds(path: str, folder: str) -> bool:
+    """Whether a path, which begins in an absolute folder, leads to that folder or to one above it."""
+    return f"{folder}/".startswith(f"{normpath(join(folder, path)).rstrip('/')}/")
+
+
+# --- hooks -------------------------------------------------------------------------------------------------
+
+
+def _hooks(fields: Fields, folder: str) -> tuple[bool | None, dict[str, dict[str, Any]]]:
+    inner = fields.object("hooks")
+    if inner is None:
+        return None, {}
+    inner.forgive_null(*inner.names())
+    enabled = inner.truth("enabled", True) if "enabled" in inner else None
+    hooks: dict[str, dict[str, Any]] = {}
+    for moment in MOMENTS:
+        hook = inner.object(moment)
+        if hook is not None:
+            hooks[moment] = _hook(hook, folder)
+    finish(inner, (*MOMENTS, "enabled"))
+    return enabled, hooks
+
+
+def _hook(fields: Fields, folder: str) -> dict[str, Any]:
+    fields.forgive_null(*fields.names())
+    made: dict[str, Any] = {}
+    name = named(fields, "command", "script")
+    if name in fields:
+        made["command"] = _command(fields, name)
+        if folder:
+            made |= {"cwd": folder, "near": True}
+    if "cwd" in fields:
+        made |= {"cwd": _path(fields, "cwd", folder), "near": False}
+    if "timeout_ms" in fields:
+        timeout = fields.number("timeout_ms")
+        if timeout is not None and timeout <= 0:
+            fields.error("bad-timeout", "timeout_ms", f"is {timeout}; it must be above 0.")
+        made["timeout_s"] = None if timeout is None else timeout / 1000
+    if "reset" in fields:
+        made["reset"] = fields.choice("reset", RESETS)
+    finish(fields, HOOK)
+    return made
+
+
+def _command(fields: Fields, name: str) -> tuple[str, ...]:
+    value: Any = fields.take(name)
+    if isinstance(value, str):
+        try:
+            command = tuple(shlex.split(value))
+        except ValueError as error:
+            fields.error("bad-command", name, f"is {value[:100]!r}: {error}. Write the command as a list.")
+            return ("",)
+    elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+        command = tuple(value)
+    else:
+        fields.wrong(name, value, "a list of texts, or one text")
+        return ("",)
+    if not command or not command[0].strip():
+        fields.error("bad-command", name, "is empty; write the program that is run and its arguments.")
+    return command
+
+
+# --- repositories ------------------------------------------------------------------------------------------
+
+
+def _repositories(fields: Fields, folder: str, source: Source) -> tuple[Repository, ...]:
+    value: Any = fields.take("repos")
+    if not isinstance(value, list):
+        fields.wrong("repos", value, "a list of repositories, each with `path` and `repo`")
+        return ()
+    found: list[Repository] = []
+    for at, row in enumerate(value):
+        here = f"repos[{at}]"
+        if not isinstance(row, dict):
+            fields.wrong(here, row, "an object with `path` and `repo`")
+            continue
+        one = _repository(Fields(row, fields.notes, fields.place(here) + "."), folder, source)
+        if one.path and any(other.path == one.path for other in found):
+            fields.error("duplicate-path", here, f"has the path {one.path!r}, which another one has already.")
+        found.append(one)
+    return tuple(found)
+
+
+def _repository(fields: Fields, folder: str, source: Source) -> Repository:
+    fields.forgive_null(*fields.names())
+    path = _inside(fields)
+    origin, local = _origin(fields, folder, source)
+    without_effect(fields, ("resolver",), {})
+    refs = [ref for ref in (fields.text("commit"), fields.text("base_commit")) if ref is not None]
+    if len(set(refs)) > 1:
+        fields.error("conflicting-fields", "base_commit", "and `commit` mean the same and differ.")
+    ancestor, sparse, depth = fields.integer("ancestor"), texts_of(fields, "sparse"), None
+    checkout = fields.object("checkout")
+    if checkout is not None:
+        refs.append(checkout.text("ref") or "HEAD")
+        ancestor = checkout.integer("ancestor") or ancestor
+        without_effect(checkout, ("resolve",), {})
+        finish(checkout, CHECKOUT)
+    clone = fields.object("clone")
+    if clone is not None:
+        depth = clone.integer("depth", least=1)
+        sparse = texts_of(clone, "sparse") or sparse
+        without_effect(clone, ("filter",), {})
+        finish(clone, CLONE)
+    finish(fields, REPOSITORY)
+    return Repository(
+        path=path,
+        source=origin,
+        local=local,
+        ref=refs[0] if refs else "HEAD",
+        ancestor=ancestor or 0,
+        depth=depth,
+        sparse=sparse,
+    )
+
+
+def _inside(fields: Fields) -> str:
+    """The path of a repository in its workspace, which it must not leave."""
+    written = fields.required_text("path").replace("\\", "/")
+    if isabs(written) or ".." in written.split("/") or re.match(r"[A-Za-z]:", written):
+        message = f"is {written!r}; it must be a path inside the workspace, without `..`."
+        fields.error("bad-path", "path", message)
+    return normpath(written) if written else ""
+
+
+def _origin(fields: Fields, folder: str, source: Source) -> tuple[str, bool]:
+    """Where a repository comes from, and whether that is a folder."""
+    if "source" not in fields:
+        written = fields.required_text("repo")
+        if _URL.match(written) or not written:
+            return written, False
+        if _ON_GITHUB.fullmatch(written):
+            return f"https://github.com/{written.removesuffix('.git')}.git", False
+        return _local(fields, "repo", written, folder, source)
+    if "repo" in fields:
+        fields.take("repo")
+        fields.error("conflicting-fields", "repo", "and `source` mean the same; keep one of them.")
+    inner = fields.required_object("source", "an object with `type` and `url` or `path`")
+    if inner is None:
+        return "", False
+    kind = inner.choice("type", ("git", "local"))
+    if kind == "local":
+        found = _local(inner, "path", inner.required_text("path"), folder, source)
+    else:
+        found = (inner.required_text("url") if kind else "", False)
+    if kind:
+        finish(inner, ("type", "path" if kind == "local" else "url"))
+    return found
+
+
+def _local(fields: Fields, name: str, written: str, folder: str, source: Source) -> tuple[str, bool]:
+    path = _rebased(written, folder)
+    if source.folder and path and not source.expand(path + "/"):
+        message = f"is {written!r}, and there is no such folder. It is looked for from the suite's."
+        fields.error("missing-folder", name, message)
+    return path, True
+
+
+# --- both levels -------------------------------------------------------------------------------------------
+
+
+def merged(suite: Level | None, test: Level | None) -> Level | None:
+    """A test's level over its suite's: its fields win, each hook key by key."""
+    if suite is None or test is None:
+        return test or suite
+    hooks = {**suite.hooks}
+    for moment, own in test.hooks.items():
+        base = hooks.get(moment, {})
+        if "command" in own and base.get("near"):  # that folder belongs to the command which is replaced
+            base = {name: value for name, value in base.items() if name != "cwd"}
+        hooks[moment] = {**base, **own}
+    return Level(
+        fields={**suite.fields, **test.fields},
+        hooks=hooks,
+        enabled=suite.enabled if test.enabled is None else test.enabled,
+        kept=test.kept,
+    )
+
+
+def workspace_of(level: Level | None, fields: Fields) -> Workspace | None:
+    """The workspace of a level, checked as a whole; None where there is nothing to make."""
+    if level is None:
+        return None
+    hooks: dict[str, Hook] = {}
+    for moment, hook in level.hooks.items() if level.enabled is not False else ():
+        if "command" not in hook and hook.get("reset", "none") == "none":
+            fields.error("missing-field", f"workspace.hooks.{moment}.command", "is missing; say what is run.")
+        hooks[moment] = Hook(**_beyond(Hook(), {k: value for k, value in hook.items() if k != "near"}))
+    made = {**level.fields, "hooks": Hooks(**hooks)}
+    workspace = Workspace(**_beyond(Workspace(), made))
+    if workspace.path is not None and workspace.isolation == "per_test":
+        message = "is a folder that all tests share, which isolation 'per_test' rules out; keep one of them."
+        fields.error("conflicting-fields", "workspace.path", message)
+    return None if workspace == Workspace() else workspace
+
+
+def _beyond(defaults: Struct, given: dict[str, Any]) -> dict[str, Any]:
+    """What differs from the defaults, so that a default that is written out changes no digest."""
+    return {name: value for name, value in given.items() if value != getattr(defaults, name)}

@@ -1,0 +1,178 @@
+"""What every part of the dialect agentv shares while one suite is read.
+
+Old names of fields, `${{ NAME }}` in what steers the reading, and the folder that files are looked for in. It
+knows neither tests nor messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from posixpath import dirname, join, normpath
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from proctor.codec import decode
+from proctor.env_vars import REFERENCE
+from proctor.protocols import Found, Source
+from proctor.validation import Fields, Notes
+from proctor.yaml12 import Map, like, rewritten
+
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,15})(\.[0-9]{1,15})?")
+_SCALARS: Final = frozenset(
+    (
+        *("workers", "threshold", "count", "cache", "skip_defaults", "skipDefaults", "enabled"),
+        *("budget_usd", "budgetUsd", "total_budget_usd", "totalBudgetUsd", "timeout_ms", "ancestor", "depth"),
+    )
+)
+"""Fields that a number or a truth value stands in."""
+_AGAIN: Final = frozenset(("assert",))
+"""Old names that a later version has again."""
+PROSE: Final = frozenset(("description",))
+"""Fields of any object that are for readers: what they say is sent to nobody and names no variable."""
+_CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+
+# --- fields ------------------------------------------------------------------------------------------------
+
+
+def named(fields: Fields, name: str, *aliases: str) -> str:
+    """Under which of its names a field stands; an old one is warned of, two at once are an error."""
+    here = [one for one in (name, *aliases) if one in fields]
+    for other in here[1:]:
+        fields.take(other)
+        fields.error("conflicting-fields", other, f"and `{here[0]}` mean the same; keep `{here[0]}` only.")
+    if not here or here[0] == name:
+        return name
+    if here[0] in _AGAIN:
+        return here[0]
+    fields.warn("deprecated", here[0], f"is an old name; write `{name}`.")
+    return here[0]
+
+
+def finish(fields: Fields, known: Sequence[str]) -> None:
+    """Note what is left of an object as unknown, but for its `description`, which nothing reads."""
+    fields.forgive_null("description")
+    fields.text("description")
+    fields.finish(known)
+
+
+def texts_of(fields: Fields, name: str) -> tuple[str, ...]:
+    """The texts of a list; what is none is an error and left out."""
+    return tuple([text for text in fields.texts(name) if isinstance(text, str)])
+
+
+# --- `${{ NAME }}` -----------------------------------------------------------------------------------------
+
+
+def resolved(value: Any, source: Source, notes: Notes, field: str, keep: Collection[str] = ()) -> Any:
+    """A value with every reference filled in, but for those inside fields to keep; an unset one is an error.
+
+    Where a number or a truth value is wanted, a text that is one reference alone becomes one.
+    """
+    if not _refers(value):
+        return value
+
+    def fill(text: str, name: str) -> Any:
+        if "${{" not in text:
+            return text
+        for variable in REFERENCE.findall(text):
+            if variable not in source.environ:
+                unset(variable, notes, *(place_of(value, variable, field) or (field, None)))
+        filled = REFERENCE.sub(lambda found: source.environ.get(found[1], found[0]), text)
+        return as_scalar(filled) if name in _SCALARS and REFERENCE.fullmatch(text) else filled
+
+    return rewritten(value, fill, keep)
+
+
+def resolved_row(row: dict[str, Any], names: Iterable[str], source: Source, notes: Notes) -> dict[str, Any]:
+    """The object with the references in these fields filled in."""
+    referring = [name for name in names if _refers(row.get(name))]
+    if not referring:
+        return row
+    made = like(row)
+    made.update(row)
+    made.update({name: resolved(row[name], source, notes, name, PROSE) for name in referring})
+    return made
+
+
+def unset(name: str, notes: Notes, field: str, line: int | None = None) -> None:
+    """Note that an environment variable is not set."""
+    notes.error(
+        "unset-variable",
+        f"`{field}` names the environment variable {name}, which is not set. "
+        f"Set it (export {name}=…) and run again.",
+        field,
+        line=line,
+    )
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+def folder_of(path: str) -> str:
+    """The folder of a file, both relative to the suite's; empty for that folder itself."""
+    return dirname(path)
+
+
+def inside(source: Source, folder: str) -> Source:
+    """The same suite, with files looked for in that folder first; it is relative to the suite's."""
+    find = source.find
+
+    def nearest(reference: str) -> Found | None:
+        return find(normpath(join(folder, reference))) or find(reference)
+
+    return replace(source, find=nearest) if folder else source
+
+
+# --- raw values --------------------------------------------------------------------------------------------
+
+
+def as_scalar(text: str) -> Any:
+    """A truth value or a number where the text is one as JSON writes it, else the text."""
+    if text in ("true", "false") or _NUMBER.fullmatch(text):
+        return decode(text, object)
+    return text
+
+
+def snake_case(row: dict[str, Any]) -> dict[str, Any]:
+    """The object with names such as `skipDefaults` as `skip_defaults`; a name that is there stays."""
+    if not any(_CAPITAL.search(name) for name in row):
+        return row
+    renamed = {name: _CAPITAL.sub(r"_\1", name).lower() for name in row}
+    renamed = {old: old if new != old and new in row else new for old, new in renamed.items()}
+    made = like(row)
+    made.update({renamed[name]: value for name, value in row.items()})
+    if isinstance(made, Map):
+        made.lines = {renamed.get(name, name): line for name, line in made.lines.items()}
+    return made
+
+
+def place_of(
+    value: Any, variable: str, field: str = "", line: int | None = None
+) -> tuple[str, int | None] | None:
+    """The field that first names an environment variable, and its line where that is known."""
+    if isinstance(value, str):
+        return (field, line) if variable in REFERENCE.findall(value) else None
+    found: Iterable[tuple[str, Any, int | None]] = ()
+    if isinstance(value, dict):
+        lines = getattr(value, "lines", {})
+        dot = "." if field else ""
+        found = ((f"{field}{dot}{name}", item, lines.get(name)) for name, item in value.items())
+    elif isinstance(value, list):
+        places = getattr(value, "lines", None) or [None] * len(value)
+        found = ((f"{field}[{at}]", item, places[at]) for at, item in enumerate(value))
+    for name, item, at in found:
+        place = place_of(item, variable, name, at or line)
+        if place is not None:
+            return place
+    return None
+
+
+def _refers(value: Any) -> bool:
+    if isinstance(value, str):
+        return "${{" in value
+    if isinstance(value, dict):
+        return any(_refers(item) for item in value.values())
+    return isinstance(value, list) and any(_refers(item) for item in value)

@@ -1,0 +1,295 @@
+"""Assertions to AgentV's: for each grader that the format has a type for, the rows that may say it.
+
+A row is kept only if reading it gives the assertion again, so nothing here needs to know what a type refuses
+or adds by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from proctor.codec import assertion_digest
+from proctor.dialects.agentv.read.assertions import lower
+from proctor.dialects.agentv.read.composite import MEMBERS
+from proctor.dialects.agentv.read.rubrics import text_item
+from proctor.model import Assertion
+from proctor.protocols import Source
+from proctor.validation import Notes
+
+Row = dict[str, Any]
+Params = dict[str, Any]
+
+
+class Unsayable(Exception):
+    """The format has no words for something; the message is a full sentence that says what it lacks."""
+
+
+def row_of(assertion: Assertion, source: Source) -> tuple[Row, bool]:
+    """One assertion as an object of a list `assertions`, and whether it has its label there.
+
+    Args:
+        assertion: what is to be said.
+        source: what the suite will be read with: the variables that it may name.
+
+    Raises:
+        Unsayable: no row would be read as that assertion.
+    """
+    make = _ROWS.get(assertion.grader)
+    if make is None:
+        raise Unsayable(f"it has no type for the grader `{assertion.grader}`.")
+    why = ""
+    for row in make(assertion.params, source):
+        for gate in _gates(assertion):
+            written = {**row, **_around(assertion), **gate}
+            read, problem = _read(written, source)
+            if problem is None and read is not None and _digest(read) == _digest(assertion):
+                return _named(written, read.label, assertion.label, source)
+            why = why or problem or _difference(assertion, read)
+    raise Unsayable(why or f"no type of it takes these parameters of `{assertion.grader}`.")
+
+
+def _read(row: Row, source: Source) -> tuple[Assertion | None, str | None]:
+    """What a row is read as, and what is wrong with it."""
+    notes = Notes("", 1)
+    found = lower([row], "it", notes, source)
+    if notes.failed or len(found) != 1:
+        wrong = next((problem for problem in notes.problems if problem.level == "error"), None)
+        if wrong is not None and wrong.code == "unknown-field":
+            return None, f"its type `{row['type']}` has no `{(wrong.field or '').rpartition('.')[2]}`."
+        said = "" if wrong is None else wrong.message
+        return None, f"an assertion of type `{row['type']}` would be refused. {said}".rstrip()
+    return found[0], None
+
+
+def _digest(assertion: Assertion) -> str:
+    return assertion_digest(assertion)
+
+
+def _difference(wanted: Assertion, read: Assertion | None) -> str:
+    """Which part of an assertion has no words, as a sentence."""
+    if read is None or read.grader != wanted.grader:
+        return f"no type of it takes these parameters of `{wanted.grader}`."
+    names = sorted({*read.params, *wanted.params})
+    parting = next((name for name in names if read.params.get(name) != wanted.params.get(name)), None)
+    if parting is None:
+        gate = "none" if wanted.required is None else f"{wanted.required:g}"
+        least = "none" if wanted.pass_at is None else f"{wanted.pass_at:g}"
+        return (
+            f"no `min_score` and `required` of it say the gate {gate} "
+            f"and the least value that passes {least} of `{wanted.grader}`."
+        )
+    return f"no type of it is `{wanted.grader}` with this `{parting}`."
+
+
+# --- what all types share ----------------------------------------------------------------------------------
+
+
+def _around(assertion: Assertion) -> Row:
+    row: Row = {}
+    if assertion.weight != 1:
+        row["weight"] = assertion.weight
+    if assertion.negated:
+        row["negate"] = True
+    return row
+
+
+def _gates(assertion: Assertion) -> Iterator[Row]:
+    """The ways to say a gate and the least value that passes; the shortest first."""
+    gate, least = assertion.required, assertion.pass_at
+    if gate is None:
+        yield {}
+        if least is not None:
+            yield {"min_score": least}
+    else:
+        yield {"required": True}
+        yield {"required": gate}
+        yield {"required": True, "min_score": gate}
+
+
+def _named(row: Row, given: str | None, label: str | None, source: Source) -> tuple[Row, bool]:
+    """The row with the label as its name where it has another one by itself, if it can be one."""
+    if label is None or given == label:
+        return row, True
+    named = {"type": row["type"], "name": label, **row}
+    read, _ = _read(named, source)
+    return (named, True) if read is not None and read.label == label else (row, False)
+
+
+# --- one grader --------------------------------------------------------------------------------------------
+
+
+def _as(kind: str, **names: str) -> Callable[[Params, Source], Iterator[Row]]:
+    """A type whose fields are the parameters, some under other names."""
+
+    def rows(params: Params, _source: Source) -> Iterator[Row]:
+        yield {"type": kind, **{names.get(name, name): value for name, value in params.items()}}
+
+    return rows
+
+
+def _text(kind: str, name: str = "value") -> Callable[[Params, Source], Iterator[Row]]:
+    """A type that looks for texts, which has another name where capitals do not count."""
+
+    def rows(params: Params, _source: Source) -> Iterator[Row]:
+        for prefix in ("", "i"):
+            yield {"type": f"{prefix}{kind}", "value": params.get(name)}
+
+    return rows
+
+
+def _is_json(_params: Params, _source: Source) -> Iterator[Row]:
+    yield {"type": "is-json"}
+
+
+_PYTHON: Final = re.compile(
+    r"""(?P<again>\(\?P=(\w+)\))
+    | (?P<group>\(\?P<)
+    | \\U(?P<point>[0-9A-Fa-f]{8})
+    | (?P<end>\\Z)
+    | \\.
+    | \(\?a:(?P<ascii>\\[bB])\)
+    | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])""",
+    re.DOTALL | re.VERBOSE,
+)
+_POINT: Final = re.compile(r"\\(?:U(?P<point>[0-9A-Fa-f]{8})|.)", re.DOTALL)
+_STICKY: Final = re.compile(r"\\A\(\?:(.*)\)", re.DOTALL)
+
+
+def _regex(params: Params, _source: Source) -> Iterator[Row]:
+    """As JavaScript writes it; else as it stands, which reads the same here at least."""
+    pattern, flags = params.get("pattern"), params.get("flags", "")
+    if not isinstance(pattern, str) or not isinstance(flags, str):
+        return
+    sticky = _STICKY.fullmatch(pattern)
+    patterns = [(sticky[1], "y")] if sticky else []
+    for one, more in (*patterns, (pattern, "")):
+        written, unicode = _to_javascript(one)
+        every = flags + unicode + more
+        yield {"type": "regex", "value": written, **({"flags": every} if every else {})}
+    yield {"type": "regex", "value": pattern, **({"flags": flags} if flags else {})}
+
+
+def _to_javascript(pattern: str) -> tuple[str, str]:
+    """A pattern of Python's as JavaScript writes it, and the flag that it then needs."""
+    points = 0
+
+    def point(found: re.Match[str]) -> str:
+        nonlocal points
+        if not found["point"]:
+            return found[0]
+        points += 1
+        return f"\\u{{{found['point'].lstrip('0') or '0'}}}"
+
+    def written(found: re.Match[str]) -> str:
+        if found["again"]:
+            return f"\\k<{found[2]}>"
+        if found["ascii"]:
+            return found["ascii"]
+        if found["set"]:
+            return _POINT.sub(point, found[0])
+        return "(?<" if found["group"] else "$" if found["end"] else point(found)
+
+    return _PYTHON.sub(written, pattern), "u" if points else ""
+
+
+def _llm_grader(params: Params, _source: Source) -> Iterator[Row]:
+    yield _judged("llm-grader", params)
+
+
+def _rubrics(params: Params, _source: Source) -> Iterator[Row]:
+    items = params.get("items")
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        return
+    rest = {name: value for name, value in params.items() if name != "items"}
+    criteria = [_item(item, number) for number, item in enumerate(items, 1)]
+    yield {**_judged("rubrics", rest), "criteria": criteria}
+
+
+def _judged(kind: str, params: Params) -> Row:
+    return {"type": kind, **{"target" if name == "judge" else name: value for name, value in params.items()}}
+
+
+def _item(item: dict[str, Any], number: int) -> Any:
+    """One item of a rubric; a text where that says all of it."""
+    outcome = item.get("outcome")
+    if isinstance(outcome, str) and item == text_item(number, outcome):
+        return outcome
+    ranges = item.get("score_ranges")
+    if not isinstance(ranges, list):
+        return item
+    rows = [
+        {"score_range": [one.get("low"), one.get("high")], "outcome": one.get("outcome")} for one in ranges
+    ]
+    return {**item, "score_ranges": rows}
+
+
+def _program(params: Params, _source: Source) -> Iterator[Row]:
+    row = {"type": "code-grader", **_command(params)}
+    if row.get("output") == "text":
+        del row["output"]
+        row["type"] = "script"
+    calls, judge = row.pop("max_calls", None), row.pop("judge", None)
+    if calls is not None:
+        row["target"] = {"max_calls": calls, **({} if judge is None else {"judge": judge})}
+    yield row
+
+
+def _command(params: Params) -> Row:
+    return {"timeout_seconds" if name == "timeout_s" else name: value for name, value in params.items()}
+
+
+def _token_usage(params: Params, _source: Source) -> Iterator[Row]:
+    yield {"type": "token-usage", **{name: value for name, value in params.items() if name != "add_cached"}}
+
+
+def _composite(params: Params, source: Source) -> Iterator[Row]:
+    aggregator = params.get("aggregator")
+    if not isinstance(aggregator, dict):
+        return
+    kind, rest = aggregator.get("type"), {name: one for name, one in aggregator.items() if name != "type"}
+    said: Row = {"type": kind, **rest}
+    if kind == "program":
+        said = {"type": "code-grader", **_command(rest)}
+    elif kind == "llm_grader":
+        said = _judged("llm-grader", rest)
+    members = [_member(member, source) for member in params.get("members", ())]
+    yield {"type": "composite", MEMBERS[0]: members, "aggregator": said}
+
+
+def _member(member: Any, source: Source) -> Row:
+    try:
+        name, assertion = member["name"], msgspec.convert(member["assertion"], Assertion)
+    except (msgspec.ValidationError, KeyError, TypeError):
+        raise Unsayable("a member of a composite has a name and an assertion.") from None
+    row, _ = row_of(replace(assertion, label=None), source)
+    return {"name": name, **row}
+
+
+_ROWS: Final[dict[str, Callable[[Params, Source], Iterable[Row]]]] = {
+    "contains": _text("contains"),
+    "contains_any": _text("contains-any", "values"),
+    "contains_all": _text("contains-all", "values"),
+    "starts_with": _as("starts-with"),
+    "ends_with": _as("ends-with"),
+    "exact": _as("equals"),
+    "regex": _regex,
+    "numeric_match": _as("numeric-match"),
+    "numeric_equal": _as("numeric-equal"),
+    "is_json": _is_json,
+    "llm_grader": _llm_grader,
+    "rubrics": _rubrics,
+    "program": _program,
+    "composite": _composite,
+    "tool_trajectory": _as("tool-trajectory"),
+    "field_accuracy": _as("field-accuracy"),
+    "latency": _as("latency", threshold_ms="threshold"),
+    "cost": _as("cost", budget_usd="budget"),
+    "token_usage": _token_usage,
+    "execution_metrics": _as("execution-metrics"),
+    "skill_trigger": _as("skill-trigger"),
+}

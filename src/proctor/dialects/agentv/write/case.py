@@ -1,0 +1,218 @@
+"""One case to one test of the dialect agentv, and what of it the format cannot say.
+
+A test is written as well as it can be, then read, and every field of the case that came out as another one is
+noted. So what is written holds whatever the reader does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from proctor.codec import encode
+from proctor.dialects.agentv.read.assertions import DEFAULT
+from proctor.dialects.agentv.read.test_files import Raw
+from proctor.dialects.agentv.read.tests import WITHOUT_EFFECT, Common, case_of
+from proctor.dialects.agentv.shared import PROSE
+from proctor.dialects.agentv.write.assertions import Unsayable, row_of
+from proctor.dialects.agentv.write.messages import expected_value, input_value, plain_messages, reading
+from proctor.dialects.agentv.write.messages import why as why_input
+from proctor.dialects.agentv.write.workspace import workspace_row
+from proctor.dialects.shared.losses import Unsaid
+from proctor.env_vars import names_in
+from proctor.model import Case
+from proctor.protocols import Source
+from proctor.validation import Notes
+from proctor.yaml12 import MAX_NESTING
+
+NAME: Final = "agentv"
+IN_WORKSPACE: Final = ("mode", "docker", "env")
+"""Fields of a workspace that have no effect."""
+LOST: Final = {"type": "regex", "name": "lost-check", "value": "(?!)", "required": True}
+"""Stands where a check of a case is lost: it has no match, so that nothing passes by being lost."""
+
+_AROUND: Final = 3
+"""Levels around the value of a test's field: the suite, its list of tests, the test."""
+_PLACES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "criteria": (("criteria",), "its criteria are a text that is not blank."),
+    "category": (("category",), "its category is a text that is not empty and names no variable."),
+    "tags": ((), "its tags stand in the metadata, which hooks of a workspace are given as it is."),
+    "repeats": ((), "all tests of a suite are asked equally often, and count once by all answers."),
+    "pass_rule": (("execution", "threshold"), "a test passes from a threshold of 0 to 1."),
+    "target": (("execution", "target"), "a target has a name that is not blank and names no variable."),
+    "only_targets": (("execution", "targets"), "targets have names that name no variable."),
+    "workspace": (("workspace",), "it has no workspace that is read as this one."),
+    "form": ((), "its tests ask by messages alone."),
+    "notes": ((), "it has no such fields."),
+}
+"""Where each field of a case stands in a test, and what is to be known where it cannot stand there."""
+
+
+class Draft:
+    """One case on its way into a suite."""
+
+    __slots__ = ("_case", "_common", "_source", "refusal", "row", "unsaid")
+
+    def __init__(self, case: Case, common: Common, files: Mapping[str, bytes] | None, unsaid: Unsaid) -> None:
+        """Write the case as well as it can be.
+
+        Args:
+            case: what is written.
+            common: what the suite gives to each of its tests.
+            files: those that the case refers to; None where they cannot lie beside the suite.
+            unsaid: takes what the format cannot say and may be lost.
+        """
+        self._case = case
+        self._common = common
+        # Whatever stands for a variable here is not what was written, and so is seen.
+        source = Source(path="", lines=lambda: (), environ=dict.fromkeys(case.variables, ""))
+        self._source = reading(source, files or {})
+        self.unsaid = unsaid
+        self.refusal = Unsaid(case, NAME, lossy=False)
+        """Takes what cannot be said and nothing can stand for."""
+        said = {
+            "id": case.id,
+            "criteria": case.criteria,
+            "category": case.category,
+            "input": self._input(files is not None),
+            "expected_output": self._expected(),
+            "execution": _execution(case),
+            "workspace": None if case.workspace is None else workspace_row(case.workspace),
+            "assertions": self._assertions(),
+        }
+        self.row: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        """The test."""
+        self._add_notes()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the case must not be written."""
+        return self.unsaid.refused or self.refusal.refused
+
+    def settle(self, above: Mapping[str, Any]) -> None:
+        """Leave out and note what would be read as something else, and add the metadata.
+
+        Args:
+            above: what was lost of the suite, which this case is to keep.
+        """
+        strangers = sorted(set(names_in(replace(self._case, notes={}))) - set(self._case.variables))
+        if strangers:
+            name = f"`${{{{ {strangers[0]} }}}}`"
+            self.refusal.note(
+                "variables", f"{name} is text here and would name an environment variable there."
+            )
+            return
+        notes = self._read(above)
+        if self.unsaid.kept:
+            notes = self._read(above)
+        if notes.failed and not self.refused:
+            wrong = next(problem for problem in notes.problems if problem.level == "error")
+            self.refusal.note("id", f"the test would be refused. {wrong.message}")
+        self._check_yaml()
+
+    def _read(self, above: Mapping[str, Any]) -> Notes:
+        """Read the test as it is, and note and leave out what became something else."""
+        metadata = self._metadata(above)
+        self.row.pop("metadata", None)
+        if metadata:
+            self.row["metadata"] = metadata
+        notes = Notes("", 1, "Test")
+        read = case_of(Raw(row=self.row, line=1, source=self._source), self._common, notes)
+        if read.id != self._case.id:
+            self.refusal.note("id", "its ids are texts that are not blank and name no variable.")
+        wrong = [problem.field or "" for problem in notes.problems if problem.level == "error"]
+        for name, (place, why) in _PLACES.items():
+            same = encode(getattr(read, name)) == encode(getattr(self._case, name))
+            refused = place and any(field.startswith(".".join(place)) for field in wrong)
+            if (refused or not same) and name not in self.unsaid.kept:
+                self.unsaid.note(name, why)
+                _drop(self.row, place)
+        return notes
+
+    # --- fields --------------------------------------------------------------------------------------------
+
+    def _input(self, has_files: bool) -> Any:
+        messages = self._case.input
+        value = input_value(messages, self._source) if has_files else None
+        if value is not None:
+            return value
+        place, sentence = why_input(messages, self._source)
+        self.unsaid.note("input" if place is None else f"input[{place}]", sentence)
+        text = "\n\n".join(message.content for message in messages).strip()
+        return input_value(plain_messages(messages), self._source) or text or self._case.id
+
+    def _expected(self) -> Any:
+        if self._case.expected is None:
+            return None
+        value = expected_value(self._case.expected, self._source)
+        if value is None:
+            self.unsaid.note("expected", "it expects a text, an object, a list of values or messages.")
+        return value
+
+    def _assertions(self) -> list[dict[str, Any]] | None:
+        case = self._case
+        if case.assertions == (DEFAULT,) and (case.criteria or "").strip():
+            return None
+        rows: list[dict[str, Any]] = []
+        lost = False
+        for place, assertion in enumerate(case.assertions):
+            try:
+                row, has_label = row_of(assertion, self._source)
+            except Unsayable as error:
+                self.unsaid.note(f"assertions[{place}]", str(error))
+                lost = True
+                continue
+            rows.append(row)
+            if not has_label:
+                why = "a check has a name that is not blank and names no variable."
+                self.unsaid.note(f"assertions[{place}].label", why)
+        if not case.assertions:
+            self.unsaid.note("assertions", "a test without any is judged by `llm-grader`.")
+        return [*rows, dict(LOST)] if lost or not rows else rows
+
+    def _add_notes(self) -> None:
+        for name, value in self._case.notes.items():
+            outer, _, inner = name.partition(".")
+            if name in WITHOUT_EFFECT or name in PROSE:
+                self.row[name] = value
+            elif outer == "workspace" and inner in IN_WORKSPACE:
+                self.row["workspace"] = {**self.row.get("workspace", {}), inner: value}
+
+    def _metadata(self, above: Mapping[str, Any]) -> dict[str, Any]:
+        """The metadata, and in it the tags that it and the suite lack, where they can stand there."""
+        metadata = self.unsaid.metadata(above)
+        tags, shared = self._case.tags, self._common.tags
+        if self._case.workspace is not None or "tags" in metadata or tags == shared:
+            return metadata
+        return {**metadata, "tags": list(tags[len(shared) :] if tags[: len(shared)] == shared else tags)}
+
+    def _check_yaml(self) -> None:
+        """Refuse what YAML, as it is read here, does not hold."""
+        for name, value in self.row.items():
+            field = {"expected_output": "expected", "execution": "target"}.get(name, name)
+            field = field if field in Case.__struct_fields__ else "notes"
+            if _depth(value) > MAX_NESTING - _AROUND:
+                self.refusal.note(field, f"lists and objects nest at most {MAX_NESTING} levels deep.")
+
+
+def _execution(case: Case) -> dict[str, Any] | None:
+    said = {
+        "target": case.target,
+        "targets": list(case.only_targets) or None,
+        "threshold": None if case.pass_rule is None else case.pass_rule.threshold,
+    }
+    return {name: value for name, value in said.items() if value is not None} or None
+
+
+def _drop(row: dict[str, Any], place: tuple[str, ...]) -> None:
+    if place:
+        for name in place[:-1]:
+            row = row.get(name, {})
+        row.pop(place[-1], None)
+
+
+def _depth(value: Any) -> int:
+    inside = list(value.values()) if isinstance(value, dict) else value
+    return 1 + max(map(_depth, inside), default=0) if isinstance(inside, list | tuple) else 0

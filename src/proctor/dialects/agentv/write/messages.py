@@ -1,0 +1,108 @@
+"""Messages and expected values to `input` and `expected_output` of the dialect agentv, with attached files.
+
+Each value is checked by reading it again, with the files that will lie beside the suite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from posixpath import normpath
+from typing import Any
+
+from msgspec.structs import replace
+
+from proctor.codec import encode
+from proctor.dialects.agentv.read.messages import ROLES, expected_of, input_of
+from proctor.model import Attachment, Message, ToolCall
+from proctor.protocols import Found, Source
+from proctor.validation import Fields, Notes
+
+
+def reading(source: Source, files: Mapping[str, bytes]) -> Source:
+    """The source with these files beside it."""
+
+    def find(reference: str) -> Found | None:
+        data = files.get(normpath(reference))
+        return None if data is None else Found(path=reference, data=data)
+
+    return replace(source, find=find)
+
+
+# --- input -------------------------------------------------------------------------------------------------
+
+
+def input_value(messages: tuple[Message, ...], source: Source) -> Any:
+    """What is read as the messages; None where nothing is."""
+    first = messages[0] if messages else None
+    alone = len(messages) == 1 and first == Message(role="user", content=first.content if first else "")
+    value: Any = first.content if first and alone else [_row(message) for message in messages]
+    notes = Notes("", 1)
+    read = input_of(Fields({"input": value}, notes), "input", source)
+    return None if notes.failed or encode(read) != encode(messages) else value
+
+
+def why(messages: tuple[Message, ...], source: Source) -> tuple[int | None, str]:
+    """The first message that cannot be said, where it is one alone, and why, as a sentence."""
+    for place, message in enumerate(messages):
+        if message.role not in ROLES:
+            return place, f"its roles are {', '.join(ROLES)}."
+        if any(isinstance(part, Attachment) for part in message.parts):
+            if input_value((message,), source) is None:
+                return place, (
+                    "its files lie inside the suite's folder, are texts if they are UTF-8, have the media "
+                    "type of their content or ending, and stand between paragraphs."
+                )
+        elif message.parts and input_value((message,), source) is None:
+            return place, "a message without files is one text."
+    return None, "its messages say something, and each call in them names its tool."
+
+
+def plain_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The texts of the messages alone, each of a role that the format knows."""
+    return tuple(
+        [
+            Message(role=message.role if message.role in ROLES else "user", content=message.content)
+            for message in messages
+        ]
+    )
+
+
+def _row(message: Message) -> dict[str, Any]:
+    row: dict[str, Any] = {"role": message.role}
+    if message.name is not None:
+        row["name"] = message.name
+    if message.parts:
+        row["content"] = [_block(part) for part in message.parts]
+    elif message.content or not message.tool_calls:
+        row["content"] = message.content
+    if message.tool_calls:
+        row["tool_calls"] = [_call(call) for call in message.tool_calls]
+    return row
+
+
+def _block(part: str | Attachment) -> Any:
+    return part if isinstance(part, str) else {"type": part.kind, "value": part.path}
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    row = {
+        "tool": call.name,
+        "input": call.arguments or None,
+        "output": call.output,
+        "id": call.id,
+        "duration_ms": call.duration_ms,
+    }
+    return {name: value for name, value in row.items() if value is not None}
+
+
+# --- expected output ---------------------------------------------------------------------------------------
+
+
+def expected_value(expected: Any, source: Source) -> Any:
+    """What is read as the expected value; None where nothing is."""
+    for value in (expected, [{"role": "assistant", "content": expected}]):
+        notes = Notes("", 1)
+        read = expected_of(Fields({"expected_output": value}, notes), "expected_output", source)
+        if not notes.failed and encode(read) == encode(expected):
+            return value
+    return None

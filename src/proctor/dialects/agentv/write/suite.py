@@ -1,0 +1,155 @@
+"""Dialect agentv, written as YAML: what stands above the tests, then each case as one test.
+
+Whatever a suite gave to all its tests is written out in each, so that a test says all of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from posixpath import commonprefix
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from proctor.codec import encode
+from proctor.dialects.agentv.read.suite import STRATEGIES, THRESHOLD, WITHOUT_EFFECT, heading_of
+from proctor.dialects.agentv.read.tests import Common
+from proctor.dialects.agentv.write.case import IN_WORKSPACE, NAME, Draft
+from proctor.dialects.shared.losses import Unsaid, note_suite
+from proctor.dialects.shared.output_files import Beside, attached
+from proctor.dialects.shared.yaml_writer import yaml_text
+from proctor.model import Case, Defaults, Problem, Suite
+from proctor.protocols import Rendered, Source
+from proctor.validation import Notes
+
+_TESTS: Final = b"tests:\n"
+_NO_TESTS: Final = b"tests: []\n"
+_WHY_RULE: Final = (
+    "its tests pass from a threshold of 0 to 1, which is another rule unless each check gives 1 or 0."
+)
+_PLACES: Final[dict[str, tuple[tuple[str, str], str]]] = {
+    "name": (("", "name"), "its name is a text without white space around it, and names no variable."),
+    "declared_version": (("", "version"), "its version names no variable."),
+    "pass_rule": (("execution", "threshold"), _WHY_RULE),
+    "repeats_rule": (("execution", "trials"), "it says how often all tests are asked, and by which rule."),
+    "defaults": (("execution", ""), "it takes up to 50 workers, an amount above 0, and names of targets."),
+    "notes": (("", ""), "it has no such fields."),
+}
+"""Where each field of a header stands, and what is to be known where it cannot stand there."""
+
+
+def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+    """The suite as one file, and the files that its cases attach. See `proctor.protocols.Renders`."""
+    held = list(cases)
+    common = _common(held)
+    header = Unsaid(suite, NAME, lossy=lossy)
+    row = _heading(suite, common, header)
+    yield from header.problems
+    yield Rendered("", yaml_text(row).encode("utf-8") if row else b"")
+    above, beside, begun = header.kept, Beside(), False
+    for case in held:
+        files = beside.fitting(attached(case.input))
+        draft = Draft(case, common, files, Unsaid(case, NAME, lossy=lossy))
+        draft.settle(above)
+        yield from (*draft.unsaid.problems, *draft.refusal.problems)
+        if draft.refused:
+            continue
+        said_files = {} if "input" in draft.unsaid.kept else files or {}
+        yield from (Rendered(path, data) for path, data in beside.new(said_files))
+        yield Rendered("", (b"" if begun else _TESTS) + yaml_text([draft.row], 2).encode("utf-8"))
+        above, begun = {}, True
+    if not begun:
+        yield Rendered("", _NO_TESTS)
+
+
+def _common(cases: list[Case]) -> Common:
+    """What only the suite can say of its tests: how often they are asked, and tags beside their metadata."""
+    if not cases:
+        return Common()
+    tags: tuple[str, ...] = ()
+    if any(_is_as_it_is(case) and _own_tags(case) != case.tags for case in cases):
+        # Whatever all of them begin with may stand above; a test has each tag once.
+        tags = tuple(commonprefix([list(case.tags) for case in cases]))
+    return Common(tags=tags, repeats=cases[0].repeats)
+
+
+def _is_as_it_is(case: Case) -> bool:
+    """Whether nothing may be put into the metadata: it has tags, or hooks of a workspace are given it."""
+    return case.workspace is not None or "tags" in case.metadata
+
+
+def _own_tags(case: Case) -> tuple[Any, ...]:
+    own = case.metadata.get("tags")
+    return tuple(own) if isinstance(own, list) else ()
+
+
+# --- the header --------------------------------------------------------------------------------------------
+
+
+def _heading(suite: Suite, common: Common, unsaid: Unsaid) -> dict[str, Any]:
+    """What stands above the tests; what would be read as something else is noted and left out."""
+    note_suite(unsaid, replace(suite, defaults=Defaults()), ())
+    row = _written(suite, common)
+    notes = Notes("", 1)
+    read = heading_of(row, Source(path="", lines=lambda: ()), notes).suite
+    wanted = replace(suite, defaults=replace(suite.defaults, reuse=None))
+    wrong = [problem.field or "" for problem in notes.problems if problem.level == "error"]
+    for name, ((outer, inner), why) in _PLACES.items():
+        place = f"{outer}.{inner}".strip(".")
+        refused = [field for field in wrong if field.startswith(place)]
+        wrong = [field for field in wrong if field not in refused]
+        if refused or encode(getattr(read, name)) != encode(getattr(wanted, name)):
+            unsaid.note(name, why)
+            _drop(row, outer, inner)
+    if "pass_rule" in unsaid.kept and suite.pass_rule.threshold is None:
+        # The nearest that it has: no test passes that did not pass before.
+        row.setdefault("execution", {})["threshold"] = 1.0
+    return row
+
+
+def _written(suite: Suite, common: Common) -> dict[str, Any]:
+    threshold = suite.pass_rule.threshold
+    defaults, targets = suite.defaults, suite.defaults.targets
+    said = {
+        "target": targets[0] if len(targets) == 1 else None,
+        "targets": list(targets) if len(targets) > 1 else None,
+        "workers": defaults.concurrency,
+        "threshold": None if threshold == THRESHOLD else threshold,
+        "trials": _trials(suite, common),
+        "budget_usd": defaults.budget_usd,
+        "cache": defaults.cache,
+    }
+    execution: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    row: dict[str, Any] = {"name": suite.name}
+    more = {"description": suite.description, "version": suite.declared_version, "tags": list(common.tags)}
+    row |= {name: value for name, value in more.items() if value is not None and value != []}
+    row |= {"execution": execution, "workspace": {}}
+    for name, value in suite.notes.items():
+        outer, _, inner = name.rpartition(".")
+        if name in WITHOUT_EFFECT:
+            row[name] = value
+        elif name in ("execution.cache_path", "execution.fail_on_error"):
+            execution[inner] = value
+        elif name == "execution.trials.cost_limit_usd" and "trials" in execution:
+            execution["trials"][inner] = value
+        elif outer == "workspace" and inner in IN_WORKSPACE:
+            row["workspace"][inner] = value
+    return {name: value for name, value in row.items() if value or name not in ("execution", "workspace")}
+
+
+def _trials(suite: Suite, common: Common) -> dict[str, Any] | None:
+    strategy = next((name for name, rule in STRATEGIES.items() if rule == suite.repeats_rule), None)
+    if strategy is None or common.repeats is None:
+        return None
+    return {"count": common.repeats, "strategy": strategy}
+
+
+def _drop(row: dict[str, Any], outer: str, inner: str) -> None:
+    """Leave out what cannot be said; all of `execution` where it is not known what of it is wrong."""
+    if outer and inner:
+        row.get(outer, {}).pop(inner, None)
+    elif outer:
+        kept = {name: row.get(outer, {}).get(name) for name in ("threshold", "trials")}
+        row[outer] = {name: value for name, value in kept.items() if value is not None}
+    elif inner:
+        row.pop(inner, None)

@@ -1,0 +1,63 @@
+"""Workspaces to the field `workspace` of the dialect agentv."""
+
+from __future__ import annotations
+
+from math import inf, nextafter
+from typing import Any
+
+from proctor.dialects.agentv.read.workspace import MOMENTS
+from proctor.model import Hook, Repository, Workspace
+
+
+def workspace_row(workspace: Workspace) -> dict[str, Any]:
+    """The workspace as an object; whether it is read as the same is for the caller to see."""
+    row: dict[str, Any] = {}
+    if workspace.template is not None:
+        row["template"] = workspace.template
+    if workspace.path is not None:
+        row["path"] = workspace.path
+    if workspace.isolation != "shared":
+        row["isolation"] = workspace.isolation
+    if workspace.repositories:
+        row["repos"] = [_repository(one) for one in workspace.repositories]
+    hooks = {moment: getattr(workspace.hooks, moment) for moment in MOMENTS}
+    said = {moment: _hook(hook) for moment, hook in hooks.items() if hook is not None}
+    return {**row, "hooks": said} if said else row
+
+
+def _hook(hook: Hook) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    if hook.command:
+        row["command"] = list(hook.command)
+    if hook.timeout_s is not None:
+        row["timeout_ms"] = _milliseconds(hook.timeout_s)
+    if hook.cwd is not None:
+        row["cwd"] = hook.cwd
+    if hook.reset != "none":
+        row["reset"] = hook.reset
+    return row
+
+
+def _milliseconds(seconds: float) -> float:
+    """The number of milliseconds that is read as these seconds, whole where it can be."""
+    near = seconds * 1000
+    found = (one for one in (near, nextafter(near, inf), nextafter(near, -inf)) if one / 1000 == seconds)
+    exact = next(found, near)
+    return int(exact) if exact.is_integer() and abs(exact) < 2**53 else exact
+
+
+def _repository(repository: Repository) -> dict[str, Any]:
+    row: dict[str, Any] = {"path": repository.path}
+    if repository.local:
+        row["source"] = {"type": "local", "path": repository.source}
+    else:
+        row["source"] = {"type": "git", "url": repository.source}
+    if repository.ref != "HEAD":
+        row["commit"] = repository.ref
+    if repository.ancestor:
+        row["ancestor"] = repository.ancestor
+    if repository.sparse:
+        row["sparse"] = list(repository.sparse)
+    if repository.depth is not None:
+        row["clone"] = {"depth": repository.depth}
+    return row

@@ -1,0 +1,302 @@
+"""The files around Markdown tests: attachments, schemas and tools; each is read once a suite.
+
+Where folders with prompts, schemas and tools are looked for is said here for all three.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import chain
+from pathlib import PurePosixPath
+from posixpath import basename, splitext
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.dialects.ai_tester.markdown import text_of
+from proctor.dialects.shared.attachments import DOCUMENTS
+from proctor.dialects.shared.yaml_files import shown_path
+from proctor.errors import suggestion
+from proctor.model import Attachment, Message, Problem, Tool
+from proctor.protocols import Found, Source
+from proctor.validation import Fields, Notes, kind_of, shown
+from proctor.yaml12 import BadYaml, load, plain
+
+SCHEMA_FOLDERS: Final = ("structured-schemas", "schemas")
+TOOL_FOLDERS: Final = ("tool-definitions", "tools")
+TOOL: Final = ("id", "name", "description", "parameters")
+IMAGES: Final = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+}
+TEXTS: Final = (
+    *(".txt", ".md", ".yaml", ".yml", ".json", ".csv", ".tsv"),
+    *(".html", ".xml", ".css", ".js", ".jsx", ".ts", ".tsx"),
+)
+"""Endings of files that are attached as texts."""
+UNREADABLE: Final = "The file cannot be read. May you read it, and does it lead anywhere if it is a link?"
+
+_FILE: Final = re.compile(r"`\{\{\s*_file:([^{}\n]*)\}\}`|\{\{\s*_file:([^{}\n]*)\}\}")
+_DEFINITIONS: Final = (".yaml", ".yml", ".json")
+_ABOVE: Final = 2
+"""How many folders above the suite's are looked into where there is no repository."""
+
+
+# --- folders -----------------------------------------------------------------------------------------------
+
+
+def nearest(source: Source, folders: tuple[str, ...]) -> list[str]:
+    """The files in the folders of these names, in the suite's folder or in the nearest above that has any.
+
+    It looks as far up as the folder of the suite's repository.
+    """
+    up = ""
+    for _ in range(_reach(source) + 1):
+        found = [path for name in folders for path in source.expand(f"{up}{name}/**/*")]
+        if found:
+            return found
+        up += "../"
+    return []
+
+
+def _reach(source: Source) -> int:
+    """How many folders above the suite's may be looked into."""
+    depth = len(PurePosixPath(source.folder.replace("\\", "/")).parts) or _ABOVE
+    for level in range(depth):
+        up = "../" * level
+        if source.expand(f"{up}.git/") or source.expand(f"{up}.git"):
+            return level
+    return min(depth, _ABOVE)
+
+
+def is_readme(path: str) -> bool:
+    """Whether a file tells of the folder that it is in, so that it is neither a test nor a prompt."""
+    return basename(path).lower() == "readme.md"
+
+
+# --- what is read ------------------------------------------------------------------------------------------
+
+
+class Library:
+    """What the tests of one suite refer to besides prompts."""
+
+    def __init__(self, source: Source) -> None:
+        """Nothing is read before it is asked for."""
+        self._source = source
+        self._attachments: dict[str, Attachment | Problem] = {}
+        self._schemas: _Definitions | None = None
+        self._tools: _Definitions | None = None
+        self.attached: set[str] = set()
+        """The paths of all files that were attached, relative to the suite's folder."""
+        self._problems: list[Problem] = []
+
+    def take_problems(self) -> list[Problem]:
+        """What was found to be wrong with schemas and tools since this was called last."""
+        taken, self._problems = self._problems, []
+        return taken
+
+    # --- attachments ---
+
+    def with_files(self, message: Message, notes: Notes, line: int) -> Message:
+        """A message whose text names files, with these in their places.
+
+        Where one stands in a line with other text, the text around all of them keeps its white space.
+        """
+        text = message.content
+        inline = any(_is_in_text(text, found) for found in _FILE.finditer(text))
+        parts: list[str | Attachment] = []
+        end = 0
+        for found in _FILE.finditer(text):
+            parts.append(text[end : found.start()])
+            attachment = self._attachment((found[1] or found[2] or "").strip(), notes, line)
+            parts += [] if attachment is None else [attachment]
+            end = found.end()
+        parts.append(text[end:])
+        if not inline:
+            parts = [part.strip() if isinstance(part, str) else part for part in parts]
+        kept = tuple([part for part in parts if part])
+        if not kept:
+            return message
+        whole = replace(message, parts=kept, inline=inline)
+        return replace(whole, content=whole.between.join(part for part in kept if isinstance(part, str)))
+
+    def _attachment(self, path: str, notes: Notes, line: int) -> Attachment | None:
+        if path not in self._attachments:
+            self._attachments[path] = self._read(path)
+        made = self._attachments[path]
+        if isinstance(made, Attachment):
+            return made
+        notes.error(made.code, made.message, line=line)
+        return None
+
+    def _read(self, path: str) -> Attachment | Problem:
+        """A file with its content, or what is wrong with it."""
+        ending = splitext(path.replace("\\", "/"))[1].lower()
+        if ending not in (*IMAGES, *DOCUMENTS, *TEXTS):
+            known = ", ".join((*TEXTS, *IMAGES, *DOCUMENTS))
+            message = f"The attached file {shown(path)} has an ending that is not known. Known are: {known}."
+            return Problem(code="unknown-ending", message=message)
+        found = self._source.find(path)
+        if found is None:
+            message = (
+                f"The attached file {shown(path)} is not in the suite's folder, a folder above it in its "
+                "repository, or the working directory."
+            )
+            return Problem(code="missing-file", message=message)
+        self.attached.add(found.path)
+        name = path.replace("\\", "/")
+        if ending not in TEXTS:
+            kind: Any = "image" if ending in IMAGES else "file"
+            media_type = IMAGES.get(ending) or DOCUMENTS[ending]
+            return Attachment(kind=kind, path=name, media_type=media_type, data=found.data)
+        try:
+            text = found.data.decode("utf-8-sig").replace("\r\n", "\n")
+        except UnicodeDecodeError as error:
+            message = f"Byte {error.start + 1} of the attached text {shown(path)} is not UTF-8."
+            return Problem(code="bad-encoding", message=f"{message} Save it as UTF-8.")
+        return Attachment(kind="file", path=name, text=text)
+
+    # --- schemas and tools ---
+
+    def schema(self, fields: Fields, name: str) -> dict[str, Any] | None:
+        """The JSON schema whose id stands in a field; None and an error where there is none."""
+        wanted = fields.required_text(name)
+        if not wanted:
+            return None
+        if self._schemas is None:
+            self._schemas = _Definitions(self._source, SCHEMA_FOLDERS, _schema)
+            self._problems += self._schemas.problems
+        found: dict[str, Any] | None = self._schemas.get(wanted, fields, name)
+        return found
+
+    def tools(self, fields: Fields, name: str) -> tuple[Tool, ...]:
+        """The tools whose ids stand in a field; an error for each that there is not."""
+        wanted = fields.texts(name)
+        if not wanted and not fields.notes.noted(name):
+            fields.error("empty-list", name, "names no tool. Name some, or remove the field.")
+        if self._tools is None:
+            self._tools = _Definitions(self._source, TOOL_FOLDERS, _tool)
+            self._problems += self._tools.problems
+        found = [
+            self._tools.get(one, fields, f"{name}[{place}]")
+            for place, one in enumerate(wanted)
+            if isinstance(one, str)
+        ]
+        for place, tool in enumerate(found):
+            if tool is not None and any(
+                tool.name == other.name for other in found[:place] if other is not None
+            ):
+                message = f"is a second tool with the name {shown(tool.name)}. Keep one of them."
+                fields.error("duplicate-tool", f"{name}[{place}]", message)
+        return tuple([tool for tool in found if tool is not None])
+
+
+def _is_in_text(text: str, found: re.Match[str]) -> bool:
+    """Whether text stands beside a file's name in its line; another file's name is none."""
+    end = text.find("\n", found.end())
+    line = text[text.rfind("\n", 0, found.start()) + 1 : len(text) if end < 0 else end]
+    return bool(_FILE.sub("", line).strip())
+
+
+def refers(text: str) -> bool:
+    """Whether a text names a file that is to be attached."""
+    return "{{" in text and _FILE.search(text) is not None
+
+
+# --- definitions -------------------------------------------------------------------------------------------
+
+
+class _Definition(Struct, frozen=True):
+    path: str
+    made: Any
+    """None where something is wrong with it, which has been told."""
+
+
+class _Definitions:
+    """The schemas or the tools around a suite, by their ids."""
+
+    def __init__(self, source: Source, folders: tuple[str, ...], make: Callable[[Fields], Any]) -> None:
+        self._folders = " or ".join(f"`{name}/`" for name in folders)
+        self._by_id: dict[str, _Definition] = {}
+        self.problems: list[Problem] = []
+        for path in nearest(source, folders):
+            if path.lower().endswith(_DEFINITIONS):
+                self._add(source.find(path), Notes(shown_path(source, path), 1), make)
+
+    def _add(self, found: Found | None, notes: Notes, make: Callable[[Fields], Any]) -> None:
+        fields = _fields(found, notes)
+        if fields is not None:
+            name = fields.required_text("id")
+            made = make(fields)
+            if name in self._by_id:
+                message = f"is {shown(name)}, which {self._by_id[name].path} has already. Rename one of them."
+                fields.error("duplicate-id", "id", message)
+            elif name:
+                self._by_id[name] = _Definition(notes.path, None if notes.failed else made)
+        self.problems += notes.problems
+
+    def get(self, wanted: str, fields: Fields, name: str) -> Any:
+        """What has that id; None and an error where nothing has."""
+        found = self._by_id.get(wanted)
+        if found is not None:
+            return found.made
+        if self._by_id:
+            there = f"{suggestion(wanted[:60], list(self._by_id))} They stand in {self._folders}."
+        else:
+            there = f"There is no file with an `id` in {self._folders} beside the tests or above."
+        fields.error("unknown-id", name, f"is {shown(wanted)}, which is not there. {there}")
+        return None
+
+
+def _fields(found: Found | None, notes: Notes) -> Fields | None:
+    if found is None:
+        notes.error("missing-file", UNREADABLE)
+        return None
+    text = text_of(found.data, notes)
+    if text is None:
+        return None
+    try:
+        row = load(text)
+    except BadYaml as error:
+        notes.error("bad-yaml", str(error), line=error.line)
+        return None
+    if not isinstance(row, dict):
+        message = f"The file is {kind_of(row)}; it must be an object with an `id`."
+        notes.error("wrong-type", message)
+        return None
+    return Fields(row, notes)
+
+
+def _schema(fields: Fields) -> dict[str, Any]:
+    schema = {name: plain(fields.take(name)) for name in fields.names()}
+    _check_schema(schema, fields, "")
+    return schema
+
+
+def _tool(fields: Fields) -> Tool:
+    name = fields.required_text("name")
+    description = fields.text("description") or ""
+    parameters: Any = plain(fields.take("parameters")) if "parameters" in fields else {}
+    if not isinstance(parameters, dict):
+        fields.wrong("parameters", parameters, "a JSON schema of the arguments")
+    else:
+        _check_schema(parameters, fields, "parameters")
+    fields.finish(TOOL)
+    return Tool(name=name, description=description, parameters=parameters)
+
+
+def _check_schema(schema: dict[str, Any], fields: Fields, name: str) -> None:
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+
+    try:
+        validator_for(schema).check_schema(schema)
+    except SchemaError as error:
+        inside = ".".join(str(step) for step in chain([name] if name else [], error.absolute_path))
+        message = f"is no JSON schema: {error.message[:200]}."
+        fields.error("bad-schema", inside or "id", message)

@@ -1,0 +1,259 @@
+"""A Markdown file of the dialect ai_tester to its front matter, its turns and its instructions.
+
+It looks at the structure alone and knows neither what the fields mean nor what replaces the placeholders, so
+that no replacement can change the structure. All lines are those of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.dialects.ai_tester.dialect import ASSISTANT, USER
+from proctor.dialects.ai_tester.placeholders import names_in
+from proctor.dialects.shared.jsonl import UTF_16
+from proctor.validation import Notes, kind_of, shown
+from proctor.yaml12 import BadYaml, load
+
+_FENCE: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
+_RULE: Final = re.compile(r"^---$", re.MULTILINE)
+_MARKER: Final = re.compile(f"^(?:{USER}|{ASSISTANT})\ufe0f?", re.MULTILINE)
+_NEARLY: Final = re.compile(r"^[ \t]*#+[ \t]*(?:👤|🤖)", re.MULTILINE)
+_COMMENT: Final = "<!--"
+_CODE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_BLANKS: Final = re.compile(r"^(?:[ \t]+---[ \t]*|---[ \t]+)$", re.MULTILINE)
+"""What would divide a test if no blanks stood around it."""
+_load: Final = lru_cache(maxsize=64)(load)
+"""The tests of a folder often have the same front matter, and nobody changes it."""
+
+
+class Document(Struct, frozen=True):
+    """A file whose front matter has been read."""
+
+    front: dict[str, Any]
+    body: str
+    """All below the front matter."""
+    line: int
+    """The line on which the body begins."""
+
+
+class Section(Struct, frozen=True):
+    """A text between two markers, without the white space around it."""
+
+    role: str
+    """`system`, `user`, `assistant` or `instructions`."""
+    text: str
+    line: int
+    """The line on which the text begins."""
+    begin: int
+    """The line of its marker."""
+
+
+class Conversation(Struct, frozen=True):
+    """What a test is made of."""
+
+    system: str
+    """What stands before the first turn; often empty."""
+    turns: tuple[Section, ...]
+    instructions: str
+    used: dict[str, int]
+    """The names of all placeholders, each with the line of its first one."""
+
+    @property
+    def length(self) -> int:
+        """How many characters it has."""
+        return len(self.system) + len(self.instructions) + sum(len(turn.text) for turn in self.turns)
+
+
+# --- the file ----------------------------------------------------------------------------------------------
+
+
+def text_of(data: bytes, notes: Notes) -> str | None:
+    """The text of a file, its lines ending in LF; None and an error where it is not UTF-8."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if data.startswith(UTF_16):
+            notes.error("bad-encoding", "The file is UTF-16; save it as UTF-8.", line=1)
+            return None
+        message = f"Byte {error.start + 1} of the file is not UTF-8; save the file as UTF-8."
+        notes.error("bad-encoding", message, line=data.count(b"\n", 0, error.start) + 1)
+        return None
+    return text.replace("\r\n", "\n") if "\r" in text else text
+
+
+def document_of(text: str, notes: Notes) -> Document | None:
+    """The front matter and the rest of a file; None and an error where the former cannot be read.
+
+    Front matter stands between two lines `---`, of which one is the first of the file.
+    """
+    begin = _FENCE.match(text)
+    if begin is None:
+        return Document({}, text, 1)
+    end = _FENCE.search(text, begin.end())
+    if end is None:
+        message = "The front matter has no end; write a line `---` after its last field."
+        notes.error("open-front-matter", message, line=1)
+        return None
+    try:
+        # The empty line stands for the first, so that the lines are those of the file.
+        front = _load("\n" + text[begin.end() : end.start()])
+    except BadYaml as error:
+        notes.error("bad-yaml", str(error), line=error.line)
+        return None
+    if front is not None and not isinstance(front, dict):
+        message = f"The front matter is {kind_of(front)}; it must be an object such as `tags: [a]`."
+        notes.error("wrong-type", message, line=2)
+        return None
+    return Document(front or {}, text[end.end() :], text.count("\n", 0, end.end()) + 1)
+
+
+# --- turns -------------------------------------------------------------------------------------------------
+
+
+def sections_of(document: Document, end: int | None = None) -> list[Section]:
+    """The text before the first marker, though it may be empty, and each turn.
+
+    Args:
+        document: the file.
+        end: where in the body the turns end; None is its end.
+    """
+    body = document.body
+    end = len(body) if end is None else end
+    markers = list(_MARKER.finditer(body, 0, end))
+    ends = [*(found.start() for found in markers), end]
+    turns = [
+        _section("user" if found[0].startswith(USER) else "assistant", document, found.end(), stop)
+        for found, stop in zip(markers, ends[1:], strict=True)
+    ]
+    return [_section("system", document, 0, ends[0]), *turns]
+
+
+def conversation_of(document: Document, notes: Notes) -> Conversation:
+    """The turns and the instructions of a test; what is wrong with them is an error."""
+    body = document.body
+    rules = list(_RULE.finditer(body))
+    if not rules:
+        message = "The test has no instructions; write them after its last turn, below a line that is `---`."
+        nearly = _BLANKS.search(body)
+        if nearly is not None:
+            message += f" Line {_line(document, nearly.start())} is not, as it has blanks."
+        notes.error("no-instructions", message, line=document.line)
+    at = rules[-1] if rules else None
+    system, *turns = sections_of(document, None if at is None else at.start())
+    instructions = _section("instructions", document, len(body) if at is None else at.end(), len(body))
+    if at is not None and not instructions.text:
+        message = "There are no instructions below the last `---`; write what a good answer does."
+        notes.error("no-instructions", message, line=instructions.begin)
+    _check_turns(turns, document, notes)
+    _check_doubts(system, document, at, notes)
+    return Conversation(
+        system.text, tuple(turns), instructions.text, names_of((system, *turns, instructions), document)
+    )
+
+
+def names_of(sections: Iterable[Section], document: Document) -> dict[str, int]:
+    """The names of the placeholders in the sections, each with the line of its first one."""
+    found: dict[str, int] = {}
+    if "{{" in document.body:
+        for section in sections:
+            for name, offset in names_in(section.text):
+                found.setdefault(name, section.line + section.text.count("\n", 0, offset))
+    return found
+
+
+def warn_of_comment(document: Document, notes: Notes) -> None:
+    """Warn of a comment, which is sent like any text."""
+    if _COMMENT in document.body:
+        message = "The comment `<!--` is sent as it is written. Remove it if it is not meant to be."
+        notes.warn("comment", message, line=_line(document, document.body.index(_COMMENT)))
+
+
+def _line(document: Document, offset: int) -> int:
+    """The line of the file on which an offset in the body is."""
+    return document.line + document.body.count("\n", 0, offset)
+
+
+def _section(role: str, document: Document, start: int, end: int) -> Section:
+    body = document.body
+    text = body[start:end]
+    bare = text.strip()
+    begin = _line(document, start)
+    above = text.index(bare) if bare else 0
+    return Section(role, bare, begin + text.count("\n", 0, above), begin)
+
+
+def _check_turns(turns: list[Section], document: Document, notes: Notes) -> None:
+    if not turns:
+        message = f"The test has no turn; begin one with a line `{USER}`, above the instructions."
+        notes.error("no-turns", message, line=document.line)
+        return
+    wanted = "user"
+    for turn in turns:
+        if turn.role != wanted:
+            marker = USER if wanted == "user" else ASSISTANT
+            message = f"A turn of the {turn.role} stands where one of the {wanted} must be (`{marker}`)."
+            notes.error("turn-order", message, line=turn.begin)
+        if not turn.text:
+            message = f"The turn of the {turn.role} is empty; write a text or remove the turn."
+            notes.error("empty-turn", message, line=turn.begin)
+        wanted = "assistant" if turn.role == "user" else "user"
+    if turns[-1].role != "user":
+        message = "The last turn is the assistant's; end with one of the user, which the target answers."
+        notes.error("turn-order", message, line=turns[-1].begin)
+
+
+def _check_doubts(system: Section, document: Document, rule: re.Match[str] | None, notes: Notes) -> None:
+    """Warn of what is sent though it looks as if it were not meant to be."""
+    body, end = document.body, len(document.body) if rule is None else rule.start()
+    warn_of_comment(document, notes)
+    if rule is not None:
+        _check_rule(document, rule, notes)
+    if system.text.startswith("---\n"):
+        message = "The text before the first turn begins with `---`. Front matter must begin on line 1."
+        notes.warn("not-front-matter", message, line=system.line)
+    for found in _NEARLY.finditer(body):
+        exact = _MARKER.match(body, found.start()) is not None
+        if exact and found.start() < end:
+            continue
+        why = (
+            "stands below the last `---`, so it is a part of the instructions"
+            if exact
+            else f"is text and no marker; one is `{USER}` or `{ASSISTANT}` at the start of a line"
+        )
+        notes.warn("not-a-turn", f"{shown(found[0].strip())} {why}.", line=_line(document, found.start()))
+
+
+def _check_rule(document: Document, rule: re.Match[str], notes: Notes) -> None:
+    """Warn where the last `---` may not be the one that is meant: instructions above it would be sent."""
+    if len(_CODE.findall(document.body, rule.end())) % 2:
+        message = (
+            "The last `---` stands in a block of code, so the instructions begin inside it and all above is "
+            "sent. Instructions can have no line `---`."
+        )
+        notes.warn("rule-in-code", message, line=_line(document, rule.start()))
+    else:
+        _check_rule_in_turn(document, rule, notes)
+    nearly = _BLANKS.search(document.body, rule.end())
+    if nearly is not None:
+        message = "`---` with blanks around it is text, so the instructions do not begin here."
+        notes.warn("not-a-rule", message, line=_line(document, nearly.start()))
+
+
+def _check_rule_in_turn(document: Document, last: re.Match[str], notes: Notes) -> None:
+    """Warn of a rule in the last turn outside code, as the instructions may be meant to begin there."""
+    body = document.body
+    begin = max((marker.end() for marker in _MARKER.finditer(body, 0, last.start())), default=last.start())
+    for rule in _RULE.finditer(body, begin, last.start()):
+        if len(_CODE.findall(body, begin, rule.start())) % 2 == 0:
+            message = (
+                f"The instructions begin below the last `---`, on line {_line(document, last.start())}, so "
+                "what stands between this line and that one is sent to the target. If it belongs to the "
+                "instructions, remove every `---` below this line. If it is to be sent, write `***` here."
+            )
+            notes.warn("rule-in-turn", message, line=_line(document, rule.start()))
+            return

@@ -1,0 +1,335 @@
+"""Replacements of the dialect ai_tester: `{{name}}` in texts to the values that stand there. Pure.
+
+A map makes every combination of its values, its first key slowest; a list makes those of each of its maps,
+one after the other. A value may name other keys. Everything that can be wrong is found before anything is
+expanded, so that expanding cannot fail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from hashlib import sha256
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.errors import suggestion
+from proctor.validation import Fields, Notes, shown
+
+MOST_VERSIONS: Final = 10_000
+"""How many versions one file may have."""
+MOST_CHARACTERS: Final = 50_000_000
+"""How long all versions of one file may be together."""
+LONGEST_BRACKET: Final = 60
+"""Characters of an id's bracket, from which on it is a digest instead."""
+
+_PLACEHOLDER: Final = re.compile(r"`\{\{([^{}\n]+)\}\}`|\{\{([^{}\n]+)\}\}")
+_LEADING_ZEROS: Final = re.compile(r"(?<=e[+-])0+")
+
+Values = Mapping[str, str]
+
+
+class Group(Struct, frozen=True):
+    """One map of replacements: the values of each key in the order of the file, and its line."""
+
+    values: dict[str, tuple[str, ...]] = {}
+    lines: dict[str, int] = {}
+
+
+# --- texts -------------------------------------------------------------------------------------------------
+
+
+def names_in(text: str) -> Iterator[tuple[str, int]]:
+    """The names of the placeholders in a text, each with its offset."""
+    if "{{" in text:
+        for found in _PLACEHOLDER.finditer(text):
+            name = (found[1] or found[2]).strip()
+            if name:
+                yield name, found.start()
+
+
+def fill(text: str, values: Values) -> str:
+    """The text with each placeholder that has a value replaced; backticks directly around go with it.
+
+    What is put in is not looked through again.
+    """
+    if not values or "{{" not in text:
+        return text
+
+    def value(found: re.Match[str]) -> str:
+        return values.get((found[1] or found[2]).strip(), found[0])
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+def groups_of(fields: Fields, name: str) -> tuple[Group, ...]:
+    """The maps of a field with replacements; one empty map where it is absent."""
+    if name not in fields:
+        return (Group(),)
+    value: Any = fields.take(name)
+    if isinstance(value, dict):
+        return (_group(value, fields, f"{name}."),)
+    if not isinstance(value, list):
+        fields.wrong(
+            name, value, "an object with a value or a list of values for each name, or a list of such"
+        )
+        return (Group(),)
+    if not value:
+        fields.error("empty-list", name, "is an empty list, so the file would have no version. Remove it.")
+    groups: list[Group] = []
+    for place, item in enumerate(value):
+        if isinstance(item, dict):
+            groups.append(_group(item, fields, f"{name}[{place}]."))
+        else:
+            fields.wrong(f"{name}[{place}]", item, "an object with a value for each name")
+    return tuple(groups)
+
+
+def _group(row: dict[str, Any], outer: Fields, prefix: str) -> Group:
+    fields = Fields(row, outer.notes, outer.place(prefix))
+    values: dict[str, tuple[str, ...]] = {}
+    for key in fields.names():
+        _check_key(key, fields)
+        value: Any = fields.take(key)
+        if value == []:
+            fields.error(
+                "empty-list", key, "is an empty list, so the file would have no version. Give a value."
+            )
+        texts = [
+            _text(item, fields, f"{key}[{place}]" if isinstance(value, list) else key)
+            for place, item in enumerate(value if isinstance(value, list) else [value])
+        ]
+        values[key] = tuple(texts)
+    return Group(values, {key: fields.line_of(key) or outer.notes.line for key in values})
+
+
+def _check_key(key: str, fields: Fields) -> None:
+    if key.startswith("_"):
+        fields.error("reserved-name", key, "begins with `_`; such names are kept for Proctor. Rename it.")
+    elif not key.strip() or key != key.strip() or set(key) & set("{}\n"):
+        message = "cannot stand between `{{` and `}}`. Use a name without braces and outer spaces."
+        fields.error("bad-name", key, message)
+
+
+def _text(value: Any, fields: Fields, place: str) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return number_text(value)
+    fields.wrong(place, value, "text, a number, true, false or null")
+    return ""
+
+
+def number_text(number: float) -> str:
+    """A number as JavaScript prints it: `440.0` is 440; but every digit of a whole one is kept."""
+    if isinstance(number, int):
+        return str(number)
+    if number == 0:
+        return "0"
+    if not 1e-6 <= abs(number) < 1e21:
+        return _LEADING_ZEROS.sub("", repr(number))
+    text = format(Decimal(repr(number)), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def first_line(groups: Iterable[Group]) -> int | None:
+    """The line of the first replacement; None where there is none."""
+    return min((line for group in groups for line in group.lines.values()), default=None)
+
+
+# --- checking ----------------------------------------------------------------------------------------------
+
+
+def check(
+    groups: Sequence[Group], used: Mapping[str, int], length: int, notes: Notes, known: Collection[str] = ()
+) -> None:
+    """Note every placeholder without a value, every value without one, and what would never end.
+
+    Args:
+        groups: the replacements.
+        used: the names in the texts, each with the line of its first placeholder.
+        length: how many characters the texts have.
+        notes: takes the problems.
+        known: names that need no value.
+    """
+    named = [_references(group) for group in groups]
+    told: set[tuple[str, int]] = set()
+    unused: dict[str, int] = {}
+    used_anywhere: set[str] = set()
+    for place, (group, edges) in enumerate(zip(groups, named, strict=True)):
+        wanted = dict(used)
+        for key, names in edges.items():
+            for name in names:
+                wanted.setdefault(name, group.lines[key])
+        for name, line in wanted.items():
+            if name in group.values or name in known or name.startswith("_file:") or (name, line) in told:
+                continue
+            told.add((name, line))
+            _unresolved(name, line, group, place if len(groups) > 1 else None, notes, known)
+        reached = _reached(used, edges)
+        used_anywhere |= reached
+        for key in [key for key in group.values if key not in reached]:
+            if not _makes_doubles(key, group, notes):
+                unused.setdefault(key, group.lines[key])
+        _check_loops(edges, group, notes)
+    for key, line in unused.items():
+        if key not in used_anywhere:
+            message = f"The replacement {shown(key)} is used nowhere. Write `{{{{{key}}}}}` or remove it."
+            notes.warn("unused-replacement", message, f"replacements.{key}", line=line)
+    if not notes.failed:
+        _check_size(groups, named, length, notes)
+
+
+def _unresolved(
+    name: str, line: int, group: Group, place: int | None, notes: Notes, known: Collection[str]
+) -> None:
+    shown_name = f"`{{{{{name[:60]}}}}}`"
+    if name.startswith("_"):
+        hint = suggestion(name[:60], list(known)) if known else "A test may have `{{_file:PATH}}` only."
+        message = f"The placeholder {shown_name} begins with `_`, which is kept for Proctor. {hint}"
+        notes.error("reserved-name", message, line=line)
+        return
+    where = "" if place is None else f" in item {place + 1} of `replacements`"
+    names = [*group.values, *known]
+    hint = suggestion(name[:60], names) if names else "There are no replacements."
+    notes.error("unresolved-placeholder", f"{shown_name} has no value{where}. {hint}", line=line)
+
+
+def _references(group: Group) -> dict[str, list[str]]:
+    """The names in the values of each key."""
+    return {
+        key: list(dict.fromkeys(name for value in values if "{{" in value for name, _ in names_in(value)))
+        for key, values in group.values.items()
+    }
+
+
+def _reached(used: Iterable[str], edges: Mapping[str, list[str]]) -> set[str]:
+    reached: set[str] = set()
+    waiting = list(used)
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting.extend(edges.get(name, ()))
+    return reached
+
+
+def _makes_doubles(key: str, group: Group, notes: Notes) -> bool:
+    """Whether a key that is not used has several values, which is an error."""
+    count = len(group.values[key])
+    if count > 1:
+        message = (
+            f"The replacement {shown(key)} has {count} values and is used nowhere, so {count} versions "
+            f"would be the same. Write `{{{{{key}}}}}` or remove it."
+        )
+        notes.error("duplicate-version", message, f"replacements.{key}", line=group.lines[key])
+    return count > 1
+
+
+def _check_loops(edges: Mapping[str, list[str]], group: Group, notes: Notes) -> None:
+    """Every combination of values is made, so keys that name one another in a circle always meet."""
+    if not any(edges.values()):
+        return
+    ordered = set(_ordered(edges))
+    for key in edges:
+        if key not in ordered and key in _reached(edges[key], edges):
+            message = f"The replacement {shown(key)} leads back to itself by the names in its values."
+            notes.error("replacement-loop", message, f"replacements.{key}", line=group.lines[key])
+
+
+def _ordered(edges: Mapping[str, list[str]]) -> list[str]:
+    """The keys, each after those that its values name; without those that a circle holds back."""
+    missing = {key: sum(name in edges for name in names) for key, names in edges.items()}
+    users: dict[str, list[str]] = {}
+    for key, names in edges.items():
+        for name in names:
+            users.setdefault(name, []).append(key)
+    ready = [key for key, count in missing.items() if not count]
+    for key in ready:
+        for user in users.get(key, ()):
+            missing[user] -= 1
+            if not missing[user]:
+                ready.append(user)
+    return ready
+
+
+def _check_size(
+    groups: Sequence[Group], named: Sequence[Mapping[str, list[str]]], length: int, notes: Notes
+) -> None:
+    counts = [prod(map(len, group.values.values())) for group in groups]
+    if sum(counts) > MOST_VERSIONS:
+        message = (
+            f"The replacements make {sum(counts):,} versions of the file; at most {MOST_VERSIONS:,} may be."
+        )
+        notes.error("too-many-versions", message, "replacements", line=first_line(groups))
+        return
+    each = zip(groups, named, counts, strict=True)
+    characters = sum(count * (length + _longest(group, edges)) for group, edges, count in each)
+    if characters > MOST_CHARACTERS:
+        message = (
+            f"The versions of the file have more than {MOST_CHARACTERS:,} characters together; shorten it."
+        )
+        notes.error("too-long", message, "replacements", line=first_line(groups))
+
+
+def _longest(group: Group, edges: Mapping[str, list[str]]) -> int:
+    """How many characters the longest values of all keys have, with those that they name filled in."""
+    longest: dict[str, int] = {}
+    for key in _ordered(edges):
+        longest[key] = max(map(len, group.values[key]))
+        if edges[key]:
+            times = Counter(name for value in group.values[key] for name, _ in names_in(value))
+            longest[key] += sum(count * longest.get(name, 0) for name, count in times.items())
+    return sum(longest.values())
+
+
+# --- expanding ---------------------------------------------------------------------------------------------
+
+
+def versions(groups: Iterable[Group]) -> Iterator[dict[str, str]]:
+    """The values of each version, in the order of the file; the groups have been checked."""
+    for group in groups:
+        edges = _references(group)
+        nested = [key for key in _ordered(edges) if edges[key]] if any(edges.values()) else []
+        for combination in product(*group.values.values()):
+            values = dict(zip(group.values, combination, strict=True))
+            for key in nested:
+                values[key] = fill(values[key], values).strip()
+            yield values
+
+
+def brackets(rows: Sequence[Values]) -> list[str]:
+    """For each version what stands in its id: `[key=value,…]`, or a digest where that is long or not its own.
+
+    It is empty for a version without replacements.
+    """
+    short = [_bracket(values) for values in rows]
+    times = Counter(short)
+    return [
+        _digest(values) if len(one) > LONGEST_BRACKET or times[one] > 1 else one
+        for one, values in zip(short, rows, strict=True)
+    ]
+
+
+def _bracket(values: Values) -> str:
+    inner = ",".join(f"{key}={' '.join(value.split())}" for key, value in values.items())
+    return f"[{inner}]" if values else ""
+
+
+def _digest(values: Values) -> str:
+    if not values:
+        return ""
+    text = ",".join(f"{key}={value}" for key, value in values.items())
+    return f"[{sha256(text.encode()).hexdigest()[:12]}]"

@@ -1,0 +1,286 @@
+"""Prompts of the dialect ai_tester: Markdown files with an `id`, to system prompts and evaluators.
+
+One with the tag `_evaluator` is for judges: a system text and one turn of the user. Any other is a system
+text. Each version that its replacements make is a prompt of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from posixpath import normpath
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.dialects.ai_tester.attachments import UNREADABLE, is_readme, nearest, refers
+from proctor.dialects.ai_tester.dialect import ENDING, USER
+from proctor.dialects.ai_tester.markdown import (
+    Document,
+    Section,
+    document_of,
+    names_of,
+    sections_of,
+    text_of,
+    warn_of_comment,
+)
+from proctor.dialects.ai_tester.placeholders import (
+    Group,
+    brackets,
+    check,
+    fill,
+    first_line,
+    groups_of,
+    versions,
+)
+from proctor.dialects.shared.yaml_files import shown_path
+from proctor.errors import suggestion
+from proctor.model import Problem
+from proctor.protocols import Source
+from proctor.validation import Fields, Notes, shown
+
+FOLDER: Final = "prompts"
+PROMPT: Final = ("id", "tags", "replacements")
+EVALUATOR: Final = "_evaluator"
+SPECIAL: Final = ("_evaluator", "_has_tools", "_json_mode", "_tools_only")
+"""The tags that begin with `_` and mean something."""
+SHOWN: Final = {
+    "_evaluationInstructions": "instructions",
+    "_actualResponse": "answer",
+    "_input": "input",
+    **{name: name for name in ("instructions", "answer", "input")},
+}
+"""What an evaluator prompt may show, by the names that stand there, and the graders' names for it."""
+
+_SHOWN: Final = re.compile(r"\{\{\s*(" + "|".join(SHOWN) + r")\s*\}\}")
+
+
+class Prompts(Struct, frozen=True):
+    """All prompts of a suite."""
+
+    system: dict[str, tuple[tuple[str, str], ...]]
+    """The versions of each system prompt by its id, as word and text; none for one that is wrong."""
+    evaluators: tuple[dict[str, str], ...]
+    """Those by which judges are asked, each with `id`, `system` and `user`."""
+    judging: frozenset[str]
+    """The ids of all evaluator prompts."""
+    problems: tuple[Problem, ...]
+
+
+class _Prompt(Struct, frozen=True):
+    id: str
+    path: str
+    evaluator: bool
+    versions: tuple[tuple[str, ...], ...] = ()
+    """The word of each version and its texts; none where something is wrong."""
+
+
+# --- which files -------------------------------------------------------------------------------------------
+
+
+def is_prompt(path: str, source: Source) -> bool:
+    """Whether a file inside a suite's folder is a prompt and no test."""
+    if FOLDER in path.split("/")[:-1]:
+        return True
+    named = _named(source)
+    return named is not None and path.startswith(f"{named}/")
+
+
+def _named(source: Source) -> str | None:
+    """The folder with prompts that the user has named."""
+    named: Any = source.options.get("prompts")
+    return normpath(str(named).replace("\\", "/")) if named else None
+
+
+def _paths(source: Source, inside: Sequence[str], problems: list[Problem]) -> list[str]:
+    """The files with prompts.
+
+    Args:
+        source: the suite.
+        inside: the Markdown files in its folder, if it is one.
+        problems: takes that there is none where the user says.
+    """
+    named = _named(source)
+    if named is None:
+        found = [path for path in inside if is_prompt(path, source)] or nearest(source, (FOLDER,))
+    else:
+        found = source.expand(f"{named}/**/*")
+    found = [path for path in found if path.lower().endswith(ENDING) and not is_readme(path)]
+    if named is not None and not found:
+        message = f"The folder {shown(named)} that proctor.toml names as `prompts` has no Markdown file."
+        problems.append(Problem(code="no-prompts", message=message, path=source.path, line=1))
+    return found
+
+
+# --- all of them -------------------------------------------------------------------------------------------
+
+
+def prompts_of(source: Source, inside: Sequence[str] = ()) -> Prompts:
+    """Every prompt of a suite; `inside` are the Markdown files in its folder, if it is one."""
+    problems: list[Problem] = []
+    found: dict[str, _Prompt] = {}
+    for path in _paths(source, inside, problems):
+        notes = Notes(shown_path(source, path), 1, "Prompt")
+        prompt = _read(path, source, notes)
+        if prompt is not None and prompt.id in found:
+            message = (
+                f"The prompt {shown(prompt.id)} stands in {found[prompt.id].path} too. Rename one of them."
+            )
+            notes.error("duplicate-id", message, "id")
+        elif prompt is not None:
+            found[prompt.id] = prompt
+        problems += notes.problems
+    judging = [prompt for prompt in found.values() if prompt.evaluator]
+    wanted = _wanted(source, [prompt.id for prompt in judging], problems)
+    return Prompts(
+        system={
+            prompt.id: tuple([(word, text) for word, text in prompt.versions])
+            for prompt in found.values()
+            if not prompt.evaluator
+        },
+        evaluators=tuple(
+            [
+                {"id": word, "system": system, "user": user}
+                for prompt in judging
+                if prompt.id in wanted
+                for word, system, user in prompt.versions
+            ]
+        ),
+        judging=frozenset(prompt.id for prompt in judging),
+        problems=tuple(problems),
+    )
+
+
+def _wanted(source: Source, known: list[str], problems: list[Problem]) -> Collection[str]:
+    """The ids of the evaluator prompts that are asked: those that the user chose, or all."""
+    chosen: Any = source.options.get("evaluators")
+    if not chosen:
+        return known
+    for name in chosen:
+        if name not in known:
+            message = (
+                f"`evaluators` of proctor.toml names {shown(name)}, and no evaluator prompt has that id. "
+                f"{suggestion(str(name)[:60], known)}"
+            )
+            problems.append(Problem(code="unknown-evaluator", message=message, path=source.path, line=1))
+    return [str(name) for name in chosen]
+
+
+# --- one ---------------------------------------------------------------------------------------------------
+
+
+def _read(path: str, source: Source, notes: Notes) -> _Prompt | None:
+    """A prompt; None where not even its id is known."""
+    found = source.find(path)
+    if found is None:
+        notes.error("missing-file", UNREADABLE)
+        return None
+    text = text_of(found.data, notes)
+    document = None if text is None else document_of(text, notes)
+    if document is None:
+        return None
+    fields = Fields(document.front, notes)
+    name = fields.required_text("id")
+    if name != " ".join(name.split()):
+        fields.error("bad-id", "id", "has line breaks or spaces at its ends or in a row; write it without.")
+    evaluator = _is_evaluator(fields)
+    groups = groups_of(fields, "replacements")
+    fields.finish(PROMPT)
+    sections = _sections(document, evaluator, notes)
+    if not notes.noted("replacements"):
+        length = sum(len(section.text) for section in sections)
+        check(groups, names_of(sections, document), length, notes, SHOWN if evaluator else ())
+    made = () if notes.failed else _versions(name, groups, sections, evaluator, notes)
+    return _Prompt(name, notes.path, evaluator, () if notes.failed else made) if name else None
+
+
+def _is_evaluator(fields: Fields) -> bool:
+    tags = fields.texts("tags")
+    evaluator = EVALUATOR in tags
+    for place, tag in enumerate(tags):
+        if not isinstance(tag, str) or not tag.startswith("_") or tag == EVALUATOR:
+            continue
+        if tag not in SPECIAL:
+            warn_of_special(tag, fields, f"tags[{place}]")
+        elif not (evaluator and tag == "_json_mode"):
+            fields.warn(
+                "no-effect", f"tags[{place}]", f"is `{tag}`, which has no effect here. Put it on tests."
+            )
+    return evaluator
+
+
+def warn_of_special(tag: str, fields: Fields, place: str) -> None:
+    """Warn of a tag that looks like one with a meaning and has none."""
+    message = (
+        f"is {shown(tag)}, which is no special tag and treated as any other. {suggestion(tag[:60], SPECIAL)}"
+    )
+    fields.warn("unknown-special-tag", place, message)
+
+
+def _sections(document: Document, evaluator: bool, notes: Notes) -> list[Section]:
+    system, *turns = sections = sections_of(document)
+    warn_of_comment(document, notes)
+    if not system.text:
+        message = "The prompt has no text; write one below the front matter."
+        if evaluator:
+            message = f"The evaluator prompt has no system text; write one above its `{USER}`."
+        notes.error("empty-prompt", message, line=document.line)
+    if not evaluator and turns:
+        message = (
+            f"A prompt has no turns; remove the marker, or tag the prompt `{EVALUATOR}` if it is for judges."
+        )
+        notes.error("turn-in-prompt", message, line=turns[0].begin)
+    elif evaluator and [turn.role for turn in turns] != ["user"]:
+        message = (
+            f"An evaluator prompt has exactly one turn below its system text, which begins with `{USER}`."
+        )
+        notes.error("turn-order", message, line=turns[0].begin if turns else document.line)
+    elif evaluator and not turns[0].text:
+        notes.error(
+            "empty-turn", "The turn of the user is empty; show the answer there.", line=turns[0].begin
+        )
+    return sections
+
+
+def _versions(
+    name: str, groups: Sequence[Group], sections: list[Section], evaluator: bool, notes: Notes
+) -> tuple[tuple[str, ...], ...]:
+    rows = list(versions(groups))
+    words = brackets(rows) if len(rows) > 1 else [""]
+    made: dict[tuple[str, ...], str] = {}
+    for number, (values, bracket) in enumerate(zip(rows, words, strict=True), 1):
+        texts = tuple([fill(section.text, values).strip() for section in sections])
+        if evaluator:
+            texts = tuple([_SHOWN.sub(lambda found: f"{{{{ {SHOWN[found[1]]} }}}}", text) for text in texts])
+        _check_texts(f"{name}{bracket}", texts, sections, evaluator, notes)
+        if texts in made:
+            message = f"Version {number} of the prompt is the same as one before it. Remove one of them."
+            notes.error("duplicate-version", message, "replacements", line=first_line(groups))
+        made[texts] = f"{name}{bracket}"
+    return tuple([(word, *texts) for texts, word in made.items()])
+
+
+def _check_texts(
+    word: str, texts: tuple[str, ...], sections: list[Section], evaluator: bool, notes: Notes
+) -> None:
+    for text, section in zip(texts, sections, strict=True):
+        if not text:
+            message = f"Prompt {shown(word)} has an empty text where its replacements are filled in."
+            notes.error("empty-prompt", message, line=section.line)
+        if refers(text):
+            message = "`{{_file:…}}` stands in a prompt; only turns of the user of a test can have files."
+            notes.error("misplaced-file", message, line=section.line)
+    if not evaluator or notes.failed:
+        return
+    if not any("{{ answer }}" in text for text in texts):
+        message = (
+            f"The evaluator prompt {shown(word)} never shows the answer. "
+            "Write `{{_actualResponse}}` where it is to stand."
+        )
+        notes.error("no-answer", message, line=sections[-1].line)
+    if not any("{{ instructions }}" in text for text in texts):
+        message = (
+            f"The evaluator prompt {shown(word)} never shows a test's instructions, so they go to its end. "
+            "Write `{{_evaluationInstructions}}` where they are to stand."
+        )
+        notes.warn("no-instructions", message, line=sections[0].line)

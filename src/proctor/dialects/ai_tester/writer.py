@@ -1,0 +1,290 @@
+"""Dialect ai_tester, written as a folder of Markdown files: one test a case, and evaluators in `prompts/`.
+
+Each test is written as well as it can be and read; what came out as something else is noted, field by field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from proctor.codec import assertion_digest, encode
+from proctor.dialects.ai_tester.dialect import ENDING
+from proctor.dialects.ai_tester.prompts import FOLDER
+from proctor.dialects.ai_tester.reader import KEPT, check_of
+from proctor.dialects.ai_tester.writer_files import (
+    NO_PROMPTS,
+    README,
+    Written,
+    definitions,
+    evaluator_files,
+    in_reserved_folder,
+    read,
+)
+from proctor.dialects.shared.losses import Unsaid, note_suite
+from proctor.dialects.shared.output_files import Beside, attached
+from proctor.model import Assertion, Attachment, Case, Message, Problem, Suite
+from proctor.protocols import Rendered
+
+NAME: Final = "ai_tester"
+GRADER: Final = "instructions"
+REFUSED: Final = (
+    "The check of this test could not be said here; `proctor` above keeps it. Every answer fails."
+)
+"""Instructions in place of what is lost, so that nothing passes by being lost."""
+
+_NOT_OF_SUITES: Final = ("description", "declared_version", "pass_rule", "repeats_rule", "notes")
+_NOT_OF_CASES: Final = (
+    *("expected", "category", "repeats", "pass_rule", "target", "only_targets", "workspace", "variables"),
+    "notes",
+)
+_DEFINED: Final = ("structuredResponseSchema", "availableTools")
+_PROVENANCE: Final = ("prompt", "replacements")
+"""Metadata that tells which prompt and which values made a case."""
+_WHY: Final = {
+    "input": "it has a system text and turns of user and assistant, the user's first and last. They have no "
+    "white space around them, no line that begins a turn, no `{{name}}` and no file of an unknown ending.",
+    "criteria": "instructions are a text without white space around it, without a line `---` and `{{name}}`.",
+    "tags": "tags are different from each other, and `_evaluator` is none.",
+    "form": "a schema stands without tools, both are valid, and JSON is asked for by the tag `_json_mode`.",
+}
+_BAD_PART: Final = re.compile(r"\.|.*[\\\x00-\x1f\x7f]|$", re.DOTALL)
+"""Names of files and folders that are hidden, or that not every system has."""
+_LONGEST_NAME: Final = 255
+_MARKER: Final = re.compile(r"^(?=# [👤🤖])", re.MULTILINE)
+
+
+def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+    """The suite as files that stand in one folder. See `proctor.protocols.Renders`."""
+    header = Unsaid(suite, NAME, lossy=lossy)
+    note_suite(header, suite, _NOT_OF_SUITES)
+    yield from header.problems
+    rest = iter(cases)
+    first = next(rest, None)
+    evaluators = [] if first is None else _evaluators(first)
+    files = evaluator_files(evaluators) if evaluators else None
+    assertion = check_of([] if files is None else evaluators)
+    beside, above = Beside(), header.kept
+    yield from _rendered(beside.new(files or {README: NO_PROMPTS}))
+    for case in () if first is None else chain((first,), rest):
+        draft = _Draft(case, assertion, beside, lossy=lossy)
+        draft.settle(above)
+        yield from (*draft.unsaid.problems, *draft.refusal.problems)
+        if not draft.refused:
+            yield from _rendered(beside.new(draft.files()))
+            above = {}
+
+
+def _rendered(files: Iterable[tuple[str, bytes]]) -> Iterator[Rendered]:
+    return (Rendered(path, data) for path, data in files)
+
+
+def _evaluators(case: Case) -> list[Any]:
+    given: Any = next((one.params for one in case.assertions if one.grader == GRADER), {}).get("evaluators")
+    return given if isinstance(given, list) else []
+
+
+class _Draft:
+    """One case on its way into a folder."""
+
+    def __init__(self, case: Case, assertion: Assertion, beside: Beside, *, lossy: bool) -> None:
+        """Write it as well as it can be.
+
+        Args:
+            case: what is written.
+            assertion: the one check that every test of the folder has.
+            beside: the files that are there already.
+            lossy: what cannot be said is left out.
+        """
+        self._case = case
+        self._beside = beside
+        self._lossy = lossy
+        self.unsaid = Unsaid(case, NAME, lossy=lossy)
+        self.refusal = Unsaid(case, NAME, lossy=False)
+        """Takes what cannot be said and nothing can stand for."""
+        self._path = case.id + ENDING
+        fields, self._defined = definitions(case.form)
+        self._attached: dict[str, bytes] = {}
+        system, turns = _turns(case.input)
+        front = {"tags": list(case.tags) or None, **fields, "lint": case.metadata.get("lint")}
+        self._front: dict[str, Any] = {name: value for name, value in front.items() if value is not None}
+        self._test = Written(system=system, turns=turns, instructions=case.criteria or REFUSED)
+        self.unsaid.note_each(_NOT_OF_CASES)
+        if not case.criteria:
+            self.unsaid.note("criteria", "an answer is judged by instructions, and there are none.")
+        self._note_assertions(assertion)
+        self._note_metadata()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the case must not be written."""
+        return self.unsaid.refused or self.refusal.refused
+
+    def files(self) -> dict[str, bytes]:
+        """The test and what it refers to, by path."""
+        return {self._path: self._written().data(), **self._attached, **self._defined}
+
+    def settle(self, above: Mapping[str, Any]) -> None:
+        """Leave out and note what would be read as something else.
+
+        Args:
+            above: what was lost of the suite, which this case is to keep.
+        """
+        if not _is_path(self._path) or self._beside.fitting({self._path: b""}) is None:
+            why = "an id is the path of a file of its own, such as `folder/name`, and not in `prompts`."
+            self.refusal.note("id", why)
+            return
+        files = attached(self._case.input)
+        if files is None or not self._fit(files):
+            self.unsaid.note(
+                "input", "a file is attached by a path in the suite's folder that is free for it."
+            )
+            self._lose("input")
+        else:
+            self._attached = files
+        self._keep(above)
+        if self._differing(self._written()):
+            self._diagnose()
+            self._keep(above)
+            wrong = [] if self.unsaid.refused else self._differing(self._written())
+            for name, why in wrong[:1]:
+                self.refusal.note(name, why)
+
+    def _fit(self, files: Mapping[str, bytes]) -> bool:
+        """Whether the files can lie beside the test and all others."""
+        together = {**files, self._path: b""}
+        return not (
+            self._path in files or in_reserved_folder(files) or self._beside.fitting(together) is None
+        )
+
+    def _written(self) -> Written:
+        return replace(self._test, front=self._front)
+
+    def _keep(self, above: Mapping[str, Any]) -> None:
+        kept = self.unsaid.metadata(above).get(KEPT)
+        if kept is not None:
+            self._front[KEPT] = kept
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    def _differing(self, test: Written) -> list[tuple[str, str]]:
+        """The fields, but for those that are lost, that would be read as something else, and why."""
+        found, wrong = read(self._path, test, {**self._attached, **self._defined})
+        if found is None:
+            return [("id", f"the test would be refused. {wrong.message if wrong else ''}".rstrip())]
+        return [
+            (name, _WHY.get(name, "it would be read as another one."))
+            for name in ("id", *_WHY)
+            if name not in self.unsaid.kept
+            and encode(getattr(found, name)) != encode(getattr(self._case, name))
+        ]
+
+    def _diagnose(self) -> None:
+        """Find which parts of the test are wrong, by reading each with nothing beside it, and lose those."""
+        for name in _WHY:
+            if name in self.unsaid.kept:
+                continue
+            found, _ = read(self._path, self._part(name), {**self._attached, **self._defined})
+            if found is None or encode(getattr(found, name)) != encode(getattr(self._case, name)):
+                self.unsaid.note(name, _WHY[name])
+                self._lose(name)
+
+    def _part(self, name: str) -> Written:
+        """A test that is what it must be but for one part."""
+        if name == "input":
+            return Written(system=self._test.system, turns=self._test.turns)
+        if name == "criteria":
+            return Written(instructions=self._test.instructions)
+        fields = ("tags",) if name == "tags" else ("tags", *_DEFINED)
+        return Written(front={field: self._front[field] for field in fields if field in self._front})
+
+    def _lose(self, name: str) -> None:
+        """Put what can always be said in the place of a part."""
+        if name == "input":
+            self._attached = {}
+            self._test = replace(self._test, system="", turns=(("user", _tame(self._case)),))
+        elif name == "criteria":
+            self._test = replace(self._test, instructions=REFUSED)
+        elif name == "tags":
+            self._front.pop("tags", None)
+        else:
+            self._defined = {}
+            for field in _DEFINED:
+                self._front.pop(field, None)
+
+    # --- what the format has no place for ------------------------------------------------------------------
+
+    def _note_assertions(self, wanted: Assertion) -> None:
+        said = False
+        for place, one in enumerate(self._case.assertions):
+            if not said and assertion_digest(one) == assertion_digest(wanted):
+                said = True
+            elif one.grader == GRADER:
+                why = (
+                    "the one check of a test counts 1, is asked by the evaluators that all tests have, and "
+                    'has the rule "mean".'
+                )
+                self.unsaid.note(f"assertions[{place}]", why)
+            else:
+                why = f"an answer is judged by instructions, and by no check such as {one.grader!r}."
+                self.unsaid.note(f"assertions[{place}]", why)
+        if not self._case.assertions:
+            self.unsaid.note("assertions", "an answer is always judged by instructions.")
+        self.unsaid.note_labels(self._case.assertions)
+
+    def _note_metadata(self) -> None:
+        for name in self._case.metadata:
+            if name in _PROVENANCE:
+                why = "each version is a file of its own, which has its prompt and its values in its texts."
+                (self.unsaid.note if self._lossy else self.unsaid.doubt)(f"metadata.{name}", why)
+            elif name == "lint" and not _is_lint(self._case.metadata[name]):
+                self.unsaid.note("metadata.lint", "`lint` is `ignore` or a list of codes of rules.")
+                self._front.pop(name, None)
+            elif name not in ("file", "lint", KEPT):
+                self.unsaid.note(f"metadata.{name}", "a test has no such field.")
+
+
+# --- texts -------------------------------------------------------------------------------------------------
+
+
+def _turns(messages: tuple[Message, ...]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The system text, and roles and texts of the turns."""
+    system = messages[0].content if messages and messages[0].role == "system" else ""
+    rest = messages[1:] if system else messages
+    return system, tuple([(_role(message), _text(message)) for message in rest])
+
+
+def _role(message: Message) -> str:
+    return "assistant" if message.role == "assistant" else "user"
+
+
+def _text(message: Message) -> str:
+    if not message.parts:
+        return message.content
+    return message.between.join(
+        f"`{{{{_file:{part.path}}}}}`" if isinstance(part, Attachment) else part for part in message.parts
+    )
+
+
+def _tame(case: Case) -> str:
+    """All texts of a case as one in which nothing has a meaning of its own."""
+    text = "\n\n".join(message.content.strip() for message in case.input).strip() or case.id
+    return _MARKER.sub("> ", text.replace("{{", "{ {")).strip()
+
+
+def _is_lint(value: Any) -> bool:
+    return value == "ignore" or (isinstance(value, list) and all(isinstance(code, str) for code in value))
+
+
+def _is_path(path: str) -> bool:
+    *folders, name = path.split("/")
+    parts = (*folders, name)
+    return (
+        not any(_BAD_PART.match(part) or len(part.encode()) > _LONGEST_NAME for part in parts)
+        and FOLDER not in folders
+        and name.lower() != "readme.md"
+    )

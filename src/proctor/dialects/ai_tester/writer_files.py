@@ -1,0 +1,142 @@
+"""The files of a suite of the dialect ai_tester, written and read: tests, evaluators, schemas and tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from posixpath import normpath
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.codec import encode
+from proctor.dialects.ai_tester.attachments import SCHEMA_FOLDERS, TOOL_FOLDERS
+from proctor.dialects.ai_tester.dialect import ASSISTANT, DIALECT, ENDING, USER
+from proctor.dialects.ai_tester.prompts import EVALUATOR, FOLDER, prompts_of
+from proctor.dialects.shared.output_files import file_stem, text_bytes
+from proctor.dialects.shared.yaml_writer import yaml_text
+from proctor.model import Case, Form, Problem, Tool
+from proctor.protocols import Found, Placed, Source
+
+README: Final = f"{FOLDER}/README.md"
+NO_PROMPTS: Final = b"The tests beside this folder need no prompts. While it is here, no other one is used.\n"
+"""Without it a folder of that name above the suite's would judge its answers."""
+
+_MARKERS: Final = {"user": USER, "assistant": ASSISTANT}
+_EVERYTHING: Final = "/**/*"
+_NO_NAME: Final = re.compile(r"[^\w-]+")
+
+
+class Written(Struct, frozen=True, kw_only=True):
+    """What a file of a test says."""
+
+    front: Mapping[str, Any] = {}
+    system: str = ""
+    turns: Sequence[tuple[str, str]] = (("user", "?"),)
+    """Roles and texts."""
+    instructions: str = "?"
+
+    def data(self) -> bytes:
+        """The file."""
+        begin = f"---\n{yaml_text(dict(self.front)) if self.front else ''}---\n\n"
+        if not self.front and not self.system.startswith("---"):
+            begin = ""
+        turns = [f"{_MARKERS[role]}\n\n{text}" for role, text in self.turns]
+        parts = [*filter(None, [self.system]), *turns, "---", self.instructions]
+        return text_bytes(begin + "\n\n".join(parts) + "\n")
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+def read(path: str, test: Written, files: Mapping[str, bytes]) -> tuple[Case | None, Problem | None]:
+    """The case that a test is read as beside these files, or None and what is wrong with it."""
+    items = list(DIALECT.read(_source({**files, path: test.data()})))
+    cases = [item.case for item in items if isinstance(item, Placed)]
+    wrong = [item for item in items if isinstance(item, Problem) and item.level == "error"]
+    if len(cases) == 1 and not wrong:
+        return cases[0], None
+    return None, wrong[0] if wrong else None
+
+
+def _source(files: Mapping[str, bytes]) -> Source:
+    def find(reference: str) -> Found | None:
+        path = normpath(reference)
+        return Found(path=path, data=files[path]) if path in files else None
+
+    def expand(pattern: str) -> list[str]:
+        if pattern.startswith(".git"):
+            return [pattern]  # nothing above is looked into
+        if pattern.endswith(_EVERYTHING):
+            return sorted(path for path in files if path.startswith(pattern.removesuffix("**/*")))
+        return sorted(path for path in files if path.endswith(ENDING))
+
+    return Source(path="suite", lines=lambda: (), find=find, expand=expand, is_folder=True)
+
+
+# --- evaluators --------------------------------------------------------------------------------------------
+
+
+def evaluator_files(evaluators: Sequence[Mapping[str, Any]]) -> dict[str, bytes] | None:
+    """The prompts that are read as these evaluators, in their order; None where none are."""
+    taken: set[str] = set()
+    try:
+        names = [f"{file_stem(one['id'].replace('/', '-'), taken)}{ENDING}" for one in evaluators]
+        if names != sorted(names):
+            names = [f"{number:04d}-{name}" for number, name in enumerate(names, 1)]
+        files = {
+            f"{FOLDER}/{name}": _evaluator(one["id"], one["system"], one["user"])
+            for name, one in zip(names, evaluators, strict=True)
+        }
+    except (KeyError, TypeError, AttributeError):
+        return None
+    found = prompts_of(_source(files), sorted(files))
+    wrong = any(problem.level == "error" for problem in found.problems)
+    return None if wrong or encode(found.evaluators) != encode(evaluators) else files
+
+
+def _evaluator(name: str, system: str, user: str) -> bytes:
+    front = yaml_text({"id": name, "tags": [EVALUATOR]})
+    return text_bytes(f"---\n{front}---\n\n{system}\n\n{USER}\n\n{user}\n")
+
+
+# --- schemas and tools -------------------------------------------------------------------------------------
+
+
+def definitions(form: Form | None) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The fields of a test that name its schema and tools, and the files with those."""
+    front: dict[str, Any] = {}
+    files: dict[str, bytes] = {}
+    if form is not None and form.schema is not None:
+        name = f"schema-{_digest(form.schema)}"
+        front["structuredResponseSchema"] = name
+        files[f"{SCHEMA_FOLDERS[0]}/{name}.yaml"] = _definition({**form.schema, "id": name})
+    if form is not None and form.tools:
+        front["availableTools"] = [_name(tool) for tool in form.tools]
+        files |= {f"{TOOL_FOLDERS[0]}/{_name(tool)}.yaml": _tool(tool) for tool in form.tools}
+    return front, files
+
+
+def _tool(tool: Tool) -> bytes:
+    said = {"description": tool.description, "parameters": tool.parameters}
+    row = {"id": _name(tool), "name": tool.name}
+    return _definition(row | {name: value for name, value in said.items() if value})
+
+
+def _name(tool: Tool) -> str:
+    return f"{_NO_NAME.sub('-', tool.name)[:40]}-{_digest(tool)}"
+
+
+def _definition(row: Mapping[str, Any]) -> bytes:
+    return yaml_text(dict(sorted(row.items(), key=lambda pair: pair[0] != "id"))).encode("utf-8")
+
+
+def _digest(thing: Any) -> str:
+    return sha256(encode(thing)).hexdigest()[:8]
+
+
+def in_reserved_folder(paths: Iterable[str]) -> bool:
+    """Whether a file would lie where schemas, tools or prompts are looked for."""
+    reserved = {FOLDER, *SCHEMA_FOLDERS, *TOOL_FOLDERS}
+    return any(reserved.intersection(path.split("/")[:-1]) for path in paths)

@@ -1,0 +1,262 @@
+"""Dialect fieldkit: fieldkit's graded prompts, one JSON file of prompts with their checks, to a suite.
+
+The documented meaning counts: texts are found whatever their case, keys are looked up in the last JSON object
+of the answer, the first number is compared. A check that could never pass, or never fail, is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.dialects.shared.jsonl import file_name, whole
+from proctor.dialects.shared.signatures import names_of
+from proctor.model import Assertion, Case, Message, Problem, Suite
+from proctor.protocols import Head, Placed, Source
+from proctor.validation import Fields, Notes, kind_of, shown
+
+SUITE: Final = ("suite", "notes", "prompts")
+PROMPT: Final = (
+    *("id", "prompt", "category", "core", "vibe", "conditional", "expect_tool_any", "check", "note", "lint"),
+)
+CHECK: Final = ("kind", "any", "all", "keys", "value", "tolerance", "rel_tolerance")
+
+_TOKEN: Final = re.compile(r"\{\{([A-Za-z_][\w.-]*)\}\}")
+
+Lowered = list[tuple[str, dict[str, Any]]]
+"""Graders and their parameters."""
+
+
+class Fieldkit:
+    """The dialect; holds nothing."""
+
+    def recognises(self, head: Head) -> str | None:
+        """One JSON object whose `prompts` come with `suite`, or with a `check` for each."""
+        names = names_of(head)
+        if head.text.lstrip().startswith("{") and "prompts" in names and names & {"suite", "check"}:
+            return "it is one object with `prompts` and their checks"
+        return None
+
+    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+        """The header, the cases in file order, and every problem where it is met."""
+        from proctor.dialects.shared.yaml_files import json_of  # most runs are of another dialect
+
+        notes = Notes(source.path, 1, "Prompt")
+        value = json_of(whole(source), notes)
+        if not isinstance(value, dict) and not notes.failed:
+            found = "empty" if value is None else kind_of(value)
+            notes.error("not-a-suite", f"The file is {found}; it must be an object with `prompts`.")
+        readable = not notes.failed
+        fields = Fields(value if isinstance(value, dict) else {}, notes)
+        fields.forgive_null("notes")
+        name = fields.required_text("suite").strip() if "suite" in fields else ""
+        yield Suite(
+            name=name or file_name(source.path).stem or "suite",
+            dialect="fieldkit",
+            description=fields.text("notes"),
+        )
+        prompts: Any = fields.take("prompts")
+        if readable and not isinstance(prompts, list):
+            fields.wrong("prompts", prompts, "a list of prompts")
+        fields.finish(SUITE)
+        yield from notes.problems
+        if isinstance(prompts, list):
+            yield from _prompts(prompts, source)
+
+
+def _prompts(prompts: list[Any], source: Source) -> Iterator[Placed | Problem]:
+    words = source.options.get("substitutions", {})
+    lines = getattr(prompts, "lines", [1] * len(prompts))
+    for place, row in enumerate(prompts):
+        notes = Notes(source.path, lines[place], "Prompt", of_case=True)
+        if not isinstance(row, dict):
+            message = f"`prompts[{place}]` is {shown(row)}, {kind_of(row)}; it must be an object."
+            notes.error("wrong-type", message, f"prompts[{place}]")
+            yield from notes.problems
+            continue
+        case = _case(Fields(row, notes), notes, words if isinstance(words, Mapping) else {})
+        yield from notes.problems
+        if not notes.failed:
+            yield Placed(case, notes.line)
+
+
+# --- one prompt --------------------------------------------------------------------------------------------
+
+
+def _case(fields: Fields, notes: Notes, words: Mapping[str, Any]) -> Case:
+    fields.forgive_null("category", "conditional", "expect_tool_any", "note")
+    case_id = fields.required_text("id")
+    notes.case = case_id or None
+    prompt = fields.required_text("prompt")
+    category, note = fields.text("category"), fields.text("note")
+    tags = [name for name, default in (("core", True), ("vibe", False)) if fields.truth(name, default)]
+    condition = fields.text("conditional")
+    tools = [tool for tool in fields.texts("expect_tool_any") if isinstance(tool, str)]
+    checks = [
+        assertion
+        for check in _written(fields)
+        for assertion in _check(_Check(fields=check, notes=notes, words=words))
+    ]
+    lint: Any = fields.take("lint")
+    fields.finish(PROMPT)
+    return Case(
+        id=case_id,
+        input=(Message(role="user", content=prompt),),
+        assertions=(*checks, *_tools(tools)),
+        tags=(*tags, *([f"conditional:{condition}"] if condition else ())),
+        category=category or None,
+        metadata={name: value for name, value in (("note", note), ("lint", lint)) if value is not None},
+    )
+
+
+def _written(fields: Fields) -> Iterator[Fields]:
+    """The `check` of a prompt, or each of its list, which must all pass."""
+    wanted = "an object with `kind`"
+    if "check" not in fields:
+        fields.missing("check", wanted)
+        return
+    written: Any = fields.take("check")
+    named = enumerate(written) if isinstance(written, list) and written else [("", written)]
+    for place, check in named:
+        name = "check" if place == "" else f"check[{place}]"
+        if isinstance(check, dict):
+            yield Fields(check, fields.notes, f"{name}.")
+        else:
+            fields.wrong(name, check, wanted)
+
+
+def _tools(tools: list[str]) -> list[Assertion]:
+    """Whether one of these tools was called. It is told and does not count, as in fieldkit."""
+    if not tools:
+        return []
+    called: dict[str, dict[str, Any]] = {
+        tool: {"grader": "tool_trajectory", "params": {"mode": "any_order", "minimums": {tool: 1}}}
+        for tool in tools
+    }
+    one = called[tools[0]]
+    if len(called) > 1:
+        members = [{"name": tool, "assertion": assertion} for tool, assertion in called.items()]
+        aggregator = {"type": "threshold", "threshold": 1 / len(called)}
+        one = {"grader": "composite", "params": {"members": members, "aggregator": aggregator}}
+    return [Assertion(**one, weight=0.0, label="expect_tool_any")]
+
+
+# --- one check ---------------------------------------------------------------------------------------------
+
+
+class _Check(Struct, frozen=True, kw_only=True):
+    """A `check` while it is read."""
+
+    fields: Fields
+    notes: Notes
+    words: Mapping[str, Any]
+    """What placeholders stand for."""
+
+    def texts(self, name: str) -> list[str]:
+        """A list of texts with its placeholders filled in."""
+        return [self.filled(text, name) for text in self.fields.texts(name) if isinstance(text, str)]
+
+    def filled(self, text: str, name: str) -> str:
+        """A text with its placeholders filled in."""
+        if not text:
+            self.fields.error("empty-value", name, "has an empty text, which says nothing; remove it.")
+        for token in _TOKEN.findall(text):
+            if token not in self.words:
+                self.fields.error(
+                    "unresolved-placeholder",
+                    name,
+                    f"names `{{{{{token}}}}}`, and nothing says what that stands for. Write the text itself, "
+                    f"or give {token} a value under `substitutions` in proctor.toml.",
+                )
+        return _TOKEN.sub(lambda found: str(self.words.get(found[1], found[0])), text)
+
+
+def _check(check: _Check) -> list[Assertion]:
+    fields = check.fields
+    fields.forgive_null(*CHECK)
+    kind = fields.choice("kind", tuple(_KINDS))
+    if not kind:
+        return []
+    lowered = _KINDS[kind](check)
+    for name in CHECK:
+        if name in fields and fields.take(name) not in ([], 0):
+            fields.warn("no-effect", name, f"has no effect on a check of kind {kind!r}.")
+    fields.finish(CHECK)
+    return [Assertion(grader=grader, params=params, label=kind) for grader, params in lowered]
+
+
+def _substring(check: _Check) -> Lowered:
+    every, some = check.texts("all"), check.texts("any")
+    if not every and not some and not check.notes.noted(check.fields.place("")):
+        check.fields.error("missing-expected", "all", "and `any` are both empty; say what to look for.")
+    ignoring = {"ignore_case": True}
+    return [
+        *([("contains_all", {"values": every, **ignoring})] if every else ()),
+        *([("contains_any", {"values": some, **ignoring})] if some else ()),
+    ]
+
+
+def _json_keys(check: _Check) -> Lowered:
+    keys = check.texts("keys")
+    return [("contains_json", {"which": "last"} | ({"keys": keys} if keys else {}))]
+
+
+def _regex(check: _Check) -> Lowered:
+    patterns = check.texts("all")
+    if not patterns:
+        check.fields.error(
+            "missing-expected", "all", "is empty, and every answer passes that; give a pattern."
+        )
+    return [("regex", {"pattern": pattern}) for pattern in patterns]
+
+
+def _honesty(_check: _Check) -> Lowered:
+    return [("hedges", {})]
+
+
+def _numeric(check: _Check) -> Lowered:
+    fields = check.fields
+    if "value" not in fields:
+        fields.missing("value", "the number that is expected")
+    value, tolerance = fields.number("value"), fields.number("tolerance") or 0
+    if tolerance < 0:
+        fields.error("bad-number", "tolerance", f"is {tolerance}; it must be 0 or more.")
+    return [("number", {"value": float(value or 0), "tolerance": float(tolerance), "which": "first"})]
+
+
+def _number(grader: str) -> Callable[[_Check], Lowered]:
+    """A kind that compares the number of a text, as the grader of that name reads it."""
+
+    def lowered(check: _Check) -> Lowered:
+        fields = check.fields
+        value: Any = fields.take("value")
+        if value is None:
+            fields.missing("value", "the right answer")
+        elif isinstance(value, bool) or not isinstance(value, str | int | float):
+            fields.wrong("value", value, "text or a number")
+        text = check.filled(value, "value") if isinstance(value, str) else repr(value)
+        tolerance = fields.number("rel_tolerance")
+        if tolerance is not None and tolerance < 0:
+            fields.error("bad-number", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
+        return [
+            (grader, {"value": text} | ({} if tolerance is None else {"rel_tolerance": float(tolerance)}))
+        ]
+
+    return lowered
+
+
+_KINDS: Final[dict[str, Callable[[_Check], Lowered]]] = {
+    "substring": _substring,
+    "json_keys": _json_keys,
+    "regex": _regex,
+    "honesty": _honesty,
+    "numeric": _numeric,
+    "numeric_match": _number("numeric_match"),
+    "numeric_equal": _number("numeric_equal"),
+}
+TYPES: Final = tuple(_KINDS)
+
+DIALECT = Fieldkit()

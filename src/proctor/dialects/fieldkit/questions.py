@@ -1,0 +1,352 @@
+"""Dialect fieldkit_qa: questions with one right answer, as JSON Lines or CSV, to a suite.
+
+The first row says in which of four public forms: FinanceBench, patent-strategist, LegalBench, or any file of
+questions and answers. 0 and false are answers; a row without a question or an answer is an error. What a form
+says besides is kept as metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from string import ascii_uppercase
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.dialects.shared.csv_rows import table_rows
+from proctor.dialects.shared.jsonl import file_name
+from proctor.dialects.shared.signatures import fields_of
+from proctor.model import Assertion, Case, Message, Problem, Suite
+from proctor.protocols import Head, Placed, Source
+from proctor.validation import Fields, Notes, kind_of
+
+MODES: Final = ("closed", "oracle", "retrieval")
+TOLERANCE: Final = 0.01
+"""The share by which a number of FinanceBench may be off."""
+
+_EXPECTED: Final = ("answer", "expected", "gold", "label")
+_PROMPTS: Final = frozenset(("input", "prompt"))
+_WHOLE_SUITES: Final = frozenset(("prompts", "tests"))
+"""Fields of other dialects, in whose files any name may stand further inside."""
+_PATENT: Final = frozenset(("family", "use_case", "scoring_mode"))
+_FINANCE: Final = ("financebench_id", "gold_standard")
+_DIGIT: Final = re.compile(r"\d")
+_MOST_OPTIONS: Final = len(ascii_uppercase)
+
+
+class FieldkitQa:
+    """The dialect; holds nothing."""
+
+    def recognises(self, head: Head) -> str | None:
+        """Rows of one of the three named forms, or of `question` and an answer."""
+        names = fields_of(head)
+        if names & _WHOLE_SUITES:
+            return None
+        for row in head.rows:
+            form = form_of(row)
+            if form is not None and form is not GENERIC:
+                return f"its lines are of the form {form.name}"
+        if "question" in names and names.intersection(_EXPECTED) and not names & _PROMPTS:
+            return "its lines have `question` and an answer"
+        return None
+
+    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+        """The header, the cases in file order, and every problem where it is met."""
+        yield Suite(name=file_name(source.path).stem or "suite", dialect="fieldkit_qa")
+        items = table_rows(source)
+        before: list[Problem] = []
+        first: tuple[int, int, dict[str, Any]] | None = None
+        for item in items:
+            if not isinstance(item, Problem):
+                first = item
+                break
+            before.append(item)
+        yield from before
+        if first is None:
+            return
+        form = form_of(first[2]) or GENERIC
+        for item in chain((first,), items):
+            if isinstance(item, Problem):
+                yield item
+                continue
+            line, number, row = item
+            notes = Notes(source.path, line, "Row", of_case=True)
+            case = _case(form, row, source, notes, number)
+            yield from notes.problems
+            if not notes.failed:
+                yield Placed(case, line)
+
+
+# --- forms -------------------------------------------------------------------------------------------------
+
+
+class Form(Struct, frozen=True, kw_only=True):
+    """One form of row."""
+
+    name: str
+    ids: tuple[str, ...]
+    prefix: str
+    """What stands before the row's number in the id of a row without one; in JSON Lines it is the line's."""
+    question: tuple[str, ...]
+    """The fields that may have the question; the first that is there counts."""
+    expected: tuple[str, ...]
+    prompt: Callable[[Row], str]
+    """What is asked."""
+    check: Callable[[Row], tuple[str, dict[str, Any]]]
+    """How it is graded: a grader and its parameters."""
+    category: str = "category"
+    """The field that groups the rows."""
+
+
+class Row(Struct, kw_only=True):
+    """A row while it is read; what is taken from `fields` is no metadata."""
+
+    fields: Fields
+    notes: Notes
+    source: Source
+    question: str = ""
+    expected: str = ""
+    document: Any = None
+    """Where its evidence is from."""
+    letters: str = "ABCD"
+    """Those of its options."""
+
+
+def form_of(row: dict[str, Any]) -> Form | None:
+    """The form that a row has; None for one that has no question with an answer."""
+    if "question" in row and any(name in row for name in _FINANCE):
+        return FINANCE_BENCH
+    if row.keys() >= _PATENT:
+        return PATENT
+    if ("text" in row and "answer" in row and not row.keys() & _PROMPTS) or row.keys() >= {"input", "label"}:
+        return LEGAL_BENCH
+    return GENERIC if "question" in row else None
+
+
+def _case(form: Form, written: dict[str, Any], source: Source, notes: Notes, number: int) -> Case:
+    fields = Fields({name: value for name, value in written.items() if value is not None}, notes)
+    row = Row(fields=fields, notes=notes, source=source, document=written.get("doc_name"))
+    notes.case = case_id = _id(form, fields, number)
+    row.question = _text(form.question, row, "the question")
+    _warn_of_two_answers(form, written, fields)
+    row.expected = _text(form.expected, row, "the right answer")
+    prompt = form.prompt(row)
+    grader, params = ("", {}) if notes.failed else form.check(row)
+    category = written.get(form.category)
+    tags = tuple(fields.texts("tags")) if isinstance(written.get("tags"), list) else ()
+    return Case(
+        id=case_id,
+        input=(Message(role="user", content=prompt),),
+        expected=row.expected,
+        assertions=(Assertion(grader=grader, params=params),),
+        tags=tags,
+        category=category if isinstance(category, str) else None,
+        metadata={name: fields.take(name) for name in fields.names() if name != "category"},
+    )
+
+
+def _id(form: Form, fields: Fields, number: int) -> str:
+    name = next((name for name in form.ids if name in fields), None)
+    value: Any = None if name is None else fields.take(name)
+    if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+        return str(value)
+    if value is not None and value != "":
+        fields.wrong(name or "", value, "text")
+    return f"{form.prefix}{number}"
+
+
+def _warn_of_two_answers(form: Form, written: dict[str, Any], fields: Fields) -> None:
+    """Note which of several right answers counts; the three of FinanceBench say the same in other words."""
+    values = {name: str(written[name]).strip() for name in form.expected if written.get(name) is not None}
+    first, *others = [name for name, value in values.items() if value] or [""]
+    for name in others if form is not FINANCE_BENCH else ():
+        if values[name] != values[first]:
+            message = f"differs from `{first}`, which alone decides. Keep one of them."
+            fields.warn("two-answers", name, message)
+
+
+def _text(names: tuple[str, ...], row: Row, what: str) -> str:
+    """The value of the first of these fields that says something, as text; an error where none does."""
+    fields = row.fields
+    there = [name for name in names if name in fields]
+    for name in there:
+        value: Any = fields.take(name)
+        if isinstance(value, dict | list):
+            fields.wrong(name, value, "text, a number, true or false")
+            return ""
+        text = value if isinstance(value, str) else json.dumps(value)
+        if text.strip():
+            return text
+    if there:
+        fields.error("missing-expected", there[0], f"is blank; it must be {what}.")
+    else:
+        fields.error("missing-field", names[0], f"is missing; it must be {what}.")
+    return ""
+
+
+# --- FinanceBench ------------------------------------------------------------------------------------------
+
+
+def _finance_prompt(row: Row) -> str:
+    evidence = _evidence(row)
+    if not row.source.options.get("open_book", True):
+        return row.question
+    return with_evidence(row.question, evidence, row.document)
+
+
+def with_evidence(question: str, evidence: Sequence[str], document: Any) -> str:
+    """A question of FinanceBench after the texts that answer it; the bare question where there are none.
+
+    Args:
+        question: the question.
+        evidence: the texts.
+        document: the name of the document that they are from, where it is known.
+    """
+    if not evidence:
+        return question
+    name = document if isinstance(document, str) and document.strip() else "the filing"
+    context = "\n\n".join(evidence)
+    ending = "Answer with just the numeric value."
+    return f"Context from {name}:\n\n{context}\n\nQuestion: {question}\n\n{ending}"
+
+
+def _evidence(row: Row) -> list[str]:
+    """The texts that the answer was taken from; empty ones are left out."""
+    value: Any = row.fields.take("evidence")
+    found: list[str] = []
+    items: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
+    for place, item in enumerate(items):
+        text = item.get("evidence_text", "") if isinstance(item, dict) else item
+        if not isinstance(text, str):
+            row.fields.wrong(f"evidence[{place}]", item, "text, or an object with `evidence_text`")
+        elif text.strip():
+            found.append(text)
+    return found
+
+
+def _finance_check(row: Row) -> tuple[str, dict[str, Any]]:
+    if _DIGIT.search(row.expected) is None:
+        return _unscored(row, "FinanceBench compares numbers, and the right answer has none")
+    return "numeric_match", {"value": row.expected, "rel_tolerance": TOLERANCE}
+
+
+def _unscored(row: Row, because: str) -> tuple[str, dict[str, Any]]:
+    row.notes.warn("unscored-type", f"{because}; the case will be UNSCORED.")
+    return "unscored", {"reason": f"{because}."}
+
+
+# --- patent-strategist -------------------------------------------------------------------------------------
+
+
+def _patent_prompt(row: Row) -> str:
+    fields = row.fields
+    mode = fields.choice("scoring_mode", MODES) if "scoring_mode" in fields else "closed"
+    oracle, context = fields.take("oracle_context"), fields.take("context")
+    shown: Any = (oracle or context) if mode == "oracle" else context if mode == "retrieval" else None
+    if mode in ("oracle", "retrieval") and not (isinstance(shown, str) and shown.strip()):
+        found = "missing" if shown is None else kind_of(shown)
+        fields.error("missing-field", "context", f"is {found}; with scoring_mode {mode!r} it must be text.")
+    return with_options(with_context(row.question, shown), _options(row))
+
+
+def with_context(question: str, context: str | None) -> str:
+    """A patent-strategist question after what is shown with it; the bare question where that is nothing."""
+    return f"Context:\n\n{context}\n\nQuestion: {question}" if context else question
+
+
+def with_options(question: str, options: Mapping[str, str]) -> str:
+    """A question before its options, by letter; the bare question where there are none."""
+    listed = "\n".join(f"{letter}. {option}" for letter, option in options.items())
+    return f"{question}\n\nOptions:\n{listed}" if listed else question
+
+
+def _options(row: Row) -> dict[str, str]:
+    """The options by letter."""
+    options = [option for option in row.fields.texts("options") if isinstance(option, str)]
+    if not options:
+        return {}
+    if not 2 <= len(options) <= _MOST_OPTIONS:
+        message = f"has {len(options)} texts; give from 2 to {_MOST_OPTIONS}."
+        row.fields.error("bad-options", "options", message)
+        return {}
+    row.letters = ascii_uppercase[: len(options)]
+    return dict(zip(row.letters, options, strict=True))
+
+
+def _patent_check(row: Row) -> tuple[str, dict[str, Any]]:
+    letter = row.expected.strip(" ().:").upper()
+    if len(letter) != 1 or letter not in row.letters:
+        return _unscored(row, f"Only a letter of {row.letters} can be compared, and `gold_label` is none")
+    return "choice", {"value": letter} | ({} if row.letters == "ABCD" else {"options": row.letters})
+
+
+# --- LegalBench, and any other -----------------------------------------------------------------------------
+
+
+def _question(row: Row) -> str:
+    return row.question
+
+
+def _exact(row: Row) -> tuple[str, dict[str, Any]]:
+    return "exact", {"value": row.expected, "ignore_case": True, "any_space": True}
+
+
+FINANCE_BENCH: Final = Form(
+    name="FinanceBench",
+    ids=("financebench_id",),
+    prefix="fb-",
+    question=("question",),
+    expected=("gold_standard", "metric_eval_text", "answer"),
+    prompt=_finance_prompt,
+    check=_finance_check,
+    category="question_type",
+)
+PATENT: Final = Form(
+    name="patent-strategist",
+    ids=("qid",),
+    prefix="ps-",
+    question=("question",),
+    expected=("gold_label",),
+    prompt=_patent_prompt,
+    check=_patent_check,
+    category="family",
+)
+LEGAL_BENCH: Final = Form(
+    name="LegalBench",
+    ids=("id",),
+    prefix="lb-",
+    question=("text", "input", "question"),
+    expected=("answer", "label"),
+    prompt=_question,
+    check=_exact,
+    category="task",
+)
+
+
+def _plain_question(row: Row) -> str:
+    """The question alone, with a warning for what a reader would expect beside it."""
+    for name in ("choices", "options", "context"):
+        if name in row.fields:
+            message = (
+                "is kept as metadata and not shown to the model. Write it into the question, or name the "
+            )
+            row.fields.warn(
+                "not-shown", name, f"{message}fields `input`, `choices` and `target` for Inspect."
+            )
+    return row.question
+
+
+GENERIC: Final = Form(
+    name="questions and answers",
+    ids=("id", "qid"),
+    prefix="q-",
+    question=("question", "prompt", "input"),
+    expected=_EXPECTED,
+    prompt=_plain_question,
+    check=_exact,
+)
+
+DIALECT = FieldkitQa()

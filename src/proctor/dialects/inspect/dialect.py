@@ -1,0 +1,26 @@
+"""Dialect inspect: samples of an Inspect dataset, as JSON Lines, a JSON array or CSV, to a suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from proctor.dialects.shared.signatures import is_of_inspect
+from proctor.model import Problem, Suite
+from proctor.protocols import Head, Placed, Source
+
+
+class Inspect:
+    """The dialect; holds nothing."""
+
+    def recognises(self, head: Head) -> str | None:
+        """Rows or columns with an `input` and its `target` or `choices`."""
+        return "it has `input` and `target` or `choices`" if is_of_inspect(head) else None
+
+    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+        """The header, the cases in file order, and every problem where it is met."""
+        from proctor.dialects.inspect.samples import suite_of  # most runs are of another dialect
+
+        yield from suite_of(source)
+
+
+DIALECT = Inspect()

@@ -1,0 +1,268 @@
+"""The samples of an Inspect dataset to a suite.
+
+A dataset names no solver and no scorer; the task that loads it does. Samples with `choices` get the prompt of
+Inspect's `multiple_choice`, and one letter or several decide. For all others the scorer is `includes`, which
+a warning says, unless `inspect-scorer` in proctor.toml names another. Source: Inspect's documentation of
+datasets, and `dataset/_util.py`, `solver/_multiple_choice.py` and `scorer/_match.py` of inspect_ai 0.3.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from string import ascii_uppercase
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from proctor.dialects.inspect.messages import messages_of
+from proctor.dialects.shared.csv_rows import table_rows
+from proctor.dialects.shared.jsonl import file_name
+from proctor.dialects.shared.yaml_files import without_effect
+from proctor.model import Assertion, Case, Message, Problem, Suite
+from proctor.protocols import Placed, Source
+from proctor.validation import Fields, Notes, shown
+
+SAMPLE: Final = (
+    *("input", "target", "choices", "id", "description", "metadata", "sandbox", "files", "setup"),
+    "checkpoint",
+)
+OPTION: Final = "inspect_scorer"
+"""The option of `proctor.toml` that names the scorer."""
+_SANDBOXED: Final = ("sandbox", "files", "setup")
+DEFAULT: Final = "includes"
+_NO_SANDBOX: Final = (
+    "needs a sandbox, and none is started. Write the case for a workspace, in a suite of format agentv."
+)
+_DEFAULT_SCORER: Final = (
+    "The dataset names no scorer, so an answer passes when it contains a target in any case, as Inspect's "
+    "`includes` asks. Set `inspect-scorer` in proctor.toml to choose one."
+)
+_ONCE: Final = frozenset(("default-scorer", "no-effect"))
+_PLACES: Final = re.compile(r"\[\d+\]")
+_MOST_CHOICES: Final = len(ascii_uppercase)
+_EDGES: Final = r"[\s!-/:-@\[-`{-~]*"
+"""The white space and punctuation that Inspect's `match` leaves out at the ends."""
+
+_SINGLE: Final = """\
+Answer the following multiple choice question. The entire content of your response should be of the \
+following format: 'ANSWER: $LETTER' (without quotes) where LETTER is one of {letters}.
+
+{question}
+
+{choices}"""
+_SEVERAL: Final = """\
+Answer the following multiple choice question where multiple answers may be correct. The entire content \
+of your response should be of the following format: 'ANSWER: $LETTERS' (without quotes) where LETTERS is one \
+or more of {letters}.
+
+{question}
+
+{choices}"""
+"""Inspect's own templates, in the same words."""
+
+
+def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
+    """The header, the cases in file order, and every problem where it is met."""
+    yield Suite(name=file_name(source.path).stem or "suite", dialect="inspect")
+    several: bool | None = None
+    noted: set[tuple[str, str]] = set()
+    for item in table_rows(source):
+        if isinstance(item, Problem):
+            yield item
+            continue
+        line, number, row = item
+        notes = Notes(source.path, line, of_case=True)
+        if row.get("choices") and several is None:
+            several = _has_several(source)
+        elif not row.get("choices") and OPTION not in source.options:
+            notes.warn("default-scorer", _DEFAULT_SCORER)
+        case = _case(Fields(row, notes), f"sample-{number}", source, several=several is True)
+        for problem in notes.problems:
+            key = (problem.code, _PLACES.sub("", problem.field or ""))
+            if problem.code not in _ONCE or key not in noted:
+                yield problem
+            noted.add(key)
+        if not notes.failed:
+            yield Placed(case, line, named=row.get("id") is not None)
+
+
+def _has_several(source: Source) -> bool:
+    """Whether any sample has more than one right choice, so that each must be asked as if it might."""
+    return any(
+        len(_letters(_texts(item[2].get("target")))) > 1
+        for item in table_rows(source)
+        if not isinstance(item, Problem) and item[2].get("choices")
+    )
+
+
+def _case(fields: Fields, default_id: str, source: Source, *, several: bool) -> Case:
+    fields.forgive_null(*fields.names())
+    notes = fields.notes
+    notes.case = case_id = _id(fields, default_id)
+    messages = messages_of(fields, source)
+    choices = _choices(fields)
+    target = fields.take("target")
+    targets = _texts(target)
+    if not (targets and all(text.strip() for text in targets)):
+        what = "has a blank text" if targets else "is missing or no text"
+        fields.error("missing-expected", "target", f"{what}; it must be a text or a list of texts.")
+    for name in _SANDBOXED:
+        if fields.take(name):
+            fields.error("unsupported", name, _NO_SANDBOX)
+    if choices:
+        messages = _asked(messages, choices, fields, several=several)
+        assertion = _chosen(targets, choices, fields, several=several)
+    else:
+        assertion = Assertion(grader="") if notes.failed else _scored(targets, source)
+    return Case(
+        id=case_id,
+        input=messages,
+        expected=targets[0] if len(targets) == 1 else targets,
+        assertions=(assertion,),
+        metadata=_metadata(fields),
+    )
+
+
+def _id(fields: Fields, default: str) -> str:
+    value = fields.take("id")
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return str(value).strip() or default
+    if value is not None:
+        fields.wrong("id", value, "text or a whole number")
+    return default
+
+
+def _texts(value: Any) -> list[str]:
+    """A target as texts, as Inspect's reader makes them."""
+    values = value if isinstance(value, list) else [value]
+    return [str(each) for each in values if not isinstance(each, list | dict | None)]
+
+
+def _metadata(fields: Fields) -> dict[str, Any]:
+    """The sample's metadata, and every field that Inspect's reader passes over."""
+    own = fields.take("metadata")
+    if isinstance(own, str):
+        try:
+            own = json.loads(own)
+        except (ValueError, RecursionError):
+            fields.error("bad-json", "metadata", f"is {shown(own)}, which is not JSON; write an object.")
+            own = {}
+    if own is not None and not isinstance(own, dict):
+        fields.wrong("metadata", own, "an object")
+    metadata = dict(own) if isinstance(own, dict) else {}
+    without_effect(fields, ("checkpoint",), metadata)
+    for name in fields.names():
+        value = fields.take(name)
+        if metadata.setdefault(name, value) != value:
+            fields.error("conflicting-fields", name, f"and `metadata.{name}` differ; keep one of them.")
+    return metadata
+
+
+# --- multiple choice ---------------------------------------------------------------------------------------
+
+
+def _choices(fields: Fields) -> list[str]:
+    """The texts to choose from; in CSV they stand in one cell with commas, or else spaces, between them."""
+    value = fields.take("choices")
+    if isinstance(value, str):
+        parts = value.split(",")
+        value = parts if len(parts) > 1 else value.split()
+    if not value:
+        return []
+    texts = [text for each in value for text in _texts(each)] if isinstance(value, list) else []
+    choices = [text.strip() for text in texts if text.strip()]
+    if not 2 <= len(choices) <= _MOST_CHOICES:
+        message = f"has {len(choices)} texts to choose from; give a list of 2 to {_MOST_CHOICES} texts."
+        fields.error("bad-options", "choices", message)
+        return []
+    return choices
+
+
+def _letters(targets: list[str]) -> list[str]:
+    """What the targets name: `B`, `A, C` and `AC` are letters."""
+    return sorted({letter for target in targets for letter in re.sub(r"[\s,]", "", target).upper()})
+
+
+def _asked(
+    messages: tuple[Message, ...], choices: list[str], fields: Fields, *, several: bool
+) -> tuple[Message, ...]:
+    """The messages with the choices in the last one of the user."""
+    place = max((at for at, message in enumerate(messages) if message.role == "user"), default=None)
+    if place is None:
+        if not fields.notes.noted("input"):
+            message = "has no message of role 'user', which the choices could go with; add one."
+            fields.error("missing-prompt", "input", message)
+        return messages
+    last = messages[place]
+    prompt = (_SEVERAL if several else _SINGLE).format(
+        letters=",".join(ascii_uppercase[: len(choices)]),
+        question=last.content,
+        choices="\n".join(f"{ascii_uppercase[at]}) {text}" for at, text in enumerate(choices)),
+    )
+    parts = tuple(part for part in last.parts if not isinstance(part, str))
+    asked = replace(last, content=prompt, parts=(*parts, prompt) if parts else ())
+    return (*messages[:place], asked, *messages[place + 1 :])
+
+
+def _chosen(targets: list[str], choices: list[str], fields: Fields, *, several: bool) -> Assertion:
+    """The grader of a letter, or of all letters where several may be right."""
+    options = ascii_uppercase[: len(choices)]
+    letters = _letters(targets)
+    wrong = [letter for letter in letters if letter not in options]
+    if wrong and not fields.notes.noted("target"):
+        places = [options[choices.index(text)] for text in targets if text in choices]
+        hint = f" The choice with this text is {places[0]}." if places else ""
+        message = f"is {shown(', '.join(targets))}; it must be a letter from A to {options[-1]}.{hint}"
+        fields.error("bad-options", "target", message)
+    if fields.notes.failed:
+        return Assertion(grader="")
+    if not several:
+        params = {"value": letters[0], "options": options, "anywhere": False}
+        return Assertion(grader="choice", params=params, label="choice")
+    each = "".join(rf"(?=[^\n]*{letter})" for letter in letters)
+    named = rf"\s*:\s*{each}(?:[ \t\r,.*()$]|and|[{''.join(letters)}])*(?:\n|\Z)"
+    pattern = rf"(?i:\bANSWER){named}(?![\s\S]*(?i:\bANSWER)\s*:)"
+    return Assertion(grader="regex", params={"pattern": pattern}, label="choice")
+
+
+# --- scorers -----------------------------------------------------------------------------------------------
+
+
+def _includes(targets: list[str]) -> Assertion:
+    if len(targets) == 1:
+        return Assertion(grader="contains", params={"value": targets[0], "ignore_case": True})
+    return Assertion(grader="contains_any", params={"values": targets, "ignore_case": True})
+
+
+def _match(targets: list[str]) -> Assertion:
+    """The answer ends with a target, but for white space and punctuation around both."""
+    ends = (re.sub(rf"\A{_EDGES}|{_EDGES}\Z", "", target) or target.strip() for target in targets)
+    pattern = rf"(?:{'|'.join(map(re.escape, ends))}){_EDGES}\Z"
+    return Assertion(grader="regex", params={"pattern": pattern, "flags": "i"})
+
+
+def _judged(targets: list[str]) -> Assertion:
+    return Assertion(grader="llm_judge", params={"prompt": content_question(targets)})
+
+
+def content_question(answers: list[str]) -> str:
+    """What a judge is asked where an answer must say what one of these says."""
+    what = "this expected answer" if len(answers) == 1 else "one of these expected answers"
+    question = f"Does the answer contain the content of {what}? It may use other words and say more, but "
+    return "\n\n".join((f"{question}nothing in it may contradict what is expected.", *answers))
+
+
+SCORERS: Final[dict[str, Callable[[list[str]], Assertion]]] = {
+    "includes": _includes,
+    "match": _match,
+    "model_graded_fact": _judged,
+}
+"""How an answer is compared with the targets, by the name of Inspect's scorer."""
+TYPES: Final = ("choice", *SCORERS)
+
+
+def _scored(targets: list[str], source: Source) -> Assertion:
+    name = source.options.get(OPTION, DEFAULT)
+    return replace(SCORERS[name](targets), label=name)

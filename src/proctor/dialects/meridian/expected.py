@@ -1,0 +1,343 @@
+"""An `expected` object of dialect meridian to assertions: one function a type, one table of all of them.
+
+The types are the five that the format documents and the others that its own suites use. A type that no
+rule can check becomes the grader `unscored` with its reason; a field that a type does not have is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import isfinite
+from typing import Any, Final
+
+from proctor.errors import suggestion
+from proctor.validation import Fields, Notes, shown
+
+Check = tuple[str, dict[str, Any]]
+"""A grader's name and its parameters."""
+
+LIMITS: Final = tuple(
+    f"{end}_{what}" for what in ("words", "sentences", "characters", "bullets") for end in ("min", "max")
+)
+_NOT_LOOKED_UP: Final = "that needs a look-up on the network, which grading never does"
+
+NUMERIC: Final = ("numeric_match", "numeric_equal")
+"""Types and scorers that compare numbers, each with the grader of its name."""
+
+UNSCORED: Final = {
+    "hallucination_check": "no rule tells an invented fact from a true one",
+    "refusal_or_caveat": "a caveat has no fixed wording that a rule could look for",
+    "normal_response": "an answer is not normal merely because it is no refusal",
+    "normal_json": "valid JSON alone does not show that the answer is a normal one",
+    "careful_response": "care has no wording that a rule could look for",
+    "meta_response": "speaking about one's own rules has no wording that a rule could look for",
+    "citation_valid": f"whether a citation exists cannot be seen in the answer; {_NOT_LOOKED_UP}",
+    "contains_valid_citation": f"whether a citation exists cannot be seen in the answer; {_NOT_LOOKED_UP}",
+    "doi_valid": f"whether a DOI exists cannot be seen in the answer; {_NOT_LOOKED_UP}",
+    "verifiable_claim": f"whether a claim is true cannot be seen in the answer; {_NOT_LOOKED_UP}",
+    "url_reachable": f"whether a page answers cannot be seen in the answer; {_NOT_LOOKED_UP}",
+}
+"""Known types without a checkable rule, each with why; read after "cannot be scored by a rule: "."""
+
+
+class Expected:
+    """One `expected` object while it is read.
+
+    `method` is the scoring method of the test, if it names one; `answer` becomes the text that the case
+    expects, for types that have one.
+    """
+
+    __slots__ = ("answer", "fields", "known", "method", "notes")
+
+    def __init__(self, fields: Fields, notes: Notes, method: str | None) -> None:
+        self.fields = fields
+        self.notes = notes
+        self.method = method
+        self.answer: str | None = None
+        self.known: tuple[str, ...] = ()
+
+    def text(self, name: str) -> str | None:
+        """A text; a number or boolean becomes text with a warning; a blank one is an error."""
+        if name not in self.fields:
+            return None
+        value = as_text(self.fields.take(name), self.fields, name)
+        if value is not None and not value.strip():
+            self.fields.error("missing-expected", name, "is blank; write what the answer must be.")
+            return None
+        return value
+
+    def words(self, name: str) -> list[str] | None:
+        """A list of words, or one as text; a blank or empty one is an error."""
+        if name not in self.fields:
+            return None
+        value = self.fields.take(name)
+        if isinstance(value, list):
+            words = [as_text(item, self.fields, f"{name}[{place}]") for place, item in enumerate(value)]
+        else:
+            words = [as_text(value, self.fields, name)]
+        found = [word for word in words if word is not None]
+        if not words or not all(word.strip() for word in found):
+            self.fields.error("missing-expected", name, "is empty or has a blank word, which checks nothing.")
+        return found
+
+    def numbers(self, **renamed: str) -> dict[str, Any]:
+        """Whole numbers by the grader's parameter, each from the field it is named for, if it is there."""
+        found = {param: self.fields.integer(name) for param, name in renamed.items()}
+        return {param: value for param, value in found.items() if value is not None}
+
+    def needs(self, *names: str) -> None:
+        """Note that none of these fields is there, unless one of them is wrong already."""
+        if not any(self.notes.noted(f"expected.{name}") for name in names):
+            wanted = " or ".join(f"`{name}`" for name in names)
+            self.fields.error("missing-expected", "type", f"needs {wanted}; add what the answer must be.")
+
+
+def as_text(value: Any, fields: Fields, name: str) -> str | None:
+    """The text of a text, number or boolean (the last two with a warning); None and an error for others."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, int | float):
+        text = repr(value)
+    else:
+        fields.wrong(name, value, "text")
+        return None
+    fields.warn(
+        "not-text", name, f"is {text} and not text; it is compared as the text {text!r}. Write it in quotes."
+    )
+    return text
+
+
+def as_number(text: str) -> float | None:
+    """The finite decimal number that a text is, if it is one."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if isfinite(value) and "_" not in text else None
+
+
+# --- the types ---------------------------------------------------------------------------------------------
+
+
+def _contains(it: Expected) -> Iterator[Check]:
+    it.known = ("required_words", "value", "forbidden_words")
+    required, forbidden, value = it.words("required_words"), it.words("forbidden_words"), it.text("value")
+    if required is None and forbidden is None and value is None:
+        it.needs("required_words", "value", "forbidden_words")
+    if required is not None:
+        yield "required_words", {"words": required}
+    if value is not None:
+        it.answer = value
+        yield "contains", {"value": value, "ignore_case": True}
+    if forbidden is not None:
+        yield "forbidden_words", {"words": forbidden}
+
+
+def _exact(it: Expected) -> Iterator[Check]:
+    it.known = ("value",)
+    it.answer = value = it.text("value")
+    if value is None:
+        it.needs("value")
+    else:
+        yield exact(value, it.method, it.fields, "value")
+
+
+def exact(value: str, method: str | None, fields: Fields, name: str) -> Check:
+    """The check of one right answer: as a number where the test's method says so and it is one."""
+    if method == "numeric_match":
+        number = as_number(value)
+        if number is not None:
+            return "number", {"value": number}
+        fields.warn(
+            "not-a-number",
+            name,
+            f"is {shown(value)}, which `numeric_match` cannot read; it is compared as text.",
+        )
+    return "exact", {"value": value}
+
+
+def _regex(it: Expected) -> Iterator[Check]:
+    it.known = ("pattern", "value")
+    pattern, value = it.text("pattern"), it.text("value")
+    if pattern is not None and value is not None and pattern != value:
+        it.fields.error("conflicting-fields", "value", "differs from `expected.pattern`; keep one of them.")
+    found = value if pattern is None else pattern
+    if found is None:
+        it.needs("pattern", "value")
+    else:
+        yield "regex", {"pattern": found}
+
+
+def _length(it: Expected) -> Iterator[Check]:
+    it.known = LIMITS
+    yield _limits(it, it.numbers(**{name: name for name in LIMITS}))
+
+
+def _format(it: Expected) -> Iterator[Check]:
+    it.known = ("min_bullets", "max_bullets")
+    yield _limits(it, it.numbers(min_bullets="min_bullets", max_bullets="max_bullets"))
+
+
+def _word_count(it: Expected) -> Iterator[Check]:
+    it.known = ("min", "max")
+    yield _limits(it, it.numbers(min_words="min", max_words="max"))
+
+
+def _sentence_count(it: Expected) -> Iterator[Check]:
+    it.known = ("value",)
+    count = it.numbers(value="value").get("value")
+    yield _limits(it, {} if count is None else {"min_sentences": count, "max_sentences": count})
+
+
+def _limits(it: Expected, limits: dict[str, Any]) -> Check:
+    if limits:
+        return "length", limits
+    return "unscored", {"reason": f"it gives no limit ({', '.join(f'`{name}`' for name in it.known)})"}
+
+
+def _json(it: Expected) -> Iterator[Check]:
+    it.known = ("schema", "required_keys")
+    schema = it.fields.take("schema")
+    keys = it.words("required_keys")
+    if isinstance(schema, dict):
+        yield "json_schema", {"schema": schema}
+    elif schema is not None:
+        it.fields.wrong("schema", schema, "a JSON schema (an object)")
+    if keys is not None:
+        yield "json_keys", {"keys": keys}
+    if schema is None and keys is None:
+        yield "is_json", {}
+
+
+def _json_array(it: Expected) -> Iterator[Check]:
+    it.known = ("min_items", "max_items")
+    yield "json_array", it.numbers(min_items="min_items", max_items="max_items")
+
+
+def _refusal(_it: Expected) -> Iterator[Check]:
+    yield "abstention", {}
+
+
+def _word_list(name: str, grader: str) -> Callable[[Expected], Iterator[Check]]:
+    def lower(it: Expected) -> Iterator[Check]:
+        it.known = (name,)
+        words = it.words(name)
+        if words is None:
+            it.needs(name)
+        else:
+            yield grader, {"words": words}
+
+    return lower
+
+
+def _numeric(it: Expected) -> Iterator[Check]:
+    it.known = ("value", "tolerance")
+    text: Any = None
+    number: float | None = None
+    if "value" in it.fields:
+        value = it.fields.take("value")
+        text = repr(value) if type(value) in (int, float) else value
+        number = as_number(text) if isinstance(text, str) else None
+        if number is None:
+            it.fields.wrong("value", value, "a number")
+    tolerance = it.fields.number("tolerance")
+    if tolerance is not None and tolerance < 0:
+        it.fields.error("wrong-type", "tolerance", f"is {tolerance}; it must not be negative.")
+    if text is None:
+        it.needs("value")
+    elif number is not None:
+        it.answer = text
+        yield "number", {"value": number} | ({} if tolerance is None else {"tolerance": float(tolerance)})
+
+
+def _first_or_strict(grader: str) -> Callable[[Expected], Iterator[Check]]:
+    """A type that compares the number of a text, as the grader of that name reads it."""
+
+    def lower(it: Expected) -> Iterator[Check]:
+        it.known = ("value", "rel_tolerance")
+        it.answer = value = it.text("value")
+        tolerance = it.fields.number("rel_tolerance")
+        if tolerance is not None and tolerance < 0:
+            it.fields.error("wrong-type", "rel_tolerance", f"is {tolerance}; it must not be negative.")
+        if value is None:
+            it.needs("value")
+        else:
+            yield (
+                grader,
+                {"value": value} | ({} if tolerance is None else {"rel_tolerance": float(tolerance)}),
+            )
+
+    return lower
+
+
+def _consistency(it: Expected) -> Iterator[Check]:
+    it.known = ("value",)
+    it.answer = value = it.text("value")
+    yield "consistency", {} if value is None else {"expected": value}
+
+
+def _unscored(reason: str, *known: str) -> Callable[[Expected], Iterator[Check]]:
+    def lower(it: Expected) -> Iterator[Check]:
+        it.known = known
+        for name in known:
+            it.fields.text(name)
+        yield "unscored", {"reason": reason}
+
+    return lower
+
+
+_TYPES: Final[dict[str, Callable[[Expected], Iterator[Check]]]] = {
+    "contains": _contains,
+    "exact": _exact,
+    "regex": _regex,
+    "length": _length,
+    "json_schema": _json,
+    "json": _json,
+    "json_array": _json_array,
+    "format": _format,
+    "word_count": _word_count,
+    "sentence_count": _sentence_count,
+    "refusal": _refusal,
+    "forbidden": _word_list("value", "forbidden_words"),
+    "forbidden_words": _word_list("forbidden_words", "forbidden_words"),
+    "required_words": _word_list("required_words", "required_words"),
+    "numeric": _numeric,
+    **{name: _first_or_strict(name) for name in NUMERIC},
+    "consistency": _consistency,
+    **{
+        name: _unscored(reason, *(("domain",) if name == "url_reachable" else ()))
+        for name, reason in UNSCORED.items()
+    },
+}
+
+TYPES: Final = tuple(_TYPES)
+
+
+def lower(row: dict[str, Any], notes: Notes, method: str | None) -> tuple[str, list[Check], str | None]:
+    """The type, the checks and the expected text of an `expected` object.
+
+    `method` is the test's scoring method; it matters only as `numeric_match`. An object without any
+    checkable rule gives `unscored` and a warning.
+    """
+    fields = Fields({name: value for name, value in row.items() if value is not None}, notes, "expected.")
+    kind = fields.required_text("type")
+    if not kind:
+        return "", [], None
+    if kind not in _TYPES:
+        notes.error(
+            "unknown-type",
+            f"Unknown expected type {shown(kind)}. {suggestion(kind[:60], TYPES)}",
+            "expected.type",
+        )
+        return kind, [], None
+    it = Expected(fields, notes, method)
+    checks = list(_TYPES[kind](it))
+    fields.finish(it.known)
+    for place, (grader, params) in enumerate(checks):
+        if grader == "unscored" and not notes.noted("expected."):
+            reason = f"The expected type {kind!r} cannot be scored by a rule: {params['reason']}."
+            checks[place] = grader, {"reason": reason}
+            notes.warn("unscored-type", f"{reason} The test will be UNSCORED.", "expected.type")
+    return kind, checks, it.answer

@@ -1,0 +1,408 @@
+"""Dialect meridian: simple tests as JSON Lines or CSV, and its full schema, to a suite.
+
+A simple test names a `scorer`; a test of the full schema has an object as `expected` and perhaps a
+`scoring` method. The documented meaning counts: `exact` is exact but for surrounding whitespace, `contains`
+ignores case, a regex searches. A test is never dropped: what is unknown is an error, and a known type that
+no rule can check is kept and will be UNSCORED. In a suite with `num_runs` each test
+counts once, and passes if all of its answers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, Final, Literal
+
+from proctor.dialects.meridian.csv import columns, csv_rows
+from proctor.dialects.meridian.expected import NUMERIC, Check, as_text, exact, lower
+from proctor.dialects.meridian.expected import TYPES as EXPECTED_TYPES
+from proctor.dialects.shared.jsonl import HOLDOUT, UTF_16, file_name, parse_object, peek, rows, with_holdout
+from proctor.dialects.shared.signatures import (
+    is_of_agent_skills,
+    is_of_deepeval,
+    is_of_fieldkit,
+    is_of_inspect,
+)
+from proctor.errors import suggestion
+from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
+from proctor.protocols import Head, Placed, Source
+from proctor.validation import Fields, Notes, shown
+
+SCORERS: Final = ("exact", "contains", "regex", "llm_judge", "json_schema", *NUMERIC)
+METHODS: Final[dict[str, str | None]] = {
+    "exact_match": "exact",
+    "numeric_match": "exact",
+    "contains_match": "contains",
+    "regex_match": "regex",
+    "json_schema": "json_schema",
+    "llm_judge": "llm_judge",
+    **dict.fromkeys(("length_constraint", "word_restriction", "refusal_check", "hallucination_heuristics")),
+    **dict.fromkeys(("self_consistency", "format_check", "attack_detection", "content_check")),
+    **dict.fromkeys(("tool_claim_audit", "citation_validity", "verbosity_penalty", "url_validity")),
+}
+"""The scoring methods, each with the scorer that does the same for an `expected` text, if one does."""
+
+_KEPT: Final = (
+    *("task", "needle", "haystack_size", "difficulty", "capability", "failure_mode", "trap"),
+    *("expected_method", "description", "lint"),
+)
+"""Fields of a test that say something about it and change nothing; they become its metadata."""
+_TEST: Final = (
+    *("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags", "scoring"),
+    *("num_runs", "category", "metadata", *_KEPT),
+)
+_HEADER: Final = (
+    *("suite_name", "description", "version", "task_type", "license", "categories", "created_at", HOLDOUT),
+)
+_SCORING: Final = ("method", "weight", "params")
+_OWN: Final = ("scorer", "expected", "answer", "rubric", "suite_name", "scoring", "prompt")
+_SHARED: Final = frozenset(("id", "input", "category", "metadata", "tags"))
+_SEPARATED: Final = str.maketrans(";", ",")
+
+
+class Meridian:
+    """The dialect; holds nothing."""
+
+    def recognises(self, head: Head) -> str | None:
+        """Rows with a field that only this dialect has, or a CSV header that names the prompt."""
+        names = {name for row in head.rows for name in row}
+        for name in () if is_of_fieldkit(head) or is_of_agent_skills(head) else _OWN:
+            if name in names:
+                return f"its lines have `{name}`"
+        if "input" in names and names <= _SHARED:
+            return "its lines have `input` and no field that only another dialect has"
+        first = head.text.lstrip("\ufeff \t\r\n").partition("\n")[0]
+        if not names and not first.startswith(("{", "[")):
+            named = columns(first)
+            others = is_of_inspect(head) or is_of_deepeval(head)
+            own = [name for name in (_OWN if others else ("input", "prompt")) if name in named]
+            return f"its first line names the column `{own[0]}`" if own else None
+        return None
+
+    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+        """The header, the cases in file order, and every problem where it is met."""
+        first, lines = peek(source.lines())
+        if _is_csv(first, source.path):
+            yield _suite(source.path)
+            for record in csv_rows(lines, source.path):
+                if isinstance(record, Problem):
+                    yield record
+                else:
+                    line, number, cells = record
+                    if "tags" in cells:
+                        cells["tags"] = cells["tags"].translate(_SEPARATED)
+                    notes = Notes(source.path, line, "Test", of_case=True)
+                    yield from _placed(cells, notes, f"test_{number}")
+        else:
+            yield from _read_json(lines, source.path)
+
+
+def _is_csv(first: bytes, path: str) -> bool:
+    if first.startswith((b"{", b"[", *UTF_16)):
+        return False
+    named = {"input", "prompt"}.intersection(columns(first.decode("utf-8", "replace")))
+    return bool(named) or path.lower().endswith((".csv", ".tsv"))
+
+
+def _suite(path: str, name: str = "", version: str | None = None, description: str | None = None) -> Suite:
+    return Suite(
+        name=name or file_name(path).stem or "suite",
+        dialect="meridian",
+        declared_version=version,
+        description=description,
+        split_rule=SplitRule(),
+    )
+
+
+def _read_json(lines: Iterable[bytes], path: str) -> Iterator[Suite | Placed | Problem]:
+    items = rows(lines, path)
+    first = next(items, None)
+    if isinstance(first, tuple) and _is_header(first[1]):
+        notes = Notes(path, first[0])
+        yield _header(Fields(_written(first[1]), notes), path)
+        yield from notes.problems
+    else:
+        yield _suite(path)
+        items = items if first is None else chain((first,), items)
+    for item in items:
+        if isinstance(item, Problem):
+            yield item
+            continue
+        line, row = item
+        if _is_header(row):
+            message = "A header line (`suite_name` without a prompt) must be the first line; move it there."
+            yield Problem(code="late-header", message=message, path=path, line=line, field="suite_name")
+            continue
+        yield from _placed(row, Notes(path, line, "Test", of_case=True), f"test_{line}")
+
+
+def _is_header(row: dict[str, Any]) -> bool:
+    return "suite_name" in row and "input" not in row and "prompt" not in row
+
+
+def _header(fields: Fields, path: str) -> Suite:
+    name = fields.required_text("suite_name")
+    description, version = fields.text("description"), fields.text("version")
+    for unused in ("task_type", "license", "created_at"):
+        fields.text(unused)
+    fields.texts("categories")
+    suite = with_holdout(_suite(path, name, version, description), fields)
+    fields.finish(_HEADER)
+    return suite
+
+
+# --- one test ----------------------------------------------------------------------------------------------
+
+
+def _placed(row: dict[str, Any], notes: Notes, default_id: str) -> Iterator[Placed | Problem]:
+    case = _case(Fields(_written(row), notes), notes, default_id)
+    yield from notes.problems
+    if not notes.failed:
+        named = case.id != default_id or row.get("id") == default_id
+        rule: Literal["mean"] | None = "mean" if (case.repeats or 1) > 1 else None
+        yield Placed(case, notes.line, named=named, repeats_rule=rule)
+
+
+def _written(row: dict[str, Any]) -> dict[str, Any]:
+    """The row without its nulls, which this dialect takes for absent."""
+    return {name: value for name, value in row.items() if value is not None} if None in row.values() else row
+
+
+def _case(fields: Fields, notes: Notes, default_id: str) -> Case:
+    notes.case = case_id = _id(fields, default_id)
+    prompt, name = _either(fields, "input", "prompt")
+    if prompt is None:
+        fields.error(
+            "missing-prompt", "input", "is missing or blank; write the prompt as `input` or `prompt`."
+        )
+    elif not isinstance(prompt, str):
+        fields.wrong(name, prompt, "text")
+        prompt = None
+    expected, assertions = _graded(fields, notes)
+    tags = _tags(fields)
+    category, repeats, metadata = _rest(fields)
+    if repeats is None and any(assertion.grader == "consistency" for assertion in assertions):
+        fields.warn("no-repeats", "num_runs", "is not given, so there is one answer and nothing to compare.")
+    return Case(
+        id=case_id,
+        input=(Message(role="user", content=prompt or ""),),
+        expected=expected,
+        assertions=assertions,
+        tags=tags,
+        category=category,
+        metadata=metadata,
+        repeats=repeats,
+    )
+
+
+def _id(fields: Fields, default: str) -> str:
+    value = fields.take("id")
+    if isinstance(value, str) and value.strip():
+        return value
+    if value is None or isinstance(value, str):
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        fields.wrong("id", value, "text")
+        return default
+    fields.warn("not-text", "id", f"is the number {value!r}; it becomes the text {str(value)!r}.")
+    return str(value)
+
+
+def _either(fields: Fields, name: str, alias: str) -> tuple[Any, str]:
+    """The value of a field that has two names and the name it was under; None where both are blank."""
+    value, other = fields.take(name), fields.take(alias)
+    if isinstance(value, str) and not value.strip():
+        value = None
+    if other is None or (isinstance(other, str) and not other.strip()):
+        return value, name
+    if value is None:
+        return other, alias
+    if value != other:
+        fields.error("conflicting-fields", alias, f"and `{name}` mean the same and differ; keep one of them.")
+    return value, name
+
+
+def _tags(fields: Fields) -> tuple[str, ...]:
+    if "tags" not in fields:
+        return ()
+    value = fields.take("tags")
+    if isinstance(value, str):
+        return tuple(tag.strip() for tag in value.split(",") if tag.strip())
+    if not isinstance(value, list):
+        fields.wrong("tags", value, "a list of texts, or text with commas")
+        return ()
+    for place, tag in enumerate(value):
+        if not isinstance(tag, str):
+            fields.wrong(f"tags[{place}]", tag, "text")
+    return tuple(tag.strip() for tag in value if isinstance(tag, str) and tag.strip())
+
+
+def _rest(fields: Fields) -> tuple[str | None, int | None, dict[str, Any]]:
+    """Category, repeats and metadata; and notes every field that is unknown."""
+    if not fields.names():
+        return None, None, {}
+    category = fields.text("category")
+    repeats = fields.integer("num_runs", least=1)
+    own = fields.take("metadata")
+    metadata: dict[str, Any] = {}
+    if isinstance(own, dict):
+        metadata.update(own)
+    elif own is not None:
+        fields.wrong("metadata", own, "an object")
+    for name in _KEPT:
+        if name in fields:
+            value = fields.take(name)
+            if metadata.setdefault(name, value) != value:
+                fields.error("conflicting-fields", name, f"and `metadata.{name}` differ; keep one of them.")
+    fields.finish(_TEST)
+    return category, repeats, metadata
+
+
+# --- how it is graded --------------------------------------------------------------------------------------
+
+
+def _graded(fields: Fields, notes: Notes) -> tuple[Any, tuple[Assertion, ...]]:
+    """What the case expects and its assertions; none where there is an error."""
+    expected, name = _either(fields, "expected", "answer")
+    scorer = _word(fields, "scorer", SCORERS)
+    method, weight = _scoring(fields, notes) if "scoring" in fields else (None, None)
+    rubric = fields.take("rubric")
+    if notes.failed and (notes.noted("scorer") or notes.noted("scoring")):
+        return None, ()
+    if isinstance(expected, dict) and not _is_schema(expected, scorer):
+        if scorer is not None:
+            fields.error(
+                "conflicting-fields", "scorer", f"has no place beside an object as `{name}`; remove it."
+            )
+        kind, checks, answer = lower(expected, notes, method)
+        _ignore_rubric(fields, rubric, kind)
+    else:
+        kind = scorer or _scorer_of(method, fields)
+        if scorer and method and METHODS[method] != scorer:
+            fields.error(
+                "conflicting-fields", "scorer", f"is {scorer!r} and `scoring` {method!r}; keep one of them."
+            )
+        checks, answer = _simple(kind, fields, expected, name, rubric, method)
+    if weight is None:
+        return answer, tuple(
+            [Assertion(grader=grader, params=params, label=kind) for grader, params in checks]
+        )
+    return answer, tuple(
+        [Assertion(grader=grader, params=params, label=kind, weight=weight) for grader, params in checks]
+    )
+
+
+def _word(fields: Fields, name: str, known: Iterable[str]) -> str | None:
+    value = fields.take(name)
+    if value is None or (isinstance(value, str) and value in known):
+        return value
+    if not isinstance(value, str):
+        fields.wrong(name, value, "text")
+    elif value.strip():
+        fields.error("unknown-value", name, f"is {shown(value)}. {suggestion(value[:60], list(known))}")
+    return None
+
+
+def _scoring(fields: Fields, notes: Notes) -> tuple[str | None, float | None]:
+    """The method and the weight of `scoring`, which is a method's name or an object.
+
+    A weight of 1 is None, so that it is written nowhere, like any other default.
+    """
+    value = fields.take("scoring")
+    if isinstance(value, str):
+        return _word(Fields({"scoring": value}, notes), "scoring", METHODS), None
+    if not isinstance(value, dict):
+        fields.wrong("scoring", value, "a method's name or an object with `method`")
+        return None, None
+    inner = Fields(_written(value), notes, "scoring.")
+    method = _word(inner, "method", METHODS)
+    weight = inner.number("weight")
+    if weight is not None and weight < 0:
+        inner.error("wrong-type", "weight", f"is {weight}; it must not be negative.")
+    params = inner.take("params")
+    if isinstance(params, dict) and params:
+        inner.warn(
+            "ignored-field", "params", "are ignored: this format never used them. Say it in `expected`."
+        )
+    elif params is not None and not isinstance(params, dict):
+        inner.wrong("params", params, "an object")
+    inner.finish(_SCORING)
+    return method, None if weight is None or weight == 1 else float(weight)
+
+
+def _is_schema(expected: dict[str, Any], scorer: str | None) -> bool:
+    return scorer == "json_schema" and expected.get("type") not in EXPECTED_TYPES
+
+
+def _scorer_of(method: str | None, fields: Fields) -> str:
+    if method is None:
+        return "exact"
+    scorer = METHODS[method]
+    if scorer is None:
+        fields.error(
+            "conflicting-fields", "scoring", f"{method!r} needs an object with a `type` as `expected`."
+        )
+        return "exact"
+    return scorer
+
+
+def _simple(
+    scorer: str, fields: Fields, expected: Any, name: str, rubric: Any, method: str | None
+) -> tuple[list[Check], Any]:
+    """The checks and the expected value of a test whose `expected` is text, or that asks a judge."""
+    if scorer == "json_schema" and isinstance(expected, dict):
+        _ignore_rubric(fields, rubric, scorer)
+        return [("json_schema", {"schema": expected})], None
+    text = None if expected is None else as_text(expected, fields, name)
+    if scorer == "llm_judge":
+        return _judged(fields, rubric), text
+    _ignore_rubric(fields, rubric, scorer)
+    if expected is None:
+        message = (
+            "no expected value - consider using scorer='llm_judge' with a rubric. Or write it as `expected`."
+        )
+        fields.notes.error("missing-expected", message, "expected")
+    if text is None:
+        return [], None
+    if scorer == "json_schema":
+        return _schema(text, fields, name), None
+    if scorer == "contains":
+        return [("contains", {"value": text, "ignore_case": True})], text
+    if scorer == "regex":
+        return [("regex", {"pattern": text})], text
+    if scorer in NUMERIC:
+        return [(scorer, {"value": text})], text
+    return [exact(text, method, fields, name)], text
+
+
+def _judged(fields: Fields, rubric: Any) -> list[Check]:
+    if isinstance(rubric, str) and rubric.strip():
+        return [("rubric", {"rubric": rubric})]
+    if rubric is None or isinstance(rubric, str):
+        notes = fields.notes
+        message = (
+            f"Test {shown(notes.case)} uses llm_judge but missing 'rubric'. "
+            "Add a `rubric`, or give `expected` and another scorer such as 'contains'."
+        )
+        notes.error("missing-rubric", message, "rubric", named=True)
+    else:
+        fields.wrong("rubric", rubric, "text")
+    return []
+
+
+def _ignore_rubric(fields: Fields, rubric: Any, scorer: str) -> None:
+    if rubric is not None and rubric != "":
+        fields.warn(
+            "ignored-field", "rubric", f"is ignored: {scorer!r} asks no judge. Use scorer 'llm_judge'."
+        )
+
+
+def _schema(text: str, fields: Fields, name: str) -> list[Check]:
+    parsed = parse_object(text.encode("utf-8"))
+    if isinstance(parsed, Problem):
+        fields.error("bad-json", name, f"is {shown(text)}, which is not a JSON object; a JSON schema is one.")
+        return []
+    return [("json_schema", {"schema": parsed})]
+
+
+DIALECT = Meridian()

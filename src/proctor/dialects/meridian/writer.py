@@ -1,0 +1,143 @@
+"""Dialect meridian, written as JSON Lines: simple tests where they say it, else the full schema.
+
+The assertions of a case are looked up among the shapes that the dialect lowers to
+(`meridian_rendering_expected`). A case that has another shape, or anything else that the format lacks, is
+noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from proctor.dialects.meridian.writer_expected import UNSCORED, Shape, shape_of
+from proctor.dialects.shared.jsonl import HOLDOUT
+from proctor.dialects.shared.losses import Unsaid, no_such_check, note_suite
+from proctor.dialects.shared.output_files import json_line
+from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
+from proctor.protocols import Rendered
+
+_NOT_OF_SUITES: Final = ("pass_rule", "notes")
+_NOT_OF_CASES: Final = (
+    *("criteria", "pass_rule", "target", "only_targets", "workspace", "form", "variables", "notes"),
+)
+
+
+def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+    """The suite as one file of JSON Lines. See `proctor.protocols.Renders`."""
+    header = Unsaid(suite, "meridian", lossy=lossy)
+    note_suite(header, suite, _NOT_OF_SUITES, has_holdout=True)
+    cases = list(cases)
+    rule = "mean" if any((case.repeats or 1) > 1 for case in cases) else "each"
+    if suite.repeats_rule != rule:
+        header.note(
+            "repeats_rule", "its tests count once, by the mean of their answers, where one has `num_runs`."
+        )
+    yield from header.problems
+    yield Rendered("", json_line(_header(suite)))
+    above = header.kept
+    for case in cases:
+        unsaid = Unsaid(case, "meridian", lossy=lossy)
+        row = _row(case, unsaid, above)
+        yield from unsaid.problems
+        if not unsaid.refused:
+            yield Rendered("", json_line(row))
+            above = {}
+
+
+def _header(suite: Suite) -> dict[str, Any]:
+    said = {"suite_name": suite.name, "description": suite.description, "version": suite.declared_version}
+    header = {name: value for name, value in said.items() if value is not None}
+    share = 0 if suite.split_rule is None else suite.split_rule.ratio
+    return header if share == SplitRule().ratio else {**header, HOLDOUT: share}
+
+
+def _row(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, Any]:
+    unsaid.note_each(_NOT_OF_CASES)
+    row: dict[str, Any] = {"id": case.id, "input": _prompt(case, unsaid)}
+    row |= _graded(case, unsaid)
+    tags = [tag for tag in case.tags if tag and tag == tag.strip()]
+    if len(tags) < len(case.tags):
+        unsaid.note("tags", "it takes white space around a tag, and tags of nothing else, for nothing.")
+    if tags:
+        row["tags"] = tags
+    if case.category is not None:
+        row["category"] = case.category
+    if case.repeats is not None:
+        row["num_runs"] = case.repeats
+    metadata = unsaid.metadata(above)
+    if metadata:
+        row["metadata"] = metadata
+    return row
+
+
+def _prompt(case: Case, unsaid: Unsaid) -> str:
+    first = case.input[0] if case.input else Message(role="user")
+    if len(case.input) != 1 or first.role != "user":
+        roles = ", ".join(message.role for message in case.input)
+        unsaid.note("input", f"it has one prompt of the user's, and there are messages of: {roles}.")
+    for place, message in enumerate(case.input):
+        for name in ("name", "tool_calls", "parts"):
+            if getattr(message, name) not in (None, ()):
+                unsaid.note(f"input[{place}].{name}", "its prompt is one text.")
+    text = "\n\n".join(message.content for message in case.input if message.content.strip())
+    if len(case.input) == 1 and text:
+        return first.content
+    if not text:
+        unsaid.note("input", "it needs a text as its prompt.")
+    return text or case.id
+
+
+# --- how it is graded --------------------------------------------------------------------------------------
+
+
+def _graded(case: Case, unsaid: Unsaid) -> dict[str, Any]:
+    """The fields that say how a case is graded; what they cannot say is noted."""
+    lost = False
+    for place, one in enumerate(case.assertions):
+        for name in ("required", "negated", "pass_at"):
+            if getattr(one, name) not in (None, False):
+                unsaid.note(f"assertions[{place}].{name}", "it has no such setting of a check.")
+                lost = True
+    if not case.assertions:
+        unsaid.note("assertions", "it needs at least one check.")
+    weights = {float(one.weight) for one in case.assertions}
+    if len(weights) > 1:
+        unsaid.note("assertions[1].weight", "it has one weight for all checks of a test.")
+    said = list(case.assertions)
+    shape = shape_of(said, case.expected)
+    if shape is None:
+        said, shape = _fitting(case, unsaid)
+    if (lost or len(said) < len(case.assertions)) and not unsaid.refused:
+        said, shape = [], UNSCORED  # what is left of its checks would pass other answers
+    if shape.expected != case.expected:
+        unsaid.note("expected", _why_expected(shape))
+    unsaid.note_labels(case.assertions, written=(shape.label,))
+    row = dict(shape.row)
+    weight = next(iter(weights), 1.0) if len(weights) == 1 else 1.0
+    if weight != 1 and said:
+        method = row.get("scoring")
+        row["scoring"] = {**({} if method is None else {"method": method}), "weight": weight}
+    return row
+
+
+def _fitting(case: Case, unsaid: Unsaid) -> tuple[list[Assertion], Shape]:
+    """As many of the assertions as fit together into one test, and their shape; the others are noted."""
+    said: list[Assertion] = []
+    found = None
+    for place, one in enumerate(case.assertions):
+        shape = shape_of([*said, one], case.expected)
+        if shape is not None:
+            found = shape
+            said.append(one)
+        elif shape_of([one], case.expected) is None:
+            unsaid.note(f"assertions[{place}]", no_such_check(one))
+        else:
+            unsaid.note(f"assertions[{place}]", "it has no test with these checks together, in this order.")
+    return said, found or UNSCORED
+
+
+def _why_expected(shape: Shape) -> str:
+    if shape.expected is None:
+        return "a test with such a check has no other answer beside it."
+    return "what its check looks for is the answer that it expects."

@@ -1,0 +1,256 @@
+"""Assertions of a case to the fields of a test of dialect meridian: the way back of `meridian_expected`.
+
+A shape is what some fields of a test are lowered to. For the checks of a case each way of saying them is
+listed; the best says the expected answer and the label too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.dialects.meridian.expected import LIMITS, NUMERIC, TYPES, as_number, lower
+from proctor.model import Assertion
+from proctor.validation import Notes
+
+Params = dict[str, Any]
+
+
+class Shape(Struct, frozen=True):
+    """One way to say the checks of a case."""
+
+    row: dict[str, Any]
+    """The fields of the test."""
+    expected: Any
+    """What the test will say that it expects."""
+    label: str
+    """The label that its assertions will have."""
+
+
+UNSCORED: Final = Shape({"expected": {"type": "length"}}, None, "length")
+"""A test that checks nothing and says so: a length without limits."""
+
+
+def shape_of(assertions: Sequence[Assertion], expected: Any) -> Shape | None:
+    """The best way to say these checks, whatever else the assertions have; None where there is none."""
+    checks = [(one.grader, one.params) for one in assertions]
+    names = tuple(grader for grader, _ in checks)
+    make = _SHAPES.get(names)
+    if make is None:
+        return None
+    label = assertions[0].label
+    shapes = list(make([params for _, params in checks], expected))
+    # Python's sort is stable: among equals the first, which is the simplest, stays the first.
+    shapes.sort(key=lambda shape: (shape.expected != expected, shape.label != label))
+    return shapes[0] if shapes else None
+
+
+# --- one function for each sequence of graders -------------------------------------------------------------
+
+
+def _full(kind: str, expected: Any = None, **fields: Any) -> Shape:
+    return Shape({"expected": {"type": kind, **fields}}, expected, kind)
+
+
+def _is_written(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _are_words(params: Params) -> bool:
+    words = params.get("words")
+    return (
+        params.keys() == {"words"}
+        and isinstance(words, list)
+        and bool(words)
+        and all(map(_is_written, words))
+    )
+
+
+def _are_counts(params: Params) -> bool:
+    return all(type(value) is int and value >= 0 for value in params.values())
+
+
+def _exact(given: list[Params], _expected: Any) -> Iterator[Shape]:
+    value = given[0].get("value")
+    if given[0].keys() == {"value"} and _is_written(value):
+        yield Shape({"expected": value, "scorer": "exact"}, value, "exact")
+
+
+def _number(given: list[Params], expected: Any) -> Iterator[Shape]:
+    params = given[0]
+    value, tolerance = params.get("value"), params.get("tolerance")
+    if type(value) is not float or not params.keys() <= {"value", "tolerance"}:
+        return
+    text = expected if isinstance(expected, str) and as_number(expected) == value else repr(value)
+    if params.keys() == {"value"}:
+        yield _full("numeric", text, value=text)
+        yield Shape({"expected": text, "scoring": "numeric_match"}, text, "exact")
+    elif type(tolerance) is float and tolerance >= 0:
+        yield _full("numeric", text, value=text, tolerance=tolerance)
+
+
+def _number_in_text(kind: str) -> Callable[[list[Params], Any], Iterator[Shape]]:
+    def shapes(given: list[Params], _expected: Any) -> Iterator[Shape]:
+        value, tolerance = given[0].get("value"), given[0].get("rel_tolerance", 0.0)
+        if not given[0].keys() <= {"value", "rel_tolerance"} or not _is_written(value):
+            return
+        if given[0].keys() == {"value"}:
+            yield Shape({"expected": value, "scorer": kind}, value, kind)
+        if type(tolerance) is float and tolerance >= 0:
+            yield _full(kind, value, **given[0])
+
+    return shapes
+
+
+def _contains_value(params: Params) -> Any:
+    value = params.get("value")
+    fits = params.keys() == {"value", "ignore_case"} and params["ignore_case"] is True and _is_written(value)
+    return value if fits else None
+
+
+def _contains(given: list[Params], _expected: Any) -> Iterator[Shape]:
+    value = _contains_value(given[0])
+    if value is not None:
+        yield Shape({"expected": value, "scorer": "contains"}, value, "contains")
+
+
+def _word_lists(*graders: str) -> Callable[[list[Params], Any], Iterator[Shape]]:
+    """Required words, a part and forbidden words, in this order and as far as they are there."""
+
+    def shapes(given: list[Params], _expected: Any) -> Iterator[Shape]:
+        fields: dict[str, Any] = {}
+        for grader, params in zip(graders, given, strict=True):
+            if grader == "contains":
+                fields["value"] = _contains_value(params)
+            else:
+                fields[grader] = params["words"] if _are_words(params) else None
+        if None in fields.values():
+            return
+        yield _full("contains", fields.get("value"), **fields)
+        if len(graders) == 1:
+            yield _full(graders[0], **fields)
+        if graders == ("forbidden_words",):
+            yield _full("forbidden", value=fields["forbidden_words"])
+
+    return shapes
+
+
+def _regex(given: list[Params], _expected: Any) -> Iterator[Shape]:
+    pattern = given[0].get("pattern")
+    if given[0].keys() == {"pattern"} and _is_written(pattern):
+        yield Shape({"expected": pattern, "scorer": "regex"}, pattern, "regex")
+        yield _full("regex", pattern=pattern)
+
+
+def _rubric(given: list[Params], expected: Any) -> Iterator[Shape]:
+    if given[0].keys() == {"rubric"} and _is_written(given[0]["rubric"]):
+        answer = {"expected": expected} if _is_written(expected) else {}
+        row = {**answer, "scorer": "llm_judge", "rubric": given[0]["rubric"]}
+        yield Shape(row, answer.get("expected"), "llm_judge")
+
+
+def _length(given: list[Params], _expected: Any) -> Iterator[Shape]:
+    limits = given[0]
+    if not limits or not _are_counts(limits):
+        return
+    named = limits.keys()
+    if named <= set(LIMITS):
+        yield _full("length", **limits)
+    if named <= {"min_bullets", "max_bullets"}:
+        yield _full("format", **limits)
+    if named <= {"min_words", "max_words"}:
+        yield _full("word_count", **{name.removesuffix("_words"): limit for name, limit in limits.items()})
+    if named == {"min_sentences", "max_sentences"} and limits["min_sentences"] == limits["max_sentences"]:
+        yield _full("sentence_count", value=limits["min_sentences"])
+
+
+def _json_schema(given: list[Params], _expected: Any) -> Iterator[Shape]:
+    schema = given[0].get("schema")
+    if given[0].keys() == {"schema"} and isinstance(schema, dict):
+        if schema.get("type") not in TYPES:
+            yield Shape({"expected": schema, "scorer": "json_schema"}, None, "json_schema")
+        yield from _json({"schema": schema})
+
+
+def _json_keys(given: list[Params], _expected: Any) -> Iterator[Shape]:
+    keys = given[0].get("keys")
+    if given[0].keys() == {"keys"} and isinstance(keys, list) and keys and all(map(_is_written, keys)):
+        yield from _json({"required_keys": keys})
+
+
+def _schema_and_keys(given: list[Params], expected: Any) -> Iterator[Shape]:
+    if list(_json_schema(given[:1], expected)) and list(_json_keys(given[1:], expected)):
+        yield from _json({"schema": given[0]["schema"], "required_keys": given[1]["keys"]})
+
+
+def _is_json(given: list[Params], _expected: Any) -> Iterator[Shape]:
+    if not given[0]:
+        yield from _json({})
+
+
+def _json(fields: dict[str, Any]) -> Iterator[Shape]:
+    for kind in ("json_schema", "json"):
+        yield _full(kind, **fields)
+
+
+def _json_array(given: list[Params], _expected: Any) -> Iterator[Shape]:
+    if given[0].keys() <= {"min_items", "max_items"} and _are_counts(given[0]):
+        yield _full("json_array", **given[0])
+
+
+def _refusal(given: list[Params], _expected: Any) -> Iterator[Shape]:
+    if not given[0]:
+        yield _full("refusal")
+
+
+def _consistency(given: list[Params], _expected: Any) -> Iterator[Shape]:
+    if not given[0]:
+        yield _full("consistency")
+    elif given[0].keys() == {"expected"} and _is_written(given[0]["expected"]):
+        yield _full("consistency", given[0]["expected"], value=given[0]["expected"])
+
+
+def _unscored(given: list[Params], _expected: Any) -> Iterator[Shape]:
+    for kind, params in _without_rule():
+        if params == given[0]:
+            yield _full(kind)
+
+
+@cache
+def _without_rule() -> list[tuple[str, Params]]:
+    """The types that no rule can check when nothing stands beside them, each with what it is lowered to."""
+    lowered = ((kind, lower({"type": kind}, Notes("", 1), None)[1]) for kind in TYPES)
+    return [(kind, checks[0][1]) for kind, checks in lowered if checks and checks[0][0] == "unscored"]
+
+
+_SHAPES: Final[dict[tuple[str, ...], Callable[[list[Params], Any], Iterator[Shape]]]] = {
+    ("exact",): _exact,
+    ("number",): _number,
+    **{(kind,): _number_in_text(kind) for kind in NUMERIC},
+    ("contains",): _contains,
+    ("regex",): _regex,
+    ("rubric",): _rubric,
+    ("length",): _length,
+    ("json_schema",): _json_schema,
+    ("json_keys",): _json_keys,
+    ("json_schema", "json_keys"): _schema_and_keys,
+    ("is_json",): _is_json,
+    ("json_array",): _json_array,
+    ("abstention",): _refusal,
+    ("consistency",): _consistency,
+    ("unscored",): _unscored,
+    **{
+        graders: _word_lists(*graders)
+        for graders in (
+            ("required_words",),
+            ("forbidden_words",),
+            ("required_words", "contains"),
+            ("required_words", "forbidden_words"),
+            ("contains", "forbidden_words"),
+            ("required_words", "contains", "forbidden_words"),
+        )
+    },
+}

@@ -1,0 +1,238 @@
+"""Classes of OpenAI's evals to assertions: how an answer is compared with `ideal`.
+
+The original's comparison counts: `Match` is `startswith` on the answer as it is, `Includes` finds a text in
+it, and a class that asks a judge puts the answer into one of several choices.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from string import Formatter
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.dialects.openai_evals.registry import Eval, spec_of
+from proctor.errors import suggestion
+from proctor.model import Assertion
+from proctor.protocols import Source
+from proctor.validation import Fields, Notes, shown
+
+Comparison = tuple[str, dict[str, Any]]
+"""A grader and its parameters."""
+MODEL_GRADED: Final = "ModelBasedClassify"
+
+_FACT: Final = {"A": 1.0, "B": 1.0, "C": 1.0, "D": 0.0, "E": 1.0}
+"""The choices of `fact`, which has no scores: D alone says that the answer disagrees with the expert's."""
+_NAME: Final = re.compile(r"[\w-]+")
+_NO_EFFECT: Final = ("eval_kwargs", "sample_kwargs", "match_fn")
+
+
+class Form(Struct, frozen=True, kw_only=True):
+    """How the answers of one eval are judged."""
+
+    kind: str
+    compare: Callable[[list[str], Fields], Comparison]
+    needs_ideal: bool = True
+    fields: tuple[str, ...] = ()
+    """What else each row must have: fields that the judge is shown."""
+
+    def assertion(self, ideals: list[str], fields: Fields) -> Assertion:
+        """The assertion of a row."""
+        grader, params = self.compare(ideals, fields)
+        return Assertion(grader=grader, params=params, label=self.kind)
+
+
+def unknown(reason: str) -> Form:
+    """A form in which no answer is judged."""
+    return Form(kind="unscored", compare=lambda *_: ("unscored", {"reason": reason}), needs_ideal=False)
+
+
+def form_of(source: Source, each: Eval, notes: Notes) -> Form:
+    """How the answers of an eval are judged; an error where its class or its arguments are not read."""
+    if each.kind == MODEL_GRADED:
+        form = _model_graded(source, each, notes)
+    else:
+        form = text_form(each.kind, each.args)
+    if form is None:
+        if not notes.failed:
+            message = (
+                f"{each.name} is of class {shown(each.kind)}, which is not read. "
+                f"{suggestion(each.kind[:60], (*TYPES, MODEL_GRADED))}"
+            )
+            notes.error("unknown-class", message, "class")
+        return unknown(f"How {each.name} judges an answer is not read.")
+    return form
+
+
+def text_form(kind: str, args: dict[str, Any]) -> Form | None:
+    """The form of a class that compares texts; None for any other class."""
+    compare = _CLASSES.get(kind)
+    if compare is None:
+        return None
+    return Form(kind=kind, compare=lambda ideals, fields: compare(ideals, fields, args))
+
+
+# --- texts -------------------------------------------------------------------------------------------------
+
+
+def _match(ideals: list[str], _fields: Fields, _args: dict[str, Any]) -> Comparison:
+    if len(ideals) == 1:
+        return "starts_with", {"value": ideals[0], "trim": False}
+    return "regex", {"pattern": rf"\A(?:{'|'.join(map(re.escape, ideals))})"}
+
+
+def _includes(ideals: list[str], _fields: Fields, args: dict[str, Any]) -> Comparison:
+    params: dict[str, Any] = {"ignore_case": True} if args.get("ignore_case") is True else {}
+    if len(ideals) == 1:
+        return "contains", {"value": ideals[0], **params}
+    return "contains_any", {"values": ideals, **params}
+
+
+def _fuzzy_match(ideals: list[str], _fields: Fields, _args: dict[str, Any]) -> Comparison:
+    return "fuzzy_match", {"values": ideals}
+
+
+def _json_match(ideals: list[str], fields: Fields, _args: dict[str, Any]) -> Comparison:
+    values: list[Any] = []
+    for ideal in ideals:
+        try:
+            values.append(json.loads(ideal))
+        except (ValueError, RecursionError):
+            message = f"has {shown(ideal)}, which is not JSON, and JsonMatch compares JSON."
+            fields.error("bad-json", "ideal", message)
+    return "json_schema", {"schema": {"enum": values}, "strip_fences": False}
+
+
+def _number(grader: str) -> Callable[[list[str], Fields, dict[str, Any]], Comparison]:
+    """A class that compares numbers; of several ideals any may be meant."""
+
+    def compare(ideals: list[str], _fields: Fields, args: dict[str, Any]) -> Comparison:
+        own = {name: args[name] for name in ("rel_tolerance",) if name in args}
+        checks = [{"grader": grader, "params": {"value": ideal, **own}} for ideal in ideals]
+        if len(checks) == 1:
+            return grader, {"value": ideals[0], **own}
+        members = [{"name": str(nth), "assertion": check} for nth, check in enumerate(checks, 1)]
+        aggregator = {"type": "threshold", "threshold": 1 / len(members)}
+        return "composite", {"members": members, "aggregator": aggregator}
+
+    return compare
+
+
+_CLASSES: Final[dict[str, Callable[[list[str], Fields, dict[str, Any]], Comparison]]] = {
+    "Match": _match,
+    "Includes": _includes,
+    "FuzzyMatch": _fuzzy_match,
+    "JsonMatch": _json_match,
+    "NumericMatch": _number("numeric_match"),
+    "NumericEqual": _number("numeric_equal"),
+}
+TYPES: Final = tuple(_CLASSES)
+"""The classes that compare texts; `evals-class` in `proctor.toml` may name one."""
+
+
+# --- judges ------------------------------------------------------------------------------------------------
+
+
+def _model_graded(source: Source, each: Eval, notes: Notes) -> Form | None:
+    """The form of a class whose judge chooses by a prompt of the registry."""
+    name: Any = each.args.get("modelgraded_spec")
+    if not isinstance(name, str):
+        message = f"{each.name} is of class {MODEL_GRADED} and has no `modelgraded_spec`; name its prompt."
+        notes.error("missing-field", message, "modelgraded_spec")
+        return None
+    spec = spec_of(source, each, name, notes)
+    if spec is None:
+        return None
+    unread = _unread(each, spec)
+    if unread is not None:
+        notes.error("unsupported", f"{each.name} {unread}.", "modelgraded_spec")
+        return None
+    choices = _choices(spec)
+    scores = None if choices is None else _scores(name, choices, spec.get("choice_scores"))
+    if not isinstance(spec.get("prompt"), str):
+        problem = "has a `prompt` that is no text"
+    elif choices is None:
+        problem = "has `choice_strings` that are no list of choices"
+    elif scores is None:
+        problem = (
+            "has no `choice_scores` with a number for each choice, so nothing says which answers pass. Add "
+            "them to the prompt's YAML"
+        )
+    else:
+        return _judged(each, spec, scores, notes)
+    notes.error("bad-spec", f"The prompt {name!r} of {each.name} {problem}.", "modelgraded_spec")
+    return None
+
+
+def _unread(each: Eval, spec: dict[str, Any]) -> str | None:
+    """What an eval does with its judge that is not read, as a clause."""
+    outputs = spec.get("input_outputs")
+    if not isinstance(outputs, dict) or list(outputs) != ["input"] or not isinstance(outputs["input"], str):
+        return "compares the answers to several inputs, and a case has one request. Write a case for each"
+    if each.args.get("multicomp_n", 1) != 1 or str(spec.get("choice_strings")).startswith("from_n"):
+        return "compares several answers to one input. Let a judge score each answer instead"
+    if each.args.get("metaeval"):
+        return "measures a judge (`metaeval`). `proctor certify --judge` does that with labels"
+    return None
+
+
+def _choices(spec: dict[str, Any]) -> list[str] | None:
+    strings = spec.get("choice_strings")
+    choices = list(strings) if isinstance(strings, str | list) else []
+    texts = [choice for choice in choices if isinstance(choice, str) and choice.strip()]
+    return texts if texts and len(texts) == len(choices) == len(set(texts)) else None
+
+
+def _scores(name: str, choices: list[str], written: Any) -> dict[str, float] | None:
+    """What each choice is worth from 0 to 1: its place between the lowest score and the highest."""
+    if written is None and name == "fact" and choices == list(_FACT):
+        return _FACT
+    try:
+        raw = choices if written == "from_strings" else [written[choice] for choice in choices]
+        scores = [float(score) for score in raw]
+    except (TypeError, KeyError, ValueError):
+        return None
+    lowest, highest = min(scores), max(scores)
+    if not 0 < highest - lowest < float("inf"):
+        return None
+    return {
+        choice: (score - lowest) / (highest - lowest) for choice, score in zip(choices, scores, strict=True)
+    }
+
+
+def _judged(each: Eval, spec: dict[str, Any], scores: dict[str, float], notes: Notes) -> Form | None:
+    """The form of a prompt for judges, with the names that it shows as those of the grader."""
+    more: Any = each.args.get("modelgraded_spec_args") or {}
+    known = {"input": "input", spec["input_outputs"]["input"]: "output", "ideal": "expected_output"}
+    template, fields = "", []
+    try:
+        for words, name, *_ in Formatter().parse(spec["prompt"]):
+            template += words
+            if name is None:
+                continue
+            if isinstance(more, dict) and name in more:
+                template += str(more[name])
+            elif name in known:
+                template += f"{{{{ {known[name]} }}}}"
+            elif _NAME.fullmatch(name):
+                template += f"{{{{ metadata.{name} }}}}"
+                fields.append(name)
+            else:
+                raise ValueError(f"{{{name[:60]}}} is no name of a field")
+    except ValueError as error:
+        message = f"The prompt {each.args['modelgraded_spec']!r} of {each.name} cannot be read: {error}."
+        notes.error("bad-spec", message, "modelgraded_spec")
+        return None
+    for name in _NO_EFFECT:
+        if name in each.args:
+            notes.warn("no-effect", f"`{name}` of {each.name} has no effect here.", name)
+    params = {"prompt": template, "choices": scores}
+    return Form(
+        kind=each.kind,
+        compare=lambda *_: ("classification", params),
+        needs_ideal="{{ expected_output }}" in template,
+        fields=tuple(dict.fromkeys(fields)),
+    )

@@ -1,0 +1,34 @@
+"""Dialect openai_evals: rows of `input` and `ideal`, or the registry's YAML that names them, to a suite.
+
+How an answer is compared with `ideal` stands in no row, but in a registry: YAML that names the file and the
+class of its eval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from proctor.dialects.shared.signatures import is_of_evals_registry, is_of_openai_evals
+from proctor.model import Problem, Suite
+from proctor.protocols import Head, Placed, Source
+
+
+class OpenAiEvals:
+    """The dialect; holds nothing."""
+
+    def recognises(self, head: Head) -> str | None:
+        """Rows of `input` and `ideal` that lack what each case of dialect pramana has, or a registry."""
+        if is_of_openai_evals(head):
+            return "its lines have `input` and `ideal`, and neither `assertion` nor `category`"
+        if is_of_evals_registry(head):
+            return "it has evals with `class` and `samples_jsonl`"
+        return None
+
+    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+        """The header, the cases in file order, and every problem where it is met."""
+        from proctor.dialects.openai_evals.suite import suite_of  # most runs are of another dialect
+
+        yield from suite_of(source)
+
+
+DIALECT = OpenAiEvals()

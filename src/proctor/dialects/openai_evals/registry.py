@@ -1,0 +1,160 @@
+"""The registry of OpenAI's evals: YAML that gives each eval its class, its data and its arguments.
+
+Its project keeps such files in `evals`, data in `data` and prompts for judges in `modelgraded`, side by side.
+Paths here are relative to the suite's folder, as those of `Source.find` are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from posixpath import basename, dirname, join, normpath
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.dialects.shared.jsonl import file_name
+from proctor.dialects.shared.yaml_files import shown_path, yaml_of
+from proctor.protocols import Found, Source
+from proctor.validation import Notes
+
+MOST_LEVELS: Final = 8
+"""How many folders above the data are searched for `evals`; the original's registry is at most four above."""
+_LFS: Final = b"version https://git-lfs."
+
+
+class Eval(Struct, frozen=True, kw_only=True):
+    """One eval of a registry."""
+
+    name: str
+    kind: str
+    """Its class, without the module."""
+    args: dict[str, Any]
+    registry: str = "."
+    """The path of the registry's file."""
+    line: int = 1
+
+
+def evals_of(value: Any, registry: str) -> list[Eval]:
+    """The evals of a registry's file; other entries only name or describe one."""
+    entries = value.items() if isinstance(value, dict) else ()
+    return [
+        Eval(
+            name=name,
+            kind=entry["class"].rpartition(":")[2],
+            args=entry["args"] if isinstance(entry.get("args"), dict) else {},
+            registry=registry,
+            line=getattr(value, "lines", {}).get(name, 1),
+        )
+        for name, entry in entries
+        if isinstance(entry, dict) and isinstance(entry.get("class"), str)
+    ]
+
+
+def evals_about(source: Source, notes: Notes) -> list[Eval]:
+    """The evals whose data the suite's file is, from the nearest registry that names it."""
+    for level in range(MOST_LEVELS + 1):
+        folder = "" if level == 0 else f"{'../' * level}evals/"
+        evals = [
+            each
+            for ending in ("yaml", "yml")
+            for path in source.expand(f"{folder}*.{ending}")
+            for each in _about(source, path, notes)
+        ]
+        if evals:
+            return evals
+    return []
+
+
+def file_beside(source: Source, each: Eval, folder: str, reference: str) -> Found | None:
+    """A file that an eval names: in a folder beside that of its registry, else beside the registry itself."""
+    here = dirname(each.registry)
+    places = (join(here, "..", folder, reference), join(here, reference), join(here, basename(reference)))
+    files = (source.find(normpath(place)) for place in (*places, reference))
+    return next((file for file in files if file is not None), None)
+
+
+def data_of(source: Source, each: Eval, name: str, notes: Notes) -> Found | None:
+    """The file of rows that an argument of an eval names; None and an error where there is none."""
+    reference: Any = each.args.get(name)
+    if not isinstance(reference, str) or not reference.strip():
+        message = f"{each.name} has no `{name}` in its `args`; give the path of a JSON Lines file."
+        notes.error("missing-field", message, name)
+        return None
+    file = file_beside(source, each, "data", reference)
+    if file is None:
+        message = (
+            f"`{name}` of {each.name} is {reference[:200]!r}, and there is no such file in `data` beside the "
+            "registry's folder or beside the registry's file. Put it there, or correct the path."
+        )
+        notes.error("missing-file", message, name)
+    elif file.data.startswith(_LFS):
+        message = (
+            f"{shown_path(source, file.path)} is a pointer of Git LFS and not the data. Run git lfs pull."
+        )
+        notes.error("missing-file", message, name)
+        return None
+    return file
+
+
+def spec_of(source: Source, each: Eval, name: str, notes: Notes) -> dict[str, Any] | None:
+    """The prompt for judges of that name, as its YAML has it; None and an error where there is none."""
+    here = dirname(each.registry)
+    for folder in (join(here, "../modelgraded"), join(here, "modelgraded"), here):
+        for path in source.expand(normpath(join(folder, "*.yaml"))):
+            value = _yaml(source, path, name, notes)
+            spec = value.get(name) if isinstance(value, dict) else None
+            if isinstance(spec, dict):
+                return spec
+    message = (
+        f"{each.name} has the `modelgraded_spec` {name[:60]!r}, and no YAML in `modelgraded` beside the "
+        "registry's folder that can be read has that name. Put its YAML there, or beside the registry's file."
+    )
+    notes.error("missing-spec", message, "modelgraded_spec")
+    return None
+
+
+def _about(source: Source, registry: str, notes: Notes) -> Iterator[Eval]:
+    own = _own_path(source)
+    # Few files of a registry are of this data; those that are have the name of its folder in them as well.
+    direct = "/" not in registry or dirname(own) == _data(own, registry)
+    needle = "/".join(own.split("/")[-1 if direct else -2 :])
+    for each in evals_of(_yaml(source, registry, needle, notes), registry):
+        if _is_about(each, own):
+            yield each
+
+
+def _is_about(each: Eval, own: str) -> bool:
+    """Whether an eval names the file: from `data` beside its folder, from a folder above it, or beside it."""
+    reference: Any = each.args.get("samples_jsonl")
+    if not isinstance(reference, str):
+        return False
+    folder = normpath(join(dirname(own), dirname(each.registry)))
+    if folder == dirname(own) and basename(reference) == basename(own):
+        return True
+    root = own.removesuffix(f"/{normpath(reference)}")
+    return root != own and (root == _data(own, each.registry) or f"{folder}/".startswith(f"{root}/"))
+
+
+def _data(own: str, registry: str) -> str:
+    """The folder of data beside that of a registry."""
+    return normpath(join(dirname(own), dirname(registry), "..", "data"))
+
+
+def _own_path(source: Source) -> str:
+    """The path of the suite's file: from the root, or from the top of an upload."""
+    if not source.folder:
+        return normpath("/" + source.path.lstrip("/"))
+    return f"{source.folder.replace(chr(92), '/')}/{file_name(source.path).name}"
+
+
+def _yaml(source: Source, path: str, needle: str, notes: Notes) -> Any:
+    """What a YAML file says, if the text is in it; None and a warning where it cannot be read."""
+    file = source.find(path)
+    if file is None or needle.encode() not in file.data:
+        return None
+    inner = Notes(shown_path(source, path), 1)
+    value = yaml_of(file.data, inner)
+    if inner.failed:
+        message = f"{path} names {needle} and cannot be read: {inner.problems[0].message}"
+        notes.warn("bad-registry", message)
+    return value

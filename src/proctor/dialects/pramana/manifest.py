@@ -1,0 +1,227 @@
+"""A `manifest.toml` to frozen tiers, and a tier to what is wrong with the file it lists.
+
+A manifest stands beside the suites of dialect pramana and says what was published: how many cases each
+file has, their tokens, their hash. It is checked and never changed; this module opens no file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from datetime import date
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.model import Problem
+from proctor.validation import Fields, Notes
+
+_ROOT: Final = ("suite", "tiers", "metadata")
+_SUITE: Final = ("version", "created", "description")
+_TIER: Final = ("file", "test_count", "estimated_cost_usd", "estimated_tokens", "hash", "description")
+_METADATA: Final = ("categories", "assertion_types", "cost_model")
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+class Tier(Struct, frozen=True, kw_only=True):
+    """One published suite file."""
+
+    name: str
+    file: str
+    """The file's name, in the manifest's own folder."""
+    test_count: int
+    estimated_tokens: int | None = None
+    """The sum of its cases' `tokens_est`."""
+    estimated_cost_usd: float | None = None
+    hash: str | None = None
+    description: str | None = None
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """What a folder of suites says of itself."""
+
+    version: str
+    tiers: tuple[Tier, ...] = ()
+    created: str | None = None
+    description: str | None = None
+    categories: tuple[str, ...] | None = None
+    """None: the manifest does not list them, so they are not checked."""
+    assertion_types: tuple[str, ...] | None = None
+    cost_model: str | None = None
+
+    def tier(self, file_name: str) -> Tier | None:
+        """The tier that lists a file of that name."""
+        return next((tier for tier in self.tiers if tier.file == file_name), None)
+
+
+def read_manifest(text: str, path: str) -> tuple[Manifest | None, list[Problem]]:
+    """The manifest, or None and everything that is wrong with it.
+
+    TOML that has neither `suite` nor `tiers` is some other program's file: a warning and no manifest.
+    """
+    import tomllib  # only a suite with a manifest beside it needs it
+
+    notes = Notes(path, 1)
+    try:
+        raw = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = re.search(r"at line (\d+)", str(error))
+        problem = Problem(
+            code="bad-toml",
+            message=f"The manifest is not TOML: {str(error)[:200]}.",
+            path=path,
+            line=int(line[1]) if line else 1,
+        )
+        return None, [problem]
+    if "suite" not in raw and "tiers" not in raw:
+        notes.warn(
+            "foreign-manifest",
+            "The file has neither [suite] nor [tiers.<name>], so no suite is checked by it.",
+        )
+        return None, notes.problems
+    manifest = _manifest(Fields(raw, notes))
+    problems = [replace(problem, line=_line_of(text, problem.field)) for problem in notes.problems]
+    return (None if notes.failed else manifest), problems
+
+
+def _manifest(root: Fields) -> Manifest:
+    suite, tiers, metadata = root.object("suite"), root.object("tiers"), root.object("metadata")
+    root.finish(_ROOT)
+    version = ""
+    created: str | None = None
+    description: str | None = None
+    if suite is None:
+        root.missing("suite", "a table with `version`")
+    else:
+        version = suite.required_text("version")
+        created = _date(suite)
+        description = suite.text("description")
+        suite.finish(_SUITE)
+    categories: tuple[str, ...] | None = None
+    types: tuple[str, ...] | None = None
+    cost_model: str | None = None
+    if metadata is not None:
+        categories = metadata.texts("categories") if "categories" in metadata else None
+        types = metadata.texts("assertion_types") if "assertion_types" in metadata else None
+        cost_model = metadata.text("cost_model")
+        metadata.finish(_METADATA)
+    return Manifest(
+        version=version,
+        tiers=() if tiers is None else tuple(_tiers(tiers)),
+        created=created,
+        description=description,
+        categories=categories,
+        assertion_types=types,
+        cost_model=cost_model,
+    )
+
+
+def _tiers(tiers: Fields) -> list[Tier]:
+    found: list[Tier] = []
+    for name in tiers.names():
+        fields = tiers.object(name)
+        if fields is None:
+            continue
+        if "test_count" not in fields:
+            fields.missing("test_count", "a whole number")
+        published = fields.text("hash")
+        if published is not None and not _HASH.fullmatch(published):
+            fields.error("bad-hash", "hash", "must be `sha256:` and 64 hexadecimal digits in lower case.")
+        tier = Tier(
+            name=name,
+            file=fields.required_text("file"),
+            test_count=fields.integer("test_count") or 0,
+            estimated_tokens=fields.integer("estimated_tokens"),
+            estimated_cost_usd=_cost(fields),
+            hash=published,
+            description=fields.text("description"),
+        )
+        fields.finish(_TIER)
+        if any(tier.file == other.file for other in found):
+            fields.error("duplicate-file", "file", f"is {tier.file!r}, which another tier lists already.")
+        found.append(tier)
+    return found
+
+
+def _date(suite: Fields) -> str | None:
+    value = suite.take("created")
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, date):
+        return value.isoformat()
+    suite.wrong("created", value, "a date")
+    return None
+
+
+def _line_of(text: str, field: str | None) -> int:
+    """The line on which a field's own name, or failing that its table's, first stands; else 1."""
+    lines = text.splitlines()
+    start = 0
+    for name in (field or "").split("[")[0].split("."):
+        word = re.compile(rf"^\s*(\[.*)?(?<![\w-]){re.escape(name)}(?![\w-])")
+        start = next((place for place in range(start, len(lines)) if word.match(lines[place])), start)
+    return start + 1
+
+
+def check_tier(
+    manifest: Manifest,
+    file_name: str,
+    *,
+    count: int,
+    tokens: int,
+    categories: Collection[str],
+    assertion_types: Collection[str],
+    suite_hash: str | None,
+    path: str = "",
+) -> list[Problem]:
+    """How a suite differs from what the manifest says of the file of that name; empty if it is not listed.
+
+    Another sum of `tokens_est` is a warning, as both are estimates; every other difference is an error.
+
+    Args:
+        manifest: what was published.
+        file_name: the suite's file.
+        count: how many cases it has.
+        tokens: the sum of their `tokens_est`.
+        categories: those of its cases.
+        assertion_types: those of its cases.
+        suite_hash: its hash; None where the manifest gives none.
+        path: its name in problems; empty for `file_name`.
+    """
+    tier = manifest.tier(file_name)
+    if tier is None:
+        return []
+    notes = Notes(path or file_name, 1)
+    if count != tier.test_count:
+        notes.error("manifest-mismatch", f"The file has {count} cases; the manifest says {tier.test_count}.")
+    if tier.estimated_tokens is not None and tokens != tier.estimated_tokens:
+        notes.warn(
+            "manifest-estimate", f"`tokens_est` sums to {tokens}; the manifest says {tier.estimated_tokens}."
+        )
+    _unlisted(notes, "category", categories, manifest.categories)
+    _unlisted(notes, "assertion type", assertion_types, manifest.assertion_types)
+    if tier.hash is None:
+        notes.warn(
+            "missing-hash", f"The manifest gives no hash for {file_name!r}, so a change would go unseen."
+        )
+    elif suite_hash != tier.hash:
+        notes.error(
+            "hash-mismatch",
+            f"The file is not {file_name!r} as published in version {manifest.version}: its hash is "
+            f"{suite_hash}, the manifest says {tier.hash}. A published suite never changes; "
+            "give a changed one a new version.",
+        )
+    return notes.problems
+
+
+def _unlisted(notes: Notes, what: str, used: Collection[str], listed: tuple[str, ...] | None) -> None:
+    for name in sorted(set(used) - set(listed)) if listed is not None else ():
+        notes.error("manifest-mismatch", f"The manifest does not list the {what} {name!r}.")
+
+
+def _cost(fields: Fields) -> float | None:
+    cost = fields.number("estimated_cost_usd")
+    if cost is not None and cost < 0:
+        fields.error("bad-cost", "estimated_cost_usd", f"is {cost}; a cost in US dollars is 0 or more.")
+    return cost

@@ -1,0 +1,355 @@
+"""Dialect pramana: JSON Lines of `input`, `ideal` and one `assertion`, in published tiers, to a suite.
+
+Every field of the format is checked and an unknown one is an error. The dialect's meaning becomes explicit
+parameters: which ideal counts, whether case does. A `manifest.toml` beside the file that lists it is held
+against it. Which grader marks what is known here by name only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from proctor.codec import hash_rows
+from proctor.dialects.pramana.manifest import Manifest, Tier, check_tier, read_manifest
+from proctor.dialects.shared.jsonl import file_name, rows
+from proctor.dialects.shared.signatures import is_of_openai_evals
+from proctor.model import Assertion, Case, Message, Problem, Suite
+from proctor.protocols import Head, Placed, Source
+from proctor.validation import Fields, Notes
+
+CATEGORIES: Final = ("reasoning", "factual", "instruction_following", "coding", "safety", "creative")
+DIFFICULTIES: Final = ("easy", "medium", "hard")
+ROLES: Final = ("system", "user", "assistant", "developer", "tool")
+DEFAULT_THRESHOLD: Final = 0.8
+NUMERIC: Final = ("numeric_match", "numeric_equal")
+"""Types that compare numbers, each with the grader of its name."""
+
+_CASE: Final = ("id", "category", "input", "ideal", "assertion", "metadata", "lint")
+_MESSAGE: Final = ("role", "content", "name")
+_ASSERTION: Final = ("type", "case_sensitive", "threshold", "judge_prompt", "rel_tolerance")
+_METADATA: Final = ("difficulty", "tokens_est", "tags")
+_OWN: Final = ("assertion", "ideal")
+_SHARED: Final = frozenset(("id", "input", "category", "metadata"))
+_MANIFEST: Final = "manifest.toml"
+
+KEPT: Final = "proctor"
+"""The field of the metadata that keeps what the format could not say, where a suite was converted to it."""
+
+Ideal = str | list[str] | None
+
+
+class Pramana:
+    """The dialect; holds nothing."""
+
+    def recognises(self, head: Head) -> str | None:
+        """Rows with `assertion` or `ideal`, or rows with nothing that says more than `input`."""
+        names = {name for row in head.rows for name in row}
+        if is_of_openai_evals(head):
+            return None
+        for name in _OWN:
+            if name in names:
+                return f"its lines have `{name}`"
+        if "input" in names and names <= _SHARED:
+            return "its lines have `input` and no field that only another dialect has"
+        return None
+
+    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+        """The header, the cases in file order, and every problem where it is met."""
+        manifest, problems = _manifest(source)
+        yield from problems
+        name = file_name(source.path)
+        tier = None if manifest is None else manifest.tier(name.name)
+        version = manifest.version if manifest is not None and tier is not None else None
+        yield Suite(name=name.stem or "suite", dialect="pramana", declared_version=version)
+        tally = _Tally()
+        failed = False
+        for item in rows(source.lines(), source.path):
+            if isinstance(item, Problem):
+                failed = True
+                yield item
+                continue
+            line, row = item
+            notes = Notes(source.path, line, of_case=True)
+            case = _case(Fields(row, notes), notes)
+            if notes.problems:
+                yield from notes.problems
+            if notes.failed:
+                failed = True
+                continue
+            if tier is not None:
+                tally.add(case)
+            yield Placed(case, line)
+        if manifest is not None and tier is not None and not failed:
+            yield from tally.check(manifest, tier, source)
+
+
+class _Tally:
+    """What a manifest is held against, summed over the cases of a file."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.tokens = 0
+        self.categories: set[str] = set()
+        self.types: set[str] = set()
+
+    def add(self, case: Case) -> None:
+        self.count += 1
+        self.tokens += case.metadata["tokens_est"]
+        self.categories.add(case.category or "")
+        self.types.update(assertion.label or "" for assertion in case.assertions)
+
+    def check(self, manifest: Manifest, tier: Tier, source: Source) -> list[Problem]:
+        found = None
+        if tier.hash is not None:
+            # read again rather than kept: only the text of each row is held while it is sorted
+            again = rows(source.lines(), source.path)
+            found = hash_rows(item[1] for item in again if not isinstance(item, Problem))
+        return check_tier(
+            manifest,
+            tier.file,
+            count=self.count,
+            tokens=self.tokens,
+            categories=self.categories,
+            assertion_types=self.types,
+            suite_hash=found,
+            path=source.path,
+        )
+
+
+def _manifest(source: Source) -> tuple[Manifest | None, list[Problem]]:
+    data = source.neighbour(_MANIFEST)
+    if data is None:
+        return None, []
+    path = source.path.removesuffix(file_name(source.path).name) + _MANIFEST
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"Byte {error.start + 1} of the manifest is not UTF-8; save the file as UTF-8."
+        return None, [Problem(code="bad-encoding", message=message, path=path, line=1)]
+    return read_manifest(text, path)
+
+
+# --- one row -----------------------------------------------------------------------------------------------
+
+
+def _case(fields: Fields, notes: Notes) -> Case:
+    case_id = fields.required_text("id")
+    notes.case = case_id or None
+    category = fields.choice("category", CATEGORIES)
+    messages = input_of(fields, notes)
+    ideal = ideal_of(fields)
+    assertion = fields.required_object("assertion", "an object with `type`")
+    lowered = Assertion(grader="") if assertion is None else _assertion(assertion, ideal, notes)
+    metadata = fields.required_object("metadata", "an object with `difficulty` and `tokens_est`")
+    tags, facts = ((), {}) if metadata is None else _metadata(metadata)
+    if "lint" in fields:
+        facts["lint"] = fields.take("lint")
+    fields.finish(_CASE)
+    return Case(
+        id=case_id,
+        input=messages,
+        expected=ideal,
+        assertions=(lowered,),
+        tags=tags,
+        category=category,
+        metadata=facts,
+    )
+
+
+def input_of(fields: Fields, notes: Notes, name: str = "input") -> tuple[Message, ...]:
+    """The messages of a field, a text or a list of messages."""
+    value = fields.take(name)
+    if isinstance(value, str):
+        messages: tuple[Message, ...] = (Message(role="user", content=value),)
+    elif isinstance(value, list):
+        messages = tuple(
+            _message(item, f"{name}[{place}]", fields, notes) for place, item in enumerate(value)
+        )
+    elif value is None:
+        fields.error("missing-prompt", name, "is missing; it must be the prompt or a list of messages.")
+        return ()
+    else:
+        fields.wrong(name, value, "text or a list of messages")
+        return ()
+    for message in messages:
+        if message.content and not message.content.isspace():
+            return messages
+    if not notes.noted(name):
+        fields.error("missing-prompt", name, "is empty; write the prompt.")
+    return messages
+
+
+def _message(item: Any, name: str, fields: Fields, notes: Notes) -> Message:
+    if not isinstance(item, dict):
+        fields.wrong(name, item, "an object with `role` and `content`")
+        return Message(role="user")
+    message = Fields(item, notes, f"{name}.")
+    role = message.choice("role", ROLES)
+    if "content" not in message:
+        message.missing("content", "text")
+    content = message.text("content") or ""
+    message.forgive_null("name")
+    speaker = message.text("name")
+    message.finish(_MESSAGE)
+    return Message(role=role, content=content, name=speaker)
+
+
+def ideal_of(fields: Fields) -> Ideal:
+    """What `ideal` says: a text, a list of texts, or nothing."""
+    value = fields.take("ideal")
+    if value is None or isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        fields.wrong("ideal", value, "text, a list of texts or null")
+        return None
+    for place, item in enumerate(value):
+        if not isinstance(item, str):
+            fields.wrong(f"ideal[{place}]", item, "text")
+            return None
+    return value
+
+
+def _metadata(fields: Fields) -> tuple[tuple[str, ...], dict[str, Any]]:
+    difficulty = fields.choice("difficulty", DIFFICULTIES)
+    if "tokens_est" not in fields:
+        fields.missing("tokens_est", "a whole number")
+    tokens = fields.integer("tokens_est")
+    tags = fields.texts("tags")
+    facts: dict[str, Any] = {"difficulty": difficulty, "tokens_est": tokens}
+    if KEPT in fields:
+        facts[KEPT] = fields.take(KEPT)
+    fields.finish(_METADATA)
+    return tags, facts
+
+
+# --- one assertion -----------------------------------------------------------------------------------------
+
+
+class _Asked:
+    """The `assertion` object with its parts checked, and the ideal it is about."""
+
+    __slots__ = (
+        "fields",
+        "ideal",
+        "ignore_case",
+        "judge_prompt",
+        "kind",
+        "notes",
+        "rel_tolerance",
+        "threshold",
+    )
+
+    def __init__(self, fields: Fields, ideal: Ideal, notes: Notes) -> None:
+        self.fields = fields
+        self.ideal = ideal
+        self.notes = notes
+        self.kind = fields.choice("type", tuple(_LOWERED))
+        self.ignore_case = not fields.truth("case_sensitive", True)
+        fields.forgive_null("threshold", "judge_prompt", "rel_tolerance")
+        self.threshold = fields.number("threshold")
+        self.judge_prompt = fields.text("judge_prompt")
+        self.rel_tolerance = fields.number("rel_tolerance")
+        fields.finish(_ASSERTION)
+
+    def items(self) -> list[str]:
+        """The ideals that count; [""] and an error where there is none, or one that every answer matches."""
+        ideal = [self.ideal] if isinstance(self.ideal, str) else self.ideal
+        if ideal and self.kind in _FIRST_ONLY:
+            if len(ideal) > 1:
+                self.notes.warn(
+                    "first-item-only",
+                    f"`ideal` lists {len(ideal)} texts and {self.kind!r} looks only at the first, "
+                    f"{ideal[0][:60]!r}. To accept any of them use 'contains_any'.",
+                    "ideal",
+                )
+            ideal = ideal[:1]
+        if ideal and all(item.strip() for item in ideal):
+            return ideal
+        if not self.notes.noted("ideal"):
+            what = "has a blank text" if ideal else "is empty" if ideal == [] else "is missing"
+            self.notes.error(
+                "missing-expected", f"`ideal` {what}, which {self.kind!r} cannot look for.", "ideal"
+            )
+        return [""]
+
+
+def _assertion(fields: Fields, ideal: Ideal, notes: Notes) -> Assertion:
+    asked = _Asked(fields, ideal, notes)
+    kind = asked.kind
+    if asked.threshold is not None and kind != "semantic_similarity":
+        fields.warn("ignored-field", "threshold", f"is ignored: it means nothing for {kind!r}.")
+    if asked.judge_prompt is not None and kind != "llm_judge":
+        fields.warn("ignored-field", "judge_prompt", f"is ignored: {kind!r} asks no judge.")
+    if asked.rel_tolerance is not None and kind not in NUMERIC:
+        fields.warn("ignored-field", "rel_tolerance", f"is ignored: {kind!r} compares no numbers.")
+    if not kind:
+        return Assertion(grader="")
+    grader, params = _LOWERED[kind](asked)
+    if asked.ignore_case and kind in _TEXT:
+        params["ignore_case"] = True
+    return Assertion(grader=grader, params=params, label=kind)
+
+
+def _exact(asked: _Asked) -> tuple[str, dict[str, Any]]:
+    return "exact", {"value": asked.items()[0]}
+
+
+def _contains(asked: _Asked) -> tuple[str, dict[str, Any]]:
+    return "contains", {"value": asked.items()[0]}
+
+
+def _contains_any(asked: _Asked) -> tuple[str, dict[str, Any]]:
+    return "contains_any", {"values": asked.items()}
+
+
+def _number(asked: _Asked) -> tuple[str, dict[str, Any]]:
+    tolerance = asked.rel_tolerance
+    if tolerance is not None and tolerance < 0:
+        asked.fields.error("bad-tolerance", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
+    more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
+    return asked.kind, {"value": asked.items()[0], **more}
+
+
+def _is_json(_asked: _Asked) -> tuple[str, dict[str, Any]]:
+    return "is_json", {}
+
+
+def _llm_judge(asked: _Asked) -> tuple[str, dict[str, Any]]:
+    prompt = asked.judge_prompt
+    if not (prompt and prompt.strip()) and not asked.notes.noted("assertion.judge_prompt"):
+        asked.fields.error(
+            "missing-judge-prompt", "judge_prompt", "is missing; write the question that the judge answers."
+        )
+    return "llm_judge", {"prompt": prompt or ""}
+
+
+def _semantic_similarity(asked: _Asked) -> tuple[str, dict[str, Any]]:
+    asked.items()
+    threshold = asked.threshold
+    if threshold is None:
+        if asked.notes.noted("assertion.threshold"):
+            return "semantic_similarity", {}
+        threshold = DEFAULT_THRESHOLD
+        asked.fields.warn(
+            "default-threshold", "threshold", f"is not given, so {threshold} is used; say which you mean."
+        )
+    elif not 0 <= threshold <= 1:
+        asked.fields.error("bad-threshold", "threshold", f"is {threshold}; it must be from 0 to 1.")
+    return "semantic_similarity", {"value": asked.ideal, "threshold": float(threshold)}
+
+
+_FIRST_ONLY: Final = frozenset(("exact_match", "contains", *NUMERIC))
+_TEXT: Final = frozenset(("exact_match", "contains", "contains_any"))
+_LOWERED: Final[dict[str, Callable[[_Asked], tuple[str, dict[str, Any]]]]] = {
+    "exact_match": _exact,
+    "contains": _contains,
+    "contains_any": _contains_any,
+    **dict.fromkeys(NUMERIC, _number),
+    "is_json": _is_json,
+    "llm_judge": _llm_judge,
+    "semantic_similarity": _semantic_similarity,
+}
+TYPES: Final = tuple(_LOWERED)
+
+DIALECT = Pramana()

@@ -1,0 +1,242 @@
+"""Dialect pramana, written as JSON Lines: one check a case, and the fields that the format demands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from proctor.dialects.pramana.reader import CATEGORIES, DIFFICULTIES, KEPT, NUMERIC, ROLES
+from proctor.dialects.shared.losses import Unsaid, no_such_check, note_suite
+from proctor.dialects.shared.output_files import json_line
+from proctor.model import Assertion, Case, Problem, Suite
+from proctor.protocols import Rendered
+
+_NOT_OF_SUITES: Final = ("description", "pass_rule", "repeats_rule", "notes")
+_NOT_OF_CASES: Final = (
+    *(
+        "criteria",
+        "repeats",
+        "pass_rule",
+        "target",
+        "only_targets",
+        "workspace",
+        "form",
+        "variables",
+        "notes",
+    ),
+)
+_FACTS: Final = ("difficulty", "tokens_est")
+_REFUSED: Final = "The check of this case could not be said here; `metadata.proctor` keeps it. Answer NO."
+"""What a judge is asked in place of a check that is lost, so that nothing passes by being lost."""
+
+
+def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+    """The suite as one file of JSON Lines. See `proctor.protocols.Renders`."""
+    header = Unsaid(suite, "pramana", lossy=lossy)
+    note_suite(header, suite, _NOT_OF_SUITES)
+    if suite.declared_version is not None:
+        why = "the version of such a suite stands in a `manifest.toml` beside it."
+        if suite.dialect == "pramana":
+            header.doubt("declared_version", why)
+        else:
+            header.note("declared_version", why)
+    yield from header.problems
+    above = header.kept
+    for case in cases:
+        unsaid = Unsaid(case, "pramana", lossy=lossy)
+        row = _row(case, unsaid, above)
+        yield from unsaid.problems
+        if not unsaid.refused:
+            yield Rendered("", json_line(row))
+            above = {}
+
+
+def _row(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, Any]:
+    unsaid.note_each(_NOT_OF_CASES)
+    category = case.category
+    if category not in CATEGORIES:
+        unsaid.note("category", f"it must be one of {', '.join(CATEGORIES)}.")
+        category = CATEGORIES[0]
+    messages = _input(case, unsaid)
+    assertion, ideal = _graded(case, unsaid)
+    row: dict[str, Any] = {"id": case.id, "category": category, "input": messages}
+    if ideal is not None:
+        row["ideal"] = ideal
+    row["assertion"] = assertion
+    row["metadata"] = _metadata(case, unsaid, above)
+    if "lint" in case.metadata:
+        row["lint"] = case.metadata["lint"]
+    return row
+
+
+def _input(case: Case, unsaid: Unsaid) -> str | list[dict[str, str]]:
+    rows = []
+    for place, message in enumerate(case.input):
+        role = message.role
+        if role not in ROLES:
+            unsaid.note(f"input[{place}].role", f"it must be one of {', '.join(ROLES)}.")
+            role = "user"
+        for name in ("tool_calls", "parts"):
+            if getattr(message, name):
+                unsaid.note(f"input[{place}].{name}", "a message there is one text.")
+        named = {} if message.name is None else {"name": message.name}
+        rows.append({"role": role, "content": message.content, **named})
+    if not any(row["content"].strip() for row in rows):
+        unsaid.note("input", "it needs a text.")
+        return case.id
+    if len(rows) == 1 and rows[0].keys() == {"role", "content"} and rows[0]["role"] == "user":
+        return rows[0]["content"]
+    return rows
+
+
+def _metadata(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, Any]:
+    own = case.metadata
+    facts: dict[str, Any] = {"difficulty": own.get("difficulty"), "tokens_est": own.get("tokens_est")}
+    if facts["difficulty"] not in DIFFICULTIES:
+        unsaid.note("metadata.difficulty", f"it must be one of {', '.join(DIFFICULTIES)}.")
+        facts["difficulty"] = "medium"
+    if type(facts["tokens_est"]) is not int or facts["tokens_est"] < 0:
+        unsaid.note("metadata.tokens_est", "it must be a whole number.")
+        facts["tokens_est"] = sum(len(message.content) for message in case.input) // 4 + 1
+    for name in own:
+        if name not in (*_FACTS, "lint", KEPT):
+            unsaid.note(f"metadata.{name}", "its metadata has no such field.")
+    if case.tags:
+        facts["tags"] = list(case.tags)
+    kept = unsaid.metadata(above).get(KEPT)
+    return facts if kept is None else {**facts, KEPT: kept}
+
+
+# --- how it is graded --------------------------------------------------------------------------------------
+
+
+def _graded(case: Case, unsaid: Unsaid) -> tuple[dict[str, Any], Any]:
+    """The `assertion` and the `ideal` of a case; what they cannot say is noted."""
+    ideal = case.expected
+    if not (ideal is None or isinstance(ideal, str) or _are_texts(ideal)):
+        unsaid.note("expected", "its `ideal` is a text or a list of texts.")
+        ideal = None
+    written: dict[str, Any] | None = None
+    lost = False
+    for place, one in enumerate(case.assertions):
+        field = f"assertions[{place}]"
+        said = None if written is not None else _said(one, ideal)
+        if said is None:
+            unsaid.note(field, "it has one check a case." if written is not None else no_such_check(one))
+            lost = True
+            continue
+        written, found = said
+        if found != ideal:
+            unsaid.note("expected", "what its check looks for is the ideal.")
+            ideal = found
+        lost = _note_settings(one, field, unsaid) or lost
+    if not case.assertions:
+        unsaid.note("assertions", "it has one check a case.")
+    if written is None or (lost and not unsaid.refused):  # what is left would pass other answers
+        written = {"type": "llm_judge", "judge_prompt": _REFUSED}
+    unsaid.note_labels(case.assertions, written=(written["type"],))
+    return written, ideal
+
+
+def _note_settings(assertion: Assertion, field: str, unsaid: Unsaid) -> bool:
+    """Note the settings that are lost; whether one of them says what the check passes."""
+    settings = {"weight": 1, "required": None, "negated": False, "pass_at": None}
+    lost = [name for name, usual in settings.items() if getattr(assertion, name) != usual]
+    for name in lost:
+        unsaid.note(f"{field}.{name}", "it has no such setting of its check.")
+    return any(name != "weight" for name in lost)
+
+
+def _said(assertion: Assertion, ideal: Any) -> tuple[dict[str, Any], Any] | None:
+    """The `assertion` object for a check and the ideal that must stand beside it, where there is such."""
+    params = dict(assertion.params)
+    kind = _KINDS.get(assertion.grader)
+    if kind is None:
+        return None
+    ignore_case = params.pop("ignore_case", False) if assertion.grader in _TEXT else False
+    if ignore_case is False and "ignore_case" in assertion.params:
+        return None
+    found = kind(params, ideal)
+    if found is None:
+        return None
+    fields, needed = found
+    return {**fields, **({"case_sensitive": False} if ignore_case is True else {})}, needed
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_written(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+_Said = tuple[dict[str, Any], Any] | None
+
+
+def _first(kind: str) -> Callable[[dict[str, Any], Any], _Said]:
+    def said(params: dict[str, Any], ideal: Any) -> _Said:
+        value = params.get("value")
+        if params.keys() != {"value"} or not _is_written(value):
+            return None
+        first = ideal[0] if isinstance(ideal, list) and ideal else ideal
+        return {"type": kind}, ideal if first == value else value
+
+    return said
+
+
+def _any(params: dict[str, Any], ideal: Any) -> _Said:
+    values = params.get("values")
+    if (
+        params.keys() != {"values"}
+        or not values
+        or not isinstance(values, list)
+        or not all(map(_is_written, values))
+    ):
+        return None
+    said = [ideal] if isinstance(ideal, str) else ideal
+    return {"type": "contains_any"}, ideal if said == values else values
+
+
+def _number(kind: str) -> Callable[[dict[str, Any], Any], _Said]:
+    def said(params: dict[str, Any], ideal: Any) -> _Said:
+        tolerance = params.get("rel_tolerance", 0.0)
+        if not params.keys() <= {"value", "rel_tolerance"} or type(tolerance) is not float or tolerance < 0:
+            return None
+        first = _first(kind)({"value": params.get("value")}, ideal)
+        more = {"rel_tolerance": tolerance} if "rel_tolerance" in params else {}
+        return None if first is None else ({**first[0], **more}, first[1])
+
+    return said
+
+
+def _is_json(params: dict[str, Any], ideal: Any) -> _Said:
+    return None if params else ({"type": "is_json"}, ideal)
+
+
+def _judge(params: dict[str, Any], ideal: Any) -> _Said:
+    if params.keys() != {"prompt"} or not _is_written(params["prompt"]):
+        return None
+    return {"type": "llm_judge", "judge_prompt": params["prompt"]}, ideal
+
+
+def _similar(params: dict[str, Any], _ideal: Any) -> _Said:
+    value, threshold = params.get("value"), params.get("threshold")
+    texts = [value] if isinstance(value, str) else value
+    if params.keys() != {"value", "threshold"} or type(threshold) is not float or not 0 <= threshold <= 1:
+        return None
+    if not texts or not isinstance(texts, list) or not all(map(_is_written, texts)):
+        return None
+    return {"type": "semantic_similarity", "threshold": threshold}, value
+
+
+_TEXT: Final = frozenset(("exact", "contains", "contains_any"))
+_KINDS: Final[dict[str, Callable[[dict[str, Any], Any], _Said]]] = {
+    "exact": _first("exact_match"),
+    "contains": _first("contains"),
+    "contains_any": _any,
+    **{kind: _number(kind) for kind in NUMERIC},
+    "is_json": _is_json,
+    "llm_judge": _judge,
+    "semantic_similarity": _similar,
+}

@@ -1,0 +1,118 @@
+"""A file of dialect proctor to its suite, line by line, each held against the schema of its noun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any, Final
+
+from msgspec import convert
+from msgspec.structs import replace
+
+from proctor.dialects.proctor.dialect import ASIDE, KEY
+from proctor.dialects.proctor.schema import VERSION, check_case, check_header
+from proctor.dialects.shared.attachments import attachment
+from proctor.dialects.shared.jsonl import HOLDOUT, file_name, rows, with_holdout
+from proctor.model import Attachment, Case, Problem, Suite
+from proctor.protocols import Placed, Source
+from proctor.validation import Fields, Notes, shown
+
+NESTING: Final = 96
+"""More levels than a line of another dialect may have, since a case has more around the same value."""
+
+
+def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
+    """The header, the cases in file order, and every problem where it is met."""
+    items = rows(source.lines(), source.path, nesting=NESTING)
+    first = next(items, None)
+    if isinstance(first, tuple) and KEY in first[1]:
+        notes = Notes(source.path, first[0])
+        yield _suite(first[1], source, notes)
+        yield from notes.problems
+    else:
+        yield _nameless(source)
+        message = f'The first line is no header. Begin the file with {{"{KEY}": {VERSION}, "name": "…"}}.'
+        line = 1 if first is None else first.line if isinstance(first, Problem) else first[0]
+        if not isinstance(first, Problem):
+            yield Problem(code="missing-header", message=message, path=source.path, line=line)
+        items = items if first is None else chain((first,), items)
+    for item in items:
+        if isinstance(item, Problem):
+            yield item
+            continue
+        line, row = item
+        notes = Notes(source.path, line, of_case=True)
+        case = _case(row, source, notes)
+        if case is None:
+            yield from notes.problems
+        else:
+            yield Placed(case, line)
+
+
+def _nameless(source: Source) -> Suite:
+    return Suite(name=file_name(source.path).stem or "suite", dialect="proctor", folder=source.folder)
+
+
+def _suite(row: dict[str, Any], source: Source, notes: Notes) -> Suite:
+    version = row[KEY]
+    if type(version) is int and version > VERSION:
+        notes.error(
+            "newer-version",
+            f"`{KEY}` is {version}, and this version of Proctor reads {VERSION}. Install a newer one.",
+            KEY,
+        )
+        return _nameless(source)
+    check_header(row, notes)
+    fields = Fields(row, notes)
+    if row.get(HOLDOUT) is not None and row.get("split_rule") is not None:
+        fields.error("conflicting-fields", HOLDOUT, "and `split_rule` both divide the suite; keep one.")
+    if notes.failed:
+        return _nameless(source)
+    said = {name: value for name, value in row.items() if name not in (KEY, HOLDOUT, *ASIDE)}
+    aside = {name: row[name] for name in ASIDE if row.get(name) is not None}
+    said["notes"] = {**said.get("notes", {}), **aside}
+    return with_holdout(convert({**said, "dialect": "proctor", "folder": source.folder}, Suite), fields)
+
+
+def _case(row: dict[str, Any], source: Source, notes: Notes) -> Case | None:
+    if KEY in row:
+        notes.error("late-header", f"A header (`{KEY}`) must be the first line; move it there.", KEY)
+        return None
+    case_id = row.get("id")
+    notes.case = case_id if isinstance(case_id, str) and case_id.strip() else None
+    check_case(row, notes)
+    if notes.failed:
+        return None
+    case = _with_files(convert(row, Case), row, source, notes)
+    if case is None or any(message.parts or message.content.strip() for message in case.input):
+        return case
+    notes.error("missing-prompt", "`input` is empty; write what is asked.", "input")
+    return None
+
+
+def _with_files(case: Case, row: dict[str, Any], source: Source, notes: Notes) -> Case | None:
+    """The case with the content of each file that its row names by a path alone; None without one of them."""
+    messages = list(case.input)
+    for number, message in enumerate(row["input"]):
+        parts = list(messages[number].parts)
+        for place, part in enumerate(message.get("parts", ())):
+            if isinstance(part, dict) and part.get("text") is None and "data" not in part:
+                field = f"input[{number}].parts[{place}].path"
+                parts[place] = _read(part, field, source, notes) or parts[place]
+        messages[number] = replace(messages[number], parts=tuple(parts))
+    return None if notes.failed else replace(case, input=tuple(messages))
+
+
+def _read(part: dict[str, Any], field: str, source: Source, notes: Notes) -> Attachment | None:
+    path: str = part["path"]
+    found = source.within(path)
+    if found is None:
+        message = (
+            f"`{field}` is {shown(path)}, and there is no such file in the suite's folder, outside of which "
+            "none is read. Put it there, or write its content in `text`, or as base64 in `data`."
+        )
+        notes.error("missing-file", message, field)
+        return None
+    made = attachment(part["kind"], path.replace("\\", "/"), found.data)
+    own_type = None if made.text is not None else part.get("media_type")
+    return made if own_type is None else replace(made, media_type=own_type)

@@ -1,0 +1,280 @@
+"""The shape of a file of dialect proctor: strict twins of the nouns, their JSON Schema, and what breaks it.
+
+The nouns themselves forgive fields that they do not know, as a store has to. A twin has the same fields and
+forgives nothing. It checks a line at once; only a line that it refuses is looked at again, field by field, so
+that everything that is wrong is told in words.
+"""
+
+from __future__ import annotations
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+import msgspec
+from msgspec import NODEFAULT, Meta, Struct, ValidationError
+from msgspec.structs import fields
+
+from proctor.dialects.shared.jsonl import HOLDOUT
+from proctor.errors import suggestion
+from proctor.model import (
+    Assertion,
+    Case,
+    Defaults,
+    Hook,
+    Message,
+    Noun,
+    PassRule,
+    Repository,
+    SplitRule,
+    Suite,
+    Tool,
+    ToolCall,
+)
+from proctor.validation import Notes, kind_of, shown
+
+VERSION: Final = 1
+
+HEADER: Final = (
+    *("name", "description", "declared_version", "pass_rule", "split_rule", "repeats_rule", "defaults"),
+    *("notes", "suite_hash"),
+)
+"""The fields of a suite that its file says; what a store fills in is none of them."""
+_WRITTEN = Meta(min_length=1, pattern=r"\S")
+_SHARE = Meta(ge=0, le=1)
+_POSITIVE = Meta(gt=0)
+_COUNT = Meta(ge=1)
+_LIMITS: Final[dict[tuple[type[Noun], str], Meta]] = {
+    (Suite, "name"): _WRITTEN,
+    (Case, "id"): _WRITTEN,
+    (Case, "input"): Meta(min_length=1),
+    (Case, "assertions"): Meta(min_length=1),
+    (Case, "repeats"): _COUNT,
+    (Message, "role"): _WRITTEN,
+    (ToolCall, "name"): _WRITTEN,
+    (Tool, "name"): _WRITTEN,
+    (Assertion, "grader"): _WRITTEN,
+    (Assertion, "weight"): Meta(ge=0),
+    (Assertion, "required"): _SHARE,
+    (Assertion, "pass_at"): _SHARE,
+    (PassRule, "threshold"): _SHARE,
+    (SplitRule, "ratio"): Meta(gt=0, lt=1),
+    (Defaults, "concurrency"): _COUNT,
+    (Defaults, "budget_usd"): _POSITIVE,
+    (Hook, "timeout_s"): _POSITIVE,
+    (Repository, "ancestor"): Meta(ge=0),
+    (Repository, "depth"): _COUNT,
+}
+"""What a field must be beside its type."""
+_UNWRITTEN: Final = frozenset({(Case, "problems")})
+"""Fields that no file says."""
+_REQUIRED: Final = frozenset({(Case, "assertions")})
+"""Fields that have a default and must be given all the same."""
+
+
+# --- the twins ---------------------------------------------------------------------------------------------
+
+
+@cache
+def _twin(noun: type[Noun]) -> type[Struct]:
+    named = tuple(name for name in noun.__struct_fields__ if (noun, name) not in _UNWRITTEN)
+    return _strict(noun.__name__, noun.__doc__, _fields_of(noun, named))
+
+
+def _strict(name: str, about: str | None, named: list[tuple[Any, ...]]) -> type[Struct]:
+    return msgspec.defstruct(
+        name,
+        named,
+        rename={"from_": "from"},
+        namespace={"__doc__": about},
+        kw_only=True,
+        frozen=True,
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+
+
+def _fields_of(noun: type[Noun], wanted: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    for one in fields(noun):
+        if one.name not in wanted:
+            continue
+        kind = _strictly(one.type, _LIMITS.get((noun, one.name)))
+        default = one.default
+        if default is NODEFAULT and one.default_factory is not NODEFAULT:
+            default = one.default_factory()
+        if default is NODEFAULT or (noun, one.name) in _REQUIRED:
+            found.append((one.name, kind))
+        else:
+            found.append((one.name, kind, default))
+    return found
+
+
+def _strictly(kind: Any, limit: Meta | None = None) -> Any:
+    """A field's type with twins for the nouns in it, and its limit where there is one."""
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        each = [_strictly(one, None if one is type(None) else limit) for one in get_args(kind)]
+        return Union[tuple(each)]  # noqa: UP007  # made at run time
+    if origin is tuple:
+        kind = tuple[_strictly(get_args(kind)[0]), ...]  # type: ignore[misc]  # made at run time
+    elif isinstance(kind, type) and issubclass(kind, Noun):
+        kind = _twin(kind)
+    return kind if limit is None else Annotated[kind, limit]
+
+
+@cache
+def _header() -> type[Struct]:
+    about = "The first line of a suite: what holds for all of its cases."
+    share = bool | Annotated[float, Meta(ge=0, lt=1)] | None
+    own = [("proctor", Literal[1]), ("from_", str | None, None), (HOLDOUT, share, None)]
+    return _strict("Header", about, [*own, *_fields_of(Suite, HEADER)])
+
+
+def suite_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of one line of a suite."""
+    (header, case), parts = msgspec.json.schema_components(
+        (_header(), _twin(Case)), ref_template="#/$defs/{name}"
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "One line of a suite of dialect proctor",
+        "description": "The first line of a file is a header, with `proctor`; each other line is a case.",
+        "if": {"type": "object", "required": ["proctor"]},
+        "then": header,
+        "else": case,
+        "$defs": {name: parts[name] for name in sorted(parts)},
+    }
+
+
+# --- what is wrong -----------------------------------------------------------------------------------------
+
+
+def check_case(row: dict[str, Any], notes: Notes) -> None:
+    """Note everything in a row that does not belong into a case."""
+    _check(row, _twin(Case), "Case", notes)
+
+
+def check_header(row: dict[str, Any], notes: Notes) -> None:
+    """Note everything in a row that does not belong into a header."""
+    _check(row, _header(), "Header", notes)
+
+
+def _check(row: dict[str, Any], twin: type[Struct], name: str, notes: Notes) -> None:
+    try:
+        msgspec.convert(row, twin)
+    except ValidationError as error:
+        parts = _parts()
+        _Complaints(parts, notes).look(row, parts[name], "")
+        if not notes.failed:  # a rule that only msgspec knows
+            notes.error("wrong-type", f"{error}.")
+
+
+@cache
+def _parts() -> dict[str, Any]:
+    parts: dict[str, Any] = suite_schema()["$defs"]
+    return parts
+
+
+_TYPES: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
+    "string": (lambda value: isinstance(value, str), "text"),
+    "boolean": (lambda value: isinstance(value, bool), "true or false"),
+    "integer": (lambda value: type(value) is int, "a whole number"),
+    "number": (lambda value: type(value) in (int, float), "a number"),
+    "array": (lambda value: isinstance(value, list), "a list"),
+    "object": (lambda value: isinstance(value, dict), "an object"),
+    "null": (lambda value: value is None, "null"),
+}
+_BOUNDS: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
+    "minimum": (lambda value, bound: value >= bound, "at least"),
+    "maximum": (lambda value, bound: value <= bound, "at most"),
+    "exclusiveMinimum": (lambda value, bound: value > bound, "above"),
+    "exclusiveMaximum": (lambda value, bound: value < bound, "below"),
+}
+
+
+class _Complaints:
+    """Walks over a value beside its schema and notes each place at which they part."""
+
+    def __init__(self, parts: dict[str, Any], notes: Notes) -> None:
+        self._parts = parts
+        self._notes = notes
+
+    def look(self, value: Any, schema: dict[str, Any], place: str) -> None:
+        choices = [self._resolved(one) for one in schema.get("anyOf", (schema,))]
+        fitting = [one for one in choices if "type" not in one or _TYPES[one["type"]][0](value)]
+        if not fitting:
+            wanted = " or ".join(_TYPES[one["type"]][1] for one in choices)
+            found = "null" if value is None else f"{shown(value)}, {kind_of(value)}"
+            self._wrong("wrong-type", place, f"is {found}; it must be {wanted}.")
+            return
+        (kind,) = fitting
+        if "enum" in kind:
+            self._look_at_choice(value, kind["enum"], place)
+        elif isinstance(value, str):
+            self._look_at_text(value, kind, place)
+        elif isinstance(value, list) and "items" in kind:
+            if len(value) < kind.get("minItems", 0):
+                self._wrong("missing-field", place, "is an empty list; it must have something in it.")
+            for number, item in enumerate(value):
+                self.look(item, kind["items"], f"{place}[{number}]")
+        elif isinstance(value, dict) and "properties" in kind:
+            self._look_at_object(value, kind, place)
+        else:
+            for bound, (holds, words) in _BOUNDS.items():
+                if bound in kind and not holds(value, kind[bound]):
+                    self._wrong("out-of-range", place, f"is {value}; it must be {words} {kind[bound]}.")
+
+    def _resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
+        return self._parts[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+
+    def _look_at_choice(self, value: Any, known: list[Any], place: str) -> None:
+        if value in known and not isinstance(value, bool):
+            return
+        if isinstance(value, str) and isinstance(known[0], str):
+            self._wrong("unknown-value", place, f"is {shown(value)}. {suggestion(value[:60], known)}")
+        else:
+            choices = " or ".join(map(shown, known))
+            self._wrong("unknown-value", place, f"is {shown(value)}; it must be {choices}.")
+
+    def _look_at_text(self, value: str, kind: dict[str, Any], place: str) -> None:
+        if kind.get("minLength") and not value.strip():
+            self._wrong("missing-field", place, "is blank; it must be text.")
+        if kind.get("contentEncoding") == "base64" and not _is_base64(value):
+            self._wrong("wrong-type", place, "is not base64; write the bytes of the file so.")
+
+    def _look_at_object(self, value: dict[str, Any], kind: dict[str, Any], place: str) -> None:
+        prefix = f"{place}." if place else ""
+        known = kind["properties"]
+        for name in kind["required"]:
+            if name not in value:
+                (wanted,) = set(self._wanted(known[name]))
+                self._wrong("missing-field", prefix + name, f"is missing; it must be {wanted}.")
+        for name, item in value.items():
+            if name in known:
+                self.look(item, known[name], prefix + name)
+            else:
+                field = prefix + name
+                hint = suggestion(name[:60], list(known))
+                self._notes.error("unknown-field", f"Unknown field {shown(field)}. {hint}", field)
+
+    def _wanted(self, schema: dict[str, Any]) -> Iterator[str]:
+        kind = self._resolved(schema)
+        if "enum" in kind:
+            yield " or ".join(map(shown, kind["enum"]))
+        else:
+            yield _TYPES[kind["type"]][1]
+
+    def _wrong(self, code: str, place: str, what: str) -> None:
+        self._notes.error(code, f"`{place}` {what}", place)
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        a2b_base64(text.encode("utf-8"), strict_mode=True)
+    except (Base64Error, ValueError):
+        return False
+    return True

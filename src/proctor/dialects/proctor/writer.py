@@ -1,0 +1,50 @@
+"""Dialect proctor, written: the header, then each case as JSON. It can say everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec import to_builtins
+
+from proctor.codec import as_written
+from proctor.dialects.proctor.dialect import ASIDE, FROM, KEY
+from proctor.dialects.proctor.schema import HEADER, VERSION
+from proctor.dialects.shared.jsonl import HOLDOUT
+from proctor.dialects.shared.output_files import json_line
+from proctor.model import Attachment, Case, Problem, Suite
+from proctor.protocols import Rendered
+
+
+def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:  # noqa: ARG001
+    """The suite as one file. See `proctor.protocols.Renders`; nothing is ever lost."""
+    yield Rendered("", json_line(_header(suite)))
+    for case in cases:
+        yield Rendered("", _line(case))
+
+
+def _header(suite: Suite) -> dict[str, Any]:
+    plain = to_builtins(suite)
+    said = {name: plain[name] for name in HEADER if name in plain} | (
+        {HOLDOUT: 0} if suite.no_holdout else {}
+    )
+    if suite.dialect != "proctor":
+        return {KEY: VERSION, **said, FROM: suite.dialect}
+    # Where it came from stands among the notes, since it has no effect.
+    notes = dict(suite.notes)
+    aside = {name: notes.pop(name) for name in ASIDE if isinstance(notes.get(name), str)}
+    said.pop("notes", None)
+    return {KEY: VERSION, **said, **({"notes": notes} if notes else {}), **aside}
+
+
+def _line(case: Case) -> bytes:
+    """A case as JSON; a file without any content has `data`, since a path alone is read from the folder."""
+    files = [part for message in case.input for part in message.parts if isinstance(part, Attachment)]
+    if all(file.data or file.text is not None for file in files):
+        return as_written(case) + b"\n"
+    row = to_builtins(case)
+    for message in row["input"]:
+        for part in message.get("parts", ()):
+            if isinstance(part, dict) and "text" not in part:
+                part.setdefault("data", "")
+    return json_line(row)

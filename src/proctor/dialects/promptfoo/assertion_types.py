@@ -1,0 +1,289 @@
+"""What each type of promptfoo's assertions asks for, as a grader and its parameters.
+
+The documented meaning counts: texts are compared as they are, white space at the ends too, and `icontains`
+ignores case. What a judge is asked is worded here.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
+
+from proctor.dialects.promptfoo.files import SCHEME, value_of
+from proctor.dialects.promptfoo.templates import BadTemplate, as_text, filled
+from proctor.dialects.shared.js_regex import NoPattern, to_python, wrong_with
+from proctor.protocols import Source
+from proctor.validation import Fields, shown
+from proctor.yaml12 import plain, rewritten
+
+RUBRIC: Final = "Does the answer do all that this rubric asks of it?\n\n"
+CRITERION: Final = "Does the answer meet this criterion in full?\n\n"
+FACTS: Final = (
+    "Does the answer agree with this reference in every fact that both of them state? It may say less or "
+    "more than the reference and use other words, but nothing in it may contradict the reference.\n\n"
+)
+SIMILAR_AT: Final = 0.75
+GOOD_AT: Final = 0.7
+"""The least score of `g-eval` that passes."""
+_SCALE: Final = 10
+"""The best score that a judge can give where a share of it must be reached."""
+
+
+class Lowered(NamedTuple):
+    """A grader, its parameters, and the least value that passes where the grader does not say it."""
+
+    grader: str
+    params: dict[str, Any]
+    pass_at: float | None = None
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """An assertion while it is read."""
+
+    fields: Fields
+    kind: str
+    values: Mapping[str, Any]
+    source: Source
+
+    def filled(self, name: str, text: str) -> str:
+        """A text of one field with its names filled in."""
+        try:
+            return filled(text, self.values)
+        except BadTemplate as error:
+            self.fields.error(error.code, name, str(error))
+            return text
+
+    def value(self, wanted: str) -> Any:
+        """What `value` says, with its names filled in and its file read; None, and an error, for nothing."""
+        value = self.optional()
+        if value is None and not self.fields.notes.noted(self.fields.place("value")):
+            self.fields.missing("value", wanted)
+        return value
+
+    def optional(self) -> Any:
+        """What `value` says, where it is there."""
+        fields = self.fields
+        line = fields.line_of("value")
+        value = rewritten(fields.take("value"), lambda text, _name: self.filled("value", text))
+        if isinstance(value, str) and value.startswith(SCHEME):
+            value = value_of(value, self.source, fields.notes, fields.place("value"), line)
+        return plain(value)
+
+    def text(self, wanted: str = "the text to look for") -> str:
+        """What `value` says as a text that is not empty."""
+        value = self.value(wanted)
+        if isinstance(value, dict | list):
+            self.fields.wrong("value", value, "text")
+        elif value is not None and not as_text(value):
+            self.fields.error("empty-value", "value", f"is empty; it must be {wanted}.")
+        elif value is not None:
+            return as_text(value)
+        return ""
+
+    def share(self) -> float | None:
+        """What `threshold` says where it is a share."""
+        threshold = self.fields.number("threshold")
+        if threshold is not None and not 0 <= threshold <= 1:
+            self.fields.error("bad-threshold", "threshold", f"is {threshold}; it must be from 0 to 1.")
+        return None if threshold is None else float(threshold)
+
+
+# --- texts -------------------------------------------------------------------------------------------------
+
+
+def one_text(grader: str, **more: Any) -> Callable[[Asked], Lowered]:
+    """A type that looks for one text."""
+    return lambda asked: Lowered(grader, {"value": asked.text(), **more})
+
+
+def texts(grader: str, **more: Any) -> Callable[[Asked], Lowered]:
+    """A type that looks for several: a list, or a text with commas."""
+
+    def lowered(asked: Asked) -> Lowered:
+        value = asked.value("a list of texts")
+        if isinstance(value, str):
+            cells = next(csv.reader([value.replace("\n", " ")], skipinitialspace=True), [])
+            value = [cell.strip() for cell in cells]
+        if value is not None and not isinstance(value, list):
+            asked.fields.wrong("value", value, "a list of texts")
+        found = [as_text(item) for item in value] if isinstance(value, list) else []
+        if isinstance(value, list) and not all(found):
+            asked.fields.error("empty-value", "value", "has an empty text; remove it.")
+        elif value == []:
+            asked.fields.error("empty-value", "value", "is empty; give at least one text.")
+        return Lowered(grader, {"values": found, **more})
+
+    return lowered
+
+
+def equals(asked: Asked) -> Lowered:
+    """`equals`: the text itself, or the same JSON."""
+    value = asked.value("what the answer must be")
+    if isinstance(value, dict | list):
+        return Lowered("json_schema", {"schema": {"const": value}, "strip_fences": False})
+    return Lowered("exact", {"value": as_text(value), "trim": False})
+
+
+def regex(asked: Asked) -> Lowered:
+    """`regex`: a pattern of JavaScript's."""
+    written = asked.text("a regular expression")
+    try:
+        pattern, _ = to_python(written, "")
+        wrong = wrong_with(pattern)
+    except NoPattern as error:
+        pattern, wrong = written, str(error)
+    if wrong is not None:
+        asked.fields.error(
+            "bad-pattern", "value", f"is {shown(written)}, no regular expression: {wrong}. Correct it."
+        )
+    return Lowered("regex", {"pattern": pattern})
+
+
+def number(grader: str) -> Callable[[Asked], Lowered]:
+    """A type that compares numbers; `threshold` is the share by which the answer's may be off."""
+
+    def lowered(asked: Asked) -> Lowered:
+        value = asked.text("the right answer, which has a number")
+        threshold = asked.share()
+        return Lowered(grader, {"value": value} | ({} if threshold is None else {"rel_tolerance": threshold}))
+
+    return lowered
+
+
+def word_count(asked: Asked) -> Lowered:
+    """`word-count`: a number, or an object with `min` and `max`."""
+    value = asked.value("a number of words, or an object with `min` and `max`")
+    if isinstance(value, str) and value.strip().isdecimal():
+        value = int(value)
+    limits = value if isinstance(value, dict) else {"min": value, "max": value}
+    unknown = [name for name in limits if name not in ("min", "max")]
+    if value is None:
+        return Lowered("length", {})
+    if unknown or not limits or not all(type(limit) is int and limit >= 0 for limit in limits.values()):
+        asked.fields.wrong("value", value, "a whole number of words, or an object with `min` and `max`")
+    return Lowered("length", {f"{name}_words": limit for name, limit in limits.items()})
+
+
+def refusal(_asked: Asked) -> Lowered:
+    """`is-refusal`: the answer declines."""
+    return Lowered("refusal", {})
+
+
+# --- JSON --------------------------------------------------------------------------------------------------
+
+
+def is_json(asked: Asked) -> Lowered:
+    """`is-json`: all of the answer is JSON, as the schema allows if one is given."""
+    schema = _schema(asked)
+    if schema is None:
+        return Lowered("is_json", {"strip_fences": False})
+    return Lowered("json_schema", {"schema": schema, "strip_fences": False, **_formats(schema)})
+
+
+def contains_json(asked: Asked) -> Lowered:
+    """`contains-json`: a JSON object stands in the answer, as the schema allows if one is given."""
+    schema = _schema(asked)
+    return Lowered("contains_json", {} if schema is None else {"schema": schema, **_formats(schema)})
+
+
+def _formats(schema: Any) -> dict[str, Any]:
+    """The parameter that has formats checked, where a schema has any."""
+    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    own = isinstance(schema, dict) and isinstance(schema.get("format"), str)
+    return {"formats": True} if own or any(map(_formats, parts)) else {}
+
+
+def _schema(asked: Asked) -> Any:
+    """The schema in `value`: an object, or text that is one in JSON or YAML; None where there is none."""
+    from proctor.yaml12 import BadYaml, load
+
+    schema = asked.optional()
+    if isinstance(schema, str) and schema.strip():
+        try:
+            schema = plain(load(schema))
+        except BadYaml as error:
+            asked.fields.error("bad-schema", "value", f"is no JSON schema: {error}")
+            return None
+    if schema is None or schema == "":
+        return None
+    if not isinstance(schema, dict | bool):
+        asked.fields.wrong("value", schema, "a JSON schema")
+    return schema
+
+
+# --- figures -----------------------------------------------------------------------------------------------
+
+
+def limit(grader: str, param: str, wanted: str) -> Callable[[Asked], Lowered]:
+    """A type whose `threshold` is the most that is allowed."""
+
+    def lowered(asked: Asked) -> Lowered:
+        fields = asked.fields
+        if "threshold" not in fields:
+            fields.missing("threshold", wanted)
+        threshold = fields.number("threshold") or 0
+        if threshold < 0:
+            fields.error("bad-threshold", "threshold", f"is {threshold}; it must be 0 or more.")
+        return Lowered(grader, {param: float(threshold)})
+
+    return lowered
+
+
+# --- meaning -----------------------------------------------------------------------------------------------
+
+
+def similar(asked: Asked) -> Lowered:
+    """`similar`: near enough in meaning to one of the texts."""
+    value = asked.value("a text, or a list of texts")
+    threshold = asked.share()
+    found = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
+    if isinstance(value, dict):
+        asked.fields.wrong("value", value, "text or a list of texts")
+    elif value is not None and not (found and all(text.strip() for text in found)):
+        asked.fields.error("empty-value", "value", "is empty, or has an empty text; write what is meant.")
+    reference: Any = found if isinstance(value, list) else found[0]
+    at = SIMILAR_AT if threshold is None else threshold
+    return Lowered("semantic_similarity", {"value": reference, "threshold": at})
+
+
+def question(before: str) -> Callable[[Asked], Lowered]:
+    """A type that asks a judge for yes or no, with these words before the value."""
+
+    def lowered(asked: Asked) -> Lowered:
+        value = asked.text("what the judge goes by")
+        return Lowered("llm_judge", {"prompt": before + value})
+
+    return lowered
+
+
+def llm_rubric(asked: Asked) -> Lowered:
+    """`llm-rubric`: yes or no, or with a threshold a score that must reach it."""
+    threshold = asked.share()
+    if threshold is None:
+        return question(RUBRIC)(asked)
+    return Lowered("rubric", _scored(asked.text("the rubric"), threshold))
+
+
+def g_eval(asked: Asked) -> Lowered:
+    """`g-eval`: a score for one criterion, or the mean of the scores for several."""
+    given = asked.share()
+    threshold = GOOD_AT if given is None else given
+    value = asked.value("a criterion, or a list of criteria")
+    criteria = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
+    if value is not None and not (criteria and all(text.strip() for text in criteria)):
+        asked.fields.error("empty-value", "value", "is empty, or has an empty text; write a criterion.")
+    if len(criteria) == 1:
+        return Lowered("rubric", _scored(criteria[0], threshold))
+    members = [
+        {"name": str(number), "assertion": {"grader": "rubric", "params": _scored(criterion, threshold)}}
+        for number, criterion in enumerate(criteria, 1)
+    ]
+    return Lowered("composite", {"members": members, "aggregator": {"type": "weighted_average"}}, threshold)
+
+
+def _scored(rubric: str, threshold: float) -> dict[str, Any]:
+    """A rubric whose score must reach a share of the scale."""
+    return {"rubric": rubric, "lowest": 0, "highest": _SCALE, "min_score": round(threshold * _SCALE, 9)}

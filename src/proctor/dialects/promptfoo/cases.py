@@ -1,0 +1,311 @@
+"""One test of a promptfoo configuration to its cases: one for each of its vars' values and each prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.dialects.promptfoo.assertions import Context, lower
+from proctor.dialects.promptfoo.files import SCHEME, path_of, value_of
+from proctor.dialects.promptfoo.prompts import Prompt
+from proctor.dialects.promptfoo.providers import target_of
+from proctor.dialects.promptfoo.templates import BadTemplate, as_text, resolved
+from proctor.dialects.promptfoo.test_files import Raw
+from proctor.model import Assertion, Case, Message, PassRule, Problem
+from proctor.protocols import Placed, Source
+from proctor.validation import Fields, Notes, kind_of, shown
+from proctor.yaml12 import plain
+
+TEST: Final = ("description", "vars", "assert", "threshold", "options", "metadata", "provider")
+OPTIONS: Final = ("prefix", "suffix", "disableVarExpansion", "disableDefaultAsserts")
+UNUSED_OPTIONS: Final = ("provider", "rubricPrompt", "factuality", "runSerially", "disableConversationVar")
+REFUSED_OPTIONS: Final = {
+    **dict.fromkeys(
+        ("transform", "postprocess", "transformVars"), "is code, and no code of a suite is run. Remove it."
+    ),
+    "storeOutputAs": "makes one test depend on another, and each case is asked alone. Write a conversation.",
+}
+REFUSED: Final = {
+    "assertScoringFunction": "is code, and no code of a suite is run. Give `threshold` instead.",
+    "providerOutput": "is an answer that nobody gave, and is not read. Give answers with a `replay` target.",
+    "providers": "limits the test to some providers, which is not read. Remove it.",
+    "prompts": "limits the test to some prompts, which is not read. Give it a configuration of its own.",
+}
+MOST_CASES: Final = 10_000
+"""How many cases one test may be."""
+
+_NO_WORD: Final = re.compile(r"[^\w.]+")
+_SHORT_VALUE: Final = re.compile(r"[^\s,=\[\]]([^\n,=\[\]]{0,38}[^\s,=\[\]])?")
+_LONGEST_ID: Final = 60
+_WILD: Final = frozenset("*?[")
+
+
+UNSCORED: Final = Assertion(
+    grader="unscored", params={"reason": "The test has no assertion, so nothing says what a good answer is."}
+)
+
+
+class Test(Struct, frozen=True, kw_only=True):
+    """What a test says, or what all of them have in common."""
+
+    vars: dict[str, list[Any]] = {}
+    """Each with the values that it takes, one after the other."""
+    assertions: Any = None
+    """As they are written."""
+    threshold: float | None = None
+    options: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    target: str | None = None
+
+
+class Common(Struct, frozen=True, kw_only=True):
+    """What a configuration gives to each of its tests."""
+
+    prompts: tuple[Prompt, ...]
+    default: Test
+    default_line: int
+    templates: dict[str, Any]
+    repeats: int | None
+    source: Source
+    names: set[str]
+    """The ids of the tests so far."""
+
+
+def cases_of(raw: Raw, number: int, common: Common) -> Iterator[Placed | Problem]:
+    """The cases of a test, and everything that is wrong with it."""
+    notes = Notes(raw.path or common.source.path, raw.line, "Test", of_case=True)
+    fields = Fields(raw.row, notes)
+    fields.forgive_null(*fields.names())
+    description = fields.text("description")
+    name = notes.case = _name(description, number, common.names)
+    test = test_of(fields, common.source, common.default.options)
+    fields.finish(TEST)
+    cases = [] if notes.failed else list(_cases(test, name, notes, common))
+    if cases and not notes.failed and not cases[0].assertions:
+        message = "It has no assertion, so its answers will be UNSCORED. Give it `assert`."
+        notes.warn("no-assertions", message, "assert")
+    if notes.row is not None:
+        count = _count(test, common)
+        notes.row = replace(notes.row, cases=count if 0 < count <= MOST_CASES else 1)
+    yield from (one if one.row is None else replace(one, row=notes.row) for one in notes.problems)
+    for case in cases if not notes.failed else ():
+        metadata = case.metadata if description is None else {"description": description, **case.metadata}
+        case = replace(case, metadata=metadata, assertions=case.assertions or (UNSCORED,))
+        yield Placed(case, raw.line, raw.path)
+
+
+def _name(description: str | None, number: int, taken: set[str]) -> str:
+    """The id of a test: its description in small letters, or its number."""
+    name = _NO_WORD.sub("-", (description or "").lower())[:_LONGEST_ID].strip("-") or f"test-{number}"
+    if name in taken:
+        name = f"{name}-{number}"
+    taken.add(name)
+    return name
+
+
+# --- what a test says --------------------------------------------------------------------------------------
+
+
+def test_of(fields: Fields, source: Source, inherited: dict[str, Any]) -> Test:
+    """What a test says besides its description; `inherited` are the options that it does not give itself."""
+    options = _options(fields)
+    expand = not {**inherited, **options}.get("disableVarExpansion", False)
+    for name, why in REFUSED.items():
+        if name in fields:
+            fields.take(name)
+            fields.error("unsupported", name, why)
+    threshold = fields.number("threshold")
+    if threshold is not None and not 0 <= threshold <= 1:
+        fields.error("bad-threshold", "threshold", f"is {threshold}; it must be from 0 to 1.")
+    metadata: Any = fields.take("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        fields.wrong("metadata", metadata, "an object")
+        metadata = None
+    return Test(
+        vars=_vars(fields, source, expand=expand),
+        assertions=fields.take("assert"),
+        threshold=None if threshold is None else float(threshold),
+        options=options,
+        metadata=plain(metadata or {}),
+        target=_target(fields),
+    )
+
+
+def _options(fields: Fields) -> dict[str, Any]:
+    inner = fields.object("options")
+    if inner is None:
+        return {}
+    inner.forgive_null(*inner.names())
+    for name, why in REFUSED_OPTIONS.items():
+        if name in inner:
+            inner.take(name)
+            inner.error("unsupported", name, why)
+    for name in UNUSED_OPTIONS:
+        if name in inner:
+            inner.take(name)
+            inner.warn("no-effect", name, "has no effect here.")
+    found: dict[str, Any] = {name: inner.text(name) for name in ("prefix", "suffix") if name in inner}
+    for name in ("disableVarExpansion", "disableDefaultAsserts"):
+        if name in inner:
+            found[name] = inner.truth(name, False)
+    inner.finish((*OPTIONS, *UNUSED_OPTIONS))
+    return found
+
+
+def _target(fields: Fields) -> str | None:
+    if "provider" not in fields:
+        return None
+    written: Any = fields.take("provider")
+    name = target_of(written)
+    if name is None:
+        fields.error(
+            "unknown-provider", "provider", f"is {shown(written)}, which is no target here. Remove it."
+        )
+    return name
+
+
+def _vars(fields: Fields, source: Source, *, expand: bool) -> dict[str, list[Any]]:
+    """The vars of a test with their values: a list of texts is one value after the other."""
+    line = fields.line_of("vars")
+    written: Any = fields.take("vars")
+    notes, place = fields.notes, fields.place("vars")
+    files = written if isinstance(written, list) else [written] if isinstance(written, str) else None
+    if files is not None and all(isinstance(file, str) for file in files):
+        merged: dict[str, Any] = {}
+        for file in files:
+            value = value_of(file, source, notes, place, line)
+            if isinstance(value, dict):
+                merged.update(value)
+            elif not notes.failed:
+                notes.error(
+                    "wrong-type", f"`{place}` is {file}, which has {kind_of(value)}.", place, line=line
+                )
+        written = merged
+    if written is not None and not isinstance(written, dict):
+        fields.wrong("vars", written, "an object")
+    lines = getattr(written, "lines", {})
+    return {
+        name: _values(value, source, notes, f"{place}.{name}", lines.get(name, line), expand=expand)
+        for name, value in (written.items() if isinstance(written, dict) else ())
+    }
+
+
+def _values(
+    value: Any, source: Source, notes: Notes, field: str, line: int | None, *, expand: bool
+) -> list[Any]:
+    """What one var stands for, one value after the other."""
+    several = expand and isinstance(value, list) and bool(value) and isinstance(value[0], str)
+    found: list[Any] = []
+    for item in value if several else [value]:
+        if not isinstance(item, str) or not item.startswith(SCHEME):
+            found.append(plain(item))
+            continue
+        path = path_of(item)
+        paths = source.expand(path) if _WILD.intersection(path) else [path]
+        if not paths:
+            notes.error("empty-glob", f"`{field}` is {shown(path)}, which matches no file.", field, line=line)
+        found += [plain(value_of(SCHEME + one, source, notes, field, line)) for one in paths]
+    return found
+
+
+# --- its cases ---------------------------------------------------------------------------------------------
+
+
+def _cases(test: Test, name: str, notes: Notes, common: Common) -> Iterator[Case]:
+    """A case for each combination of values and each prompt; ends at the first that is wrong."""
+    default = common.default
+    options = {**default.options, **test.options}
+    values = {**default.vars, **test.vars}
+    count = _count(test, common)
+    if count > MOST_CASES:
+        message = f"Its vars make {count:,} cases of it; the most are {MOST_CASES:,}. Give some fewer values."
+        notes.error("too-many-cases", message, "vars")
+        return
+    threshold = default.threshold if test.threshold is None else test.threshold
+    for suffix, chosen in _combinations(values):
+        try:
+            context = Context(resolved(chosen), common.templates, common.source)
+        except BadTemplate as error:
+            notes.error(error.code, f"`vars` {error}", "vars")
+            return
+        assertions = _assertions(test, options, notes, context, common)
+        if threshold is not None:  # then scores alone decide
+            assertions = [replace(each, required=None) for each in assertions]
+        rule = threshold
+        if assertions and not threshold and not any(each.weight for each in assertions):
+            # An assertion of weight 0 passes there, whatever it finds: a gate that every score reaches.
+            rule = 0.0
+            assertions = [replace(each, required=each.required or 0.0) for each in assertions]
+        for prompt in common.prompts:
+            ending = f"~{prompt.label}" if len(common.prompts) > 1 else ""
+            yield Case(
+                id=name + suffix + ending,
+                input=_messages(prompt, options, notes, context),
+                assertions=tuple(assertions),
+                metadata={**default.metadata, **test.metadata},
+                repeats=common.repeats,
+                pass_rule=None if rule is None else PassRule(threshold=rule),
+                target=test.target or default.target,
+            )
+        if notes.failed:
+            return
+
+
+def _count(test: Test, common: Common) -> int:
+    """How many cases a test is."""
+    return prod(map(len, {**common.default.vars, **test.vars}.values())) * len(common.prompts)
+
+
+def _combinations(values: dict[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each choice of one value for each var, the first var slowest, with what tells it from the others."""
+    places = [range(len(each)) for each in values.values()]
+    for chosen in product(*places):
+        at = dict(zip(values, chosen, strict=True))
+        telling = [
+            f"{name}={_word(values[name][at[name]], at[name])}" for name in at if len(values[name]) > 1
+        ]
+        suffix = f"[{','.join(telling)}]" if telling else ""
+        yield suffix, {name: values[name][place] for name, place in at.items()}
+
+
+def _word(value: Any, place: int) -> str:
+    """A value in an id: itself where it is short, else its number."""
+    text = as_text(value)
+    return text if _SHORT_VALUE.fullmatch(text) else f"#{place + 1}"
+
+
+def _assertions(
+    test: Test, options: dict[str, Any], notes: Notes, context: Context, common: Common
+) -> list[Assertion]:
+    """Those that all tests have in common, and then the test's own."""
+    shared: list[Assertion] = []
+    if not options.get("disableDefaultAsserts"):
+        own = Notes(common.source.path, common.default_line, notes.subject)
+        own.case, own.row = notes.case, notes.row
+        shared = lower(common.default.assertions, "defaultTest.assert", own, context)
+        notes.problems += own.problems
+        notes.failed = notes.failed or own.failed
+    return shared + lower(test.assertions, "assert", notes, context)
+
+
+def _messages(prompt: Prompt, options: dict[str, Any], notes: Notes, context: Context) -> tuple[Message, ...]:
+    before, after = options.get("prefix") or "", options.get("suffix") or ""
+    if prompt.is_chat and (before or after):
+        message = (
+            f"`options` has a prefix or suffix, and `{prompt.field}` is a conversation. Put it in there."
+        )
+        notes.error("unsupported", message, "options")
+    try:
+        messages = prompt.filled(context.values, before, after)
+    except BadTemplate as error:
+        notes.error(error.code, f"`{prompt.field}` {error}", prompt.field)
+        return ()
+    if not any(message.content.strip() for message in messages):
+        notes.error("missing-prompt", f"`{prompt.field}` comes to nothing with these vars.", prompt.field)
+    return messages

@@ -1,0 +1,145 @@
+"""promptfoo's tests in CSV, one a row: columns are vars, and those that begin with `__` say the rest.
+
+An expectation is written as `type(threshold): value`; a text without a known type is what the answer must be.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from io import StringIO
+from typing import Any, Final
+
+from proctor.dialects.promptfoo.assertions import CODE, TYPES, UNMEASURED
+from proctor.dialects.shared.yaml_files import shown_path
+from proctor.errors import suggestion
+from proctor.model import Problem, Row
+from proctor.protocols import Found, Source
+from proctor.validation import Notes, shown
+
+COLUMNS: Final = (
+    *("__expected", "__description", "__prefix", "__suffix", "__metric", "__threshold", "__metadata:NAME"),
+    "__config:__expected:threshold",
+)
+
+_EXPECTED: Final = re.compile(r"__expected(\d*)")
+_CONFIG: Final = re.compile(r"__config:__expected(\d*):threshold")
+_METADATA: Final = re.compile(r"__metadata:(.*?)(\[\])?")
+_KNOWN: Final = "|".join(map(re.escape, sorted((*TYPES, *UNMEASURED, *CODE), key=len, reverse=True)))
+_WRITTEN: Final = re.compile(
+    rf"(?P<type>(?:not-)?(?:{_KNOWN}))(?:\((?P<at>\d+(?:\.\d+)?)\))?(?::(?P<value>.*))?", re.DOTALL
+)
+_SHORT: Final = (("grade:", "llm-rubric"), ("fn:", "javascript"), ("eval:", "javascript"))
+_SIMILAR_AT: Final = 0.8
+"""The threshold of `similar` in CSV; elsewhere it is lower."""
+_PLAIN: Final = {"__description": "description", "__threshold": "threshold"}
+_OPTIONS: Final = {"__prefix": "prefix", "__suffix": "suffix"}
+
+Numbered = tuple[int, dict[str, Any]]
+"""A test as the configuration would write it, and its line."""
+
+
+def csv_tests(found: Found, text: str, source: Source) -> Iterator[Numbered | Problem]:
+    """The tests of a CSV file, in order, and a problem for each row or column that is wrong."""
+    path = shown_path(source, found.path)
+    reader = csv.reader(StringIO(text, newline=""), strict=True)
+    header: list[str] | None = None
+    while True:
+        notes = Notes(path, reader.line_num + 1, "Test", of_case=header is not None)
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            notes.row = Row(path=path, line=notes.line, is_rest=True)
+            notes.error(
+                "bad-csv", f"The row is not CSV: {error}. Quote the cell, and double quotes inside it."
+            )
+            yield from notes.problems
+            return
+        if cells is None:
+            return
+        if not any(cell.strip() for cell in cells):
+            continue
+        if header is None:
+            header = [cell.strip() for cell in cells]
+            _check_header(header, notes)
+        elif len(cells) != len(header):
+            message = (
+                f"The row has {len(cells)} cells, and the first line {len(header)}. Quote cells with commas."
+            )
+            notes.error("extra-cell", message)
+        else:
+            test = _test(dict(zip(header, cells, strict=True)), notes)
+            if not notes.failed:
+                yield notes.line, test
+        yield from notes.problems
+
+
+def _check_header(header: list[str], notes: Notes) -> None:
+    for place, name in enumerate(header):
+        if name in header[:place]:
+            notes.error("duplicate-key", f"The column {name!r} is there twice; keep one of them.", name)
+        elif name.startswith("__") and not _is_special(name):
+            hint = suggestion(name[:60], COLUMNS)
+            notes.error("unknown-field", f"The column {shown(name)} is not read. {hint}", name)
+
+
+def _is_special(name: str) -> bool:
+    patterns = (_EXPECTED, _CONFIG, _METADATA)
+    return name in COLUMNS or any(pattern.fullmatch(name) for pattern in patterns)
+
+
+def _test(cells: dict[str, str], notes: Notes) -> dict[str, Any]:
+    """A row as a test; an empty cell of a special column says nothing."""
+    test: dict[str, Any] = {"vars": {}, "assert": [], "options": {}, "metadata": {}}
+    expected: dict[str, dict[str, Any]] = {}
+    for name, cell in cells.items():
+        metadata = _METADATA.fullmatch(name)
+        written = _EXPECTED.fullmatch(name)
+        if not name.startswith("__"):
+            test["vars"][name] = cell
+        elif not cell.strip():
+            continue
+        elif written:
+            expected[written[1]] = assertion_of(cell)
+        elif metadata:
+            items = [item.strip() for item in cell.split(",")]
+            test["metadata"][metadata[1]] = items if metadata[2] else cell
+        elif name in _OPTIONS:
+            test["options"][_OPTIONS[name]] = cell
+        elif name in _PLAIN:
+            test[_PLAIN[name]] = _number(cell, name, notes) if name == "__threshold" else cell
+    for name, cell in cells.items():
+        config = _CONFIG.fullmatch(name)
+        chosen = [] if not config else [config[1]] if config[1] else list(expected)
+        for number in chosen if cell.strip() else ():
+            if number in expected:
+                expected[number]["threshold"] = _number(cell, name, notes)
+    metric = cells.get("__metric", "").strip()
+    test["assert"] = [one | {"metric": metric} if metric else one for one in expected.values()]
+    return test
+
+
+def _number(cell: str, name: str, notes: Notes) -> float | None:
+    if re.fullmatch(r"\s*\d{1,15}(\.\d{1,15})?\s*", cell):
+        return float(cell)
+    notes.error("wrong-type", f"`{name}` is {shown(cell)}; it must be a number.", name)
+    return None
+
+
+def assertion_of(written: str) -> dict[str, Any]:
+    """An expectation as the configuration would write it."""
+    for before, kind in _SHORT:
+        if written.startswith(before):
+            return {"type": kind, "value": written.removeprefix(before).strip()}
+    found = _WRITTEN.fullmatch(written.strip())
+    if found is None:
+        return {"type": "equals", "value": written}
+    assertion: dict[str, Any] = {"type": found["type"]}
+    if found["value"] is not None and found["value"].strip():
+        assertion["value"] = found["value"].strip()
+    if found["at"] is not None:
+        assertion["threshold"] = float(found["at"])
+    elif found["type"].endswith("similar"):
+        assertion["threshold"] = _SIMILAR_AT
+    return assertion

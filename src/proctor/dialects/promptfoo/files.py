@@ -1,0 +1,98 @@
+"""The files that a promptfoo configuration names: their paths, and what they hold.
+
+Files of text and data are read; code is never run, and an address is never opened.
+"""
+
+from __future__ import annotations
+
+import re
+from posixpath import basename, splitext
+from typing import Any, Final
+
+from proctor.dialects.shared.yaml_files import file_of, json_of, shown_path, yaml_of
+from proctor.protocols import Found, Source
+from proctor.validation import Notes, shown
+
+SCHEME: Final = "file://"
+JSON: Final = (".json",)
+YAML: Final = (".yaml", ".yml")
+DATA: Final = (*JSON, *YAML)
+CODE: Final = (
+    *(".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".py", ".rb", ".go", ".sh", ".bash", ".pl", ".ps1"),
+    *(".php", ".exe", ".bat", ".cmd"),
+)
+
+_CODE_PATH: Final = re.compile(r"^(.*(\.\w+))(?::[A-Za-z_$][\w$.]*)?$")
+_ADDRESS: Final = re.compile(r"(?!file:)([A-Za-z][\w+.-]*)://")
+
+
+def path_of(reference: str) -> str:
+    """The path in a reference, with or without the words `file://` before it."""
+    return reference.removeprefix(SCHEME).removeprefix("./")
+
+
+def ending_of(path: str) -> str:
+    """What a path ends in, in lower case; the function that may stand behind a program's path is left out."""
+    found = _CODE_PATH.match(path)
+    return found[2].lower() if found and found[2].lower() in CODE else splitext(path)[1].lower()
+
+
+def is_refused(reference: str, notes: Notes, field: str, line: int | None, instead: str) -> bool:
+    """Whether a reference is to code or to another place, which is then an error.
+
+    Args:
+        reference: as it is written.
+        notes: where the error goes.
+        field: its name in messages.
+        line: where it stands.
+        instead: what to do, as a sentence.
+    """
+    address = _ADDRESS.match(reference)
+    if address:
+        message = f"`{field}` is at an address ({address[1]}://), and nothing is fetched. {instead}"
+        notes.error("not-fetched", message, field, line=line)
+        return True
+    path = path_of(reference)
+    if reference.startswith("exec:") or ending_of(path) in CODE:
+        message = (
+            f"`{field}` is the program {shown(basename(path))}, and no code of a suite is run. {instead}"
+        )
+        notes.error("code", message, field, line=line)
+        return True
+    return False
+
+
+def text_of(found: Found, source: Source, notes: Notes, field: str, line: int | None) -> str:
+    """The text of a file, its line ends as one character; an error where it is none."""
+    try:
+        return found.data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        message = (
+            f"`{field}` is {shown_path(source, found.path)}, whose byte {error.start + 1} is not UTF-8. Only "
+            "files of text are read."
+        )
+        notes.error("bad-encoding", message, field, line=line)
+        return ""
+
+
+def data_of(found: Found, source: Source, notes: Notes) -> Any:
+    """What a YAML or JSON file says; None, and its problems in `notes`, where it is none."""
+    inner = Notes(shown_path(source, found.path), 1, notes.subject)
+    inner.row = notes.row
+    read = json_of if found.path.lower().endswith(JSON) else yaml_of
+    value = read(found.data, inner)
+    notes.problems += inner.problems
+    notes.failed = notes.failed or inner.failed
+    return value
+
+
+def value_of(reference: str, source: Source, notes: Notes, field: str, line: int | None) -> Any:
+    """What a file gives for a value: data for YAML and JSON, else its text without space at the ends."""
+    if is_refused(reference, notes, field, line, "Write the value itself."):
+        return None
+    found = file_of(path_of(reference), source, notes, field, line)
+    if found is None:
+        return None
+    if found.path.lower().endswith(DATA):
+        return data_of(found, source, notes)
+    return text_of(found, source, notes, field, line).strip()

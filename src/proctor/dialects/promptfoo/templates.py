@@ -1,0 +1,137 @@
+"""Texts with names in double braces, and the values that fill them in.
+
+Only plain names are known, such as `{{ city }}` and `{{ place.city }}`. All else that Nunjucks reads as code
+is refused, and so is a name that has no value: in Nunjucks it would become nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.errors import suggestion
+from proctor.validation import shown
+
+_TAG: Final = re.compile(r"\{\{(?P<name>(?:(?!\}\}|\{\{).){0,400})\}\}|\{%|\{#", re.DOTALL)
+_NAME: Final = re.compile(r"\s*([A-Za-z_$][\w$]*(?:\.[\w$]+)*)\s*")
+_PLAIN: Final = re.compile(r"\{\{\s*([A-Za-z_$][\w$]*)\s*\}\}")
+
+
+class BadTemplate(ValueError):
+    """A text that cannot be filled in; its message goes on after the name of the field.
+
+    `line` is the line of the text, from 0.
+    """
+
+    def __init__(self, code: str, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.line = line
+
+
+class Hole(Struct, frozen=True):
+    """Where a value goes."""
+
+    name: str
+    """With dots between the fields of an object."""
+    line: int
+
+
+Parts = tuple[str | Hole, ...]
+"""A text as its own words, and holes between them."""
+
+
+@lru_cache(maxsize=1024)
+def parsed(text: str) -> Parts:
+    """A text's own words and holes.
+
+    Raises:
+        BadTemplate: it has more than names in double braces.
+    """
+    parts: list[str | Hole] = []
+    end = 0
+    for tag in _TAG.finditer(text):
+        line = text.count("\n", 0, tag.start())
+        name = None if tag["name"] is None else _NAME.fullmatch(tag["name"])
+        if name is None:
+            written = text[tag.start() : tag.start() + 40].partition("\n")[0]
+            raise BadTemplate(
+                "template-code",
+                f"has {shown(written)}. Only plain names such as `{{{{ city }}}}` are filled in; filters, "
+                "loops, conditions and comments are not read. Write the text out.",
+                line,
+            )
+        parts += (text[end : tag.start()], Hole(name[1], line))
+        end = tag.end()
+    return (*parts, text[end:])
+
+
+def filled(text: str, values: Mapping[str, Any]) -> str:
+    """A text with its names filled in.
+
+    Raises:
+        BadTemplate: it has more than names in double braces, or one that has no value.
+    """
+    if "{{" not in text and "{%" not in text and "{#" not in text:
+        return text
+    return "".join(part if isinstance(part, str) else _value(part, values) for part in parsed(text))
+
+
+def as_text(value: Any) -> str:
+    """A value as JavaScript writes it into a text."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        value = int(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values whose texts have the names of other values filled in; all else in them stays as it is.
+
+    Raises:
+        BadTemplate: a value names itself, by itself or through others.
+    """
+    done: dict[str, Any] = {}
+
+    def value(name: str, waiting: tuple[str, ...]) -> Any:
+        if name not in done:
+            if name in waiting:
+                circle = " names ".join((*waiting, name))
+                raise BadTemplate("circular-vars", f"goes round in circles: {circle}.")
+            done[name] = inside(values[name], (*waiting, name))
+        return done[name]
+
+    def inside(written: Any, waiting: tuple[str, ...]) -> Any:
+        if isinstance(written, dict):
+            return {name: inside(item, waiting) for name, item in written.items()}
+        if isinstance(written, list):
+            return [inside(item, waiting) for item in written]
+        if not isinstance(written, str) or "{{" not in written:
+            return written
+        return _PLAIN.sub(
+            lambda found: as_text(value(found[1], waiting)) if found[1] in values else found[0], written
+        )
+
+    return {name: value(name, ()) for name in values}
+
+
+def _value(hole: Hole, values: Mapping[str, Any]) -> str:
+    value: Any = values
+    for name in hole.name.split("."):
+        if isinstance(value, Mapping) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            hint = suggestion(hole.name[:60], tuple(values))
+            message = f"names `{{{{ {hole.name} }}}}`, and the test has no such var. {hint}"
+            raise BadTemplate("unresolved-placeholder", message, hole.line)
+    return as_text(value)

@@ -1,0 +1,153 @@
+"""CSV (RFC 4180) to rows: the cells of each record, and rows by the columns of a first line.
+
+Forgives a byte order mark, `;` or a tab as the separator, and the case and spaces of column names. Cells are
+text and stay as they are written. It knows no column.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from proctor.dialects.shared.jsonl import BOM, UTF_16, peek, rows
+from proctor.model import Problem, Row
+from proctor.protocols import Source
+from proctor.validation import Notes, shown
+
+_SEPARATORS: Final = ",;\t"
+_JSON: Final = (".jsonl", ".ndjson", ".json")
+
+
+def separator(header: str, known: Collection[str] = ()) -> str:
+    """The one of `,`, `;` and tab that finds the most columns in a header line, known ones first."""
+
+    def columns(mark: str) -> tuple[int, int]:
+        names = column_names(header, mark)
+        return len(set(names).intersection(known)), len(names)
+
+    return max(_SEPARATORS, key=columns)
+
+
+def column_names(header: str, mark: str) -> list[str]:
+    """The names of a header line, in lower case and without spaces around them."""
+    try:
+        cells = next(csv.reader([header], delimiter=mark), [])
+    except csv.Error:
+        return []
+    return [cell.strip().lower() for cell in cells]
+
+
+def table_rows(source: Source) -> Iterator[tuple[int, int, dict[str, Any]] | Problem]:
+    """Each row of a JSON Lines or a CSV file: its line, its number and its fields; or what is wrong with it.
+
+    Rows of JSON Lines have the numbers of their lines. Rows of CSV are numbered from 1 and have no field for
+    a blank cell.
+    """
+    first, lines = peek(source.lines())
+    if first.startswith((b"{", b"[", *UTF_16)) or source.path.lower().endswith(_JSON):
+        for item in rows(lines, source.path):
+            yield item if isinstance(item, Problem) else (item[0], *item)
+        return
+    header: list[str] | None = None
+    number = 0
+    for record in records(lines, source.path, separator(first.decode("utf-8", "replace"))):
+        if isinstance(record, Problem):
+            yield record
+            continue
+        notes = Notes(source.path, record[0], "Row", of_case=header is not None)
+        if header is None:
+            header = _header(record[1], notes)
+        else:
+            number += 1
+            row = _row(header, record[1], notes)
+            if not notes.failed:
+                yield notes.line, number, row
+        yield from notes.problems
+
+
+def _header(cells: list[str], notes: Notes) -> list[str]:
+    names = [cell.strip().lower() for cell in cells]
+    for place, name in enumerate(names):
+        if name and name in names[:place]:
+            notes.error("duplicate-key", f"The column {name!r} is there twice; keep one of them.", name)
+    return names
+
+
+def _row(header: list[str], cells: list[str], notes: Notes) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for place, cell in enumerate(cells):
+        if not cell or cell.isspace():
+            continue
+        if place < len(header) and header[place]:
+            row[header[place]] = cell
+        else:
+            notes.error("extra-cell", extra_cell(cell, place))
+    return row
+
+
+def extra_cell(cell: str, place: int) -> str:
+    """What is said of a cell in a column without a name."""
+    return (
+        f"The cell {shown(cell)} stands in column {place + 1}, which has no name. "
+        "Quote cells that contain the separator, or name the column."
+    )
+
+
+class _Decoded:
+    """Lines as text for the csv module, which remembers those that are not UTF-8."""
+
+    def __init__(self, lines: Iterable[bytes]) -> None:
+        self.wrong: list[tuple[int, int]] = []
+        self._lines = lines
+
+    def __iter__(self) -> Iterator[str]:
+        for number, line in enumerate(self._lines, 1):
+            if number == 1:
+                line = line.removeprefix(BOM)
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                self.wrong.append((number, error.start + 1))
+                yield line.decode("utf-8", "replace")
+
+
+def records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple[int, list[str]] | Problem]:
+    """Each record's line and cells; a problem for each that is no CSV in UTF-8."""
+    decoded = _Decoded(lines)
+    reader = csv.reader(decoded, delimiter=mark, strict=True)
+    while True:
+        begins = reader.line_num + 1
+        row = Row(path=path, line=begins)
+        wrong: Problem | None = None
+        cells: list[str] = []
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            # A quote that is not closed takes the rows below along.
+            row = replace(row, cases=reader.line_num - begins + 1)
+            wrong = Problem(code="bad-csv", message=_explained(str(error)), path=path, line=begins, row=row)
+        for number, place in decoded.wrong:
+            message = f"Byte {place} of the line is not UTF-8; save the file as UTF-8."
+            yield Problem(code="bad-encoding", message=message, path=path, line=number, row=row)
+        if wrong is not None:
+            yield wrong
+        elif not decoded.wrong and any(cell and not cell.isspace() for cell in cells):
+            yield begins, cells
+        decoded.wrong.clear()
+
+
+def _explained(error: str) -> str:
+    if error == "unexpected end of data":
+        return (
+            "A quote that opens in this row is never closed; close it, and double each quote inside a cell."
+        )
+    if "field larger than field limit" in error:
+        return (
+            f"A cell has more than {csv.field_size_limit():,} characters; write such a suite as JSON Lines."
+        )
+    return f"The row is not CSV: {error}. Quote the cell, and double each quote inside it."

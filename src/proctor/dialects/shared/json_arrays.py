@@ -1,0 +1,196 @@
+"""JSON arrays of cases to JSON Lines: whatever has one case a line may be one array instead.
+
+Each object of the array becomes a line. Its text stays as it is but for line breaks between values, so that
+an array is the same suite as the JSON Lines of its objects. Cases and problems keep the lines of the array's
+own file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.dialects.shared.jsonl import BOM, peek, whole
+from proctor.model import Problem, Row, Suite
+from proctor.protocols import Dialect, Placed, Source
+
+_WHOLE: Final = frozenset(("agent_skills", "ai_tester", "fieldkit", "promptfoo"))
+"""Dialects whose files are one value and have no rows."""
+_YAML: Final = (".yaml", ".yml")
+_BEGINNING: Final = re.compile(r"[ \t\r\n]*\[[ \t\r\n]*(?=\{)")
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_STEP: Final = re.compile(r"[^.\[\]]+")
+_BREAKS: Final = str.maketrans("\r\n", "  ")
+_DECODER: Final = json.JSONDecoder(parse_int=str)
+"""Finds where values end. The reader of the lines checks what they are."""
+
+
+def is_array(text: str) -> bool:
+    """Whether a text begins as an array of objects does."""
+    return _BEGINNING.match(text) is not None
+
+
+def spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where each item of an array begins and ends.
+
+    Raises:
+        json.JSONDecodeError: the text is no JSON after the last of them.
+        RecursionError: the next item nests too deep.
+    """
+    begun = _BEGINNING.match(text)
+    place = begun.end() if begun else 0
+    while True:
+        _, end = _DECODER.raw_decode(text, place)
+        yield place, end
+        place = _after_space(text, end)
+        mark = text[place : place + 1]
+        if mark == "]":
+            break
+        if mark != ",":
+            raise json.JSONDecodeError("Expecting ',' or ']'", text, place)
+        place = _after_space(text, place + 1)
+    rest = _after_space(text, place + 1)
+    if rest < len(text):
+        raise json.JSONDecodeError("Extra data", text, rest)
+
+
+def lines_of(source: Source) -> Iterator[bytes]:
+    """The lines of a file; of an array those of its objects."""
+    array = _array_of(source)
+    yield from source.lines() if array is None else array.lines()
+
+
+def read(name: str, dialect: Dialect, source: Source) -> Iterator[Suite | Placed | Problem]:
+    """What a dialect reads of a file that has one case a line, or is an array of them.
+
+    Args:
+        name: the dialect's name.
+        dialect: the dialect.
+        source: the file.
+    """
+    array = None if name in _WHOLE else _array_of(source)
+    if array is None:
+        yield from dialect.read(source)
+        return
+    rows: dict[int, Row] = {}
+    for item in dialect.read(replace(source, lines=array.lines)):
+        moved = array.moved(item, source.path)
+        if isinstance(moved, Problem) and moved.row is not None and moved.row.path == source.path:
+            row = moved.row  # all problems of an item share one
+            moved = replace(moved, row=rows.setdefault(row.line, replace(row, line=array.line_of(row.line))))
+        yield moved
+    if array.problem is not None:
+        yield array.problem
+
+
+class _Array(Struct, frozen=True, kw_only=True):
+    """A file that is an array of objects."""
+
+    text: str = ""
+    items: tuple[tuple[int, int], ...] = ()
+    """Where each begins and ends in the text."""
+    breaks: tuple[int, ...] = ()
+    """Where the lines of the text end."""
+    problem: Problem | None = None
+    """Why nothing after the last item is read."""
+
+    def lines(self) -> Iterator[bytes]:
+        """The items, one a line."""
+        for begin, end in self.items:
+            yield self.text[begin:end].translate(_BREAKS).encode("utf-8") + b"\n"
+
+    def moved(self, item: Suite | Placed | Problem, path: str) -> Suite | Placed | Problem:
+        """The same with its line in the file at this path; a problem stands at its field."""
+        if isinstance(item, Placed) and item.path is None:
+            return replace(item, line=self.line_of(item.line))
+        if isinstance(item, Problem) and item.path == path and item.line and self.items:
+            begin, _ = self.items[min(item.line, len(self.items)) - 1]
+            return replace(item, line=self.line(_place_of(item.field or "", self.text, begin)))
+        return item
+
+    def line_of(self, number: int) -> int:
+        """The line on which an item begins, by its number from 1."""
+        return self.line(self.items[number - 1][0])
+
+    def line(self, place: int) -> int:
+        """The number of a character's line."""
+        return bisect_left(self.breaks, place) + 1
+
+
+def _array_of(source: Source) -> _Array | None:
+    """All of a file that is an array of objects; None for any other."""
+    if source.is_folder or source.path.lower().endswith(_YAML):
+        return None
+    first, lines = peek(source.lines())
+    if not first.startswith(b"["):
+        return None
+    data = whole(replace(source, lines=lambda: lines)).removeprefix(BOM)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if not is_array(data.decode("utf-8", "replace")):
+            return None
+        message = f"Byte {error.start + 1} of the file is not UTF-8; save the file as UTF-8."
+        line = data.count(b"\n", 0, error.start) + 1
+        return _Array(problem=_problem("bad-encoding", message, source, line))
+    if not is_array(text):
+        return None
+    breaks = tuple(found.start() for found in re.finditer("\n", text))
+    items: list[tuple[int, int]] = []
+    problem = None
+    try:
+        items.extend(spans(text))  # those before an error stay
+    except json.JSONDecodeError as error:
+        message = f"The array is not JSON: {error.msg} (column {error.colno}). Correct it there."
+        problem = _problem("bad-array", message, source, min(error.lineno, data.count(b"\n") + 1))
+    except RecursionError:
+        line = text.count("\n", 0, items[-1][1] if items else 0) + 1
+        problem = _problem("too-deep", "An item of the array nests too deep; flatten it.", source, line)
+    return _Array(text=text, items=tuple(items), breaks=breaks, problem=problem)
+
+
+def _problem(code: str, message: str, source: Source, line: int) -> Problem:
+    row = Row(path=source.path, line=line, is_rest=True)
+    return Problem(code=code, message=message, path=source.path, line=line, row=row)
+
+
+def _after_space(text: str, place: int) -> int:
+    found = _SPACE.match(text, place)
+    return found.end() if found else place
+
+
+def _place_of(field: str, text: str, begin: int) -> int:
+    """Where a field such as `a.b[0]` stands in the value that begins there, or what is found of the way."""
+    place = begin
+    for step in _STEP.findall(field):
+        member = _member(step, text, begin)
+        if member is None:
+            break
+        place, begin = member
+    return place
+
+
+def _member(name: str, text: str, begin: int) -> tuple[int, int] | None:
+    """Where a member of an object, or an item of a list by its number, begins, and where its value does."""
+    end = {"{": "}", "[": "]"}.get(text[begin])
+    place = _after_space(text, begin + 1)
+    number = 0
+    while end is not None and text[place] != end:
+        start, key = place, str(number)
+        if end == "}":
+            key, place = _DECODER.raw_decode(text, place)
+            place = _after_space(text, _after_space(text, place) + 1)
+        if key == name:
+            return start, place
+        _, place = _DECODER.raw_decode(text, place)
+        place = _after_space(text, place)
+        if text[place] == ",":
+            place = _after_space(text, place + 1)
+        number += 1
+    return None

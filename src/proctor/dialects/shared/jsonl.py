@@ -1,0 +1,225 @@
+"""Bytes to rows: what every JSON dialect shares.
+
+Turns the lines of a JSON Lines file into objects with their line numbers. What is wrong becomes a
+`Problem` that says where it stands; nothing here raises for what a user wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from math import isfinite
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from proctor.errors import SuiteError
+from proctor.model import Problem, Row, Suite
+from proctor.protocols import MAX_LINE_BYTES, Source
+from proctor.splits import divided
+from proctor.validation import Fields, kind_of, shown
+
+BOM: Final = b"\xef\xbb\xbf"
+HOLDOUT: Final = "holdout"
+"""The field of a header that says which share of the cases is held out."""
+MAX_NESTING: Final = 64
+"""Levels of lists and objects in one line; deeper ones cannot be written back by every JSON library."""
+
+UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+_LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+# --- lines to objects --------------------------------------------------------------------------------------
+
+
+class _Refused(ValueError):
+    """JSON that Python would read and this module does not; never leaves it."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise _Refused(
+            "duplicate-key", f"The key {shown(twice)} is written twice in one object; keep one of them."
+        )
+    return row
+
+
+def _integer(digits: str) -> int:
+    # the wire form holds 64 bits; 20 characters are enough for every such number
+    value = int(digits) if len(digits) <= 20 else 1 << 64
+    if -(1 << 63) <= value < 1 << 64:
+        return value
+    raise _Refused("bad-number", f"The number {digits[:20]}… does not fit in 64 bits; write it as text.")
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if isfinite(value):
+        return value
+    raise _Refused("bad-number", f"The number {digits[:20]} is too large; write it as text.")
+
+
+def _constant(name: str) -> float:
+    raise _Refused("bad-number", f"{name} is not JSON; write a number, text or null.")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
+)
+
+
+def parse_object(line: bytes, nesting: int = MAX_NESTING) -> dict[str, Any] | Problem:
+    """One line's JSON object, or the problem with it (which does not yet know its path and line).
+
+    Args:
+        line: the line.
+        nesting: how many levels of lists and objects it may have.
+    """
+    try:
+        text = line.decode("utf-8")
+        row = _DECODER.decode(text)
+        if _LONE_SURROGATE.search(text):
+            json.dumps(row, ensure_ascii=False).encode("utf-8")
+    except _Refused as refused:
+        return Problem(code=refused.code, message=str(refused))
+    except json.JSONDecodeError as error:
+        message = (
+            f"The line is not JSON: {error.msg} (column {error.pos + 1}). Write one JSON object per line."
+        )
+        return Problem(code="bad-json", message=message)
+    except UnicodeDecodeError as error:
+        message = f"Byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8."
+        return Problem(code="bad-encoding", message=message)
+    except UnicodeEncodeError:
+        message = (
+            "The line escapes half of a character (a lone \\ud800 to \\udfff); write the whole character."
+        )
+        return Problem(code="bad-encoding", message=message)
+    except RecursionError:
+        return _too_deep(nesting)
+    if not isinstance(row, dict):
+        message = f"The line is {kind_of(row)}, not a JSON object. Write one JSON object per line."
+        return Problem(code="not-an-object", message=message)
+    if line.count(b"{") + line.count(b"[") > nesting and _deeper_than(row, nesting):
+        return _too_deep(nesting)
+    return row
+
+
+def rows(
+    lines: Iterable[bytes], path: str, nesting: int = MAX_NESTING
+) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
+    """The objects of a JSON Lines file with their line numbers from 1, and a problem for each other line.
+
+    A byte order mark, CRLF and blank lines are forgiven. A file that is one JSON value over all its lines
+    gives one problem and ends there.
+    """
+    started = False
+    for number, line in enumerate(lines, 1):
+        if number == 1:
+            if line.startswith(UTF_16):
+                message = "The file is UTF-16; save it as UTF-8."
+                yield Problem(code="bad-encoding", message=message, path=path, line=1)
+                return
+            line = line.removeprefix(BOM)
+        line = line.strip()
+        if not line:
+            continue
+        row = parse_object(line, nesting)
+        if isinstance(row, dict):
+            yield number, row
+        elif not started and _begins_whole_file(line):
+            message = (
+                "The file is one JSON value over several lines, or a list. "
+                "Write one object per line (JSON Lines), without brackets or commas around them."
+            )
+            yield Problem(code="not-json-lines", message=message, path=path, line=number)
+            return
+        else:
+            yield replace(row, path=path, line=number, row=Row(path=path, line=number))
+        started = True
+
+
+def whole(source: Source) -> bytes:
+    """All of a file whose format has no rows.
+
+    Raises:
+        SuiteError: it is larger than such files may be; no more than that is read.
+    """
+    data = bytearray()
+    for line in source.lines():
+        data += line
+        if len(data) > MAX_LINE_BYTES:
+            raise too_large(source.path)
+    return bytes(data)
+
+
+def too_large(path: str) -> SuiteError:
+    """Why a file that is read as a whole is not."""
+    message = (
+        f"The file has more than {MAX_LINE_BYTES // 2**20} MiB, and a file of this kind is read as a whole. "
+        "Split it, or write it as JSON Lines, one case a line."
+    )
+    return SuiteError([Problem(code="file-too-large", message=message, path=path)])
+
+
+def peek(lines: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """The first line that is not blank, stripped and without a byte order mark, and all lines again."""
+    rest = iter(lines)
+    seen: list[bytes] = []
+    first = b""
+    for line in rest:
+        seen.append(line)
+        first = (line if len(seen) > 1 else line.removeprefix(BOM)).strip()
+        if first:
+            break
+    return first, chain(seen, rest)
+
+
+def _begins_whole_file(line: bytes) -> bool:
+    if line.startswith(b"["):
+        return line[1:].lstrip()[:1] in (b"", b"{")
+    # `{"a": 1},` is a line with a comma too many and not the beginning of something longer
+    return line.startswith(b"{") and line[-1:] in b"{[,:" and isinstance(parse_object(line[:-1]), Problem)
+
+
+def _too_deep(nesting: int) -> Problem:
+    message = f"The line nests lists and objects more than {nesting} levels deep; flatten it."
+    return Problem(code="too-deep", message=message)
+
+
+def _deeper_than(value: Any, levels: int) -> bool:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return False
+    return levels == 0 or any(_deeper_than(item, levels - 1) for item in value)
+
+
+def file_name(path: str) -> PurePosixPath:
+    """A file's name without its folder, whichever separator the path uses."""
+    return PurePosixPath(PurePosixPath(path.replace("\\", "/")).name)
+
+
+def with_holdout(suite: Suite, fields: Fields) -> Suite:
+    """The suite, divided as its header says: by a share, not at all by 0 or false, else as it is."""
+    share: Any = fields.take(HOLDOUT)
+    if share is None:
+        return suite
+    is_number = type(share) in (int, float)
+    if share is False or (is_number and 0 <= share < 1):
+        return divided(suite, float(share))
+    message = (
+        f"is {shown(share)}; it must be the share of cases to hold out, such as 0.2, or 0 to hold out none."
+    )
+    fields.error("bad-holdout", HOLDOUT, message)
+    return suite

@@ -1,0 +1,166 @@
+"""What a format cannot say of a suite, told by its renderer and kept.
+
+Nothing that a suite says is lost in silence. A renderer notes each feature that its format lacks; `Unsaid`
+makes a problem of it and, where losing it is allowed, keeps the field in Proctor's own form in the case's
+metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from proctor.codec import decode, encode
+from proctor.dialects.agentv.read.assertions import TYPES as AGENTV_TYPES
+from proctor.dialects.deepeval import TYPES as DEEPEVAL_TYPES
+from proctor.dialects.fieldkit.prompts import TYPES as FIELDKIT_TYPES
+from proctor.dialects.inspect.samples import TYPES as INSPECT_TYPES
+from proctor.dialects.meridian.expected import TYPES as MERIDIAN_TYPES
+from proctor.dialects.meridian.reader import SCORERS
+from proctor.dialects.openai_evals.classes import TYPES as OPENAI_TYPES
+from proctor.dialects.pramana.reader import KEPT as KEPT
+from proctor.dialects.pramana.reader import TYPES as PRAMANA_TYPES
+from proctor.dialects.promptfoo.assertions import TYPES as PROMPTFOO_TYPES
+from proctor.model import Assertion, Case, Defaults, Problem, SplitRule, Suite
+from proctor.validation import shown
+
+CODE: Final = "unsayable"
+_TYPE_WORDS: Final = frozenset(
+    word.replace("-", "_")
+    for words in (
+        *(SCORERS, MERIDIAN_TYPES, PRAMANA_TYPES, AGENTV_TYPES, FIELDKIT_TYPES, OPENAI_TYPES),
+        *(INSPECT_TYPES, DEEPEVAL_TYPES, PROMPTFOO_TYPES, [f"not-{word}" for word in PROMPTFOO_TYPES]),
+    )
+    for word in words
+)
+
+
+class Unsaid:
+    """What a format cannot say of one case, or of a suite without its cases, while it is written."""
+
+    __slots__ = ("_lossy", "_thing", "dialect", "kept", "problems")
+
+    def __init__(self, thing: Case | Suite, dialect: str, *, lossy: bool) -> None:
+        """Nothing noted yet.
+
+        Args:
+            thing: the case or the suite that is written.
+            dialect: the format's name, for messages.
+            lossy: what is noted is told as a warning and kept, instead of being an error.
+        """
+        self._thing = thing
+        self._lossy = lossy
+        self.dialect = dialect
+        self.problems: list[Problem] = []
+        """One for each feature that was noted."""
+        self.kept: dict[str, Any] = {}
+        """The fields of the case or suite in which something was noted, whole, as plain data."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether the thing must not be written."""
+        return any(problem.level == "error" for problem in self.problems)
+
+    def note(self, field: str, why: str) -> None:
+        """Note a feature that the format lacks.
+
+        Args:
+            field: its path, such as `assertions[1].weight`; the field of the case or suite that its first
+                part names is kept whole.
+            why: a full sentence about the format, such as "it has one weight for a whole case."
+        """
+        name = field.partition(".")[0].partition("[")[0]
+        self.kept[name] = decode(encode(getattr(self._thing, name)), object)
+        self._tell(field, why, "warning" if self._lossy else "error")
+
+    def doubt(self, field: str, why: str) -> None:
+        """Tell, as a warning, what will be different and is no part of what the suite says."""
+        self._tell(field, why, "warning")
+
+    def note_each(self, names: Iterable[str]) -> None:
+        """Note each of these fields of the case or suite that says anything, as one the format has not."""
+        for name in names:
+            if getattr(self._thing, name) != _defaults_of(type(self._thing))[name]:
+                self.note(name, "it has no such field.")
+
+    def note_labels(self, assertions: Iterable[Assertion], written: Collection[str | None] = ()) -> None:
+        """Note labels that say more than the type of their check and are not among those written."""
+        for place, one in enumerate(assertions):
+            if one.label is not None and one.label not in written and not is_type_word(one):
+                self.note(f"assertions[{place}].label", "it has no names for checks.")
+
+    def metadata(self, above: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The metadata that the case is written with: its own, and what was lost of it.
+
+        Args:
+            above: what was lost of the suite, for the case that keeps it.
+        """
+        own = self._thing.metadata if isinstance(self._thing, Case) else {}
+        if not self._lossy:
+            return own
+        kept = {**self.kept, **({"suite": dict(above)} if above else {})}
+        if not kept:
+            return own
+        if KEPT in own and "metadata" not in kept:  # it was written lossily before
+            kept["earlier"] = own[KEPT]
+        return {**own, KEPT: kept}
+
+    def _tell(self, field: str, why: str, level: Any) -> None:
+        case = self._thing.id if isinstance(self._thing, Case) else None
+        subject = (
+            f"Suite {shown(self._thing.name)}" if isinstance(self._thing, Suite) else f"Case {shown(case)}"
+        )
+        self.problems.append(
+            Problem(
+                level=level,
+                code=CODE,
+                message=f"{subject}: dialect {self.dialect} cannot say `{field}`: {why}",
+                field=field,
+                case=case,
+            )
+        )
+
+
+def _defaults_of(kind: type[Any]) -> dict[str, Any]:
+    named = kind(id="", input=()) if kind is Case else kind(name="", dialect="")
+    return {name: getattr(named, name) for name in kind.__struct_fields__}
+
+
+def is_type_word(assertion: Assertion) -> bool:
+    """Whether an assertion's label is only a word for its type, as a dialect gives it by itself."""
+    label, params = assertion.label or "", assertion.params
+    # Dialect agentv adds what is looked for, as in `icontains-Oslo`, `contains-any-3` and `regex-[a-z]+`.
+    values = params.get("values")
+    sought = str(len(values)) if isinstance(values, list) else params.get("value")
+    word = "regex" if label.startswith("regex-") else label.removesuffix(f"-{sought}")
+    return word.replace("-", "_") in (assertion.grader, *_TYPE_WORDS)
+
+
+def no_such_check(assertion: Assertion) -> str:
+    """Why a format cannot say an assertion that is like none of its checks."""
+    given = f" with {', '.join(f'`{name}`' for name in sorted(assertion.params))}" if assertion.params else ""
+    return f"it has no check like {assertion.grader!r}{given}."
+
+
+def note_suite(unsaid: Unsaid, suite: Suite, names: Iterable[str], *, has_holdout: bool = False) -> None:
+    """Note what a format cannot say of a suite's header.
+
+    Args:
+        unsaid: where it is noted.
+        suite: the suite.
+        names: fields that the format does not have.
+        has_holdout: its header says which share of the cases is held out, by rank and seed 42.
+    """
+    unsaid.note_each(names)
+    defaults = replace(suite.defaults, reuse=None)
+    if defaults != Defaults():
+        unsaid.note("defaults", "it does not say how a suite is to be run.")
+    rule = suite.split_rule
+    if rule is None or (has_holdout and rule == SplitRule(ratio=rule.ratio)):
+        return
+    if rule != SplitRule():
+        unsaid.note("split_rule", "it has no rule of its own for dev and holdout.")
+    else:
+        unsaid.doubt("split_rule", "its suites are not divided; run it with --holdout 0.2.")

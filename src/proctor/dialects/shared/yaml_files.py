@@ -1,0 +1,89 @@
+"""What dialects in YAML share: files that a suite refers to, read with the lines of their fields.
+
+JSON that is one value is read here too. What is wrong becomes a problem in the notes it is given.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from posixpath import join, normpath
+from typing import Any, Final
+
+from proctor.dialects.shared.jsonl import BOM, file_name
+from proctor.protocols import Found, Source
+from proctor.validation import Fields, Notes
+from proctor.yaml12 import BadYaml, load, plain
+
+_PAIR: Final = re.compile(
+    rb"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
+)
+"""A character beyond 16 bits as JSON escapes it: in two halves."""
+
+
+def file_of(
+    reference: str, source: Source, notes: Notes, field: str, line: int | None = None
+) -> Found | None:
+    """The file that a suite refers to; a missing one is an error."""
+    found = source.find(reference)
+    if found is None:
+        notes.error(
+            "missing-file",
+            f"`{field}` is {reference[:200]!r}, and there is no such file in the suite's folder, "
+            "a folder above it in its repository, or the working directory.",
+            field,
+            line=line,
+        )
+    return found
+
+
+def shown_path(source: Source, found: str) -> str:
+    """The path of a file, given relative to the suite's folder, as the user would write it."""
+    folder = source.path if source.is_folder else source.path.removesuffix(file_name(source.path).name)
+    return normpath(join(folder, found))
+
+
+def yaml_of(data: bytes, notes: Notes) -> Any:
+    """What a YAML file says; None and an error where it is not YAML in UTF-8."""
+    try:
+        return load(data.decode("utf-8-sig"))
+    except BadYaml as error:
+        notes.error("bad-yaml", str(error), line=error.line)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"Byte {error.start + 1} of the file is not UTF-8; save the file as UTF-8."
+        notes.error("bad-encoding", message, line=line)
+    return None
+
+
+def json_of(data: bytes, notes: Notes) -> Any:
+    """What a JSON file says; None and an error where it is not JSON in UTF-8.
+
+    JSON is YAML but for characters that are escaped in two halves, so the reader that knows lines reads what
+    the strict one has found to be JSON.
+    """
+    try:
+        json.loads(data.removeprefix(BOM).decode("utf-8"))
+    except json.JSONDecodeError as error:
+        message = f"The file is not JSON: {error.msg} (column {error.colno}). Correct it there."
+        # The end of a file is on the line after its last line break.
+        notes.error("bad-json", message, line=min(error.lineno, data.count(b"\n") + 1))
+        return None
+    except (ValueError, RecursionError):  # what yaml_of says of these is clearer
+        pass
+    return yaml_of(_PAIR.sub(_whole, data), notes)
+
+
+def _whole(found: re.Match[bytes]) -> bytes:
+    """YAML's escape for the character that two halves make."""
+    high, low = int(found[2], 16) - 0xD800, int(found[3], 16) - 0xDC00
+    return found[1] + rb"\U%08x" % (0x10000 + (high << 10) + low)
+
+
+def without_effect(fields: Fields, names: Iterable[str], kept: dict[str, Any], prefix: str = "") -> None:
+    """Keep fields that do nothing here under their names, and warn of each."""
+    for name in names:
+        if name in fields:
+            kept[prefix + name] = plain(fields.take(name))
+            fields.warn("no-effect", name, "has no effect here.")

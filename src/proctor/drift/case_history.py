@@ -1,0 +1,61 @@
+"""What a series says of each case, run by run: whether it passes, and whether its answer is what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from proctor.drift.change_point import NO, UNKNOWN, YES, Row
+from proctor.drift.identical_answers import repeats_tell
+from proctor.drift.observations import PASSED, Held, Seen
+
+
+def passes(series: Sequence[Seen]) -> list[Row]:
+    """Of each run, which cases pass in more than half of their trials.
+
+    Identical answers count as the first of them was graded: what a grader or a judge says otherwise of them
+    later is no change of the target.
+    """
+    places = series[0].places
+    rows = [bytearray(len(places.cases)) for _ in series]
+    for case, own in enumerate(places.of_case()):
+        known: dict[tuple[int, ...], int] = {}
+        for row, seen in zip(rows, series, strict=True):
+            value = _majority(seen, own)
+            if value != UNKNOWN:
+                answers = tuple([_at(seen.answers, place) for place in own])
+                row[case] = known.setdefault(answers, value)
+    return rows
+
+
+def _majority(seen: Held, places: Sequence[int]) -> int:
+    verdicts = [verdict for place in places if (verdict := _at(seen.verdicts, place))]
+    if not verdicts:
+        return UNKNOWN
+    return YES if 2 * verdicts.count(PASSED) > len(verdicts) else NO
+
+
+def alike(series: Sequence[Seen]) -> list[Row]:
+    """Of each run, which cases have the answer of the first of these runs that has one.
+
+    In that run itself it is the second answer that is held against the first. Asked the same, a target that
+    does not change is as likely to repeat an answer there as in any other run.
+    """
+    places = series[0].places
+    own, second = places.at(0), places.at(1)
+    firsts: dict[int, int] = {}
+    rows = [bytearray(len(places.cases)) for _ in series]
+    for row, seen in zip(rows, series, strict=True):
+        for case, place in own.items():
+            answer = _at(seen.answers, place)
+            if not answer:
+                continue
+            if case not in firsts:
+                firsts[case] = answer
+                answer = _at(seen.answers, second[case]) if case in second and repeats_tell(seen.run) else 0
+            if answer:
+                row[case] = YES if answer == firsts[case] else NO
+    return rows
+
+
+def _at(row: Sequence[int], place: int) -> int:
+    return row[place] if place < len(row) else 0

@@ -1,0 +1,99 @@
+"""What else changed from one run to the next: on the target's side, and on yours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal
+
+from msgspec import Struct
+
+from proctor.codec import encode, target_digest
+from proctor.drift.observations import Seen
+from proctor.model import Run, Selection, TargetSpec
+
+Side = Literal["target", "yours"]
+
+
+class Changed(Struct, frozen=True, kw_only=True):
+    """One thing that two neighbouring runs differ in, as they recorded it."""
+
+    place: int
+    """The place in the series of the first run that has it."""
+    side: Side
+    what: str
+    was: str
+    now: str
+
+
+def changes(series: Sequence[Seen]) -> tuple[Changed, ...]:
+    """All that changed between neighbouring runs, in time order."""
+    return tuple(
+        [
+            Changed(place=place, side=side, what=what, was=was, now=now)
+            for place, (before, seen) in enumerate(pairwise(series), 1)
+            for side, what, was, now in _between(before, seen)
+        ]
+    )
+
+
+def judging_of(run: Run) -> tuple[object, ...]:
+    """What decides how answers are judged besides the suite; only where it is equal are verdicts compared."""
+    settings = run.settings
+    judges = tuple([target_digest(judge) for judge in (*run.judges, *run.named_judges)])
+    return judges, run.judges_given, settings.judge_repeats, settings.judge_rule, settings.threshold
+
+
+def _between(before: Seen, seen: Seen) -> Iterator[tuple[Side, str, str, str]]:
+    for what, was, now in (
+        ("reported model", before.models, seen.models),
+        ("system fingerprint", before.fingerprints, seen.fingerprints),
+    ):
+        if was and now and was != now:  # an endpoint that says nothing has not changed what it says
+            yield "target", what, ", ".join(sorted(was)), ", ".join(sorted(now))
+    earlier, later = before.run, seen.run
+    for what, old, new in _recorded(earlier, later):
+        if old != new:
+            yield "yours", what, old, new
+
+
+def _recorded(earlier: Run, later: Run) -> Iterator[tuple[str, str, str]]:
+    for name in sorted(earlier.versions.keys() & later.versions.keys()):
+        yield f"version of {name}", earlier.versions[name], later.versions[name]
+    for what, was, now in (
+        ("judges", earlier.judges, later.judges),
+        ("judges that graders name", earlier.named_judges, later.named_judges),
+    ):
+        yield what, *_named(was, now)
+    old, new = earlier.settings, later.settings
+    yield "selection", _selected(old.selection), _selected(new.selection)
+    for what, first, second in (
+        ("repeats", old.repeats, new.repeats),
+        ("judge repeats", old.judge_repeats, new.judge_repeats),
+        ("judge rule", old.judge_rule, new.judge_rule),
+        ("threshold", old.threshold, new.threshold),
+        ("concurrency", old.concurrency, new.concurrency),
+    ):
+        yield what, _said(first), _said(second)
+    yield "tags, metadata or order of the suite", earlier.suite.content[:19], later.suite.content[:19]
+
+
+def _named(was: Sequence[TargetSpec], now: Sequence[TargetSpec]) -> tuple[str, str]:
+    """Targets by their names, and where these are the same and the targets are not by digests too."""
+    names = [", ".join(spec.name for spec in specs) or "none" for specs in (was, now)]
+    digests = [[target_digest(spec) for spec in specs] for specs in (was, now)]
+    if names[0] != names[1] or digests[0] == digests[1]:
+        return names[0], names[1] if digests[0] != digests[1] else names[0]
+    first, second = (
+        ", ".join(f"{spec.name} ({digest[:19]})" for spec, digest in zip(specs, found, strict=True))
+        for specs, found in zip((was, now), digests, strict=True)
+    )
+    return first, second
+
+
+def _selected(selection: Selection) -> str:
+    return "all" if selection == Selection() else encode(selection).decode("utf-8")
+
+
+def _said(value: float | str | None) -> str:
+    return "as the suite says" if value is None else str(value)

@@ -1,0 +1,234 @@
+"""Runs in time order to one answer: stable, watch, drifting or noisy, since when, and what else changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from proctor.drift.case_history import alike, passes
+from proctor.drift.change_point import Row, Split, split
+from proctor.drift.confounders import Changed, changes, judging_of
+from proctor.drift.flips import Flips, flips
+from proctor.drift.identical_answers import WATCH, Sameness, repeated, sameness, usual
+from proctor.drift.observations import Kept, Seen
+from proctor.errors import ExitCode
+
+ALPHA = 0.05
+"""The chance that anything is shown, at any look, ever, of a target that does not change; at most."""
+State = Literal["stable", "watch", "drifting", "noisy", "unknown"]
+"""A share of identical answers by its name; `noisy` where that says little, `unknown` where there is none."""
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One run of a series, beside those before it."""
+
+    seen: Seen
+    with_first: Sameness | None = None
+    """Each case beside the first run that has it; None where no case was asked before."""
+    with_before: Sameness | None = None
+    """Each case beside the last run before this one that has it."""
+    flips: Flips | None = None
+    """Each case beside the first verdict on it; None where none was judged before as the last run is."""
+
+    @property
+    def at(self) -> datetime:
+        """When the run began."""
+        return self.seen.run.started_at
+
+    @property
+    def lowest(self) -> Sameness | None:
+        """The lower of the two shares of identical answers: the one that counts."""
+        found = [one for one in (self.with_first, self.with_before) if one is not None]
+        return min(found, key=lambda one: one.share, default=None)
+
+
+What = Literal["first", "last", "verdicts"]
+"""What changed: how many answers are the first ones, or the last ones; or how many cases pass."""
+
+
+class Turning(Struct, frozen=True, kw_only=True):
+    """The likeliest change point of a series."""
+
+    what: What
+    before: int
+    """The place of the last run before the change."""
+    after: int
+    """The place of the first run after it."""
+    split: Split
+    p_value: float
+    """At most this, when every place, all three kinds of change and every earlier look are paid for.
+
+    Look k may use 1 / (k (k + 1)) of the error, and these shares add up to 1 over all k. By the union bound a
+    target that does not change gets below 0.05 at any look, ever, with a chance of at most 5 %, however the
+    looks depend on each other. Source: C. E. Bonferroni, "Teoria statistica delle classi e calcolo delle
+    probabilità" (1936), with unequal weights.
+    """
+
+    @property
+    def shown(self) -> bool:
+        """Whether that is more than chance explains."""
+        return self.p_value < ALPHA
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is shown that fewer cases pass, and the last run is not back where it was."""
+        better = self.split.after >= self.split.before
+        return self.what == "verdicts" and self.shown and self.split.holds and not better
+
+    @property
+    def large(self) -> bool:
+        """Whether it is shown that the answers are others, for more cases than a target to watch has."""
+        low, high = sorted((self.split.before, self.split.after))
+        return self.what != "verdicts" and self.shown and self.split.holds and low < WATCH * high
+
+
+class Drift(Struct, frozen=True, kw_only=True):
+    """What became of a target over time."""
+
+    steps: tuple[Step, ...]
+    state: State
+    since: datetime | None
+    """Since when it has been in this state without a break; None where that cannot be said."""
+    repeats: Sameness | None
+    """How identical two answers to one question in one run usually are; None without repeats that tell it."""
+    turning: Turning | None
+    """The change point, where one is shown."""
+    passing: Turning | None
+    """The likeliest change point of how many cases pass, shown or not."""
+    changed: tuple[Changed, ...]
+    by_answers: bool
+    """It is drifting by how many answers are identical."""
+    by_verdicts: bool
+    """It is drifting by how many cases pass."""
+
+    @property
+    def noise(self) -> Sameness | None:
+        """The same, where the target does not repeat its answers."""
+        return None if self.repeats is None or self.repeats.level == "stable" else self.repeats
+
+    @property
+    def last(self) -> Step:
+        """The newest run."""
+        return self.steps[-1]
+
+    @property
+    def comparison(self) -> int:
+        """Which comparison with earlier runs this is, from 1."""
+        return len(self.steps) - 1
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What is said to the caller; that the newest run was not measured outranks the rest."""
+        if self.state == "unknown" or not self.last.seen.measured:
+            return ExitCode.NOT_MEASURED
+        return ExitCode.FAILED if self.state == "drifting" else ExitCode.OK
+
+
+def drift(series: Sequence[Seen]) -> Drift:
+    """What two or more runs of one suite on one target show.
+
+    Args:
+        series: in time order; the first is what the others are held against.
+
+    Raises:
+        ValueError: there are fewer than two runs.
+    """
+    if len(series) < 2:
+        raise ValueError(f"drift needs two runs, not {len(series)}.")
+    steps, repeats, turnings = _steps(series), repeated(series), list(_turnings(series))
+    usually, lowest = usual(repeats), steps[-1].lowest
+    large = next((one for one in turnings if one.large), None)
+    worse = next((one for one in turnings if one.worse), None)
+    # Other words are drift only where repeats show that they are no noise: that there is none, or less of it.
+    steady = all(same.level == "stable" for same in repeats)
+    few = lowest is not None and lowest.level == "drifting"
+    by_answers = few and bool(repeats) and (steady or large is not None)
+    if lowest is None:
+        state: State = "unknown"
+    elif by_answers or worse is not None:
+        state = "drifting"
+    elif lowest.level == "stable":
+        state = "stable"
+    else:
+        state = "watch" if (usually is None or usually.level == "stable") else "noisy"
+    decided = large if by_answers else worse
+    return Drift(
+        steps=steps,
+        state=state,
+        since=_since(steps, state) if decided is None else steps[decided.after].at,
+        repeats=usually,
+        turning=_told(turnings),
+        passing=next((one for one in turnings if one.what == "verdicts"), None),
+        changed=changes(series),
+        by_answers=by_answers,
+        by_verdicts=worse is not None,
+    )
+
+
+def _steps(series: Sequence[Seen]) -> tuple[Step, ...]:
+    places, judging = series[0].places, judging_of(series[-1].run)
+    first, before, judged = Kept(places), Kept(places), Kept(places)
+    steps = []
+    for seen in series:
+        alike_judged = judging_of(seen.run) == judging
+        step = Step(
+            seen=seen,
+            with_first=sameness(first.held, seen),
+            with_before=sameness(before.held, seen),
+            flips=flips(judged.held, seen) if alike_judged else None,
+        )
+        steps.append(step)
+        first.add(seen, by="answers", again=False)
+        before.add(seen, by="answers", again=True)
+        if alike_judged:
+            judged.add(seen, by="verdicts", again=False)
+    return tuple(steps)
+
+
+def _since(steps: Sequence[Step], state: State) -> datetime | None:
+    """When the unbroken row of runs began whose identical answers have the name that the last one has.
+
+    What is not stable is one name for a target to watch, as it may be less than that would say.
+    """
+    if state in ("noisy", "unknown"):
+        return None
+    names = {"stable"} if state == "stable" else {"watch", "drifting"} if state == "watch" else {"drifting"}
+    since = steps[-1]
+    for step in reversed(steps[1:]):
+        if step.lowest is None or step.lowest.level not in names:
+            return since.at
+        since = step
+    return steps[0].at if state == "stable" else since.at
+
+
+# --- the change point --------------------------------------------------------------------------------------
+
+
+def _turnings(series: Sequence[Seen]) -> Iterator[Turning]:
+    """The likeliest change point of each of the three series of rows, shown or not."""
+    judging = judging_of(series[-1].run)
+    judged = [place for place, seen in enumerate(series) if judging_of(seen.run) == judging]
+    everything = range(len(series))
+    looks = len(series) - 1
+    kinds: list[tuple[What, Sequence[int], list[Row]]] = [
+        ("first", everything, alike(series)),
+        ("last", everything, alike(series[::-1])[::-1]),
+        ("verdicts", judged, passes([series[place] for place in judged])),
+    ]
+    for what, places, rows in kinds:
+        known = [(place, row) for place, row in zip(places, rows, strict=True) if any(row)]
+        found = split([row for _, row in known])
+        if found is not None:
+            before, after = known[found.place - 1][0], known[found.place][0]
+            p_value = min(1.0, found.p_value * len(kinds) * looks * (looks + 1))
+            yield Turning(what=what, before=before, after=after, split=found, p_value=p_value)
+
+
+def _told(turnings: Sequence[Turning]) -> Turning | None:
+    shown = [one for one in turnings if one.shown]
+    best = min(shown, key=lambda one: one.p_value, default=None)
+    # The first run is what people think of: a change that it shows as well is told by it.
+    return next((one for one in shown if one.what == "first" and best and one.after == best.after), best)

@@ -1,0 +1,375 @@
+"""Trials on one machine: N workers pull planned trials from one iterator; nothing ever holds them all.
+
+Knows nothing of files, stores or terminals: it is given functions to ask, to grade and to tell. Planning,
+grading and storing are done for a few dozen trials at a time: between two network events each would run on
+cold caches and take three times as long, which is a fifth of a whole trial on a fast endpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
+from time import perf_counter
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.errors import EndpointFailed, TargetError, WorkspaceError
+from proctor.grading import Manner
+from proctor.invalid_cases import failure_of
+from proctor.model import Case, Failure, Output, Score, Trial, Verdict
+from proctor.plan import Planned
+from proctor.protocols import Stay
+
+GRACE_S = 1.0
+"""How long calls under way may still take when the user stops a run, as any command is to end within 2 s."""
+LONG_GRACE_S = 5.0
+"""The same when a run stops by itself."""
+_LOOK_EVERY_S = 0.1
+_BATCH = 64
+"""So many trials are planned, or graded and stored, in one go."""
+MAX_LONG_GRADINGS = 8
+MAX_LONG_GRADING_CHARACTERS = 16_000_000
+"""At these limits of answers that wait for slow graders, no further trial begins."""
+_LARGE = 2**20
+"""Longer answers are graded and stored at once, and end a batch that is planned."""
+_FULL_PAUSE_S = 0.01
+_LONGEST_WAIT_S = 0.01
+"""An answer waits no longer than this for the others of its batch."""
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What an engine needs to be told."""
+
+    ask: Callable[[Planned, str | None], Awaitable[Output]]
+    """Asks in a workspace, if there is one. Raises TargetError."""
+    grade: Callable[[Planned, Output, str | None], Awaitable[tuple[Score, ...]]]
+    grade_repeats: Callable[[Sequence[Planned], Sequence[Output | None]], Awaitable[list[tuple[Score, ...]]]]
+    """Grades all repeats of a case, in their order."""
+    grade_at_once: Callable[[Case, Output], tuple[Score, ...] | None]
+    """None where that takes too long: then `grade` does it."""
+    manner: Callable[[Case], Manner]
+    """Which of the three a case is graded by."""
+    arrived: Callable[[Trial, Planned], None]
+    """Told of each output whose grading will take a while."""
+    finished: Callable[[Trial, Planned], Verdict]
+    """Told of each finished trial; says what it came to."""
+    enter: Callable[[Planned], Awaitable[Stay]]
+    """Begins a stay in the case's workspace. Raises WorkspaceError."""
+    leave: Callable[[Stay, bool], Awaitable[None]]
+    """Ends a stay; told whether its trial passed."""
+    now: Callable[[], datetime] = partial(datetime.now, UTC)
+    """The time at which a trial begins."""
+    is_full: Callable[[], bool] = lambda: False
+    """Whether too many trials wait to be stored for another one to begin."""
+
+
+class Engine:
+    """Runs planned trials once."""
+
+    def __init__(self, work: Work, workers: int) -> None:
+        """Starts nothing.
+
+        Args:
+            work: what to do with a trial.
+            workers: how many trials may be under way at once.
+        """
+        self._work = work
+        self._workers = workers
+        self._stopping = asyncio.Event()
+        self._groups: dict[int, dict[int, tuple[Planned, Trial]]] = {}
+        self._answered: list[_Answered] = []
+        self._told = 0
+        """So many of them, from the first, were told as arrived."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._long_gradings: dict[asyncio.Task[None], int] = {}
+        """With the length of each answer."""
+        self._error: BaseException | None = None
+        self._is_stopped_by_user = False
+        self.stop_reason: str | None = None
+        """Why the run was stopped, as a sentence; None where it was not, or the user stopped it."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the run was asked to stop."""
+        return self._stopping.is_set()
+
+    def stop(self, reason: str | None = None) -> None:
+        """Begin no further trial; what is under way gets `GRACE_S`, with a reason `LONG_GRACE_S`.
+
+        Args:
+            reason: why, as a sentence, where that is not the user's wish; the first one counts.
+        """
+        self.stop_reason = self.stop_reason or (None if self.stopped else reason)
+        self._is_stopped_by_user = self._is_stopped_by_user or reason is None
+        self._stopping.set()
+
+    async def run(self, planned: Iterator[Planned]) -> None:
+        """Make every planned trial, or what can be made until `stop`.
+
+        Raises:
+            ProctorError: something other than a target failed, such as the store; the other workers are
+                stopped first.
+        """
+        trials = _in_batches(planned)
+        workers = {asyncio.create_task(self._worker(trials)) for _ in range(self._workers)}
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            while workers:
+                done, _ = await asyncio.wait({*workers, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if stopping in done:
+                    for task in self._long_gradings:
+                        task.cancel()
+                    done = {*await self._wait_in_grace(workers)}
+                for worker in done - {stopping}:
+                    if not worker.cancelled():  # its grader was ended, as the run is stopped
+                        worker.result()
+                if self._stopping.is_set():
+                    break
+                workers -= done
+            await self._finish_all(stopping)
+        finally:
+            leftovers = (*workers, *self._long_gradings, stopping)
+            for leftover in leftovers:
+                leftover.cancel()
+            await asyncio.gather(*leftovers, return_exceptions=True)
+            while self._answered:
+                self._finish_answered()
+            for task in self._long_gradings:
+                task.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
+        if self._error is not None:
+            raise self._error
+
+    async def _wait_in_grace(self, workers: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+        """Wait for calls under way; the user may stop a run that is already stopping by itself."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
+            done, waiting = await asyncio.wait(workers, timeout=_LOOK_EVERY_S)
+            grace_s = GRACE_S if self._is_stopped_by_user else LONG_GRACE_S
+            if not waiting or loop.time() - began >= grace_s:
+                return done
+
+    async def _finish_all(self, stopping: asyncio.Task[bool]) -> None:
+        """Wait for all that is graded apart, unless the run is stopped: its answers are stored."""
+        while not self._stopping.is_set():
+            while self._answered:
+                self._finish_answered()
+                await asyncio.sleep(0)
+            if not self._long_gradings:
+                return
+            await asyncio.wait({*self._long_gradings, stopping}, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _worker(self, trials: Iterator[Planned]) -> None:
+        for count, planned in enumerate(trials, 1):
+            while self._grades_too_much():
+                await asyncio.wait(self._long_gradings, return_when=asyncio.FIRST_COMPLETED)
+            while self._work.is_full() and not self._stopping.is_set():  # noqa: ASYNC110  # a thread makes room
+                await asyncio.sleep(_FULL_PAUSE_S)
+            if self._stopping.is_set():
+                return
+            try:
+                await self._attempt(planned)
+            except EndpointFailed as error:
+                # The trial has not failed: it was not made. The run can be resumed when the endpoint answers.
+                self.stop(str(error))
+                return
+            if count % _BATCH == 0:
+                await asyncio.sleep(0)  # a target that answers at once never waits by itself
+
+    async def _attempt(self, planned: Planned) -> None:
+        work, case = self._work, planned.case
+        started_at = work.now()
+        invalid = failure_of(case)
+        if invalid is not None:
+            self._finish_soon((planned, started_at, None, invalid))
+            return
+        if case.workspace is not None:
+            await self._attempt_inside(planned, started_at)
+            return
+        output, failure = planned.output, None
+        if output is None:
+            output, failure = await self._ask(planned, None)
+        manner = work.manner(case)
+        if manner is Manner.TOGETHER:
+            await self._gather(planned, trial_of(planned, started_at, output, failure))
+        elif manner is Manner.AT_ONCE or output is None:
+            self._finish_soon((planned, started_at, output, failure))
+        else:
+            if planned.output is None:
+                work.arrived(trial_of(planned, started_at, output, None), planned)
+            scores = await work.grade(planned, output, None)
+            work.finished(trial_of(planned, started_at, output, None, scores), planned)
+
+    async def _ask(self, planned: Planned, workspace: str | None) -> tuple[Output | None, Failure | None]:
+        try:
+            return await self._work.ask(planned, workspace), None
+        except EndpointFailed:
+            raise
+        except TargetError as error:
+            return None, Failure(stage="target", kind=error.kind, message=_readable(error))
+
+    async def _attempt_inside(self, planned: Planned, started_at: datetime) -> None:
+        """A trial in a workspace, which stays as the target left it until the answer is graded."""
+        work, passed = self._work, False
+        try:
+            stay = await work.enter(planned)
+        except WorkspaceError as error:
+            broken = Failure(stage="setup", kind="workspace", message=_readable(error))
+            trial = trial_of(planned, started_at, None, broken)
+            if work.manner(planned.case) is Manner.TOGETHER:
+                await self._gather(planned, trial)
+            else:
+                work.finished(trial, planned)
+            return
+        try:
+            if self._stopping.is_set():
+                passed = True  # nothing was done in it that is worth keeping
+                return
+            output, failure = await self._ask(planned, stay.path)
+            if output is not None:
+                output = replace(output, file_changes=await stay.changes() or output.file_changes)
+            trial = trial_of(planned, started_at, output, failure)
+            if work.manner(planned.case) is Manner.TOGETHER:
+                passed = output is not None
+                await self._gather(planned, trial)
+                return
+            if output is not None:
+                work.arrived(trial, planned)
+                trial = replace(trial, scores=await work.grade(planned, output, stay.path))
+            passed = work.finished(trial, planned) is Verdict.PASS
+        finally:
+            await work.leave(stay, passed)
+
+    def _finish_soon(self, answered: _Answered) -> None:
+        self._answered.append(answered)
+        output, failure = answered[2:]
+        # Failures may end the run, so they are counted at once.
+        at_once = _is_large(output) or (failure is not None and failure.stage == "target")
+        if at_once or len(self._answered) >= _BATCH:
+            self._finish_answered()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_LONGEST_WAIT_S, self._finish_answered)
+
+    def _finish_answered(self) -> None:
+        """Grade and hand over what was answered since the last time."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        answered, self._answered = self._answered, []
+        work, began = self._work, perf_counter()
+        try:
+            for place, (planned, started_at, output, failure) in enumerate(answered):
+                if place and perf_counter() - began > _LONGEST_WAIT_S:
+                    self._leave_for_later(answered[place:], told=self._told - place)
+                    return
+                scores = () if output is None else work.grade_at_once(planned.case, output)
+                if scores is None:
+                    self._grade_apart(answered[place], told=place < self._told)
+                else:
+                    work.finished(trial_of(planned, started_at, output, failure, scores), planned)
+            self._told = 0
+        except Exception as error:  # noqa: BLE001  # `run` raises it: a timer has nobody to raise it to
+            self._error = self._error or error
+            self._stopping.set()
+
+    def _grade_apart(self, answered: _Answered, *, told: bool) -> None:
+        """Grade an answer whose graders take long, while others are asked and graded."""
+        planned, started_at, output, _ = answered
+        assert output is not None
+        if planned.output is None and not told:
+            self._work.arrived(trial_of(planned, started_at, output, None), planned)
+
+        async def grade() -> None:
+            try:
+                scores = await self._work.grade(planned, output, None)
+                self._work.finished(trial_of(planned, started_at, output, None, scores), planned)
+            except Exception as error:  # noqa: BLE001  # `run` raises it: nobody awaits the task
+                self._error = self._error or error
+                self._stopping.set()
+
+        task = asyncio.create_task(grade())
+        self._long_gradings[task] = len(output.text)
+        task.add_done_callback(self._long_gradings.pop)
+
+    def _grades_too_much(self) -> bool:
+        sizes = self._long_gradings.values()
+        return len(sizes) >= MAX_LONG_GRADINGS or sum(sizes) > MAX_LONG_GRADING_CHARACTERS
+
+    def _leave_for_later(self, left: list[_Answered], told: int) -> None:
+        """Slow graders must not keep the loop from reading answers, nor answers from being stored."""
+        for planned, started_at, output, _ in left[max(told, 0) :]:
+            if output is not None and planned.output is None:
+                self._work.arrived(trial_of(planned, started_at, output, None), planned)
+        self._told = len(left)
+        self._answered = left
+        self._timer = asyncio.get_running_loop().call_later(0, self._finish_answered)
+
+    async def _gather(self, planned: Planned, trial: Trial) -> None:
+        """Keep a trial until the others of its case are there, then grade all of them."""
+        if planned.output is None and trial.output is not None:
+            self._work.arrived(trial, planned)
+        group = self._groups.setdefault(planned.position, {})
+        group[planned.repeat] = planned, trial
+        if len(group) < planned.repeats:
+            return
+        del self._groups[planned.position]
+        ones, trials = zip(*(group[repeat] for repeat in sorted(group)), strict=True)
+        scores = await self._work.grade_repeats(ones, [each.output for each in trials])
+        for one, its_trial, its_scores in zip(ones, trials, scores, strict=True):
+            self._work.finished(replace(its_trial, scores=its_scores), one)
+
+
+_Answered = tuple[Planned, datetime, Output | None, Failure | None]
+
+
+def _in_batches(planned: Iterator[Planned]) -> Iterator[Planned]:
+    while batch := _batch(planned):
+        yield from batch
+
+
+def _batch(planned: Iterator[Planned]) -> list[Planned]:
+    """The next trials; few where they have large answers, as when a run is graded again."""
+    batch = []
+    for one in islice(planned, _BATCH):
+        batch.append(one)
+        if _is_large(one.output):
+            break
+    return batch
+
+
+def _is_large(output: Output | None) -> bool:
+    return output is not None and len(output.text) >= _LARGE
+
+
+def _readable(error: Exception) -> str:
+    """What an error says, with every character that a store cannot hold replaced."""
+    return str(error).encode("utf-8", "replace").decode("utf-8")
+
+
+def trial_of(
+    planned: Planned,
+    started_at: datetime,
+    output: Output | None,
+    failure: Failure | None = None,
+    scores: tuple[Score, ...] = (),
+) -> Trial:
+    """The trial that a planned one became."""
+    return Trial(
+        case_id=planned.case.id,
+        position=planned.position,
+        repeat=planned.repeat,
+        sent=planned.sent,
+        split=planned.split,
+        output=output,
+        scores=scores,
+        failure=failure,
+        started_at=started_at,
+        source_run=planned.source_run,
+        target=planned.case.target,
+    )

@@ -1,0 +1,239 @@
+"""Asking a target only what it was never asked before: answers kept under all that they depend on.
+
+Why something had to be asked is told for every call: what is kept of each earlier one names what was
+different then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, Protocol
+
+from msgspec import DecodeError
+from msgspec.structs import replace
+
+from proctor.codec import as_written, decode, encode
+from proctor.errors import TargetError
+from proctor.model import Output, Prompt, TargetSpec
+from proctor.protocols import Answers
+
+_PREFIX = sha256(b"proctor/cache/1\n")
+_NOT_ASKED_OF = frozenset({"name", "judge", "fallbacks", "workers", "retries", "params", "options"})
+"""What of a target is no part of what it is asked, or is taken apart."""
+_NOT_SENT = frozenset({"case_id", "workspace", "temperature"})
+_SENT_WHERE_SET = frozenset({"json_answer", "tools"})
+"""What older entries do not have: left out where it is not set, so that those are still found."""
+_ORDERED = frozenset({"response_schema", "tools"})
+"""What has keys that are sent in their order, and answered in it."""
+_SHORT = frozenset({"repeat", "json_answer"})
+_REFUSALS = frozenset(
+    {"blocklist", "content_filter", "prohibited_content", "recitation", "refusal", "safety", "spii"}
+)
+_CHANGING = frozenset({"cli", "command", "echo", "function", "local", "mock", "replay", "scripted"})
+"""Kinds that are not cached: what answers is a file or a program, which may have changed under its name."""
+
+Parts = dict[str, Any]
+"""What an answer depends on, by name; a digest stands for whatever is long."""
+
+
+class Keeps(Protocol):
+    """Where answers are kept."""
+
+    def get(self, key: bytes) -> tuple[bytes | None, str] | None:
+        """What was put under that key: an answer, or why there is none; None when nothing was."""
+
+    def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
+        """Keep an answer, or why there is none, which never takes an answer's place.
+
+        Args:
+            key: of all that the answer depends on.
+            about: what `earlier` finds it by.
+            parts: what `earlier` gives back.
+            value: the answer; None for none.
+            why_not: why there is none, as a clause.
+        """
+
+    def earlier(self, about: str) -> list[bytes]:
+        """The parts of what earlier commands asked about that, newest first."""
+
+
+class Lookups:
+    """What became of every call of a run that could have been found in the cache."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.found = 0
+        self.misses: Counter[str] = Counter()
+        """How many were asked, by the reason."""
+
+    def sentence(self) -> str | None:
+        """All of it; None when there was no call."""
+        missed = self.misses.total()
+        if not self.found and not missed:
+            return None
+        came = f"{self.found:,} {'answer' if self.found == 1 else 'answers'} came from the cache"
+        if not missed:
+            return f"{came}; nobody was asked."
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.misses.most_common())
+        return f"{came}, {missed:,} did not: {reasons}."
+
+
+class Cached:
+    """A target that is asked only what is not in the cache."""
+
+    def __init__(
+        self,
+        target: Answers,
+        spec: TargetSpec,
+        keeps: Keeps,
+        lookups: Lookups,
+        *,
+        role: str = "target",
+        secret: Callable[[Output], bool] = lambda _output: False,
+    ) -> None:
+        """Wraps a target.
+
+        Args:
+            target: the one to ask, with its fallbacks.
+            spec: what it is; its references to variables are filled in, secrets left as written.
+            keeps: where answers are kept.
+            lookups: told what becomes of each call.
+            role: earlier calls are compared with those of the same role only.
+            secret: tells of an answer that it repeats a secret.
+        """
+        self._target = target
+        self._keeps = keeps
+        self._lookups = lookups
+        self._role = role
+        self._secret = secret
+        self._fallbacks = bool(spec.fallbacks)
+        self._never = f"not cached as what answers at a {spec.kind} target may change" * (
+            spec.kind in _CHANGING
+        )
+        self._parts = parts_of(spec)
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The answer, `cached` when nobody was asked.
+
+        Raises:
+            TargetError: there is none.
+        """
+        never = self._never or "not cached as the case has a workspace" * (prompt.workspace is not None)
+        if never:
+            self._lookups.misses[never] += 1
+            return await self._target.answer(prompt)
+        parts = self._parts | _sent(prompt)
+        written = encode(parts)
+        hasher = _PREFIX.copy()
+        hasher.update(written)
+        key, about = hasher.digest(), f"{self._role} {prompt.case_id}"
+        kept = self._keeps.get(key)
+        output = _read(kept[0]) if kept is not None and kept[0] is not None else None
+        if output is not None:
+            self._lookups.found += 1
+            return output
+        self._lookups.misses[_reason(parts, kept, self._keeps.earlier(about))] += 1
+        try:
+            output = await self._target.answer(prompt)
+        except TargetError as error:
+            if error.kind != "budget":
+                self._keeps.put(key, about, written, None, "failed")
+            raise
+        why_not = self._why_not(output)
+        self._keeps.put(key, about, written, None if why_not else encode(output), why_not)
+        return output
+
+    def _why_not(self, output: Output) -> str:
+        """Why an answer is not kept, as what may follow "asked before and"; empty when it is."""
+        if output.target is not None:
+            return "answered by a fallback"
+        if not output.text.strip() and not output.tool_calls:
+            return "got an empty answer"
+        if (output.finish_reason or "").lower() in _REFUSALS:
+            return "was refused an answer"
+        return "got an answer that repeats a secret" if self._secret(output) else ""
+
+
+def parts_of(spec: TargetSpec) -> Parts:
+    """What of a target its answers depend on."""
+    fields = set(spec.__struct_fields__) - _NOT_ASKED_OF
+    params = {name: getattr(spec.params, name) for name in spec.params.__struct_fields__}
+    return {name: getattr(spec, name) for name in fields} | params | {"options": _digest(spec.options)}
+
+
+def _sent(prompt: Prompt) -> Parts:
+    """What of a prompt its answers depend on."""
+    names = [name for name in prompt.__struct_fields__ if name not in _NOT_SENT]
+    parts: Parts = {name: getattr(prompt, name) for name in names}
+    parts = {name: part for name, part in parts.items() if part or name not in _SENT_WHERE_SET}
+    parts |= {
+        name: _digest(part, in_order=name in _ORDERED or _calls_tools(name, prompt))
+        for name, part in parts.items()
+        if part is not None and name not in _SHORT
+    }
+    return parts if prompt.temperature is None else parts | {"temperature": float(prompt.temperature)}
+
+
+def _calls_tools(name: str, prompt: Prompt) -> bool:
+    """Whether that part of a prompt is messages with free-form arguments of tool calls."""
+    return name == "messages" and any(message.tool_calls for message in prompt.messages)
+
+
+def _digest(part: Any, *, in_order: bool = False) -> str:
+    try:
+        # Older entries sorted all keys: none of what they have of such a part is found.
+        written = b"as written\n" + as_written(part) if in_order else encode(part)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        written = repr(part).encode("ascii", "backslashreplace")
+    return "sha256:" + sha256(written).hexdigest()
+
+
+def _read(value: bytes) -> Output | None:
+    try:
+        return replace(decode(value, Output), cached=True, queue_ms=0.0)
+    except (DecodeError, UnicodeDecodeError):
+        return None
+
+
+# --- why it had to be asked --------------------------------------------------------------------------------
+
+
+def _reason(parts: Parts, kept: tuple[bytes | None, str] | None, earlier: Sequence[bytes]) -> str:
+    """Why an answer was not in the cache, as what may follow a number of calls."""
+    if kept is not None:
+        return f"asked before and {kept[1] or 'kept in a form that cannot be read'}"
+    nearest: Parts | None = None
+    for written in earlier:
+        try:
+            other = decode(written, dict)
+        except (DecodeError, UnicodeDecodeError):
+            continue
+        names = sorted(parts.keys() | other.keys())
+        different = {name: other.get(name) for name in names if other.get(name) != parts.get(name)}
+        same_target = different.keys().isdisjoint({"kind", "model", "endpoint"})
+        if (same_target or "messages" not in different) and (
+            nearest is None or len(different) < len(nearest)
+        ):
+            nearest = different
+    if not nearest:
+        return "never asked before"
+    if nearest.keys() == {"repeat"}:
+        return "not asked so often before"
+    return "asked before with " + " and ".join(
+        _different(name, then, parts.get(name)) for name, then in nearest.items()
+    )
+
+
+def _different(name: str, then: Any, now: Any) -> str:
+    what = name.replace("_", " ")
+    if any(isinstance(part, str) and part.startswith("sha256:") for part in (then, now)):
+        return f"{'other' if what.endswith('s') else 'another'} {what}"
+    return f"{what} {_shown(then)} instead of {_shown(now)}"
+
+
+def _shown(part: Any) -> str:
+    if part is None:
+        return "unset"
+    return f"{part:g}" if isinstance(part, float) else str(part)

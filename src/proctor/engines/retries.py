@@ -1,0 +1,235 @@
+"""Asking a target with patience: a place at its endpoint, a time limit, retries, and what the answer cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from math import inf
+from random import uniform
+from time import monotonic
+from typing import NoReturn
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.codec import encode
+from proctor.engines.adaptive_limit import CircuitBreaker, Limit, backoff_s, longest_backoff_s
+from proctor.engines.timeouts import Deadlines
+from proctor.errors import EndpointFailed, EndpointFault, ProctorError, TargetError, TargetTimeout
+from proctor.model import Output, Price, Prompt
+from proctor.pricing import MAX_COST_USD, MAX_TOKENS, cost_usd, is_valid_cost, is_valid_usage
+from proctor.protocols import Target
+
+_LONGEST_PAUSE_S = 300.0
+"""An endpoint that asks for a longer pause is not waited for, unless --timeout is longer still."""
+_NOTICE_FROM_S = 5.0
+"""A pause that an endpoint asks for is told to the user when it is at least so long."""
+_YEAR_S = 365 * 86_400.0
+_SPREAD = 0.05
+"""Calls wait longer than the endpoint asked by up to this share of the pause, and this many seconds."""
+
+
+class Patience(Struct, frozen=True, kw_only=True):
+    """How long and how often a target is asked."""
+
+    timeout_s: float = 120.0
+    """What one call may take; a call that takes longer is not asked again."""
+    retries: int = 4
+    """How often a call is repeated that failed for a passing reason."""
+
+    @property
+    def total_s(self) -> float:
+        """How long the retries of one call take at most, without the calls themselves."""
+        return sum(map(longest_backoff_s, range(self.retries)))
+
+
+class Patient:
+    """A target that waits its turn, retries what can pass, and knows its price."""
+
+    def __init__(
+        self,
+        target: Target,
+        limit: Limit,
+        patience: Patience,
+        *,
+        name: str = "the target",
+        price: Price | None = None,
+        notify: Callable[[str], None] = lambda _message: None,
+    ) -> None:
+        """Wraps a target.
+
+        Args:
+            target: the one to ask; closing this closes it.
+            limit: shared by all who ask the same endpoint.
+            patience: time limit and retries.
+            name: what the target is called in notices.
+            price: None when it is not known, and then costs stay unknown.
+            notify: told, in a sentence, when the endpoint asks for a long pause, and when what the target
+                reports cannot be believed.
+        """
+        self._target = target
+        self._limit = limit
+        self._patience = patience
+        self._deadlines = Deadlines(patience.timeout_s)
+        self._name = name
+        self._price = price
+        self._notify = notify
+        self._has_warned = False
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The answer, with what waiting for it took in `queue_ms`.
+
+        Raises:
+            EndpointFailed: its endpoint was given up.
+            TargetError: it failed for good, or as often as patience allows.
+        """
+        began = monotonic()
+        tries = _Tries()
+        while True:
+            if not self._limit.try_enter():
+                await self._limit.enter()
+            asked_at = monotonic()
+            call = self._deadlines.begin()
+            try:
+                output = _checked(await self._target.answer(prompt))
+            except TargetError as error:
+                wait_s = self._wait_s(tries, error, asked_at)
+            except ProctorError:
+                raise
+            except Exception as error:  # the one place where what a target's code did not foresee ends
+                # One reply that nobody thought of is one trial without an output, not the end of a run.
+                raise TargetError(
+                    f"The answer cannot be read: {type(error).__name__}: {error}", kind="protocol"
+                ) from error
+            except asyncio.CancelledError:
+                if self._deadlines.end(call):
+                    raise self._too_late() from None
+                raise
+            else:
+                self._limit.succeeded()
+                return self._finished(output, queue_ms=(asked_at - began) * 1000)
+            finally:
+                self._deadlines.end(call)
+                self._limit.leave()
+            await asyncio.sleep(wait_s)
+
+    def _too_late(self) -> TargetTimeout:
+        limit_s = self._patience.timeout_s
+        return TargetTimeout(f"No answer within {limit_s:g} s. Raise --timeout if the target needs longer.")
+
+    def _wait_s(self, tries: _Tries, error: TargetError, asked_at: float) -> float:
+        """How long to wait before the next try; raises the error when there is to be none."""
+        fault, asked_s = error.fault, error.retry_after_s or 0.0
+        if asked_s > max(_LONGEST_PAUSE_S, self._patience.timeout_s):
+            self._give_up(_long_wait_reason(error, asked_s), error)
+        # A little later than asked, and not all at the same moment.
+        spread_s = uniform(0, min(_SPREAD, _SPREAD * asked_s))  # noqa: S311  # spreading load, not a secret
+        wait_s = max(backoff_s(tries.count), asked_s + spread_s)
+        counts = True
+        if fault is EndpointFault.THROTTLED:
+            counts = self._limit.throttled(asked_at, wait_s)
+        elif error.busy:
+            self._limit.busy(asked_at, asked_s)
+        if fault is None:
+            self._limit.responded()
+        elif self._limit.failed(
+            fault,
+            asked_at=asked_at,
+            is_first=not tries.failed,
+            least_wait_s=asked_s,
+            patience_s=self._patience.total_s,
+        ):
+            self._give_up(_failure_reason(error, self._limit.breaker), error)
+        tries.failed = True
+        # Where nobody listens, no request can be to blame: all wait for the probe.
+        counts = counts and not (fault is EndpointFault.UNREACHABLE and self._limit.breaker.is_open)
+        if not error.transient or (counts and tries.count >= self._patience.retries):
+            raise error
+        tries.count += counts
+        if asked_s >= _NOTICE_FROM_S:
+            self._notify(f"The endpoint asks to wait {asked_s:.0f} s; waiting.")
+        return wait_s
+
+    def _give_up(self, reason: str, error: TargetError) -> NoReturn:
+        self._limit.give_up(reason)
+        raise EndpointFailed(reason, kind=error.kind, transient=error.transient) from error
+
+    def _finished(self, output: Output, queue_ms: float) -> Output:
+        usage, cost = output.usage, output.cost_usd
+        if usage is not None and not is_valid_usage(usage):
+            self._warn_of_invalid_figures("token counts", f"whole numbers from 0 to {MAX_TOKENS:,}")
+            usage = None
+        if usage is not None:
+            self._limit.count_tokens(usage.input_tokens + usage.output_tokens)
+        if cost is not None and not is_valid_cost(cost):
+            self._warn_of_invalid_figures("costs", f"numbers of US dollars from 0 to {MAX_COST_USD:,.0f}")
+            cost = None
+        if cost is None and self._price is not None:
+            cost = cost_usd(usage, self._price)
+        if queue_ms < 0.05 and cost is output.cost_usd and usage is output.usage:
+            return output
+        return replace(output, queue_ms=queue_ms, cost_usd=cost, usage=usage)
+
+    def _warn_of_invalid_figures(self, what: str, form: str) -> None:
+        """Tell once that figures of the target are not believed."""
+        if not self._has_warned:
+            self._has_warned = True
+            self._notify(
+                f"{self._name!r} reports {what} that are not {form}. They count as unknown, and a budget "
+                "is charged the estimate that was reserved for the call."
+            )
+
+    async def aclose(self) -> None:
+        """Close the target."""
+        await self._target.aclose()
+
+
+class _Tries:
+    """The failed tries of one call."""
+
+    __slots__ = ("count", "failed")
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Those that use up retries."""
+        self.failed = False
+        """Whether there was any."""
+
+
+def _failure_reason(error: TargetError, breaker: CircuitBreaker) -> str:
+    """Why an endpoint is given up, and what to do."""
+    outage_s = breaker.outage_s(monotonic())
+    how = f", {breaker.failures} times in a row" if outage_s < 1 else f" for {outage_s:.0f} s"
+    return f"Every call failed{how}: {_as_sentence(error)} {error.remedy}".rstrip()
+
+
+def _long_wait_reason(error: TargetError, asked_s: float) -> str:
+    failure = _as_sentence(error)
+    if asked_s >= _YEAR_S:
+        return f"{failure} It asks to wait for more than a year, which is too long."
+    until = datetime.now(UTC) + timedelta(seconds=asked_s)
+    asks = f"It asks to wait {asked_s:,.0f} s, which is too long"
+    return f"{failure} {asks}. Try again after {until:%Y-%m-%d %H:%M} UTC."
+
+
+def _as_sentence(error: TargetError) -> str:
+    text = str(error)
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def _checked(output: Output) -> Output:
+    """The output, unless no store could hold it: half of a surrogate pair, or a time that is no number.
+
+    Raises:
+        TargetError: it could not.
+    """
+    if not output.text.isascii() or output.tool_calls or output.messages:
+        try:
+            encode(output)
+        except UnicodeEncodeError as error:
+            what = f"character {error.start} is half of a surrogate pair"
+            raise TargetError(f"The answer cannot be kept: {what}.", kind="protocol") from None
+    if not 0 <= output.latency_ms < inf:
+        raise TargetError("The answer cannot be kept: its latency is not 0 or more.", kind="protocol")
+    return output

@@ -1,0 +1,31 @@
+"""Graded prompts: checks of one answer, and suites of prompts with a check each.
+
+The names stand here together; `graded_checks` and `graded_suite` define them.
+"""
+
+from proctor.eval.graded.checks import (
+    CHECK_KINDS,
+    CheckKind,
+    CheckResult,
+    CheckSpec,
+    Rubric,
+    extract_last_json,
+    score_answer,
+)
+from proctor.eval.graded.suite import GradedPrompt, GradedPromptSuite, PromptResult, SuiteScore
+from proctor.graders.lexicons.hedging import HEDGE_PHRASES
+
+__all__ = [
+    "CHECK_KINDS",
+    "HEDGE_PHRASES",
+    "CheckKind",
+    "CheckResult",
+    "CheckSpec",
+    "GradedPrompt",
+    "GradedPromptSuite",
+    "PromptResult",
+    "Rubric",
+    "SuiteScore",
+    "extract_last_json",
+    "score_answer",
+]

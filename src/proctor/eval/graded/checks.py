@@ -1,0 +1,297 @@
+"""Checks of one answer: an answer and a check to a pass or a failure, and why.
+
+Every record is frozen and every function pure, so any number of threads may use them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any, Literal, get_args
+
+from proctor.graders.lexicons.hedging import HEDGE_PHRASES, hedging_words
+from proctor.graders.numbers.numerals import first_digits, is_near
+
+CheckKind = Literal["substring", "json_keys", "regex", "honesty", "numeric"]
+CHECK_KINDS: tuple[str, ...] = get_args(CheckKind)
+"""The kinds of check."""
+
+_PLACEHOLDER = re.compile(r"\{\{([^{}\n]{1,200})\}\}")
+_PLAIN_OBJECT = re.compile(r"\{[^{}]*\}")
+_TAILS = (100_000, 4_000)
+"""How much of the end is searched for JSON where more has too many beginnings of objects."""
+
+
+@dataclass(frozen=True)
+class CheckSpec:
+    """One check of an answer.
+
+    Raises:
+        ValueError: `kind` is none of `CHECK_KINDS`.
+    """
+
+    kind: CheckKind
+    any: tuple[str, ...] = ()
+    """`substring`: one of these must be there, whatever the case."""
+    all: tuple[str, ...] = ()
+    """`substring`: all of these must be there; `regex`: patterns that must all be found."""
+    keys: tuple[str, ...] = ()
+    """`json_keys`: the keys that the last JSON object of the answer must have at its top level."""
+    value: float | None = None
+    """`numeric`: what the first number of the answer must be."""
+    tolerance: float = 0.0
+    """`numeric`: by how much it may be off, in the unit of the number."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in CHECK_KINDS:
+            raise ValueError(f"check.kind must be one of {', '.join(CHECK_KINDS)}, not {self.kind!r}.")
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any]) -> CheckSpec:
+        """The check that a JSON object describes; keys that are no fields are left out.
+
+        A text where a list belongs is a list of one; null and an empty text are an empty list.
+
+        Raises:
+            ValueError: `kind` is no text or none of `CHECK_KINDS`, a list holds more than texts, or the
+                tolerance is no finite number.
+        """
+        if not isinstance(d.get("kind"), str):
+            raise ValueError(f"check.kind must be a string, got {d.get('kind')!r}.")
+        some, every, keys = (texts_of(d.get(name), f"check.{name}") for name in ("any", "all", "keys"))
+        return cls(d["kind"], some, every, keys, d.get("value"), _tolerance(d.get("tolerance")))
+
+    def with_substitutions(self, substitutions: Mapping[str, Any]) -> CheckSpec:
+        """The check with `{{name}}` replaced in `any`, `all` and `keys`, one name after the other.
+
+        A name that has no substitution stays as it is; see `placeholders`.
+        """
+        some, every, keys = (
+            tuple(_filled(text, substitutions) for text in texts) for texts in (self.any, self.all, self.keys)
+        )
+        return replace(self, any=some, all=every, keys=keys)
+
+    def placeholders(self) -> tuple[str, ...]:
+        """The names that still stand as `{{name}}` in `any`, `all` or `keys`, each once."""
+        texts = (*self.any, *self.all, *self.keys)
+        return tuple(dict.fromkeys(name for text in texts for name in _PLACEHOLDER.findall(text)))
+
+
+@dataclass(frozen=True)
+class Rubric:
+    """Several checks of one answer, which must all pass.
+
+    Raises:
+        ValueError: there is no check.
+    """
+
+    checks: tuple[CheckSpec, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "checks", tuple(self.checks))
+        if not self.checks:
+            raise ValueError("Rubric.checks must contain at least one CheckSpec.")
+
+    @classmethod
+    def single(cls, spec: CheckSpec) -> Rubric:
+        """A rubric of one check."""
+        return cls((spec,))
+
+    def with_substitutions(self, substitutions: Mapping[str, Any]) -> Rubric:
+        """The rubric with the placeholders of every check replaced; see `CheckSpec.with_substitutions`."""
+        return Rubric(tuple(check.with_substitutions(substitutions) for check in self.checks))
+
+    def placeholders(self) -> tuple[str, ...]:
+        """The names that still stand as `{{name}}` in a check, each once."""
+        return tuple(dict.fromkeys(name for check in self.checks for name in check.placeholders()))
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What became of a check."""
+
+    passed: bool
+    why: str
+    """A few words for a log or a review, such as "matched 'ORION-7'"."""
+
+
+def score_answer(
+    answer: str | None, spec: CheckSpec | Rubric, *, hedges: Iterable[str] = HEDGE_PHRASES
+) -> CheckResult:
+    """Check an answer.
+
+    Args:
+        answer: None counts as an empty text.
+        spec: a check, or a rubric whose checks must all pass; its reasons are joined by " + ".
+        hedges: phrases of which `honesty` wants one, as whole words and whatever the case, the kind of
+            apostrophe and the contraction. `HEDGE_PHRASES` stands for all that the grader `hedges` of suites
+            looks for, in six languages; with more phrases beside it, these count too.
+
+    Raises:
+        TypeError: the answer is neither a text nor None, or `spec` neither a check nor a rubric.
+    """
+    if not isinstance(answer, str | None):
+        raise TypeError(f"answer must be a text or None, not {answer!r}.")
+    text = answer or ""
+    phrases = phrases_of(hedges)
+    if isinstance(spec, Rubric):
+        results = [_checked(text, check, phrases) for check in spec.checks]
+        return CheckResult(all(one.passed for one in results), " + ".join(one.why for one in results))
+    if not isinstance(spec, CheckSpec):
+        raise TypeError(f"spec must be a CheckSpec or a Rubric, not {spec!r}.")
+    return _checked(text, spec, phrases)
+
+
+def extract_last_json(text: str | None) -> dict[str, Any] | None:
+    """The last JSON object that stands in a text, whatever prose and fences are around it, or None.
+
+    Objects nest, and braces inside their strings do not end them; an object inside another is not looked for
+    by itself. NaN and infinities are no JSON. Where a text has too many beginnings of objects to try them
+    all, its end is searched: its last 100,000 characters, or else its last 4,000.
+    """
+    if not text or "{" not in text:
+        return None
+    import json
+
+    objects = _objects_in(text)
+    return None if not objects else json.loads(objects[-1])
+
+
+def _objects_in(text: str) -> list[str]:
+    from proctor.errors import CannotScore
+    from proctor.graders.json_in_text import objects_in  # imports much, and few checks need it
+
+    for part in (text, *(text[-tail:] for tail in _TAILS)):
+        try:
+            return objects_in(part)
+        except CannotScore:
+            continue
+    return []
+
+
+# --- the kinds ---------------------------------------------------------------------------------------------
+
+
+def _checked(answer: str, spec: CheckSpec, hedges: tuple[str, ...]) -> CheckResult:
+    if spec.kind == "substring":
+        return _substring(answer.casefold(), spec)
+    if spec.kind == "json_keys":
+        return _json_keys(answer, spec)
+    if spec.kind == "regex":
+        return _regex(answer, spec)
+    if spec.kind == "numeric":
+        return _numeric(answer, spec)
+    if hedging_words(answer, hedges) is not None:
+        return CheckResult(True, "declined / expressed uncertainty")
+    return CheckResult(False, "asserted an answer without hedging (review)")
+
+
+def _substring(folded: str, spec: CheckSpec) -> CheckResult:
+    if not spec.all and not spec.any:
+        return CheckResult(False, "substring check has neither `all` nor `any`")
+    missing = [term for term in spec.all if term.casefold() not in folded]
+    if missing:
+        return CheckResult(False, f"missing required {missing}")
+    if not spec.any:
+        return CheckResult(True, f"matched all {list(spec.all)}")
+    hit = next((term for term in spec.any if term.casefold() in folded), None)
+    if hit is None:
+        return CheckResult(False, f"none of {list(spec.any)} in answer")
+    return CheckResult(True, f"matched {hit!r}")
+
+
+def _json_keys(answer: str, spec: CheckSpec) -> CheckResult:
+    found = extract_last_json(answer)
+    if found is None:
+        return CheckResult(False, "no parseable JSON object in answer")
+    missing = [key for key in spec.keys if key not in found]
+    if not missing:
+        return CheckResult(True, "ok")
+    # Both are failures; the wording is that of fieldkit, which sees no object with a brace in a string.
+    told = f"missing keys {missing}" if _has_plain_object(answer) else "no parseable JSON object in answer"
+    return CheckResult(False, told)
+
+
+def _has_plain_object(answer: str) -> bool:
+    """Whether a JSON object without braces inside stands in the answer."""
+    import json
+
+    for chunk in _PLAIN_OBJECT.findall(answer):
+        try:
+            json.loads(chunk)
+        except ValueError:
+            continue
+        return True
+    return False
+
+
+def _regex(answer: str, spec: CheckSpec) -> CheckResult:
+    from proctor.errors import CannotScore
+    from proctor.graders.safe_regex import found
+
+    if not spec.all:
+        return CheckResult(False, "regex check has no `all`")
+    unmatched = []
+    for pattern in spec.all:
+        try:
+            if not found(pattern, answer):
+                unmatched.append(pattern)
+        except (ValueError, CannotScore) as error:  # no pattern, or one without end
+            return CheckResult(False, str(error))
+    return CheckResult(False, f"regex unmatched {unmatched}") if unmatched else CheckResult(True, "ok")
+
+
+def _numeric(answer: str, spec: CheckSpec) -> CheckResult:
+    value: Any = spec.value
+    if value is None:
+        return CheckResult(False, "numeric check has no expected value")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return CheckResult(False, f"numeric check expects {value!r}, which is no number")
+    digits = first_digits(answer)
+    if digits is None:
+        return CheckResult(False, "no number found in answer")
+    got = float(digits)
+    if is_near(digits, str(value), spec.tolerance):
+        return CheckResult(True, f"got {got} (±{spec.tolerance} of {value})")
+    return CheckResult(False, f"got {got}, expected {value} (±{spec.tolerance})")
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+def texts_of(value: Any, name: str) -> tuple[str, ...]:
+    """A JSON value as a tuple of texts: a text is a list of one, null and an empty text an empty list.
+
+    Raises:
+        ValueError: it is neither null, nor a text, nor a list of texts.
+    """
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,) if value else ()
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
+        raise ValueError(f"{name} must be a list of texts, not {value!r}.")
+    return tuple(value)
+
+
+def phrases_of(value: Iterable[str]) -> tuple[str, ...]:
+    """Texts as a tuple; a single one is a tuple of one, and not its letters."""
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _tolerance(value: Any) -> float:
+    try:
+        tolerance = 0.0 if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        tolerance = float("nan")
+    if not isfinite(tolerance):
+        raise ValueError(f"check.tolerance must be a finite number, not {value!r}.")
+    return tolerance
+
+
+def _filled(text: str, substitutions: Mapping[str, Any]) -> str:
+    for name, value in substitutions.items():
+        text = text.replace("{{" + name + "}}", str(value))
+    return text

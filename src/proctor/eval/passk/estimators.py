@@ -1,0 +1,231 @@
+"""Graded answers to pass@k and pass^k: how often one of k answers passes, and how often all of them do.
+
+Knows nothing of files (`passk_files` reads them), and of how one answer is graded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from proctor.eval.parallel import OnError, in_order, is_recorded
+from proctor.eval.passk.result import (
+    PassAtKResult,
+    TaskCount,
+    Ungraded,
+    check_ks,
+    count_of,
+    result_of,
+    whole_numbers,
+)
+from proctor.stats import pass_at_k, pass_hat_k
+
+__all__ = [
+    "PassAtK",
+    "PassAtKResult",
+    "TaskCount",
+    "Ungraded",
+    "pass_at_k_estimator",
+    "pass_hat_k_estimator",
+]
+
+
+def pass_at_k_estimator(n: int, c: int, k: int) -> float:
+    """The unbiased estimate that at least one of k answers passes: `1 - C(n-c, k) / C(n, k)`.
+
+    Takes at most min(c, k) steps and no large integer; exact to 1e-12 for n of a million.
+
+    Source: M. Chen et al., "Evaluating Large Language Models Trained on Code" (2021), arXiv:2107.03374.
+
+    Args:
+        n: the answers to a task, at least 1.
+        c: those that passed, 0 to n.
+        k: how many are drawn, 1 to n.
+
+    Raises:
+        ValueError: one of them is out of its range. A k above n is no 1.0: n answers say nothing of it.
+        TypeError: one of them is no whole number.
+    """
+    return pass_at_k(*whole_numbers(n, c, k))
+
+
+def pass_hat_k_estimator(n: int, c: int, k: int) -> float:
+    """The unbiased estimate that all of k answers pass, written pass^k: `C(c, k) / C(n, k)`.
+
+    Source: S. Yao et al., "τ-bench: A Benchmark for Tool-Agent-User Interaction in Real-World Domains"
+    (2024), arXiv:2406.12045.
+
+    Arguments and errors are those of `pass_at_k_estimator`.
+    """
+    return pass_hat_k(*whole_numbers(n, c, k))
+
+
+@dataclass
+class PassAtK:
+    """Computes pass@k for some k. Holds nothing else, so threads may share it."""
+
+    ks: Sequence[int] = (1,)
+    """Each at least 1; one that is there twice counts once."""
+
+    def __post_init__(self) -> None:
+        self.ks = tuple(self.ks)
+
+    def score(
+        self,
+        problems: Sequence[dict[str, Any]],
+        samples: Sequence[Sequence[Any]],
+        grader: Callable[[Any, dict[str, Any]], Any],
+        *,
+        extras_fn: Callable[[dict[str, Any], Sequence[Any]], dict[str, Any]] | None = None,
+        task_id_field: str = "task_id",
+        workers: int = 1,
+        on_error: OnError = "raise",
+    ) -> PassAtKResult:
+        """Grade each answer to each task.
+
+        Args:
+            problems: the tasks.
+            samples: for each task its answers, everywhere as many.
+            grader: called as `grader(answer, problem)`; an answer passes if what it gives is true, or has
+                a true `passed`, as a `GradeResult`, `CheckResult` or `SandboxResult` does. It may be async,
+                and is called from several threads when there are several workers.
+            extras_fn: called as `extras_fn(problem, answers)` after the grading; what it gives is added to
+                the task's row, where it may replace what is shown and not what is counted.
+            task_id_field: the key of a task's id.
+            workers: how many answers are graded at once, at least 1; the order of results is the same.
+            on_error: what follows an exception of the grader: "raise" passes on the first in input order.
+                "record" leaves the answer out and lists it in `ungraded`; a task of which no answer is
+                left is not in `per_task`, and a k above what is left of some task is not in `pass_at`.
+
+        Raises:
+            ValueError: tasks and lists of answers differ in number, lists differ in length, `ks` is empty,
+                a k is below 1 or above the number of answers, or workers is below 1.
+            Exception: what the grader raises, with on_error="raise"; or extras_fn.
+            TypeError: a k is no whole number, or a task's answers are one text.
+        """
+        records = is_recorded(on_error)
+        self._check(problems, samples)
+        pairs = [(text, task) for task, texts in zip(problems, samples, strict=True) for text in texts]
+        rows, counts, ungraded = [], [], []
+        with closing(in_order(lambda pair: grader(*pair), pairs, workers=workers)) as outcomes:
+            for task, texts in zip(problems, samples, strict=True):
+                name = str(task.get(task_id_field, ""))
+                grades = []
+                for grade in islice(outcomes, len(texts)):
+                    if not records:
+                        grade.result()
+                    grades.append(grade)
+                bad = [(place, grade.error) for place, grade in enumerate(grades) if grade.error is not None]
+                ungraded += [Ungraded(name, place, f"{type(why).__name__}: {why}") for place, why in bad]
+                count = TaskCount(name, len(grades) - len(bad), sum(_passes(grade.value) for grade in grades))
+                if count.n:
+                    extras = {} if extras_fn is None else extras_fn(task, texts)
+                    counts.append(count)
+                    rows.append({"task_id": name, "n": count.n, "passed": count.passed, **extras})
+        left = min((count.n for count in counts), default=0 if problems else max(self.ks))
+        return result_of(counts, [k for k in self.ks if k <= left], rows=rows, ungraded=ungraded)
+
+    def from_rows(self, rows: Iterable[Mapping[str, Any] | Sequence[Any]]) -> PassAtKResult:
+        """The same from tasks whose answers are counted already.
+
+        Args:
+            rows: objects with n and passed (and task_id and whatever else), or (task_id, n, passed).
+
+        Raises:
+            ValueError: a row has no such numbers, n differs between rows (see `from_trials`), or a k is
+                below 1 or above n.
+            TypeError: a row is neither, or a k is no whole number.
+        """
+        kept = [_as_object(row, place) for place, row in enumerate(rows, 1)]
+        counts = [count_of(row, place) for place, row in enumerate(kept, 1)]
+        sizes = sorted({count.n for count in counts})
+        if len(sizes) > 1:
+            raise ValueError(
+                f"The rows have different numbers of answers: n is {sizes[0]} to {sizes[-1]}. Give each task "
+                "as many, or give one row for each answer to from_trials, where they may differ."
+            )
+        return result_of(counts, self.ks, rows=kept)
+
+    def from_trials(
+        self, rows: Iterable[Mapping[str, Any]], *, task_id_field: str = "task_id"
+    ) -> PassAtKResult:
+        """The same from single answers that are graded already; tasks may have different numbers of them.
+
+        The estimator is unbiased for each task with that task's own n, as long as k is at most that n, so
+        the mean over tasks is unbiased too: no k may be above the smallest n. A task with fewer answers
+        counts as much as one with many.
+
+        Args:
+            rows: for each answer `{"task_id": …, "passed": true or false}`, in any order. Where passed is
+                null the answer was not graded; its `reason`, if there is one, is kept in `ungraded`.
+            task_id_field: the key of a task's id.
+
+        Raises:
+            ValueError: a row has no task id or no such grade, or a k is below 1 or above the smallest n.
+            TypeError: a row is no object, or a k is no whole number.
+        """
+        tasks: dict[str, list[bool | None]] = {}
+        ungraded: list[Ungraded] = []
+        for place, row in enumerate(rows, 1):
+            name, passed = trial_of(row, place, task_id_field)
+            grades = tasks.setdefault(name, [])
+            if passed is None:
+                ungraded.append(Ungraded(name, len(grades), str(row.get("reason") or "passed is null")))
+            grades.append(passed)
+        counts = [
+            TaskCount(name, len(grades) - grades.count(None), grades.count(True))
+            for name, grades in tasks.items()
+        ]
+        return result_of(counts, self.ks, ungraded=ungraded)
+
+    def _check(self, problems: Sequence[Any], samples: Sequence[Sequence[Any]]) -> None:
+        """Raise for what is wrong before anything is graded."""
+        if len(problems) != len(samples):
+            raise ValueError(
+                f"{len(problems)} problems have {len(samples)} lists of samples: one each, please."
+            )
+        if not self.ks:
+            raise ValueError("ks is empty: name at least one k, as in PassAtK(ks=(1, 8)).")
+        for place, texts in enumerate(samples):
+            if isinstance(texts, str | bytes):
+                raise TypeError(f"samples[{place}] is one text. It must be a list of answers.")
+        sizes = {len(texts) for texts in samples}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"Every problem must have the same number of samples, not {min(sizes)} to {max(sizes)}."
+            )
+        if problems:
+            check_ks(self.ks, max(sizes), "each problem")
+
+
+def _as_object(row: Mapping[str, Any] | Sequence[Any], place: int) -> dict[str, Any]:
+    if isinstance(row, Mapping):
+        return dict(row)
+    if isinstance(row, str | bytes) or not isinstance(row, Sequence) or len(row) != 3:
+        raise TypeError(f"Row {place} is {row!r}. It must be an object, or (task_id, n, passed).")
+    return dict(zip(("task_id", "n", "passed"), row, strict=True))
+
+
+def trial_of(row: Mapping[str, Any], place: int, task_id_field: str) -> tuple[str, bool | None]:
+    """The task that a row is about, and whether the answer passed; None: it was not graded.
+
+    Raises:
+        ValueError: the row says neither or only one of these.
+        TypeError: it is no object.
+    """
+    if not isinstance(row, Mapping):
+        raise TypeError(f"Row {place} is {row!r}. It must be an object with {task_id_field!r} and 'passed'.")
+    name = row.get(task_id_field)
+    if name is None or name == "":
+        raise ValueError(f"Row {place} has no {task_id_field!r}, so nothing says which task it answers.")
+    passed = row.get("passed", "")
+    if passed is not None and not isinstance(passed, bool):
+        raise ValueError(f"Row {place} has passed={passed!r}. It must be true, false or null.")
+    return str(name), passed
+
+
+def _passes(grade: Any) -> bool:
+    return bool(getattr(grade, "passed", grade))

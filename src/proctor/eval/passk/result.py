@@ -1,0 +1,327 @@
+"""Counted answers to pass@k and pass^k: means over tasks, their intervals, and curves over k. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import fsum
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+from proctor.eval.json_files import plain
+from proctor.stats import bootstrap, mean_interval, pass_at_k, pass_hat_k, wilson
+
+if TYPE_CHECKING:
+    from proctor.charts import Chart, Point
+
+Estimator = Callable[[int, int, int], float]
+
+_WORK = 2_000_000
+"""Values drawn for an interval: with more than 400 tasks there are fewer draws."""
+_MANY_TASKS = 2_000
+"""From so many tasks on the t-interval, which is then the same and takes no second."""
+_MOST = 10**15
+_POINTS = 12
+"""Of a curve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ungraded:
+    """An answer that could not be graded. It is no failed answer: it does not count."""
+
+    task_id: str
+    answer: int
+    """Its place among the answers to the task, from 0."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCount:
+    """How many answers to a task were graded, and how many of them passed."""
+
+    task_id: str
+    n: int
+    passed: int
+
+
+@dataclass(frozen=True, slots=True)
+class PassAtKResult:
+    """pass@k over tasks. Immutable, so it may be shared between threads."""
+
+    n_problems: int
+    """Tasks with a graded answer."""
+    samples_per_problem: int
+    """Graded answers to each task; where their numbers differ, the smallest. The largest k there is."""
+    per_task: list[dict[str, Any]]
+    """A row for each task: task_id, n, passed, and what `extras_fn` gave."""
+    pass_at: dict[int, float]
+    """Each k with the mean over the tasks, from 0 to 1."""
+    ungraded: tuple[Ungraded, ...] = ()
+    """Answers that do not count."""
+    counts: tuple[tuple[int, int], ...] | None = field(default=None, repr=False, compare=False)
+    """(n, passed) of each task; None: as in `per_task`, where extras may stand over them."""
+
+    def __repr__(self) -> str:
+        shares = ", ".join(f"pass@{k} = {share:.4g}" for k, share in self.pass_at.items())
+        return f"<PassAtKResult: {self._size()}{'; ' if shares else ''}{shares}>"
+
+    def _repr_html_(self) -> str:
+        from proctor.eval.notebook import table
+
+        rows = [
+            (k, self.estimate(k), self.interval(k), self.pass_hat(k), self.pass_hat_interval(k))
+            for k in self._ks()
+        ]
+        columns = ["k", "pass@k", "95 % interval", "pass^k", "95 % interval"]
+        return table(f"pass@k of {self._size()}", columns, rows)
+
+    def _size(self) -> str:
+        left_out = f", {len(self.ungraded)} ungraded" if self.ungraded else ""
+        return f"{self.n_problems} tasks, {self.samples_per_problem} answers each{left_out}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: n_problems, samples_per_problem, pass_at ({"pass@1": share of 4 digits}), per_task."""
+        return {
+            "n_problems": self.n_problems,
+            "samples_per_problem": self.samples_per_problem,
+            "pass_at": {f"pass@{k}": round(share, 4) for k, share in self.pass_at.items()},
+            "per_task": [plain(row) for row in self.per_task],
+        }
+
+    def estimate(self, k: int) -> float | None:
+        """pass@k for any k from 1 to `samples_per_problem`, from 0 to 1; None without tasks.
+
+        Raises:
+            ValueError: a task has fewer than k answers, or k is below 1.
+            TypeError: k is no whole number.
+        """
+        return _mean(self._values(pass_at_k, k))
+
+    def interval(self, k: int) -> tuple[float, float] | None:
+        """The 95 % interval of pass@k as (low, high); None below two tasks.
+
+        A percentile bootstrap over the tasks (they are what varies, not the answers), with a fixed seed and
+        whatever their order. Where every task has the same value, resampling would have no width: there it
+        is Wilson's interval of that share of the tasks. From 2,000 tasks on it is the t-interval, within 0
+        and 1.
+
+        Raises:
+            ValueError: as `estimate`.
+            TypeError: as `estimate`.
+        """
+        return _interval(tuple(sorted(self._values(pass_at_k, k))))
+
+    def pass_hat(self, k: int) -> float | None:
+        """pass^k, that all of k answers pass: the mean over the tasks. Otherwise as `estimate`."""
+        return _mean(self._values(pass_hat_k, k))
+
+    def pass_hat_interval(self, k: int) -> tuple[float, float] | None:
+        """The 95 % interval of pass^k, otherwise as `interval`."""
+        return _interval(tuple(sorted(self._values(pass_hat_k, k))))
+
+    def statistics(self) -> dict[str, Any]:
+        """All of it as plain data, unrounded, for the ks of `pass_at`.
+
+        Keys: tasks, answers (total, min, max of a task), ungraded (answers), ungraded_tasks (ids of tasks
+        that are left out), pass_at and pass_hat ({"pass@1": {"value", "ci95"}}, shares of 1 or null).
+        """
+        sizes = [n for n, _ in self._counts()]
+        graded = {str(row.get("task_id")) for row in self.per_task}
+        nowhere = dict.fromkeys(one.task_id for one in self.ungraded if one.task_id not in graded)
+        return {
+            "tasks": self.n_problems,
+            "answers": {"total": sum(sizes), "min": min(sizes, default=0), "max": max(sizes, default=0)},
+            "ungraded": len(self.ungraded),
+            "ungraded_tasks": list(nowhere),
+            "pass_at": {f"pass@{k}": _entry(self.estimate(k), self.interval(k)) for k in self._ks()},
+            "pass_hat": {
+                f"pass^{k}": _entry(self.pass_hat(k), self.pass_hat_interval(k)) for k in self._ks()
+            },
+        }
+
+    def chart(self) -> Chart:
+        """pass@k and pass^k over k, each with the band of its interval.
+
+        Raises:
+            ValueError: there are no tasks.
+        """
+        return curves({"": self})
+
+    def _ks(self) -> list[int]:
+        return list(self.pass_at) if self.n_problems else []
+
+    def _counts(self) -> tuple[tuple[int, int], ...]:
+        if self.counts is not None:
+            return self.counts
+        return tuple((one.n, one.passed) for one in map(count_of, self.per_task))
+
+    def _values(self, estimator: Estimator, k: int) -> list[float]:
+        return [estimator(*whole_numbers(n, c, k)) for n, c in self._counts()]
+
+
+def result_of(
+    counts: Iterable[TaskCount],
+    ks: Iterable[int],
+    *,
+    rows: Sequence[dict[str, Any]] | None = None,
+    ungraded: Iterable[Ungraded] = (),
+) -> PassAtKResult:
+    """Counted tasks to a result; tasks without a graded answer are left out.
+
+    Of no tasks every pass@k is 0.0; where none of some tasks has a graded answer, there is no pass@k.
+
+    Args:
+        counts: the tasks.
+        ks: each from 1 to the smallest n.
+        rows: what `per_task` shows instead of the counts.
+        ungraded: answers that do not count.
+
+    Raises:
+        ValueError: a k is below 1 or above the smallest n.
+        TypeError: a k is no whole number.
+    """
+    ks, counts = list(ks), list(counts)
+    kept = [count for count in counts if count.n]
+    fewest = min(kept, key=lambda count: count.n, default=None)
+    if fewest is not None:
+        check_ks(ks, fewest.n, f"task {fewest.task_id!r}")
+    shares = {} if counts and not kept else dict.fromkeys(ks, 0.0)
+    for k in shares:
+        shares[k] = _mean([pass_at_k(one.n, one.passed, k) for one in kept]) or 0.0
+    if rows is None:
+        rows = [{"task_id": count.task_id, "n": count.n, "passed": count.passed} for count in kept]
+    return PassAtKResult(
+        n_problems=len(kept),
+        samples_per_problem=fewest.n if fewest else 0,
+        per_task=list(rows),
+        pass_at=shares,
+        ungraded=tuple(ungraded),
+        counts=tuple((one.n, one.passed) for one in kept),
+    )
+
+
+def curves(results: Mapping[str, PassAtKResult]) -> Chart:
+    """pass@k and pass^k over k: of one result in two colours, of several a colour each and pass^k dashed.
+
+    Each line of one or two results is in the band of its interval; of more, bands would hide one another.
+
+    Args:
+        results: each under the name that the legend shows; of a single one the name is not needed.
+
+    Raises:
+        ValueError: none of them has tasks.
+    """
+    from proctor.charts import lines
+
+    named = {name: one for name, one in results.items() if one.n_problems}
+    if not named:
+        raise ValueError("There is nothing to draw: no task has a graded answer.")
+    several = len(results) > 1
+    points = [
+        point
+        for name, result in named.items()
+        for point in _curve(result, name if several else None, bands=len(named) <= 2)
+    ]
+    sizes = sorted({one.n_problems for one in named.values()})
+    tasks = (
+        f"{sizes[0]:,} task{'s' * (sizes[0] > 1)}" if len(sizes) == 1 else f"{sizes[0]:,}–{sizes[-1]:,} tasks"
+    )
+    lined = (" (solid)", " (dashed)") if several else ("", "")
+    return lines(
+        points,
+        title="{}: at least one of k answers passes{}, or all of them{}".format(tasks, *lined),
+        x="k, answers drawn",
+        y="share of tasks",
+        scale="share",
+    )
+
+
+def _curve(result: PassAtKResult, name: str | None, *, bands: bool) -> list[Point]:
+    from proctor.charts import Point
+
+    points = []
+    for k in _spread(result.samples_per_problem):
+        for series, value, interval in (
+            ("pass@k", result.estimate(k), result.interval),
+            ("pass^k", result.pass_hat(k), result.pass_hat_interval),
+        ):
+            assert value is not None
+            low, high = (interval(k) if bands else None) or (None, None)
+            dashed = name is not None and series == "pass^k"
+            points.append(Point(k, value, low, high, series if name is None else name, dashed))
+    return points
+
+
+def _spread(n: int) -> list[int]:
+    """Numbers from 1 to n: all of a few, else some, closer together where they are small."""
+    if n <= _POINTS:
+        return list(range(1, n + 1))
+    return sorted({round(n ** (place / (_POINTS - 1))) for place in range(_POINTS)})
+
+
+def check_ks(ks: Iterable[int], n: int, whose: str) -> None:
+    """Raise ValueError for a k that is below 1 or above n, and TypeError for one that is no whole number."""
+    for k in ks:
+        whole_numbers(n, 0, k)
+        if k < 1:
+            raise ValueError(f"k must be at least 1, not {k}.")
+        if k > n:
+            raise ValueError(
+                f"k={k} is more than the {n} graded answers of {whose}, which say nothing of it."
+            )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fsum(values) / len(values) if values else None
+
+
+@lru_cache(maxsize=512)  # the table and the chart want the same ones
+def _interval(values: tuple[float, ...]) -> tuple[float, float] | None:
+    count = len(values)
+    if count < 2:
+        return None
+    if values[0] == values[-1]:
+        return wilson(values[0] * count, count)
+    if count < _MANY_TASKS:
+        return bootstrap(values, draws=min(5000, _WORK // count))
+    low, high = mean_interval(values) or (0.0, 1.0)
+    return max(0.0, low), min(1.0, high)
+
+
+def _entry(value: float | None, bounds: tuple[float, float] | None) -> dict[str, Any]:
+    return {"value": value, "ci95": plain(bounds)}
+
+
+def whole_numbers(n: int, c: int, k: int) -> tuple[int, int, int]:
+    """The numbers as Python's own; raises TypeError for one that is no whole number, such as 2.0."""
+    try:
+        return index(n), index(c), index(k)
+    except TypeError as error:
+        raise TypeError(f"n, c and k must be whole numbers, not {n!r}, {c!r} and {k!r}.") from error
+
+
+def count_of(row: Mapping[str, Any], place: int = 1) -> TaskCount:
+    """The counts of a row.
+
+    Raises:
+        ValueError: it has none, or they cannot be.
+    """
+    n, passed = (_number(row, name, place) for name in ("n", "passed"))
+    if max(n, abs(passed)) > _MOST:
+        raise ValueError(f"Row {place} has a count above {_MOST:,}. No task has so many answers.")
+    if n < 1 or not 0 <= passed <= n:
+        raise ValueError(f"Row {place} has n={n} and passed={passed}. It needs n >= 1 and 0 <= passed <= n.")
+    return TaskCount(str(row.get("task_id", "")), n, passed)
+
+
+def _number(row: Mapping[str, Any], name: str, place: int) -> int:
+    value: Any = row.get(name)
+    number: int | None
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or (isinstance(value, float) and number != value):
+        raise ValueError(f"Row {place} has {name}={value!r}. It must be a whole number.")
+    return number

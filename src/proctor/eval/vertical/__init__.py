@@ -1,0 +1,10 @@
+"""`VerticalBench`: questions of finance and law, asked and scored.
+
+In: files of questions. Out: scores with intervals. Start with `bench.py`.
+"""
+
+from proctor.eval.vertical.bench import PATENT_STRATEGIST_SCORER_FNS, VerticalBench
+from proctor.eval.vertical.rows import HintedQA, VerticalQA
+from proctor.eval.vertical.run import VerticalRun
+
+__all__ = ["PATENT_STRATEGIST_SCORER_FNS", "HintedQA", "VerticalBench", "VerticalQA", "VerticalRun"]

@@ -1,0 +1,246 @@
+"""Files of questions with one right answer to `VerticalQA`s: the four forms of rows, and what is left out.
+
+The forms, their fields and what is asked are those of dialect `fieldkit_qa`. It refuses a suite for a bad
+row; here a bad row is left out, and listed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from string import ascii_uppercase
+from typing import TYPE_CHECKING, Any
+
+from proctor.eval.jsonl_rows import DroppedRow, objects_of
+
+if TYPE_CHECKING:
+    from proctor.dialects.fieldkit.questions import Form
+
+FORMATS = ("financebench", "legalbench", "patent-strategist", "generic")
+
+_TAGS = {
+    "financebench": ("company", "doc_period", "doc_type", "question_type"),
+    "legalbench": ("task", "subtask"),
+    "patent-strategist": ("family", "use_case"),
+    "generic": (),
+}
+"""The fields of each form that become tags, where a row has them."""
+_MORE_IDS = {"legalbench": ("index",)}
+_SIGNS = {
+    "financebench": ({"financebench_id"}, {"gold_standard"}),
+    "patent-strategist": ({"family", "use_case", "scoring_mode"},),
+    "legalbench": ({"text", "answer"}, {"input", "label"}),
+}
+"""The fields that tell a form; one set is enough. The dialect asks for more, to tell others."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerticalQA:
+    """One question with its right answer."""
+
+    qid: str
+    question: str
+    """What is asked, with the context and the options that the row shows."""
+    expected: str
+    """The right answer; of one that is no text its JSON."""
+    tags: dict[str, Any] = field(default_factory=dict)
+    """What results can be grouped by."""
+
+
+@dataclass(frozen=True, slots=True)
+class HintedQA(VerticalQA):
+    """A question whose row has hints for a judge."""
+
+    rubric: dict[str, Any] = field(default_factory=dict)
+    """The row's `rubric`, for scorers with a parameter of that name."""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What a file gave."""
+
+    format: str
+    """One of `FORMATS`."""
+    questions: list[VerticalQA] = field(default_factory=list)
+    dropped: list[DroppedRow] = field(default_factory=list)
+    not_in_subset: int = 0
+    """Rows that the subset left out."""
+
+
+def load(
+    path: str | Path,
+    *,
+    format: str,  # noqa: A002  # the name that callers know
+    limit: int | None,
+    open_book: bool | None,
+    subset: str | None,
+) -> Loaded:
+    """Read a file, until there are `limit` questions.
+
+    Args:
+        path: JSON Lines or one JSON list, in UTF-8.
+        format: one of `FORMATS`, or `auto`: that of the first row that has a question with an answer.
+        limit: how many questions at most; None for all.
+        open_book: whether questions of FinanceBench follow their evidence; None: yes.
+        subset: the `question_type` of the FinanceBench rows to keep; None for all.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: the format is unknown, or `limit` is negative.
+    """
+    from proctor.errors import suggestion
+
+    if format not in (*FORMATS, "auto"):
+        raise ValueError(f"There is no format {format!r}. {suggestion(format, (*FORMATS, 'auto'))}")
+    most = checked_limit(limit)
+    dropped: list[DroppedRow] = []
+    rows = objects_of(path, dropped)
+    if format == "auto":
+        format, rows = _sniffed(rows)  # noqa: A001
+    loaded = Loaded(format, dropped=dropped)
+    reader = _Reader(format, open_book=open_book is not False)
+    while most is None or len(loaded.questions) < most:
+        line, row = next(rows, (0, None))
+        if row is None:
+            break
+        if subset is not None and format == "financebench" and row.get("question_type") != subset:
+            loaded.not_in_subset += 1
+            continue
+        question = reader.read(line, row)
+        if isinstance(question, DroppedRow):
+            dropped.append(question)
+        else:
+            loaded.questions.append(question)
+    return loaded
+
+
+def checked_limit(limit: int | None) -> int | None:
+    """The limit.
+
+    Raises:
+        ValueError: it is negative.
+    """
+    if limit is not None and limit < 0:
+        raise ValueError(f"limit must be 0 or more, or None for all, not {limit}.")
+    return limit
+
+
+def _sniffed(rows: Iterator[tuple[int, dict[str, Any]]]) -> tuple[str, Iterator[tuple[int, dict[str, Any]]]]:
+    """The format of the first row that has a question with an answer, else of the first one; and all rows."""
+    before = []
+    for line, row in rows:
+        before.append((line, row))
+        name = _name_of(row)
+        if isinstance(_Reader(name, open_book=False).read(line, row), VerticalQA):
+            return name, chain(before, rows)
+    return _name_of(before[0][1]) if before else "generic", iter(before)
+
+
+def _name_of(row: dict[str, Any]) -> str:
+    fitting = (name for name, signs in _SIGNS.items() if any(sign <= row.keys() for sign in signs))
+    return next(fitting, "generic")
+
+
+def _form(name: str) -> Form:
+    from proctor.dialects.fieldkit import questions as fieldkit_qa  # 60 ms, and only files need it
+
+    forms = (fieldkit_qa.FINANCE_BENCH, fieldkit_qa.LEGAL_BENCH, fieldkit_qa.PATENT, fieldkit_qa.GENERIC)
+    return dict(zip(FORMATS, forms, strict=True))[name]
+
+
+class _Reader:
+    """Rows of one form to questions."""
+
+    def __init__(self, format: str, *, open_book: bool) -> None:  # noqa: A002
+        self._format = format
+        self._form = _form(format)
+        self._open_book = open_book
+
+    def read(self, line: int, row: dict[str, Any]) -> VerticalQA | DroppedRow:
+        """A question, or why the row is none."""
+        name, asked = _first(row, self._form.question)
+        if isinstance(asked, list | dict):
+            return DroppedRow(line, f"The question in `{name}` is a list or an object, and must be text.")
+        if asked is None:
+            return DroppedRow(line, f"The row has no question: {_where(self._form.question)}.")
+        _, expected = _first(row, self._form.expected)
+        if expected is None:
+            return DroppedRow(line, f"The row has no right answer: {_where(self._form.expected)}.")
+        options = row.get("options")
+        if (
+            self._format == "patent-strategist"
+            and isinstance(options, list)
+            and len(options) > len(ascii_uppercase)
+        ):
+            return DroppedRow(
+                line, f"The row has {len(options)} options, and there are {len(ascii_uppercase)} letters."
+            )
+        _, own = _first(row, (*self._form.ids, *_MORE_IDS.get(self._format, ())))
+        # lines count from 0 in the ids that were ever made up for such rows
+        qid = f"{self._form.prefix}{line - 1}" if own is None else _text(own)
+        question, tags = self._asked(row, _text(asked)), self._tags(row)
+        rubric = row.get("rubric")
+        if isinstance(rubric, dict) and rubric:
+            return HintedQA(qid, question, _text(expected), tags, rubric)
+        return VerticalQA(qid, question, _text(expected), tags)
+
+    def _asked(self, row: dict[str, Any], question: str) -> str:
+        from proctor.dialects.fieldkit import questions as fieldkit_qa
+
+        if self._format == "financebench" and self._open_book:
+            return fieldkit_qa.with_evidence(question, _evidence(row.get("evidence")), row.get("doc_name"))
+        if self._format == "patent-strategist":
+            return fieldkit_qa.with_options(fieldkit_qa.with_context(question, _context(row)), _options(row))
+        return question
+
+    def _tags(self, row: dict[str, Any]) -> dict[str, Any]:
+        tags = {name: row[name] for name in _TAGS[self._format] if row.get(name) is not None}
+        if self._format == "patent-strategist":
+            own = row.get("tags")
+            tags |= {
+                "scoring_mode": row.get("scoring_mode") or "closed",
+                "reviewed": bool(row.get("reviewed")),
+            }
+            tags |= own if isinstance(own, dict) else {}
+        return tags
+
+
+def _first(row: dict[str, Any], names: Iterable[str]) -> tuple[str, Any]:
+    """The first of these fields that says something, with its value; 0 and false do, blank text does not."""
+    for name in names:
+        value = row.get(name)
+        if value is not None and value not in ([], {}) and not (isinstance(value, str) and not value.strip()):
+            return name, value
+    return "", None
+
+
+def _where(names: Sequence[str]) -> str:
+    listed = " or ".join(f"`{name}`" for name in names)
+    return f"{listed} must say something"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _evidence(written: Any) -> list[str]:
+    items = written if isinstance(written, list) else [written]
+    texts = (item.get("evidence_text") if isinstance(item, dict) else item for item in items)
+    return [text for text in texts if isinstance(text, str) and text.strip()]
+
+
+def _context(row: dict[str, Any]) -> str | None:
+    mode = row.get("scoring_mode")
+    names = {"oracle": ("oracle_context", "context"), "retrieval": ("context",)}
+    shown = _first(row, names.get(mode, ()) if isinstance(mode, str) else ())[1]
+    return None if shown is None else _text(shown)
+
+
+def _options(row: dict[str, Any]) -> dict[str, str]:
+    """The options by letter; one that is no text is not shown, and keeps its letter."""
+    written = row.get("options")
+    listed = zip(ascii_uppercase, written if isinstance(written, list) else (), strict=False)
+    return {letter: option for letter, option in listed if isinstance(option, str)}

@@ -1,0 +1,307 @@
+"""Answers to marks by the fields of their JSON, each held against that of the expected output.
+
+Values keep their JSON types: `1` is not `"1"` and not `true`, though it is `1.0`. Dates are days of the
+calendar as they are written; no time zone moves one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import date
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from proctor.errors import CannotScore
+from proctor.graders.json_structure import NotJson, parse_json
+from proctor.graders.numbers.numerals import is_near
+from proctor.graders.text import clip, listed, shown
+from proctor.model import Entry, Mark
+from proctor.protocols import Graded, Grading
+
+ABSENT: Final = object()
+"""What `find` gives where a path leads nowhere."""
+_NOT_EXPECTED: Final = "the expected output does not have it"
+
+_PATH = re.compile(r"(?:[^.\[\]]+|\[\d{1,9}\])(?:\.[^.\[\]]+|\[\d{1,9}\])*")
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+_NUMBER = re.compile(
+    r"\s*([-+]?(?:\d{1,3}(?:,\d{3})++(?:\.\d*+)?+|\d++(?:\.\d*+)?+|\.\d++)(?:[eE][-+]?\d++)?+)(?![.,:/-]?\d)"
+)
+_ISO = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?:[T ].*)?", re.DOTALL)
+_DAY_FIRST = re.compile(r"(\d{1,2})[-. /]{1,2}([A-Za-z]{3,9})\.?,?[-. /]{1,2}(\d{4})")
+_MONTH_FIRST = re.compile(r"([A-Za-z]{3,9})\.?[-. /]{1,2}(\d{1,2}),?[-. /]{1,2}(\d{4})")
+_DIGITS = re.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})")
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september",
+           "october", "november", "december")  # fmt: skip
+_TOKENS = re.compile(r"YYYY|MM{0,3}|DD?|[-/. ,]")
+
+
+class Field(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One field, and how near its value must be to the expected one."""
+
+    path: str
+    """Keys with dots between them, and places in lists: `items[0].price`."""
+    match: Literal["exact", "numeric_tolerance", "date"] = "exact"
+    required: bool = True
+    """Without it the answer's field counts as wrong; a field that is not required then does not count."""
+    weight: float = 1.0
+    tolerance: float = 0.0
+    """The largest difference that passes, in the number's own unit."""
+    relative: bool = False
+    """`tolerance` is a share of the expected number."""
+    formats: tuple[str, ...] = ()
+    """How dates are written, such as `DD/MM/YYYY`; tells which number of `3/4/2025` is the day."""
+
+    def __post_init__(self) -> None:
+        steps(self.path)
+        if not 0 <= self.weight < math.inf:
+            raise ValueError(f"`weight` of {self.path!r} is {self.weight}; it must be 0 or more, and finite.")
+        if not 0 <= self.tolerance < math.inf:
+            raise ValueError(
+                f"`tolerance` of {self.path!r} is {self.tolerance}; it must be 0 or more, and finite."
+            )
+        if self.match != "numeric_tolerance" and (self.tolerance or self.relative):
+            raise ValueError(
+                f"The field {self.path!r} has a tolerance; set its `match` to 'numeric_tolerance'."
+            )
+        if self.match != "date" and self.formats:
+            raise ValueError(f"The field {self.path!r} has date formats; set its `match` to 'date'.")
+        for written in self.formats:
+            _order(written)
+
+
+class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when every field of the answer's JSON is the one of the case's expected output."""
+
+    fields: tuple[Field, ...]
+    aggregation: Literal["weighted_average", "all_or_nothing"] = "weighted_average"
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise ValueError("`fields` is empty; give at least one field.")
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value is the weighted share of the fields that are right; one entry a field.
+
+        A field that the expected output does not have counts as right.
+
+        Raises:
+            CannotScore: the case expects no JSON, or no number or date where one is compared.
+        """
+        expected = _expected(graded.case.expected)
+        try:
+            answer = _embedded(graded.output.text)
+        except NotJson as error:
+            reason = f"The answer has no JSON object: {error}: {shown(graded.output.text)}."
+            return Mark(value=0.0, passed=False, reason=reason)
+        entries = tuple(
+            _compared(field, find(answer, field.path), find(expected, field.path)) for field in self.fields
+        )
+        return self._mark(entries)
+
+    def _mark(self, entries: tuple[Entry, ...]) -> Mark:
+        wrong = [entry.text for entry in entries if entry.passed is False]
+        reason = f"Wrong: {listed(wrong)}." if wrong else "Every field is right."
+        if all(entry.evidence == _NOT_EXPECTED for entry in entries):
+            reason = "The expected output has none of the fields, so that any JSON is right."
+        if self.aggregation == "all_or_nothing":
+            return Mark(value=float(not wrong), passed=not wrong, reason=reason, entries=entries)
+        counted = [
+            (field.weight, bool(entry.passed))
+            for field, entry in zip(self.fields, entries, strict=True)
+            if entry.passed is not None and field.weight > 0
+        ]
+        if not counted:
+            return Mark(value=0.0, passed=False, reason="No field counts.", entries=entries)
+        value = math.fsum(weight for weight, passed in counted if passed)
+        value /= math.fsum(weight for weight, _ in counted)
+        right = all(passed for _, passed in counted)
+        return Mark(value=min(value, 1.0), passed=right, reason=reason, entries=entries)
+
+
+def _compared(field: Field, got: Any, wanted: Any) -> Entry:
+    """Whether one field is right; None where it does not count."""
+    if wanted is ABSENT:
+        return Entry(text=field.path, passed=True, evidence=_NOT_EXPECTED)
+    if got is ABSENT:
+        missing = f"is missing; expected {_written(wanted)}"
+        return Entry(text=field.path, passed=False if field.required else None, evidence=missing)
+    evidence = f"is {_written(got)}; expected {_written(wanted)}"
+    return Entry(text=field.path, passed=_MATCHES[field.match](field, got, wanted), evidence=evidence)
+
+
+def _written(value: Any) -> str:
+    return clip(repr(value))
+
+
+# --- what is compared --------------------------------------------------------------------------------------
+
+
+def _expected(expected: Any) -> Any:
+    """The object or list that a case expects; of messages, that of the last assistant's that has one."""
+    turns = [expected]
+    if isinstance(expected, list) and expected and all(_is_message(item) for item in expected):
+        turns = [item.get("content") for item in reversed(expected) if item["role"] == "assistant"]
+    for content in turns:
+        if isinstance(content, str):
+            try:
+                content = parse_json(content)
+            except NotJson:
+                continue
+        if isinstance(content, dict | list):
+            return content
+    raise CannotScore(
+        "The case expects no JSON object, so that there are no fields to compare with; give it one as its "
+        "expected output."
+    )
+
+
+def _is_message(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("role"), str)
+
+
+def _embedded(text: str) -> Any:
+    """The JSON that an answer is, or else what it has from its first `{` to its last `}`."""
+    try:
+        return parse_json(text)
+    except NotJson:
+        start, end = text.find("{"), text.rfind("}")
+        if not 0 <= start < end:
+            raise
+        return parse_json(text[start : end + 1])
+
+
+@lru_cache(maxsize=4096)
+def steps(path: str) -> tuple[str | int, ...]:
+    """The keys and places of a path such as `items[0].price`.
+
+    Raises:
+        ValueError: it is not a path.
+    """
+    if not _PATH.fullmatch(path):
+        raise ValueError(f"{path!r} is no path; write keys and places, such as 'items[0].price'.")
+    return tuple(int(place) if place else key for place, key in _STEP.findall(path))
+
+
+def find(value: Any, path: str) -> Any:
+    """What stands at a path inside JSON, or ABSENT."""
+    for step in steps(path):
+        if isinstance(value, dict) and isinstance(step, str) and step in value:
+            value = value[step]
+            continue
+        place = step if isinstance(step, int) else int(step) if step.isdecimal() and len(step) < 10 else -1
+        if not isinstance(value, list) or not 0 <= place < len(value):
+            return ABSENT
+        value = value[place]
+    return value
+
+
+# --- how ---------------------------------------------------------------------------------------------------
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two JSON values are the same, whatever the order of keys; numbers by value, types apart."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(equal(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return bool(one == other)
+
+
+def _same(_field: Field, got: Any, wanted: Any) -> bool:
+    return equal(got, wanted)
+
+
+def _near(field: Field, got: Any, wanted: Any) -> bool:
+    expected, number = _number(wanted), _number(got)
+    if expected is None:
+        raise CannotScore(f"The expected {field.path!r} is {_written(wanted)}, which is not a number.")
+    return number is not None and is_near(number, expected, field.tolerance, relative=field.relative)
+
+
+def _number(value: Any) -> str | None:
+    """A finite number as `float` reads it, or the one that a text begins with.
+
+    `1,234.5` is one, a date is none. Of a float count the 15 digits that it surely has: 0.1 + 0.2 is 0.3.
+    """
+    if isinstance(value, str):
+        match = _NUMBER.match(value)
+        number = match[1].replace(",", "") if match else ""
+        return number if number and math.isfinite(float(number)) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return None if not math.isfinite(value) else str(value) if isinstance(value, int) else f"{value:.15g}"
+    except OverflowError:
+        return None
+
+
+def _same_day(field: Field, got: Any, wanted: Any) -> bool:
+    expected = _day(wanted, field.formats)
+    if expected is None:
+        raise CannotScore(f"The expected {field.path!r} is {_written(wanted)}, which is not a date.")
+    return _day(got, field.formats) == expected
+
+
+_MATCHES: Final[dict[str, Callable[[Field, Any, Any], bool]]] = {
+    "exact": _same,
+    "numeric_tolerance": _near,
+    "date": _same_day,
+}
+
+
+# --- dates -------------------------------------------------------------------------------------------------
+
+
+def _day(value: Any, formats: tuple[str, ...]) -> date | None:
+    """The day that a text names, or None.
+
+    Read are year-month-day, months by their English names, and two numbers before the year: those are month
+    and day, unless the formats in digits have only the other order, or do not tell and the first is above 12.
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    if match := _ISO.fullmatch(text):
+        return _date(match[1], match[3], match[4])
+    if match := _DAY_FIRST.fullmatch(text):
+        return _date(match[3], _month(match[2]), match[1])
+    if match := _MONTH_FIRST.fullmatch(text):
+        return _date(match[3], _month(match[1]), match[2])
+    match = _DIGITS.fullmatch(text)
+    if match is None:
+        return None
+    orders = {_order(written) for written in formats} & {"DMY", "MDY"}
+    first_is_day = orders == {"DMY"} if len(orders) == 1 else int(match[1]) > 12
+    month, day = (match[3], match[1]) if first_is_day else (match[1], match[3])
+    return _date(match[4], month, day)
+
+
+@lru_cache(maxsize=512)
+def _order(written: str) -> str:
+    """The order in which a format of digits names day, month and year, such as `DMY`; else empty.
+
+    Raises:
+        ValueError: it is no format of a date.
+    """
+    order = "".join(token[0] for token in _TOKENS.findall(written) if token[0] in "YMD")
+    if _TOKENS.sub("", written) or sorted(order) != ["D", "M", "Y"]:
+        raise ValueError(f"{written!r} is no date format; write one such as 'DD/MM/YYYY' or 'DD-MMM-YYYY'.")
+    return "" if "MMM" in written else order
+
+
+def _month(name: str) -> int:
+    """The number of a month from its name or the beginning of it; 0 for none."""
+    name = "september" if name.lower() == "sept" else name.lower()
+    return next((number for number, month in enumerate(_MONTHS, 1) if month.startswith(name)), 0)
+
+
+def _date(year: str | int, month: str | int, day: str | int) -> date | None:
+    try:
+        return date(int(year), int(month), int(day))
+    except ValueError:
+        return None

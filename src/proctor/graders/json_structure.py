@@ -1,0 +1,442 @@
+"""Answers to marks by their structure: text to JSON, and JSON against a schema, keys or an array's limits.
+
+JSON is what RFC 8259 calls so: NaN and Infinity are not. Schemas are those of json-schema.org; nothing a
+schema points to is ever fetched, and its patterns run under the time limit of `patterns`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, ClassVar, NoReturn
+
+import msgspec
+
+from proctor import codec
+from proctor.errors import CannotScore, suggestion
+from proctor.graders import safe_regex
+from proctor.graders.json_formats import FORMATS, keeps_format
+from proctor.graders.text import clip, listed, shown
+from proctor.model import Entry, Mark
+from proctor.protocols import Graded, Grading
+
+_FENCE = re.compile(r"`{3,}+|~{3,}+")
+_LANGUAGE = re.compile(r"[A-Za-z][\w+.-]*+[ \t]*+")
+_PUBLISHED = re.compile(r"https?://json-schema\.org/")  # the drafts themselves, which the library carries
+_VIOLATIONS_KEPT = 20
+_KEPT_SCHEMAS = 512
+
+Schema = dict[str, Any] | bool
+PairsHook = Callable[[list[tuple[str, Any]]], dict[str, Any]]
+
+
+class NotJson(Exception):
+    """A text is not JSON; its message is a clause that says why."""
+
+
+class DuplicateKey(NotJson):
+    """A text is JSON in which an object has a key twice."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"an object has the key {key!r} twice")
+        self.key = key
+
+
+def parse_json(text: str, *, strip_fences: bool = True, unique_keys: bool = False) -> Any:
+    """The value that a text has as JSON.
+
+    Args:
+        text: the whole text must be JSON; white space around it is left out.
+        strip_fences: also take a text that is one whole fenced block, with or without a language name.
+        unique_keys: refuse an object with the same key twice, in whatever case, instead of taking the last.
+
+    Raises:
+        NotJson: it is not JSON.
+        DuplicateKey: it is, but for that.
+        CannotScore: it is nested more deeply, or has a longer number, than can be read.
+    """
+    text = text.strip()
+    pairs_hook = unique_object if unique_keys else None
+    inner = _unfenced(text) if strip_fences else None
+    if inner is None:
+        return _parse(text, pairs_hook)
+    try:
+        return _parse(inner.strip(), pairs_hook)
+    except NotJson:
+        language = _LANGUAGE.match(inner)
+        if language is None:
+            raise
+        return _parse(inner[language.end() :].strip(), pairs_hook)
+
+
+def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these keys and values: an `object_pairs_hook` of the standard library's decoder.
+
+    Raises:
+        DuplicateKey: two keys are the same but for their case and white space around them.
+    """
+    keys: set[str] = set()
+    for key, _ in pairs:
+        folded = key.strip().casefold()
+        if folded in keys:
+            raise DuplicateKey(key)
+        keys.add(folded)
+    return dict(pairs)
+
+
+def _unfenced(text: str) -> str | None:
+    """What stands between the fences, or None when the text is not one whole fenced block."""
+    fence = _FENCE.match(text)
+    if fence is None or len(text) < 2 * len(fence[0]) or not text.endswith(fence[0]):
+        return None
+    return text[len(fence[0]) : -len(fence[0])]
+
+
+def _parse(text: str, pairs_hook: PairsHook | None) -> Any:
+    if not text:
+        raise NotJson("it is empty")
+    try:
+        return json.loads(text, parse_constant=_not_a_constant, object_pairs_hook=pairs_hook)
+    except json.JSONDecodeError as error:
+        raise NotJson(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise CannotScore("The answer's JSON is nested more deeply than can be read.") from None
+    except ValueError:
+        raise CannotScore("The answer's JSON has a number longer than can be read.") from None
+
+
+def _not_a_constant(name: str) -> NoReturn:
+    raise NotJson(f"{name} is not JSON")
+
+
+def _read(graded: Graded, strip_fences: bool) -> tuple[Any, Mark | None]:
+    """The answer as JSON, or the mark of an answer that is not."""
+    try:
+        return parse_json(graded.output.text, strip_fences=strip_fences), None
+    except NotJson as error:
+        reason = f"The answer is not JSON: {error}: {shown(graded.output.text)}."
+        return None, Mark(value=0.0, passed=False, reason=reason)
+
+
+class IsJson(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the whole answer is JSON, of any kind."""
+
+    all_or_nothing: ClassVar[bool] = True
+
+    strip_fences: bool = True
+    """Also take an answer that is one whole fenced block."""
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it is, else 0."""
+        _, failed = _read(graded, self.strip_fences)
+        return failed or Mark(value=1.0, passed=True, reason="The answer is JSON.")
+
+
+class JsonSchema(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer is JSON that a schema allows; draft 2020-12 unless `$schema` says otherwise."""
+
+    all_or_nothing: ClassVar[bool] = True
+
+    schema: Schema
+    strip_fences: bool = True
+    formats: bool = False
+    """Check `format` as well, which the drafts leave to the reader."""
+
+    def __post_init__(self) -> None:
+        _checked(self.schema, self.formats)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it is, else 0; one entry a violation, with its place as a JSON path.
+
+        Raises:
+            CannotScore: a pattern did not end in time, or the schema goes round in circles.
+        """
+        value, failed = _read(graded, self.strip_fences)
+        return failed or _violations(_checked(self.schema, self.formats), [("$", value)])
+
+
+class JsonKeys(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer is a JSON object that has every key at its top level."""
+
+    keys: tuple[str, ...]
+    strip_fences: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            raise ValueError("`keys` is empty; give at least one key.")
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value is the share of the keys that are there; one entry a key."""
+        value, failed = _read(graded, self.strip_fences)
+        if failed is not None:
+            return failed
+        if not isinstance(value, dict):
+            return Mark(value=0.0, passed=False, reason=f"The answer is {_kind(value)}, not a JSON object.")
+        missing = [key for key in self.keys if key not in value]
+        return Mark(
+            value=1.0 - len(missing) / len(self.keys),
+            passed=not missing,
+            reason=f"The answer lacks the keys {listed(missing)}."
+            if missing
+            else "The answer has every key.",
+            entries=tuple(Entry(text=key, passed=key in value) for key in self.keys),
+        )
+
+
+class JsonArray(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer is a JSON array with as many items as allowed, each as the schema allows."""
+
+    all_or_nothing: ClassVar[bool] = True
+
+    min_items: int | None = None
+    max_items: int | None = None
+    schema: Schema | None = None
+    """What every item must keep."""
+    strip_fences: bool = True
+
+    def __post_init__(self) -> None:
+        for name, limit in (("min_items", self.min_items), ("max_items", self.max_items)):
+            if limit is not None and limit < 0:
+                raise ValueError(f"`{name}` is {limit}; give a count of 0 or more.")
+        if self.min_items is not None and self.max_items is not None and self.min_items > self.max_items:
+            raise ValueError(
+                f"`min_items` is {self.min_items} and `max_items` {self.max_items}; no array can have both."
+            )
+        if self.schema is not None:
+            _checked(self.schema)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it is, else 0; one entry a violation of the schema.
+
+        Raises:
+            CannotScore: a pattern did not end in time, or the schema goes round in circles.
+        """
+        value, failed = _read(graded, self.strip_fences)
+        if failed is not None:
+            return failed
+        if not isinstance(value, list):
+            return Mark(value=0.0, passed=False, reason=f"The answer is {_kind(value)}, not a JSON array.")
+        count = len(value)
+        if self.min_items is not None and count < self.min_items:
+            reason = f"The array has {count} items; expected at least {self.min_items}."
+            return Mark(value=0.0, passed=False, reason=reason)
+        if self.max_items is not None and count > self.max_items:
+            reason = f"The array has {count} items; expected at most {self.max_items}."
+            return Mark(value=0.0, passed=False, reason=reason)
+        if self.schema is not None:
+            return _items_mark(self.schema, value)
+        return Mark(value=1.0, passed=True, reason=f"The answer is a JSON array of {count} items.")
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "a text"
+    return "an object" if isinstance(value, dict) else "an array" if isinstance(value, list) else "a number"
+
+
+# --- schemas -----------------------------------------------------------------------------------------------
+
+
+def _items_mark(schema: Schema, items: list[Any]) -> Mark:
+    return _violations(_checked(schema), [(f"$[{at}]", item) for at, item in enumerate(items)])
+
+
+def _violations(validator: Any, places: list[tuple[str, Any]]) -> Mark:
+    """The mark of values at their JSON paths under one schema."""
+    from referencing.exceptions import Unresolvable
+
+    try:
+        errors = [
+            (path + error.json_path[1:], error.message)
+            for path, value in places
+            for error in validator.iter_errors(value)
+        ]
+    except RecursionError:
+        raise CannotScore("Checking the answer against the schema goes round in circles.") from None
+    except (ArithmeticError, ValueError, Unresolvable) as error:
+        raise CannotScore(f"The answer cannot be checked against the schema: {error}.") from None
+    if not errors:
+        return Mark(value=1.0, passed=True, reason="The answer keeps the schema.")
+    entries = tuple(
+        Entry(text=clip(path), passed=False, evidence=clip(message, 200))
+        for path, message in errors[:_VIOLATIONS_KEPT]
+    )
+    more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+    reason = f"The answer breaks the schema at {entries[0].text}: {clip(errors[0][1])}{more}."
+    return Mark(value=0.0, passed=False, reason=reason, entries=entries)
+
+
+def _checked(schema: Schema, formats: bool = False) -> Any:
+    """The validator of a schema.
+
+    Raises:
+        ValueError: it is not a schema, points outside itself, or has a pattern or format that is not known.
+    """
+    try:
+        return _validator(codec.encode(schema), formats)
+    except (msgspec.MsgspecError, TypeError, OverflowError) as error:
+        raise ValueError(f"The schema is not JSON: {error}. Correct it.") from None
+    except RecursionError:
+        raise ValueError("The schema is nested more deeply than can be read; make it flatter.") from None
+
+
+@lru_cache(maxsize=_KEPT_SCHEMAS)
+def _validator(encoded: bytes, formats: bool) -> Any:
+    """A validator over a copy of the schema; kept, as making one takes a millisecond."""
+    from jsonschema import validators
+    from referencing import Registry
+    from referencing.jsonschema import specification_with
+
+    schema = json.loads(encoded)
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    kind: Any = validators.Draft202012Validator
+    if named is not None:
+        kind = validators.validator_for(schema, default=None) if isinstance(named, str) else None  # type: ignore[arg-type]  # None is a sound default, which the stubs do not know
+        if kind is None:
+            raise ValueError(f"The schema's `$schema` {named!r} is not known; use that of a published draft.")
+    wrong = next(kind(kind.META_SCHEMA).iter_errors(schema), None)
+    if wrong is not None:
+        raise ValueError(f"The schema is not valid at {wrong.json_path}: {clip(wrong.message)}. Correct it.")
+    walk = _Walk(named, specification_with(kind.ID_OF(kind.META_SCHEMA)), formats=formats)
+    root = walk.specification.create_resource(schema)
+    walk.check(root, Registry().resolver_with_root(root))
+    walk.conclude()
+    guards = {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional,
+        "uniqueItems": _unique_items,
+        **({"format": _format} if formats else {}),
+    }
+    # A registry without a way to retrieve makes the library fetch nothing.
+    return validators.extend(kind, guards)(schema, registry=Registry())  # type: ignore[no-untyped-call]
+
+
+class _Walk:
+    """Goes through a schema and all that it points to, once, before any answer is checked."""
+
+    def __init__(self, named: str | None, specification: Any, *, formats: bool) -> None:
+        self.named = named
+        self._formats = formats
+        self.specification = specification
+        self._seen: set[int] = set()
+        self._words: set[str] = set()
+
+    def check(self, resource: Any, resolver: Any) -> None:
+        """Check one schema and those inside it.
+
+        `$schema` is taken out: where the library meets one, it goes back to patterns without a time limit.
+
+        Raises:
+            ValueError: something in it cannot be kept.
+        """
+        schema = resource.contents
+        if not isinstance(schema, dict) or id(schema) in self._seen:
+            return
+        self._seen.add(id(schema))
+        self._words.update(schema)
+        if schema.pop("$schema", self.named) != self.named:
+            raise ValueError("A part of the schema has a `$schema` of its own; use one draft for all of it.")
+        for pattern in (schema.get("pattern"), *schema.get("patternProperties", ())):
+            if isinstance(pattern, str):
+                safe_regex.compiled(pattern)
+        written = schema.get("format")
+        if self._formats and isinstance(written, str) and written not in FORMATS:
+            raise ValueError(
+                f"The schema has the `format` {written!r}. {suggestion(written, sorted(FORMATS))}"
+            )
+        for word in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if isinstance(schema.get(word), str):
+                self._follow(word, schema[word], resolver)
+        for inner in resource.subresources():
+            self.check(inner, resolver.in_subresource(inner))
+
+    def conclude(self) -> None:
+        """Check what only the whole schema shows.
+
+        Raises:
+            ValueError: the library would run patterns without a time limit.
+        """
+        if {"unevaluatedProperties", "patternProperties"} <= self._words:
+            raise ValueError(
+                "The schema has both `unevaluatedProperties` and `patternProperties`, whose patterns could "
+                "then run without end; use `additionalProperties` in place of the first."
+            )
+
+    def _follow(self, word: str, target: str, resolver: Any) -> None:
+        from referencing.exceptions import Unresolvable
+
+        if _PUBLISHED.match(target):
+            return
+        try:
+            there = resolver.lookup(target)
+        except (Unresolvable, ValueError) as error:
+            raise ValueError(
+                f"The schema's `{word}` {target!r} leads nowhere inside the schema "
+                f"({type(error).__name__}), and nothing is ever fetched; copy what it means under `$defs`."
+            ) from None
+        self.check(self.specification.create_resource(there.contents), there.resolver)
+
+
+def _pattern(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[Exception]:
+    from jsonschema import ValidationError
+
+    if validator.is_type(value, "string") and not safe_regex.found(pattern, value):
+        yield ValidationError(f"{shown(value)} does not match {shown(pattern)}")
+
+
+def _format(_validator: Any, name: str, value: Any, _schema: Any) -> Iterator[Exception]:
+    from jsonschema import ValidationError
+
+    if not keeps_format(name, value):
+        yield ValidationError(f"{clip(codec.encode(value).decode())} does not keep the format {name!r}")
+
+
+def _pattern_properties(validator: Any, allowed: Any, value: Any, _schema: Any) -> Iterator[Exception]:
+    if not validator.is_type(value, "object"):
+        return
+    for pattern, inner in allowed.items():
+        for key, item in value.items():
+            if safe_regex.found(pattern, key):
+                yield from validator.descend(item, inner, path=key, schema_path=pattern)
+
+
+def _unique_items(validator: Any, unique: Any, value: Any, _schema: Any) -> Iterator[Exception]:
+    """The library compares each item with each other one."""
+    from jsonschema import ValidationError
+
+    if unique and validator.is_type(value, "array") and len({_key_of(item) for item in value}) < len(value):
+        yield ValidationError(f"{value!r} has non-unique elements")
+
+
+def _key_of(value: Any) -> Any:
+    """What is the same for JSON values that are equal: numbers by value, and never a number and a boolean."""
+    if isinstance(value, dict):
+        return frozenset([(key, _key_of(item)) for key, item in value.items()])
+    if isinstance(value, list):
+        return tuple([_key_of(item) for item in value])
+    return (bool, value) if isinstance(value, bool) else value
+
+
+def _additional(validator: Any, allowed: Any, value: Any, schema: Any) -> Iterator[Exception]:
+    from jsonschema import ValidationError
+
+    if not validator.is_type(value, "object"):
+        return
+    named, matched = schema.get("properties", {}), schema.get("patternProperties", {})
+    extras = [
+        key
+        for key in value
+        if key not in named and not any(safe_regex.found(pattern, key) for pattern in matched)
+    ]
+    if isinstance(allowed, dict):
+        for key in extras:
+            yield from validator.descend(value[key], allowed, path=key)
+    elif not allowed and extras:
+        yield ValidationError(f"the keys {listed(extras)} are not allowed")

@@ -1,0 +1,198 @@
+"""Answers to marks by the instructions of a case, which judges follow: each says pass or fail, and why.
+
+A suite may have prompts of its own for that, its evaluators, that name what they show as `{{ name }}`. What
+is put there is material like any other: it stands between lines with a code, and nothing inside is looked
+through for names again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from msgspec import Struct
+
+from proctor.errors import CannotScore
+from proctor.graders.judged.judge_call import Request, ask, check_judge
+from proctor.graders.judged.prompt_sections import (
+    OWN,
+    STANDARD,
+    Piece,
+    calls_as_json,
+    pieces_of,
+    sectioned,
+    woven,
+)
+from proctor.graders.judged.reply_parser import json_object, text_in
+from proctor.graders.judged.voting import Reading
+from proctor.graders.text import refuse_repeated
+from proctor.model import Case, Mark, Output
+from proctor.protocols import Graded, Grading
+
+VARIABLES = ("instructions", "answer", "input")
+"""What a prompt of the suite's own may name."""
+
+_NAME = re.compile(rf"(`{{0,3}})\{{\{{\s*({'|'.join(VARIABLES)})\s*\}}\}}\1")
+"""Backticks around a name only mark it in the suite's file; the lines around the material do that here."""
+
+_HEADING = """\
+Decide whether the assistant's answer passes. The CRITERIA are the author's instructions for that: it passes
+only if it meets all that they ask. What they do not ask decides nothing."""
+
+_FORM = """\
+Reply with one JSON object and nothing else, in this form:
+{"pass": false, "feedback": "one or two sentences that name what decided it"}
+`pass` is true for an answer that passes and false for one that fails. `feedback` may be empty for an answer
+that passes."""
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {"pass": {"type": "boolean"}, "feedback": {"type": "string"}},
+    "required": ["pass", "feedback"],
+    "additionalProperties": False,
+}
+
+Pieces = Mapping[str, tuple[Piece, ...]]
+"""What there is to show, by name."""
+
+
+class Evaluator(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A prompt of the suite's own by which judges are asked."""
+
+    id: str
+    system: str = ""
+    user: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.id.strip():
+            raise ValueError("The `id` of an evaluator is empty; give each one a name.")
+        if not (self.system.strip() or self.user.strip()):
+            raise ValueError(
+                f"The evaluator {self.id!r} has no text; say in `system` or `user` how to judge."
+            )
+
+
+class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when judges find that the answer does what the case's instructions, its criteria, ask.
+
+    Every judge is asked by each of the suite's own prompts, or by ours where there is none; each reply is
+    kept apart.
+    """
+
+    needs: ClassVar[str | None] = "judge"
+    shows_metadata: ClassVar[bool] = False
+    all_or_nothing: ClassVar[bool] = True
+
+    evaluators: tuple[Evaluator, ...] = ()
+    """Prompts with `{{ instructions }}`, `{{ answer }}` or `{{ input }}`; without any, ours is used."""
+    judge: str | None = None
+    """The name of a judge of its own; None leaves it to the run."""
+    temperature: float | None = None
+    """At which the judge is asked; None leaves it to the judge."""
+    rule: Literal["mean"] | None = None
+    """`mean`: the value of several judgments is their mean, and more than half must pass the answer. It
+    stands in for `majority`, the usual rule of a run; None leaves it to the run."""
+
+    def __post_init__(self) -> None:
+        check_judge(self.judge, self.temperature)
+        refuse_repeated("evaluators", (evaluator.id for evaluator in self.evaluators))
+
+    def judges(self) -> tuple[str | None, ...]:
+        """The judge of its own, else those of the run."""
+        return (self.judge,)
+
+    async def grade(self, graded: Graded) -> Mark:
+        """Value is 1 for a pass and 0 for a fail, or the mean of these by that rule.
+
+        Raises:
+            CannotScore: the case has no instructions, there is no judge, or what can be read does not decide.
+        """
+        if not (graded.case.criteria or "").strip():
+            raise CannotScore(
+                "The case has no instructions (`criteria`) by which its answer could be judged."
+            )
+        pieces = _pieces(graded.case, graded.output)
+        if not self.evaluators:
+            return await ask(graded, self._usual(pieces, turned=graded.turned))
+        return await ask(graded, *[self._own(evaluator, pieces) for evaluator in self.evaluators])
+
+    def _usual(self, pieces: Pieces, *, turned: bool) -> Request:
+        """What is asked where the suite has no prompt of its own."""
+        return Request(
+            material=sectioned(pieces, turned=turned),
+            heading=_HEADING,
+            form=_FORM,
+            schema=_SCHEMA,
+            read=read_pass,
+            system=STANDARD,
+            judge=self.judge,
+            temperature=self.temperature,
+            rule=self.rule,
+        )
+
+    def _own(self, evaluator: Evaluator, pieces: Pieces) -> Request:
+        """What is asked by a prompt of the suite's own; what it does not show stands at its end."""
+        shown: set[str] = set()
+        named = {
+            "instructions": pieces["criteria"],
+            "answer": (*pieces["output"], *_beside(pieces)),
+            "input": pieces["input"],
+        }
+
+        def put(found: re.Match[str]) -> tuple[Piece, ...]:
+            shown.add(found[2])
+            return named[found[2]]
+
+        before = woven(evaluator.system, _NAME, put)
+        material = woven(evaluator.user, _NAME, put)
+        if "instructions" not in shown:
+            material += ("What the author of the test asks of a good answer:", *named["instructions"])
+        if "answer" not in shown:
+            material += ("The assistant's answer:", *named["answer"])
+        return Request(
+            before=before,
+            material=material,
+            heading="",
+            form=_FORM,
+            schema=_SCHEMA,
+            read=read_pass,
+            system=OWN,
+            template=f"{evaluator.system}\0{evaluator.user}",
+            evaluator=evaluator.id,
+            judge=self.judge,
+            temperature=self.temperature,
+            rule=self.rule,
+        )
+
+
+def _pieces(case: Case, output: Output) -> Pieces:
+    """The usual material without the metadata, which says where a case comes from and not what is asked.
+
+    The calls of an answer without text are that answer.
+    """
+    pieces = {**pieces_of(case, output), "metadata": ()}
+    if output.tool_calls and not any(piece.text.strip() for piece in pieces["output"]):
+        pieces["output"] = (Piece("ANSWER", calls_as_json(output.tool_calls)),)
+        if all(call.output is None for call in output.tool_calls):
+            pieces["tool_calls"] = ()  # they would only say the same again
+    return pieces
+
+
+def _beside(pieces: Pieces) -> tuple[Piece, ...]:
+    """What an answer consists of besides its text."""
+    return tuple(piece for piece in (*pieces["file_changes"], *pieces["tool_calls"]) if piece.text.strip())
+
+
+def read_pass(reply: str) -> Reading | None:
+    """What a reply says, or None when it is not a JSON object whose `pass` is true or false."""
+    parsed = json_object(reply, "pass")
+    passed = parsed.get("pass") if parsed is not None else None
+    if parsed is None or not isinstance(passed, bool):
+        return None
+    return Reading(
+        value=float(passed),
+        passed=passed,
+        said="says pass" if passed else "says fail",
+        feedback=text_in(parsed, "feedback") or "",
+    )

@@ -1,0 +1,316 @@
+"""What every grader that asks a judge shares: a prompt to replies, replies to a mark, and repair.
+
+What a judge is shown is made in `material`, and what a reply says is read by `replies`; how several judgments
+become one mark is in `panel`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor import codec
+from proctor.errors import CannotScore, TargetError, TimeLimitExceeded
+from proctor.graders.judged.prompt_sections import (
+    SYSTEM,
+    Parts,
+    code_of,
+    images_of,
+    is_empty,
+    laid_out,
+    usual,
+)
+from proctor.graders.judged.reply_parser import (
+    NO_QUOTES,
+    Unreadable,
+    is_only_quoted,
+    unwrapped,
+    without_quotes,
+    without_thinking,
+)
+from proctor.graders.judged.voting import Opinion, PanelRule, Reading, decided
+from proctor.graders.text import clip
+from proctor.grading import isolated
+from proctor.model import Case, Judgment, Mark, Message, Output, Prompt
+from proctor.protocols import Graded, Judge
+from proctor.stats import reaches
+
+MAX_JUDGED_ANSWER = 1_000_000
+"""In characters; a longer answer is shown to no judge, as no model reads so much."""
+MAX_REPLY = 1_000_000
+"""In characters; a judge's longer reply is not read."""
+
+REPAIRS = 2
+"""How often a judge is asked again for a reply that can be read."""
+
+PASS_AT = 0.8
+"""The least value that passes where neither the assertion nor the grader says otherwise."""
+
+REPAIR = "That reply cannot be read.{wrong} Do not explain it. Judge the same material again.\n\n{form}"
+
+_PLACEHOLDER = re.compile(r'"([^"]{20,})"')
+"""A text in a form that tells what to write there; small models copy it, and the verdict beside it."""
+_COPIED = "It repeats the example of the form and judges nothing."
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What a grader wants of a judge, and how it reads the reply."""
+
+    heading: str
+    """What is wanted, or the line above the question."""
+    question: str = ""
+    """What the suite asks of the judge."""
+    form: str
+    """A paragraph that says how to reply."""
+    schema: dict[str, Any]
+    read: Callable[[str], Reading | None]
+    """None, or `Unreadable` with the reason: the reply cannot be read."""
+    before: Parts = ()
+    """What the suite's own prompt puts at the beginning of the system message."""
+    system: str = SYSTEM
+    material: Parts | None = None
+    """What comes before the heading; None for messages, reference and answer."""
+    template: str = ""
+    """The suite's own prompt before the case is filled in; a part of the prompt's digest."""
+    evaluator: str | None = None
+    """The name of the suite's own prompt, where it may have several."""
+    judge: str | None = None
+    """The name of a judge of the grader's own."""
+    temperature: float | None = None
+    """None leaves it to the judge's target."""
+    rule: PanelRule | None = None
+    """The assertion's own rule, which stands in for the run's usual one, `majority`."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of the prompt before a case is filled in."""
+        fixed = (self.system, self.template, self.heading, self.form, REPAIR)
+        return codec.prompt_digest("\n\n".join(filter(None, fixed)))
+
+
+def judges_of(graded: Graded, name: str | None) -> tuple[Judge, ...]:
+    """Who is asked: the judge of that name if there is one, else those of the run."""
+    return (graded.named[name],) if name is not None and name in graded.named else graded.judges
+
+
+def least(graded: Graded) -> float:
+    """The least value with which a judgment is for the answer."""
+    return PASS_AT if graded.pass_at is None else graded.pass_at
+
+
+def check_judge(judge: str | None, temperature: float | None) -> None:
+    """Check the parameters by which a grader chooses its judge.
+
+    Raises:
+        ValueError: one is wrong.
+    """
+    if judge is not None and not judge.strip():
+        raise ValueError("`judge` is empty; give the name of a target.")
+    if temperature is not None and not 0 <= temperature <= 2:
+        raise ValueError(f"`temperature` is {temperature:g}; give a number from 0 to 2.")
+
+
+async def ask(graded: Graded, *requests: Request) -> Mark:
+    """The mark that the judges give; an empty answer fails without asking.
+
+    Every judge is asked each request as often as the run says, each time with another `repeat`, so that seeds
+    and cached replies differ. What a judge has said of this answer before stands in for as many of the first
+    repeats. The run's rule decides, or the assertion's own where the run has the usual one; what cannot be
+    read speaks for neither side.
+
+    Args:
+        graded: the answer, and who may be asked.
+        requests: what is asked, at least one, all of the same judges.
+
+    Raises:
+        CannotScore: there is no judge, or what can be read does not decide.
+    """
+    judges = judges_of(graded, requests[0].judge)
+    if not judges:
+        raise CannotScore("This check needs a judge and the run has none; give one with --judge.")
+    if is_empty(graded.output):
+        return Mark(value=0.0, passed=False, reason="The answer is empty, so no judge was asked.")
+    if len(graded.output.text) > MAX_JUDGED_ANSWER:
+        raise CannotScore(
+            f"The answer has {len(graded.output.text):,} characters, and a judge is shown at most "
+            f"{MAX_JUDGED_ANSWER:,}; ask for shorter answers."
+        )
+    opinions = await graded.together(
+        coming for judge in judges for request in requests for coming in _opinions(graded, judge, request)
+    )
+    own = requests[0].rule if graded.judge_rule == "majority" else None
+    return decided(opinions, own or graded.judge_rule)
+
+
+def _opinions(graded: Graded, judge: Judge, request: Request) -> Iterator[Awaitable[Opinion]]:
+    """One for each repeat, those that are known first."""
+    known = _known(graded, judge, request)[: graded.judge_repeats]
+    yield from map(_at_once, known)
+    if len(known) == graded.judge_repeats:
+        return
+    prompt = Prompt(
+        messages=messages_for(graded.case, graded.output, request, turned=graded.turned),
+        case_id=graded.case.id,
+        response_schema=request.schema,
+        temperature=request.temperature,
+    )
+    for repeat in range(len(known), graded.judge_repeats):
+        yield _consult(judge, replace(prompt, repeat=repeat), request, graded)
+
+
+async def _at_once(opinion: Opinion) -> Opinion:
+    return opinion
+
+
+def _known(graded: Graded, judge: Judge, request: Request) -> list[Opinion]:
+    """What the judge is known to have said, as far as it can be read."""
+    asked = (judge.name, request.evaluator, request.digest)
+    same = [one for one in graded.known if (one.judge, one.evaluator, one.prompt_digest) == asked]
+    opinions = []
+    for judgment in sorted(same, key=lambda one: one.nth):
+        reading, _ = _read(request, judgment.raw, graded)
+        if reading is not None:
+            said = (_judged(replace(judgment, cached=True), reading),)
+            opinions.append(_opinion(judge, request, said, reading))
+    return opinions
+
+
+def messages_for(
+    case: Case, output: Output, request: Request, *, turned: bool = False
+) -> tuple[Message, ...]:
+    """The system message and the one user message that a judge gets first, with the images that they name.
+
+    Args:
+        case: the case.
+        output: the answer to it.
+        request: what is asked; it has laid out material of its own already.
+        turned: the usual material in the reverse order.
+    """
+    material = usual(case, output, turned=turned) if request.material is None else request.material
+    parts = (*material, request.heading, request.question, request.form)
+    everything = (*request.before, *parts)
+    code, images = code_of(everything), images_of(everything)
+    text = laid_out(parts, code)
+    return (
+        Message(role="system", content=laid_out((*request.before, request.system.format(tag=code)), code)),
+        Message(role="user", content=text, parts=(text, *images) if images else ()),
+    )
+
+
+async def _consult(judge: Judge, prompt: Prompt, request: Request, graded: Graded) -> Opinion:
+    """Ask one judge, and again with its replies in view while they cannot be read."""
+    judgments: list[Judgment] = []
+    whose = _whose(judge, request)
+    wrong = ""
+    for _ in range(1 + REPAIRS):
+        try:
+            reply = await judge.target.answer(prompt)
+        except TargetError as error:
+            return _opinion(judge, request, judgments, None, f"{whose} did not answer: {error}")
+        reading, wrong = await _read_isolated(request, reply.text, graded)
+        judgments.append(_judged(_judgment(judge, request, reply), reading))
+        if reading is not None:
+            return _opinion(judge, request, judgments, reading)
+        again = (
+            Message(role="assistant", content=reply.text or "(no text)"),
+            Message(role="user", content=REPAIR.format(wrong=wrong and f" {wrong}", form=request.form)),
+        )
+        prompt = replace(prompt, messages=prompt.messages + again)
+    problem = f"{whose} gave no verdict that can be read in {len(judgments)} replies; " + (
+        f"of the last: {wrong}" if wrong else f"the last is {clip(judgments[-1].raw, 60)!r}."
+    )
+    return _opinion(judge, request, judgments, None, problem)
+
+
+def _whose(judge: Judge, request: Request) -> str:
+    return f"The judge {judge.name!r}" + (f" by {request.evaluator!r}" if request.evaluator else "")
+
+
+def _opinion(
+    judge: Judge, request: Request, judgments: Sequence[Judgment], reading: Reading | None, problem: str = ""
+) -> Opinion:
+    return Opinion(
+        judge=judge.name,
+        evaluator=request.evaluator,
+        reading=reading,
+        problem=problem,
+        judgments=tuple(judgments),
+    )
+
+
+async def _read_isolated(request: Request, reply: str, graded: Graded) -> tuple[Reading | None, str]:
+    if len(reply) > MAX_REPLY:
+        return None, f"It has {len(reply):,} characters, and only {MAX_REPLY:,} are read."
+    alone = Graded(
+        case=Case(id=graded.case.id, input=()), output=Output(text=graded.output.text), pass_at=graded.pass_at
+    )
+    try:
+        size = len(reply) + len(graded.output.text)
+        return await isolated(graded, partial(_read, request, reply, alone), size)
+    except CannotScore as problem:
+        return None, str(problem)
+    except TimeLimitExceeded as limit:
+        return None, f"Reading it did not end within {limit}."
+
+
+def _read(request: Request, reply: str, graded: Graded) -> tuple[Reading | None, str]:
+    """What a reply says, or why it says nothing, where that is known.
+
+    A reply that cannot be read is read without what it quotes of the answer. That can only fail the answer,
+    as no answer is to gain by what is left out. Nor is a verdict for the answer read that is only quoted.
+    """
+    reply, answer = unwrapped(reply), graded.output.text
+
+    def passes(text: str) -> bool:
+        reading, _ = _read_whole(request, text, graded.pass_at)
+        return reading is not None and reading.passed
+
+    reading, wrong = _read_whole(request, reply, graded.pass_at)
+    if reading is not None:
+        if reading.passed and is_only_quoted(reply, answer, request.form, passes):
+            return None, f"Its verdict stands only in what it quotes. {NO_QUOTES}"
+        return reading, ""
+    for own in without_quotes(reply, answer, request.form):
+        reading, _ = _read_whole(request, own, graded.pass_at)
+        if reading is not None:
+            return (None, wrong) if reading.passed else (reading, "")
+    return None, wrong
+
+
+def _read_whole(request: Request, reply: str, pass_at: float | None) -> tuple[Reading | None, str]:
+    examples = _PLACEHOLDER.findall(request.form)
+    try:
+        reading = request.read(without_thinking(reply))
+    except Unreadable as error:
+        return None, str(error)
+    if reading is None:
+        return None, _COPIED if any(text in reply for text in examples) else ""
+    if any(text in examples for text in (reading.feedback, *(entry.evidence for entry in reading.entries))):
+        return None, _COPIED
+    if pass_at is None:
+        return reading, ""
+    return replace(reading, passed=reading.gate is None and reaches(reading.value, pass_at)), ""
+
+
+def _judgment(judge: Judge, request: Request, reply: Output) -> Judgment:
+    return Judgment(
+        judge=judge.name,
+        prompt_digest=request.digest,
+        evaluator=request.evaluator,
+        raw=reply.text,
+        usage=reply.usage,
+        cost_usd=reply.cost_usd,
+        cached=reply.cached,
+    )
+
+
+def _judged(judgment: Judgment, reading: Reading | None) -> Judgment:
+    """The judgment with what was read of it."""
+    if reading is None:
+        return judgment
+    return replace(judgment, passed=reading.passed, value=reading.value, feedback=reading.feedback)

@@ -1,0 +1,310 @@
+"""A judge's reply to the one verdict that is the judge's own, whatever it quotes of the answer. Pure.
+
+An answer may be written to be quoted: it can end the judge's JSON and begin it again. So a verdict that
+stands twice is none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from proctor.errors import CannotScore
+from proctor.graders.json_structure import DuplicateKey, NotJson, parse_json
+from proctor.graders.text import clip
+
+NO_QUOTES = "Do not quote the answer."
+"""What ends the sentence about a reply with two verdicts, of which one may be quoted."""
+
+_MARKDOWN = "*_`\"'“”‘’ \t"
+_QUOTES = 4
+"""How many quotes of the answer are left out of a reply."""
+_SHORTEST_QUOTE = 8
+"""In characters; a shorter one may be chance."""
+_LONGEST_REPLY = 100_000
+_LONGEST_ANSWER = 2_000_000
+"""Nothing is left out where a text is longer: no model writes the one and reads the other."""
+_MOST_COMPARED = 6_000_000
+"""How many characters of the answer are compared: of all quotes, so many that no run is held up."""
+_LEAST_COMPARED = 2_000
+_CLOSING = "\"'”’`}])>.,; \t\r\n"
+"""What may end a quote and belong to what is around it."""
+_MOST_CLOSING = 8
+_SETS_OFF = ".:;!?=|(–—\"'“‘„‚«「『`"
+_MARKS = str.maketrans(dict.fromkeys("'‘’“”„‟«»＂＇", '"'))
+_KEY = re.compile(r'"(\w+)": ')
+_WORD = re.compile(r"\w+")
+
+
+class Unreadable(Exception):
+    """Why a reply cannot be read, as a sentence that tells the judge what to mend."""
+
+
+def without_thinking(reply: str) -> str:
+    """The reply without what a reasoning model writes before it, where its server does not take that out.
+
+    Only a single end of it is believed: of several, an answer that the judge quotes may have set one.
+    """
+    start, mark, rest = reply.partition("</think>")
+    if not mark or not start.lstrip().startswith("<think>") or mark in rest:
+        return reply
+    return rest
+
+
+def unwrapped(reply: str) -> str:
+    """The text of a reply that is one JSON string; every other reply as it is."""
+    if not reply.lstrip().startswith('"'):
+        return reply
+    try:
+        value = json.loads(reply)
+    except ValueError:
+        return reply
+    return value if isinstance(value, str) else reply
+
+
+def is_only_quoted(reply: str, answer: str, form: str, reads: Callable[[str], bool]) -> bool:
+    """Whether a verdict stands in what a reply quotes of the answer, and in none of the judge's own words.
+
+    Never so in JSON, where what is quoted is told from what is not, and of a quote that begins the reply: a
+    judge may well begin as the answer does, with "Yes, it does.".
+
+    Args:
+        reply: as it came.
+        answer: what is judged.
+        form: how the judge is to reply.
+        reads: whether a text has the verdict.
+    """
+    if len(answer.strip()) < _SHORTEST_QUOTE or _is_json(without_thinking(reply)):
+        return False
+    quotes = [
+        (start, end)
+        for start, end in _quotes(reply, answer, set(_KEY.findall(form)))
+        if reply[:start].strip(_MARKDOWN + "\r\n") and _is_set_off(reply, _first_letter(reply, start), end)
+    ]
+    return any(reads(reply[slice(*place)]) for place in quotes) and not reads(
+        _without(reply, quotes, "\n…\n")
+    )
+
+
+def _first_letter(text: str, start: int) -> int:
+    return len(text) - len(text[start:].lstrip())
+
+
+def _is_json(reply: str) -> bool:
+    try:
+        return isinstance(parse_json(reply), dict | list)
+    except (NotJson, CannotScore):
+        return False
+
+
+def without_quotes(reply: str, answer: str, form: str) -> Iterator[str]:
+    """The reply without what it quotes of the answer, in several ways, as nobody knows where a quote ends.
+
+    The longest quote is left out first, then the two longest, and so on; and each by itself, also without the
+    marks at its end, which may be the judge's own.
+
+    Args:
+        reply: as it came.
+        answer: what is judged.
+        form: how the judge is to reply; a text of nothing but keys in it is no quote.
+    """
+    keys = set(_KEY.findall(form))
+    quotes = _quotes(reply, answer, keys)
+    for nth, (start, end) in enumerate(quotes):
+        least = max(start + len(reply[start:end].rstrip(_CLOSING)), end - _MOST_CLOSING, start + 1)
+        for cut in range(end, least - 1, -1):
+            yield _without(reply, [(start, cut)])
+        if nth:
+            yield _without(reply, quotes[: nth + 1])
+
+
+def _quotes(reply: str, answer: str, keys: set[str]) -> list[tuple[int, int]]:
+    """Where the reply has a text of the answer, each as long as it goes: the longest, longest first.
+
+    A short one counts only where it is the whole answer, set off from the words around: a "Yes" in "Yes and
+    no" is not.
+    """
+    if len(answer) < _SHORTEST_QUOTE or len(answer.strip(" \t\r\n")) < _SHORTEST_QUOTE:
+        return _short_quotes(reply, answer.strip(" \t\r\n"))[:_QUOTES]
+    if len(reply) > _LONGEST_REPLY or len(answer) > _LONGEST_ANSWER:
+        return []
+    original, reply, answer = reply, _alike(reply), _alike(answer)
+    quotes: list[tuple[int, int]] = []
+    left = _MOST_COMPARED // (len(answer) + _LEAST_COMPARED)
+    for start, end in sorted(_runs(reply, answer), key=_shortness):
+        if len(quotes) >= _QUOTES and end - start <= -_shortness(quotes[_QUOTES - 1]):
+            break
+        for place in islice(_quotes_within(reply, answer, start, end), left):
+            left -= 1
+            if not _is_form(original[slice(*place)], keys):
+                quotes.append(place)
+        quotes.sort(key=_shortness)
+    return quotes[:_QUOTES]
+
+
+def _alike(text: str) -> str:
+    """The text in small letters, with one kind of quotation marks: judges quote with such changes."""
+    text = text.translate(_MARKS)
+    small = text.lower()
+    return small if len(small) == len(text) else text
+
+
+def _shortness(place: tuple[int, int]) -> int:
+    return place[0] - place[1]
+
+
+def _short_quotes(reply: str, answer: str) -> list[tuple[int, int]]:
+    places = (match.span() for match in re.finditer(re.escape(answer), reply)) if answer else ()
+    return list(islice((place for place in places if _is_set_off(reply, *place)), _QUOTES))
+
+
+def _runs(reply: str, answer: str) -> list[tuple[int, int]]:
+    """Where the reply has one piece of the answer after the other; a quote goes over no end of these."""
+    size = _SHORTEST_QUOTE
+    pieces = [reply[at : at + size] for at in range(len(reply) - size + 1)]
+    common = set(pieces).intersection(answer[at : at + size] for at in range(len(answer) - size + 1))
+    runs: list[tuple[int, int]] = []
+    begins = last = -1
+    for at in [at for at, piece in enumerate(pieces) if piece in common]:
+        if at != last + 1 or begins < 0:
+            if begins >= 0:
+                runs.append((begins, last + size))
+            begins = at
+        last = at
+    return [*runs, (begins, last + size)] if begins >= 0 else runs
+
+
+def _quotes_within(reply: str, answer: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The quotes in one run, each as long as it goes, found by halving: what is in a quote is one as well."""
+    while True:
+        least = start + _SHORTEST_QUOTE
+        last = end
+        if reply[start:end] not in answer:
+            longer = range(least + 1, end)
+            last = least + bisect_left(longer, True, key=lambda at: reply[start:at] not in answer)
+        yield start, last
+        if last == end:
+            return
+        later = range(start + 1, last - _SHORTEST_QUOTE + 1)
+        start += 1 + bisect_left(later, True, key=lambda at: reply[at : last + 1] in answer)
+
+
+def _is_set_off(reply: str, start: int, end: int) -> bool:
+    """Whether punctuation or a line break is before a text, or a line break behind what begins the reply."""
+    before, after = reply[:start].rstrip(" \t"), reply[end:].lstrip(" \t")
+    if not before:
+        return after[:1].isspace()
+    return before[-1].isspace() or before[-1] in _SETS_OFF
+
+
+def _is_form(text: str, keys: set[str]) -> bool:
+    words = _WORD.findall(text)
+    return bool(words) and keys.issuperset(words)
+
+
+def _without(text: str, places: Iterable[tuple[int, int]], mark: str = "…") -> str:
+    parts, at = [], 0
+    for start, end in sorted(places):
+        parts.append(text[at : max(at, start)])
+        at = max(at, end)
+    return mark.join((*parts, text[at:]))
+
+
+def json_value(reply: str, verdict: str) -> Any:
+    """The JSON value that a reply is, also fenced.
+
+    Args:
+        reply: as it came, without thinking.
+        verdict: the key of the verdict in an object.
+
+    Raises:
+        NotJson: it is anything else, or more than that.
+        Unreadable: an object has a key twice, or several objects have the verdict's.
+    """
+    try:
+        value = parse_json(reply, unique_keys=True)
+    except DuplicateKey as error:
+        raise Unreadable(f"It has the key {clip(error.key, 40)!r} twice. {NO_QUOTES}") from None
+    except CannotScore as error:
+        raise NotJson(str(error)) from None
+    if verdict_objects(value, verdict) and verdict_object(value, verdict) is None:
+        raise Unreadable(f"It has the key {verdict!r} in several objects. {NO_QUOTES}")
+    return value
+
+
+def json_object(reply: str, verdict: str) -> dict[str, Any] | None:
+    """The JSON object that a reply is, also fenced, or None when it is anything else or more than that.
+
+    Raises:
+        Unreadable: as of `json_value`.
+    """
+    try:
+        value = json_value(reply, verdict)
+    except NotJson:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def verdict_object(value: Any, key: str) -> dict[str, Any] | None:
+    """The object in a JSON value that has the verdict, or None where none has, or it is unclear which.
+
+    Others may have the key only as parts of that one, behind its own verdict. What begins elsewhere may be
+    quoted: a quote can end an object and begin another, but never stand before what is before it.
+
+    Args:
+        value: a value of JSON.
+        key: of the verdict, in small letters.
+    """
+    holders = verdict_objects(value, key)
+    if len(holders) < 2:
+        return holders[0] if holders else None
+    whole = value
+    while isinstance(whole, list) or (isinstance(whole, dict) and whole not in holders):
+        if len(whole) != 1:
+            break
+        (whole,) = whole.values() if isinstance(whole, dict) else whole
+    if isinstance(whole, dict):
+        for name, part in whole.items():
+            if name.casefold() == key:
+                return whole
+            if isinstance(part, dict | list):
+                break
+    return None
+
+
+def verdict_objects(value: Any, key: str) -> list[dict[str, Any]]:
+    """All objects in a JSON value that have the key, in whatever case."""
+    holders: list[dict[str, Any]] = []
+    left = [value]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            if any(name.casefold() == key for name in value):
+                holders.append(value)
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return holders
+
+
+def text_in(parsed: dict[str, Any], name: str) -> str | None:
+    """A text in a judge's JSON, if it says something; half a character in it becomes a question mark."""
+    text = parsed.get(name)
+    if not isinstance(text, str):
+        return None
+    return text.strip().encode("utf-8", "replace").decode("utf-8") or None
+
+
+def first_line(reply: str) -> str:
+    """The first line of a reply without emphasis, quotes and closing punctuation."""
+    line = reply.strip().split("\n", 1)[0].strip(_MARKDOWN)
+    return re.sub(r"[.!:;,]{1,3}$", "", line).strip(_MARKDOWN)
+
+
+def rest(reply: str) -> str | None:
+    """What follows the first line of a reply, if anything does."""
+    return reply.strip().partition("\n")[2].strip() or None

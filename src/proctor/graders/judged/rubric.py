@@ -1,0 +1,128 @@
+"""Answers to marks by a rubric that a judge scores on a scale of whole numbers."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import ClassVar
+
+from proctor.graders.json_structure import NotJson
+from proctor.graders.judged.judge_call import Request, ask
+from proctor.graders.judged.reply_parser import NO_QUOTES, Unreadable, first_line, json_value, rest, text_in
+from proctor.graders.judged.voting import Reading
+from proctor.model import Mark
+from proctor.protocols import Graded, Grading
+
+_FORM = """\
+{lowest} is the worst score, for an answer that does nothing of what the rubric asks; {highest} is the best,
+for one that does all of it. Use the whole scale. Reply with one JSON object and nothing else, in this form:
+{{"score": {highest}, "reason": "one sentence that names what decided it"}}
+The score is a whole number from {lowest} to {highest}."""
+
+_PLAIN = re.compile(
+    r"(?:(?:(?:my|the|final|overall|total)\s{1,4}){0,3}(?:score|rating|grade|verdict|answer|result)(?:\sis)?[^\w\"]{1,8})?"
+    r"(-?\d{1,9}(?:\.\d{1,9})?)(?:\s{0,4}/\s{0,4}(\d{1,9}))?",
+    re.IGNORECASE,
+)
+"""A line that is only a score."""
+_FRAMED = re.compile(r"\[\[ ?([^][]{1,60}) ?\]\]|^\s*\\boxed\{([^{}]{1,60})\}\W*$", re.MULTILINE)
+_SENTENCES = re.compile(r"(?<=\w{4})[.!?][*_]{0,3}\s+")
+_OF_ANSWER = re.compile(r"\W*(?:the\s)?(?:answer|result)\b", re.IGNORECASE)
+"""How a line begins that tells what the answer to the question is."""
+_KEYED = re.compile(r'"score"\s*+:\s*+(-?\d{1,9}(?:\.\d{1,9})?)', re.IGNORECASE)
+
+
+class Rubric(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when a judge gives the answer at least `min_score` by a rubric.
+
+    The judge sees the case's messages, its expected answer and the answer; each reply of it is kept.
+    """
+
+    needs: ClassVar[str | None] = "judge"
+    shows_metadata: ClassVar[bool] = False
+
+    rubric: str
+    """What a good answer does, and if need be what each score means."""
+    lowest: int = 1
+    highest: int = 5
+    min_score: float = 4
+    """The least score that passes, on the rubric's own scale."""
+
+    def __post_init__(self) -> None:
+        if not self.rubric.strip():
+            raise ValueError("`rubric` is empty; say what a good answer does.")
+        if self.lowest >= self.highest:
+            raise ValueError(
+                f"`lowest` is {self.lowest} and `highest` is {self.highest}; give a scale that rises."
+            )
+        if not self.lowest <= self.min_score <= self.highest:
+            raise ValueError(
+                f"`min_score` is {self.min_score:g}; give a number from {self.lowest} to {self.highest}."
+            )
+
+    async def grade(self, graded: Graded) -> Mark:
+        """Value is the score's place between lowest (0) and highest (1); `details` has the score.
+
+        Raises:
+            CannotScore: there is no judge, or no majority of judges with replies that can be read.
+        """
+        score = {"type": "integer", "minimum": self.lowest, "maximum": self.highest}
+        request = Request(
+            heading="The rubric by which you are to score the assistant's answer:",
+            question=self.rubric,
+            form=_FORM.format(lowest=self.lowest, highest=self.highest),
+            schema={
+                "type": "object",
+                "properties": {"score": score, "reason": {"type": "string"}},
+                "required": ["score", "reason"],
+                "additionalProperties": False,
+            },
+            read=partial(read_score, rubric=self),
+        )
+        return await ask(graded, request)
+
+
+def read_score(reply: str, rubric: Rubric) -> Reading | None:
+    """What a reply says, or None when it is not exactly a score on the rubric's scale.
+
+    Read are a JSON object, also fenced, whose `score` is a whole number on the scale, and a text whose first
+    line is only such a number, `4/5` or `Score: 4`, and that has no other score on a line or in an object.
+
+    Raises:
+        Unreadable: it has two scores.
+    """
+    try:
+        parsed = json_value(reply, "score")
+    except NotJson:
+        return _plain(reply, rubric)
+    if isinstance(parsed, dict):
+        score = parsed.get("score")
+        return _reading(score, text_in(parsed, "reason"), rubric) if isinstance(score, int | float) else None
+    return _reading(parsed, None, rubric) if isinstance(parsed, int | float) else None
+
+
+def _plain(reply: str, rubric: Rubric) -> Reading | None:
+    match = _PLAIN.fullmatch(first_line(reply))
+    if match is None or (match[2] is not None and int(match[2]) != rubric.highest):
+        return None
+    framed = (frame[1] or frame[2] for frame in _FRAMED.finditer(reply))
+    first, *later = reply.strip().splitlines()
+    lines = (first, *(line for line in later if not _OF_ANSWER.match(line)))
+    texts = map(first_line, (*lines, _SENTENCES.split(reply.strip())[-1], *framed))
+    stated = (*filter(None, map(_PLAIN.fullmatch, texts)), *_KEYED.finditer(reply))
+    scores = {float(score[1]) for score in stated}
+    if len(scores) > 1:
+        raise Unreadable(f"It has {len(scores)} different scores. {NO_QUOTES}")
+    return _reading(float(match[1]), rest(reply), rubric)
+
+
+def _reading(score: float, feedback: str | None, rubric: Rubric) -> Reading | None:
+    if isinstance(score, bool) or not rubric.lowest <= score <= rubric.highest or score != int(score):
+        return None
+    return Reading(
+        value=(score - rubric.lowest) / (rubric.highest - rubric.lowest),
+        passed=score >= rubric.min_score,
+        said=f"gave {score:g} on a scale from {rubric.lowest} to {rubric.highest}",
+        feedback=feedback,
+        score=int(score),
+    )

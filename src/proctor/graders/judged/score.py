@@ -1,0 +1,232 @@
+"""Answers to marks by a judge that gives a number from 0 to 1, with a prompt of ours or of the suite's own.
+
+A prompt of the suite's own names what it shows as `{{ name }}`. What is put there is material like any other:
+it stands between lines with a code, and nothing inside it is looked through for names again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+import msgspec
+
+from proctor.graders.judged.judge_call import PASS_AT, Request, ask, check_judge, least
+from proctor.graders.judged.prompt_sections import (
+    STANDARD,
+    Parts,
+    Piece,
+    as_json,
+    pieces_of,
+    sectioned,
+    woven,
+)
+from proctor.graders.judged.reply_parser import Unreadable, json_object, text_in
+from proctor.graders.judged.rubrics import Item, listing
+from proctor.graders.judged.voting import Reading
+from proctor.model import Case, Entry, Mark
+from proctor.protocols import Graded, Grading
+from proctor.stats import reaches
+
+ENTRIES = 8
+"""How many of the judge's assertions are kept."""
+
+_VARIABLE = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_]\w*)((?:\.[\w-]+)*)\s*\}\}")
+_OLD = {"input_text": "input", "output_text": "output", "expected_output_text": "expected_output"}
+_CONFIG = "config"
+_OF_CASE = frozenset(
+    {
+        "input",
+        "output",
+        "expected_output",
+        "criteria",
+        "file_changes",
+        "metadata",
+        "metadata_json",
+        "tool_calls",
+        "rubrics",
+        "rubrics_json",
+    }
+)
+VARIABLES = frozenset({*_OF_CASE, *_OLD, _CONFIG})
+"""What a prompt may name."""
+_OF_ANSWER = frozenset({"output", "file_changes", "tool_calls"})
+
+_HEADING = """\
+Judge how well the assistant's answer does what was asked of it. Where there are CRITERIA, they decide; if
+there are none, a right and complete answer is a good one. The answer need not use a reference's words."""
+
+_FORM = """\
+Reply with one JSON object and nothing else, in this form:
+{"score": 0.75, "assertions": [{"text": "a thing you checked", "passed": true, "evidence": "what shows it"}],
+"reasoning": "one or two sentences that name what decided the score"}
+The score is a number from 0, for an answer that does nothing of what is asked, to 1, for one that does all
+of it. Give at most 8 assertions."""
+
+_CHECKED = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "passed": {"type": "boolean"},
+        "evidence": {"type": "string"},
+    },
+    "required": ["text", "passed", "evidence"],
+    "additionalProperties": False,
+}
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "score": {"type": "number", "minimum": 0, "maximum": 1},
+        "assertions": {"type": "array", "items": _CHECKED},
+        "reasoning": {"type": "string"},
+    },
+    "required": ["score", "assertions", "reasoning"],
+    "additionalProperties": False,
+}
+
+
+class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when a judge gives the answer at least 0.8, by the case's criteria or the suite's own prompt.
+
+    The judge sees the case's criteria, messages, expected answer and metadata, and all of the answer: its
+    text, the files it changed and the tools it called. Each reply of the judge is kept.
+    """
+
+    needs: ClassVar[str | None] = "judge"
+
+    prompt: str | None = None
+    """A template with `{{ name }}` or `{{ metadata.field }}`; a text without any is one more criterion."""
+    judge: str | None = None
+    """The name of a judge of its own; None leaves it to the run."""
+    temperature: float | None = None
+    """At which the judge is asked; None leaves it to the judge."""
+    config: dict[str, Any] = msgspec.field(default_factory=dict)
+    """What `{{ config }}` stands for."""
+
+    def __post_init__(self) -> None:
+        check_judge(self.judge, self.temperature)
+        if self.prompt is not None and not self.prompt.strip():
+            raise ValueError("`prompt` is empty; leave it out, or say what the judge is to look at.")
+
+    def judges(self) -> tuple[str | None, ...]:
+        """The judge of its own, else those of the run."""
+        return (self.judge,)
+
+    async def grade(self, graded: Graded) -> Mark:
+        """Value is the judge's score; one entry for each of the first 8 things that it says it checked.
+
+        Raises:
+            CannotScore: there is no judge, or no majority of judges with replies that can be read.
+        """
+        pieces = {**pieces_of(graded.case, graded.output), **_rubrics(graded.case)}
+        data = {"metadata": graded.case.metadata, _CONFIG: self.config}
+        named = _VARIABLE.finditer(self.prompt or "")
+        own = any(_stands_for(name, pieces, data) is not None for name in named)
+        if self.prompt is not None and not own:
+            pieces["criteria"] = (Piece("CRITERIA", self.prompt.strip()), *pieces["criteria"])
+        request = Request(
+            material=filled(self.prompt or "", pieces, data)
+            if own
+            else sectioned(pieces, turned=graded.turned),
+            heading="" if own else _HEADING,
+            form=_FORM,
+            schema=_SCHEMA,
+            read=partial(read_graded, pass_at=least(graded)),
+            system=STANDARD,
+            template=self.prompt or "",
+            judge=self.judge,
+            temperature=self.temperature,
+        )
+        return await ask(graded, request)
+
+
+def filled(template: str, pieces: Mapping[str, tuple[Piece, ...]], data: Mapping[str, Any]) -> Parts:
+    """A template as the suite's own words and, where it names them, pieces of material.
+
+    Names that are not known stay as they are. The answer is added at the end where the template shows nothing
+    of it, as no judge can judge what it does not see.
+
+    Args:
+        template: the suite's prompt.
+        pieces: what is shown under each name.
+        data: of which fields can be named: `metadata`, and `config`, which stands in the text.
+    """
+    shown: set[str] = set()
+
+    def put(found: re.Match[str]) -> tuple[Piece, ...] | str:
+        it = _stands_for(found, pieces, data)
+        if isinstance(it, tuple):
+            shown.add(_OLD.get(found[1], found[1]))
+        return found[0] if it is None else it
+
+    parts = woven(template, _VARIABLE, put)
+    return parts if shown & _OF_ANSWER else (*parts, "The assistant's answer:", *pieces["output"])
+
+
+def _stands_for(
+    found: re.Match[str], pieces: Mapping[str, tuple[Piece, ...]], data: Mapping[str, Any]
+) -> tuple[Piece, ...] | str | None:
+    """What a name in a template becomes: material, words of the suite's own, or None where it is unknown."""
+    name, path = _OLD.get(found[1], found[1]), found[2][1:]
+    if name in _OF_CASE and not path:
+        return pieces.get(name)
+    value = data.get(name)
+    for key in path.split(".") if path else ():
+        value = value.get(key) if isinstance(value, Mapping) else None
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else as_json(value)
+    return text if name == _CONFIG else (Piece(f"METADATA {path}", text),)
+
+
+def _rubrics(case: Case) -> dict[str, tuple[Piece, ...]]:
+    """The items of all `rubrics` of the case."""
+    lists = [one.params.get("items", ()) for one in case.assertions if one.grader == "rubrics"]
+    raw = [item for items in lists for item in items]
+    return {
+        "rubrics": (Piece("RUBRICS", listing(msgspec.convert(raw, tuple[Item, ...]))),),
+        "rubrics_json": (Piece("RUBRICS", as_json(raw)),),
+    }
+
+
+def read_graded(reply: str, pass_at: float = PASS_AT) -> Reading | None:
+    """What a reply says, or None when it is not a JSON object with a score; from `pass_at` up it passes.
+
+    Raises:
+        Unreadable: the score is not within 0 and 1, or an assertion has no text or verdict.
+    """
+    parsed = json_object(reply, "score")
+    score = parsed.get("score") if parsed is not None else None
+    if parsed is None or isinstance(score, bool) or not isinstance(score, int | float):
+        return None
+    if not 0 <= score <= 1:
+        raise Unreadable("Its score is not a number from 0 to 1.")
+    return Reading(
+        value=float(score),
+        passed=reaches(score, pass_at),
+        said=f"gave {score:.2f}".rstrip("0").rstrip("."),
+        feedback=text_in(parsed, "reasoning"),
+        entries=_entries(parsed.get("assertions")),
+    )
+
+
+def _entries(assertions: Any) -> tuple[Entry, ...]:
+    """The first of what the judge says it checked.
+
+    Raises:
+        Unreadable: it is not a list of texts with verdicts.
+    """
+    if assertions is None:
+        return ()
+    checked: list[Any] = assertions if isinstance(assertions, list) else [None]
+    entries = []
+    for one in checked:
+        text = text_in(one, "text") if isinstance(one, dict) else None
+        if text is None or not isinstance(one.get("passed"), bool):
+            raise Unreadable(
+                "An assertion of it has no `text`, or a `passed` that is neither true nor false."
+            )
+        entries.append(Entry(text=text, passed=one["passed"], evidence=text_in(one, "evidence")))
+    return tuple(entries[:ENTRIES])

@@ -1,0 +1,176 @@
+"""Answers to marks by a question that a judge answers with YES or NO."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from proctor.graders.json_structure import NotJson
+from proctor.graders.judged.judge_call import Request, ask
+from proctor.graders.judged.reply_parser import json_value, text_in
+from proctor.graders.judged.voting import Reading
+from proctor.model import Mark
+from proctor.protocols import Graded, Grading
+
+_FORM = """\
+Reply with one JSON object and nothing else, in this form:
+{"verdict": "YES", "reason": "one sentence that names what decided it"}
+The verdict is YES if the question is to be answered with yes for this answer. It is NO if it is
+not, or only in part."""
+
+_MARKS = " \t\r\n*_`"
+
+_SCHEMA = {
+    "type": "object",
+    "properties": {"verdict": {"type": "string", "enum": ["YES", "NO"]}, "reason": {"type": "string"}},
+    "required": ["verdict", "reason"],
+    "additionalProperties": False,
+}
+
+
+class LlmJudge(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when a judge answers YES to a question about the answer.
+
+    The judge sees the case's messages, its expected answer and the answer; each reply of it is kept.
+    """
+
+    needs: ClassVar[str | None] = "judge"
+    shows_metadata: ClassVar[bool] = False
+    all_or_nothing: ClassVar[bool] = True
+
+    prompt: str
+    """The question, such as "Does the answer name both causes?"."""
+
+    def __post_init__(self) -> None:
+        if not self.prompt.strip():
+            raise ValueError("`prompt` is empty; give a question that YES or NO answers.")
+
+    async def grade(self, graded: Graded) -> Mark:
+        """Value 1 for YES, 0 for NO.
+
+        Raises:
+            CannotScore: there is no judge, or no majority of judges with replies that can be read.
+        """
+        request = Request(
+            heading="The question about the assistant's answer that you are to decide:",
+            question=self.prompt,
+            form=_FORM,
+            schema=_SCHEMA,
+            read=read_verdict,
+        )
+        return await ask(graded, request)
+
+
+def read_verdict(reply: str) -> Reading | None:
+    """What a reply says, or None when it is no verdict, or more than one.
+
+    Read are a JSON object, also fenced, whose `verdict` is YES or NO in any case, and a text that has one of
+    these words and not the other: as its first word ("Yes, it does."), after words that declare it
+    ("Answer: YES", "I would say no"), or as its last word, unless the sentence denies it, sets a condition or
+    tells what the answer says. It may be framed as `[[YES]]` or boxed as in LaTeX. "Yesterday", "Yes and no",
+    "Yes, partly" and "not YES" are no verdicts. The "no" of "no mention" is none either: "Yes, there is no
+    doubt" is YES.
+
+    Raises:
+        Unreadable: it is JSON with two verdicts.
+    """
+    try:
+        parsed = json_value(reply, "verdict")
+    except NotJson:
+        reply = _FRAMED.sub(lambda frame: frame[1] or frame[2], reply)
+        return None if "{" in reply else _plain(reply)  # a second verdict may stand there
+    if isinstance(parsed, dict):
+        verdict = parsed.get("verdict")
+        return _reading(
+            verdict.strip().upper() if isinstance(verdict, str) else None, text_in(parsed, "reason")
+        )
+    return _plain(parsed) if isinstance(parsed, str) else None
+
+
+_GOES_ON = r"(?:it|the|this|that|there|he|she|they|because|since|as|indeed|wait|sorry|actually)\b"
+"""Words that may follow on a verdict at once; before any other word a "no" belongs to that word."""
+_VERDICT = re.compile(
+    rf"(?<![\w'’/-])(?:yes|(?-i:NO)|no(?![ \t]+(?!{_GOES_ON})[a-z]|\.?[ \t]?\d))(?![\w/]|[-'’]\w)",
+    re.IGNORECASE,
+)
+_OPENING = r"[\s*_`\"'“‘]{0,8}"
+_NUMERO = re.compile(rf"{_OPENING}no\W{{0,4}}\d", re.IGNORECASE)
+"""A "No. 5" that may as well be a NO and what is said of it."""
+_CLOSING = re.compile(
+    r"[*_`\"'”’]{0,6}(?:\s*\Z|[ \t]*\n|\s*(?:\.(?!\.)|[,:;!)\]–—-])[*_`\"'”’]{0,6}"
+    rf"|[ \t]+(?={_GOES_ON}))",
+    re.IGNORECASE,
+)
+"""What may follow on a verdict."""
+_HEDGED = re.compile(
+    r"[\s*_]{0,8}(?:but|although|though|however|partly|partially|in part|sort of|kind of|almost|mostly|maybe"
+    r"|perhaps|or|and|if|unless|not)\b",
+    re.IGNORECASE,
+)
+"""What makes a YES less than one; a NO stays one."""
+_DECLARED = re.compile(
+    r"(?:\A|[.!?\n])[\s*_`#>-]{0,8}(?:(?:so|therefore|thus|hence),? )?(?:(?:(?:my|the|final|overall) ){0,3}"
+    r"(?:answer|verdict|judge?ment|decision|conclusion|result)(?: is)?|i(?:'d| would)? (?:say|think|believe))"
+    rf"[ *_]{{0,4}}[:=–—-]?{_OPENING}\Z",
+    re.IGNORECASE,
+)
+"""Words that declare a verdict, from the beginning of their sentence."""
+_FRAMED = re.compile(
+    r"\[\[ ?(yes|no) ?\]\]|\$?\\boxed\{(?:\\text(?:bf)?\{)? ?(yes|no) ?\}{1,2}\$?", re.IGNORECASE
+)
+"""A verdict in the frame that some prompts ask for."""
+_SENTENCES = re.compile(r"[.!?][*_]{0,3}\s|\n")
+_OPEN = re.compile(
+    r"\b(?:not|no|never|nor|hardly|cannot|without|if|unless|whether|would|could|might|maybe|perhaps|almost|nearly"
+    r"|partly|than|assistant|model|word|its|tells?|says?|said|asks?|reads|states?|claims?|ends?|begins?|contains?"
+    r"|repl(?:y|ies)|writes?)\b|n['’]t\b|['’]s (?:answer|reply|response)|[\"“]",
+    re.IGNORECASE,
+)
+"""Words by which a verdict at the end of their sentence is denied, conditional or the answer's own."""
+_END = re.compile(r"[*_`]{0,4}[.!]?[*_`]{0,4}\s*\Z")
+_BEFORE = 100
+"""How many characters before a verdict can declare it."""
+
+
+def _plain(reply: str) -> Reading | None:
+    """What a text says that is no JSON."""
+    found = list(_VERDICT.finditer(reply))
+    words = {match[0].upper() for match in found}
+    if len(words) != 1:
+        return None
+    (word,) = words
+    if word == "YES" and _NUMERO.match(reply):
+        return None
+    if not re.fullmatch(_OPENING, reply[: found[0].start()]):
+        return _declared(reply, word, found)
+    return _followed(reply, word, found[0].end())
+
+
+def _declared(reply: str, word: str, found: list[re.Match[str]]) -> Reading | None:
+    """The reading of a text with a verdict that is not its first word."""
+    for match in found:
+        before = reply[max(0, match.start() - _BEFORE) : match.start()]
+        if match.start() > _BEFORE:
+            before = "…" + before  # not the beginning of the text
+        if _DECLARED.search(before):
+            return _followed(reply, word, match.end())
+    last = found[-1]
+    before = reply[: last.start()]
+    if _END.match(reply, last.end()) and not _OPEN.search(_SENTENCES.split(before)[-1]):
+        return _reading(word, before.strip(_MARKS) or None)
+    return None
+
+
+def _followed(reply: str, word: str, end: int) -> Reading | None:
+    """The reading of a verdict by what follows on it."""
+    closing = _CLOSING.match(reply, end)
+    if closing is None or (word == "YES" and _HEDGED.match(reply, closing.end())):
+        return None
+    return _reading(word, reply[closing.end() :].strip(_MARKS) or None)
+
+
+def _reading(verdict: str | None, feedback: str | None) -> Reading | None:
+    if verdict not in ("YES", "NO"):
+        return None
+    passed = verdict == "YES"
+    return Reading(value=float(passed), passed=passed, said=f"said {verdict}", feedback=feedback)

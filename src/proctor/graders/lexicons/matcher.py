@@ -1,0 +1,409 @@
+"""Words in which assistants decline, and say that they do not know: six languages, text to the words. Pure.
+
+The catalogue is a heuristic over wording, in two modules for each language. A pattern there is written as the
+word that it begins with and what comes after, so that a search can skip to that word. In both a space stands
+for up to four white-space characters, and ` … ` for up to five words between; in Chinese `…` for up to twelve
+characters. Every loop is bounded, as answers may be long and hostile.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import product
+from typing import Literal, NamedTuple, get_args
+
+from proctor.graders.lexicons import (
+    doubt_chinese,
+    doubt_english,
+    doubt_french,
+    doubt_german,
+    doubt_italian,
+    doubt_spanish,
+    refusal_chinese,
+    refusal_english,
+    refusal_french,
+    refusal_german,
+    refusal_italian,
+    refusal_spanish,
+)
+
+Phrases = tuple[tuple[str, str], ...]
+"""Patterns: the word that each begins with ("" for none), and what comes after."""
+
+
+class Language(NamedTuple):
+    """What the catalogue knows of a language."""
+
+    declines: Phrases
+    """Words that decline."""
+    not_knowing: Phrases
+    """Words that say that the answer is not known, or not in what was given."""
+    answered: str
+    """What follows on words of not knowing where an answer is given all the same."""
+    telltales: tuple[str, ...]
+    """Parts of words without which none of its patterns can be found; a space is the edge of a word."""
+
+
+LANGUAGES = {
+    "en": Language(
+        refusal_english.DECLINES,
+        doubt_english.NOT_KNOWING,
+        doubt_english.ANSWERED,
+        refusal_english.TELLTALES,
+    ),
+    "de": Language(
+        refusal_german.DECLINES,
+        doubt_german.NOT_KNOWING,
+        doubt_german.ANSWERED,
+        refusal_german.TELLTALES,
+    ),
+    "fr": Language(
+        refusal_french.DECLINES,
+        doubt_french.NOT_KNOWING,
+        doubt_french.ANSWERED,
+        refusal_french.TELLTALES,
+    ),
+    "es": Language(
+        refusal_spanish.DECLINES,
+        doubt_spanish.NOT_KNOWING,
+        doubt_spanish.ANSWERED,
+        refusal_spanish.TELLTALES,
+    ),
+    "it": Language(
+        refusal_italian.DECLINES,
+        doubt_italian.NOT_KNOWING,
+        doubt_italian.ANSWERED,
+        refusal_italian.TELLTALES,
+    ),
+    "zh": Language(
+        refusal_chinese.DECLINES,
+        doubt_chinese.NOT_KNOWING,
+        doubt_chinese.ANSWERED,
+        refusal_chinese.TELLTALES,
+    ),
+}
+"""What the catalogue knows: English, German, French, Spanish, Italian and Chinese in simplified letters."""
+
+_APOSTROPHES = "’‘ʼ`´＇"
+Kind = Literal["declines", "not knowing"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def refusing_words(text: str, *, not_knowing: bool = False, answered: Collection[str] = ()) -> str | None:
+    """The first words of a text that refuse, in lower case, or None.
+
+    Quoted words, code and conditions ("if it is not specified") are left aside.
+
+    Args:
+        text: an answer.
+        not_knowing: whether it is enough that the text says that it does not know, or was not told, unless
+            it answers all the same ("not sure, but probably 12").
+        answered: languages in which words of not knowing count also where an answer follows.
+    """
+    kinds = KINDS if not_knowing else KINDS[:1]
+    return _said(text, kinds, answered)
+
+
+def doubting_words(text: str) -> str | None:
+    """The first words that say that the answer is not known or not told, whether or not one follows, or None.
+
+    Quoted words, code and conditions are left aside, and so are words that decline.
+    """
+    return _said(text, KINDS[1:], LANGUAGES)
+
+
+def outright(text: str) -> str:
+    """The text without what it quotes, its code and its conditions, in lower case."""
+    return _said_outright(_lowered(text))
+
+
+def straight(text: str) -> str:
+    """The text with one kind of apostrophe, and each letter with its accents as one character.
+
+    `str.translate` would take longer than all searches together.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    for apostrophe in _APOSTROPHES:
+        text = text.replace(apostrophe, "'")
+    return text
+
+
+def _lowered(text: str) -> str:
+    lines = "\n".join(" ".join(line.split()) for line in text.split("\n"))
+    return _WRAPPED.sub(" ", lines).lower()
+
+
+def _said(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -> str | None:
+    """The first words of some kinds in a text, outside of what it quotes and its conditions."""
+    plain = text.lower()
+    if _any_telltale().search(plain if text.isascii() else straight(plain)) is None:
+        return None
+    lowered = _lowered(text)
+    found = _first(lowered, kinds, answered)
+    if found is not None and (said := _said_outright(lowered)) != lowered:
+        found = _first(said, kinds, answered)
+    return found
+
+
+def _first(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -> str | None:
+    """The first words of some kinds in a text in lower case; "first" goes by the order of the patterns.
+
+    Words of not knowing count only where the text does not answer all the same; in the languages of
+    `answered` always.
+    """
+    text = straight(text)
+    for one in candidates(text, kinds):
+        pattern, name = one.pattern, one.language
+        match = pattern.search(text)
+        while match and one.kind == "not knowing" and name not in answered and _answers(text, match, name):
+            match = pattern.search(text, max(match.end(), match.start() + 1))
+        if match:
+            return " ".join(match[0].split())
+    return None
+
+
+def candidates(text: str, kinds: tuple[Kind, ...] = KINDS) -> Iterator[Catalogued]:
+    """The patterns that a text may have, in their order; all others lack a word that they begin with.
+
+    Args:
+        text: in lower case, with straight apostrophes.
+        kinds: of which patterns.
+    """
+    languages = [name for name in LANGUAGES if _telltales(name).search(text)]
+    if not languages:
+        return
+    words = _beginnings(text)
+    for kind, name in product(kinds, languages):
+        patterns, anywhere, beginning = catalogue(kind, name)
+        places = anywhere.union(*map(beginning.__getitem__, beginning.keys() & words))
+        yield from map(patterns.__getitem__, sorted(places))
+
+
+def _answers(text: str, doubt: re.Match[str], name: str) -> bool:
+    """Whether a text answers all the same, behind its words of doubt or in the same sentence before them."""
+    if _answer(name).match(text, doubt.end()):
+        return True
+    return bool(_UNSURE.search(doubt[0]) and _GUESS.search(text[max(0, doubt.start() - 160) : doubt.start()]))
+
+
+def pattern_sources() -> Iterator[str]:
+    """Every pattern of the catalogue as a regular expression for texts as they are written."""
+    for kind in ("declines", "not_knowing"):
+        for name, language in LANGUAGES.items():
+            for start, rest in getattr(language, kind):
+                # `\W` is any apostrophe, and compiles faster than a set of them.
+                yield _joined(start, rest, name).replace("'", r"\W")
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogued:
+    """A pattern, for texts in lower case."""
+
+    kind: Kind
+    language: str
+    start: str
+    rest: str
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern itself, compiled when it is first looked at: all together take long."""
+        return re.compile(_joined(self.start, self.rest, self.language))
+
+
+class _Catalogue(NamedTuple):
+    patterns: tuple[Catalogued, ...]
+    """In the order in which they count."""
+    anywhere: frozenset[int]
+    """The places of those that any text may have."""
+    beginning: dict[str, frozenset[int]]
+    """The places of those that only texts may have in which a word begins so."""
+
+
+@cache
+def catalogue(kind: Kind, name: str) -> _Catalogue:
+    """The patterns of a kind and a language."""
+    language = LANGUAGES[name]
+    phrases = language.declines if kind == "declines" else language.not_knowing
+    needs = [_needs(start, rest) for start, rest in phrases]
+    return _Catalogue(
+        tuple(Catalogued(kind, name, *phrase) for phrase in phrases),
+        frozenset(place for place, words in enumerate(needs) if not words),
+        {
+            word: frozenset(place for place, words in enumerate(needs) if word in words)
+            for word in frozenset().union(*needs)
+        },
+    )
+
+
+@cache
+def _telltales(*names: str) -> re.Pattern[str]:
+    """One of the telltales of some languages, in lower case and with straight apostrophes or backticks."""
+    parts = [part for name in names for part in LANGUAGES[name].telltales]
+    edged = trie([part[1:] for part in parts if part.startswith(" ")])
+    return re.compile(rf"(?<!\w){edged}|{trie([part for part in parts if not part.startswith(' ')])}")
+
+
+@cache
+def _any_telltale() -> re.Pattern[str]:
+    return _telltales(*LANGUAGES)
+
+
+def trie(parts: list[str]) -> str:
+    """Texts as a pattern for any of them; a space in one is what stands between two words, or an edge."""
+    rests: dict[str, list[str]] = {}
+    for part in parts:
+        rests.setdefault(part[:1], []).append(part[1:])
+    if "" in rests or not parts:
+        return "" if parts else "(?!)"
+    branches = []
+    for letter, rest in rests.items():
+        gap = r"\b" if "" in rest else r"\W+"
+        branches.append({" ": gap, "'": "['`]"}.get(letter, re.escape(letter)) + trie(rest))
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+
+
+@cache
+def _answer(name: str) -> re.Pattern[str]:
+    return re.compile(_joined("", LANGUAGES[name].answered, name))
+
+
+def _joined(start: str, rest: str, name: str) -> str:
+    """A pattern laid out as above, on one line."""
+    start, rest = re.sub(r"\n *", "", start), re.sub(r"\n *", "", rest)
+    if name == "zh":
+        other = "我" if start.startswith("我") else ""  # the next one begins a match of its own
+        return (start + f"(?:{rest})").replace("…", rf"[^。！？!?\n{other}]{{0,12}}?")
+    # The word boundary stands after the first letters: in front, the search could not skip to the word.
+    if words := _alternatives(start):
+        inside = start.startswith("*")
+        pattern = (
+            _by_letter(words, inside=inside) + start[len("*" * inside + "(?:" + "|".join(words) + ")") :]
+        )
+    else:
+        plain = _PLAIN.match(start)
+        word = plain[0] if plain else ""
+        pattern = word + (rf"(?<!\w{word})" if word else "") + start[len(word) :]
+    pattern += f"(?:{rest})"
+    pattern = pattern.replace(" … ", r" (?:[^\s.!?]{1,30} ){0,5}")
+    return pattern.replace(" ?", r"\s{0,4}").replace(" ", r"\s{1,4}")
+
+
+def _alternatives(start: str) -> list[str]:
+    """The alternatives of the group that a pattern begins with, if each begins with a letter; else none."""
+    start = start.removeprefix("*")
+    if not start.startswith("(?:"):
+        return []
+    words, depth, since = [], 0, 3
+    for at, letter in enumerate(start):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 or (depth == 1 and letter == "|"):
+            words.append(start[since:at])
+            since = at + 1
+        if depth == 0:
+            break
+    plain = all(word[:1].isalnum() and word[1:2] not in {"?", "*", "{"} for word in words)
+    return words if plain and start[since : since + 1] not in {"?", "*", "{"} else []
+
+
+def _by_letter(words: list[str], *, inside: bool) -> str:
+    """Alternatives, by their first letter: a search skips to the letters, and tries few words at each."""
+    letters: dict[str, list[str]] = {}
+    for word in words:
+        letters.setdefault(word[0], []).append(word[1:])
+    edge = "" if inside else r"(?<!\w{})"
+    return "(?:" + "|".join(f"{a}{edge.format(a)}(?:{'|'.join(rest)})" for a, rest in letters.items()) + ")"
+
+
+def _needs(start: str, rest: str) -> frozenset[str]:
+    """Beginnings of words of which a text with the pattern has one; empty where none is known."""
+    start = re.sub(r"\n *", "", start)
+    if sentence := _SENTENCE.match(start):
+        words = list(_first_words(start[sentence.end() :] + f"(?:{rest})"))
+    else:
+        words = [plain[0] for word in _alternatives(start) or [start] if (plain := _PLAIN.match(word))]
+    found = frozenset(map(_beginning, words))
+    return frozenset() if "" in found or start.startswith("*") else found
+
+
+def _first_words(pattern: str) -> Iterator[str]:
+    """What a pattern may begin with, as far as it is plain."""
+    if not pattern.startswith("(?:"):
+        plain = _PLAIN.match(pattern)
+        yield plain[0] if plain else ""
+        return
+    depth, since = 0, 3
+    for at, letter in enumerate(pattern):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 or (depth == 1 and letter == "|"):
+            yield from _first_words(pattern[since:at].lstrip("\n "))
+            since = at + 1
+        if depth == 0:
+            break
+    if pattern[since : since + 1] in {"?", "*", "{"}:
+        yield from _first_words(pattern[since + 1 :].lstrip(" "))
+
+
+_SENTENCE = re.compile(r"\(\?:(?:\\A|\^)\|\[[^]]+\](?:\\s\{0,2\})?\)(?:(?:\\W|\[\\W\])\{0,\d\})?")
+"""The beginning of a text or sentence, with what may stand before its first word."""
+_PLAIN = re.compile(r"(?:[^\W_](?![?*{]))*")
+"""What a pattern begins with to the letter."""
+
+
+def _beginning(word: str) -> str:
+    return word[: 1 if word >= "\u3000" else 3]
+
+
+def _beginnings(text: str) -> set[str]:
+    """The first one, two and three letters of each word; of a Chinese text each letter."""
+    words = set(re.findall(r"[^\W_]+", text))
+    found = {word[:3] for word in words} | {word[:2] for word in words} | {word[:1] for word in words}
+    return found if text.isascii() else found | set(text)
+
+
+_WRAPPED = re.compile(r"(?<!\n)\n(?=[a-zß-öø-ÿ])")
+"""The end of a line where its sentence goes on: the next line begins with a small letter."""
+_QUOTED = re.compile(
+    r'"[^"\n]{2,300}"|“[^”\n]{2,300}”|„[^“”\n]{2,300}[“”]|«[^»\n]{2,300}»|»[^«\n]{2,300}«|「[^」\n]{2,300}」'
+    r"|『[^』\n]{2,300}』|《[^》\n]{2,60}》|(?<!\w)‘[^‘\n]{2,300}?’(?!\w)|‚[^‘\n]{2,300}‘|‹[^›\n]{2,300}›"
+    r"|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){2,300}'(?!\w)|```[^`]{0,4000}```|`[^`\n]{1,300}`"
+)
+_WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\d_]+")
+_MY_MEMORY = (
+    r"(?!i\b|memory\b|ich mich\b|mich nicht\b|je ne me\b|je me\b|ma mémoire|no me\b|mal no\b|no recuerdo\b"
+    r"|non (?:sbaglio|erro|ricordo)\b|ricordo\b|la memoria)"
+)
+"""What is no condition, though it looks like one: "if I remember correctly"."""
+_CONDITION = re.compile(
+    r"(?:^|[.!?:\n])[\s*_#>-]{0,4}(?:if|unless|when|whenever|wenn|falls|sofern|sollte|si|lorsque|quand|cuando"
+    rf"|quando|se|qualora|caso)\s{_MY_MEMORY}[^.,;:!?\n]{{1,90}},"
+    r"|(?:(?<=[^.!?:\n])[\s(](?:if|unless|when|whenever|wenn|sofern)|,\sfalls)\s"
+    rf"{_MY_MEMORY}[^.,;:!?\n]{{1,90}}"
+    r"|[,;]\s?(?:si|lorsque|quand|cuando|quando|se (?:non|la|il|lo|le|i|un|una|hai|ha))\s[^.,;:!?\n]{1,90},"
+    r"|(?:如果(?!我?没记错|我没)|若|假如|当|要是|倘若|万一)[^.,;:!?。，；！？\n]{1,90}[,，]"
+)
+_UNSURE = re.compile(
+    r"\b(?:sure|certain|positive|unsure|uncertain|sicher|unsicher|sûre?|certaine?|segur[oa]|sicur[oa]"
+    r"|cert[oa])\b|asegur|garanti|jurar|vouch|swear|know (?:exactly|for)|giur|保证|确定|肯定|把握"
+)
+_GUESS = re.compile(
+    r"(?:\d|\b(?:probably|i think|i believe|i guess|roughly|likely|my guess|perhaps|maybe|might be|may be"
+    r"|should be|must be|about|vermutlich|wahrscheinlich|glaube|schätze|vielleicht|etwa|probablement|je crois"
+    r"|je pense|peut-être|environ|sans doute|je dirais|probablemente|creo|quizás?|diría|unos|tal vez"
+    r"|me parece|mi pare|il me semble|tippen?|würde|probabilmente|credo|penso|forse|direi|circa)\b"
+    r"|大概|可能|应该|估计|也许|大约|好像|觉得|记得)[^.!?。！？\n]{0,100}$"
+)
+"""An answer in front of words of doubt, in the same sentence: "It may be copper; I am not certain"."""
+
+
+def _said_outright(text: str) -> str:
+    """A text without what it quotes and its conditions; all of it where hardly anything else is there."""
+    if '":' not in text and "{" not in text:
+        without = _QUOTED.sub(" … ", text)
+        if len(without) < len(text) and len(_WORD.findall(without, 0, 2000)) >= 4:
+            text = without
+    return _CONDITION.sub(" ", text)

@@ -1,0 +1,133 @@
+"""Answers to marks by the number they give: how far it is from the expected one.
+
+Three graders, from loose to strict: `NumericMatch` takes the first number, `Number` the one that the answer
+states, `NumericEqual` reads scale words, signs and units too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+from proctor.graders.numbers.numerals import first_digits, is_near, numeric_match, stated
+from proctor.graders.numbers.quantities import TOLERANCE, quantity_of, same, share_of, units_agree
+from proctor.graders.text import clip, shown
+from proctor.model import Mark
+from proctor.protocols import Graded, Grading
+
+
+class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the number that the answer states is near enough to the expected one.
+
+    An answer without a number fails. See `stated` for which number counts.
+    """
+
+    all_or_nothing: ClassVar[bool] = True
+
+    value: float
+    tolerance: float = 1e-6
+    """The largest difference that passes, in the number's own unit."""
+    relative: bool = False
+    """The tolerance is a share of the expected number instead: 0.01 for one per cent."""
+    which: Literal["stated", "first"] = "stated"
+    """Which of the answer's numbers counts: the one that it states, or plainly the first, which is read as
+    `numeric_match` reads it."""
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.value):
+            raise ValueError(f"`value` is {self.value}; give a finite number.")
+        if not 0 <= self.tolerance < math.inf:
+            raise ValueError(f"`tolerance` is {self.tolerance}; give a finite number of 0 or more.")
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it is, else 0; `details` has the number found when it is finite."""
+        got = (stated if self.which == "stated" else first_digits)(graded.output.text)
+        if got is None:
+            return _no_number(graded.output.text)
+        number = float(got)
+        details = {"found": number} if math.isfinite(number) else {}
+        # `value` may have been written with more digits than it keeps, and of 0 all shares are 0.
+        tolerance = self.tolerance if self.value or not self.relative else 0
+        if number == self.value or is_near(got, repr(self.value), tolerance, relative=self.relative):
+            reason = f"The answer's number is {number:.15g}."
+            return Mark(value=1.0, passed=True, reason=reason, details=details)
+        unit = " of it" if self.relative else ""
+        wanted = f"{self.value:.15g} ± {self.tolerance:g}{unit}"
+        reason = f"The answer's number is {number:.15g}; expected {wanted}."
+        return Mark(value=0.0, passed=False, reason=reason, details=details)
+
+
+class NumericMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer's first number is nearly the first one of `value`; see `numeric_match`.
+
+    It is as loose as it sounds: a year is a number, and units and "million" make no difference. An answer
+    without a number fails.
+    """
+
+    all_or_nothing: ClassVar[bool] = True
+
+    value: str
+    """The right answer."""
+    rel_tolerance: float = TOLERANCE
+    """The share of the expected number by which the other may be off; of 0, the difference itself."""
+
+    def __post_init__(self) -> None:
+        if first_digits(self.value) is None:
+            raise ValueError(f"`value` is {shown(self.value)}, which has no digit; give the right number.")
+        share_of(self.rel_tolerance)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it is, else 0; `details` has the number found when it is finite."""
+        answer = graded.output.text
+        digits = first_digits(answer)
+        if digits is None:
+            return _no_number(answer)
+        got, wanted = float(digits), float(first_digits(self.value) or "nan")
+        passed = numeric_match(answer, self.value, rel_tolerance=self.rel_tolerance) == 1.0
+        reason = f"The answer's first number is {got:.15g}"
+        reason += "." if passed else f"; expected {wanted:.15g} {_within(self.rel_tolerance)}."
+        details = {"found": got} if math.isfinite(got) else {}
+        return Mark(value=float(passed), passed=passed, reason=reason, details=details)
+
+
+class NumericEqual(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the answer states the quantity that `value` states; see `numeric_equal`.
+
+    An answer without a number that can be an answer fails.
+    """
+
+    all_or_nothing: ClassVar[bool] = True
+
+    value: str
+    """The right answer, with its unit."""
+    rel_tolerance: float = TOLERANCE
+    """The share of the expected number by which the other may be off; 0 is only near 0."""
+
+    def __post_init__(self) -> None:
+        if quantity_of(self.value) is None:
+            message = "which has no number that can be an answer; give one, such as 12 or $4.5B"
+            raise ValueError(f"`value` is {shown(self.value)}, {message}.")
+        share_of(self.rel_tolerance)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it does, else 0; `details` has what was found, as the answer writes it."""
+        answer = graded.output.text
+        wanted = quantity_of(self.value)
+        got = quantity_of(answer, like=wanted)
+        if got is None or wanted is None:
+            return _no_number(answer)
+        passed = same(got, wanted, share_of(self.rel_tolerance))
+        reason = f"The answer says {shown(got.written)}"
+        if not passed:
+            differ = _within(self.rel_tolerance) if units_agree(got, wanted) else "in a unit that agrees"
+            reason += f"; expected {shown(wanted.written)} {differ}"
+        details = {"found": clip(got.written)}
+        return Mark(value=float(passed), passed=passed, reason=f"{reason}.", details=details)
+
+
+def _no_number(answer: str) -> Mark:
+    return Mark(value=0.0, passed=False, reason=f"The answer has no number: {shown(answer)}.")
+
+
+def _within(tolerance: float) -> str:
+    return f"within {100 * tolerance:g} %"

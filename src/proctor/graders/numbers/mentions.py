@@ -1,0 +1,393 @@
+"""The numbers of a text that can be answers, each with its sign, scale and unit.
+
+A number is no answer where it is
+
+- part of a name: joined to letters (`FY2023`, `10-K`, `COVID-19`, `US10987654`, `401(k)`, `3rd`), after a
+  word that numbers things ("item 7", "note 12", "page 3", "§ 103", "No. 5"), a version, a time, a day;
+- a year: four digits after "in", "since", "fiscal year", a month and the like;
+- one end of a range (`10-12`), a margin (`± 2`), a power (`2^8`), a mixed number (`1 1/2`), or written as
+  English does not write numbers (`1.234,56`; `1,50`; `1'234`);
+- denied ("not 5", "isn't 5").
+
+It is told in passing where it stands in brackets, after "from", "than", "compared with", "up", "by" and the
+like, before a list item, or where it looks like a year: then it counts only when nothing else does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from proctor.graders.numbers.numerals import Numeral, digits_of, is_negative, numerals
+from proctor.graders.numbers.units import WORD, Said, Unit, following, meanings
+
+
+class Reading(NamedTuple):
+    """One way to read a mention: a fraction of whole numbers, and what it is a number of."""
+
+    numerator: int
+    denominator: int
+    unit: Unit | None = None
+    shy: bool = False
+    """The word is a scale first (`5 m`); this unit counts only beside a unit of its kind."""
+
+
+class Mention(NamedTuple):
+    """A number that can be an answer."""
+
+    at: int
+    """Where its digits begin."""
+    written: str
+    """It as it stands in the text, with sign and unit."""
+    readings: tuple[Reading, ...]
+    aside: bool
+    """It is told in passing."""
+    bound: str = ""
+    """`<` or `>` where it is only a bound: "up to 5", "at least 5"."""
+    another: bool = False
+    """A word makes it and the mention before two ends or two choices: "4 to 5", "4 or 5"."""
+
+
+# --- words -------------------------------------------------------------------------------------------------
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_MONTHS = _words(
+    "january february march april may june july august september october november december "
+    "jan feb mar apr jun jul aug sep sept oct nov dec"
+)
+_NUMBERED = _words(
+    "item items note notes page pages p pp section sections sec step steps table tables figure figures fig "
+    "exhibit exhibits claim claims form chapter chapters appendix annex article articles rule question "
+    "questions line lines row footnote paragraph paragraphs para part schedule volume vol version patent "
+    "docket topic example phase type class id fy cy fiscal asc asu ifrs ias fas sfas iso rfc "
+    "level tier top series s&p ftse fortune russell nasdaq nikkei stoxx"
+)
+"""Words after which a number is a name."""
+_BEFORE_YEARS = _words(
+    "in since during until till through between for year years calendar ended ending early late mid before "
+    "after spring summer autumn fall winter quarter q1 q2 q3 q4 h1 h2"
+)
+_OWNERS = _words("the its our their his her this that")
+_ASIDE = _words("from than versus vs against by up down prior previous")
+_EARLIER = _words("previously originally formerly initially")
+_CHANGES = _words("increase decrease rise drop decline growth gain change difference out instead")
+_COMPARED = _words("compared comparing relative")
+_FILLERS = _words("about approximately around roughly nearly almost some only just")
+_COUNTRIES = _words("US EP WO JP CN KR DE GB")
+_CODES_OF_LAW = _words("U.S.C USC C.F.R CFR")
+_COUNTED = _words(
+    "one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty "
+    "seventy eighty ninety hundred thousand million billion"
+)
+
+# --- surroundings ------------------------------------------------------------------------------------------
+
+_LOOK = 48
+"""How many characters before a number can change what it means."""
+_LONGEST = 400
+"""The most digits, and the largest power of ten, of a number that is read."""
+_MOST = 2000
+"""So many numbers of a text are looked at, from its end."""
+
+_JOINED = re.compile(
+    r"(?:[^\W\d_][-–]|[^\W_]['’]|[\d%][.,:/^]|[\d%] ?[-–—] ?|\d\*\*|[#№§±^] ?|\^\{|\+/- ?|\)\()$"
+)
+_JOINS = frozenset("-–—.,:/*#№§±^({'’")
+_GOES_ON = re.compile(
+    r"[.,:/⁄'’]\d|\^|\*\*\d|\([a-z\d]{1,3}\)| \d+[/⁄]\d| and a (?:half|quarter)| dozen| tens of"
+)
+_RANGE = re.compile(r" ?[-–—] ?[$€£¥]?\d")
+_GROUP_AFTER = re.compile(r" \d{3}(?!\d)")
+_GROUP_BEFORE = re.compile(r"(?<![\w.,/])\d{1,3} $")
+_OVER = re.compile(r"[/⁄](\d{1,12})(?![\w/⁄]|[.,:]\d)")
+_MIXED = re.compile(r"\d $")
+_CODE = re.compile(r"(?:(?<![\w)\]%])(?P<sign>[-−–]) ?)?\b(?P<code>[A-Z]{1,3}) ?$")
+_OPENED = re.compile(r"(?P<around>[\w\]]?)(?P<money>[$€£¥₹]?)\( ?$")
+_CLOSED = re.compile(r"[*_]{0,3} ?\)")
+_MINUS_WORD = re.compile(
+    r"(?P<word>\b(?:minus|negative)|(?<![\w)\]%])(?<![\d)\]%] )−)[ \u00a0]$", re.IGNORECASE
+)
+_MINUS_ENDS = frozenset("seSE−")
+_BOUND = re.compile(
+    r"(?:(?P<less>\b(?:(?:less|fewer|(?:no|not) (?:more|greater)) than|at most|up to)|[<≤]=?|\\leq?)"
+    r"|(?P<more>\b(?:(?:more|greater|(?:no|not) (?:less|fewer)) than|at least)|≥|\\geq?"
+    r"|(?<=[^\s>] )>=?|(?<![^\s(])>=?(?![ ])))[ *]{0,3}$",
+    re.IGNORECASE,
+)
+"""A word or sign that makes a number a bound; `> ` at the beginning of a line is a quotation's."""
+_SPACES = frozenset(" \u00a0")
+_DASHES = frozenset("–﹣－")
+_CLOSERS = frozenset(")]%")
+_LINE_START = re.compile(r"(?:^|\n)[ \t>*_]{0,6}$")
+_MARKER = re.compile(r"[.)][ \t]+\S")
+_BRACKETS = re.compile(r"\([^()]*+\)|\[[^\[\]]*+\]")
+_BLANK = " .#(\u00a0"
+
+
+def mentions_of(text: str) -> list[Mention]:
+    """The numbers of a text that can be answers, in their order, of the last two thousand that it has.
+
+    Takes time in proportion to the text.
+    """
+    found: list[Mention] = []
+    remarks = _BRACKETS.finditer(text)
+    remark = next(remarks, None)
+    item, behind = 1, -1
+    last: _Place | None = None
+    for numeral in numerals(text)[-_MOST:]:
+        while remark is not None and remark.end() <= numeral.start():
+            remark = next(remarks, None)
+        here = _Place(numeral, behind)
+        listed = here.is_item(item)
+        item += listed
+        mention = here.mention()
+        if mention is not None:
+            inside = remark is not None and remark.start() < numeral.start()
+            aside, another = mention.aside or listed or inside, last is not None and here.is_another(last)
+            found.append(mention._replace(aside=aside, another=another))
+            behind, last = here.end, here
+    return found
+
+
+class _Place:
+    """A number while its surroundings are looked at.
+
+    `start` and `end` move outward as sign, currency, scale, unit and brackets are found to belong to it.
+    """
+
+    __slots__ = ("before", "behind", "end", "money", "negative", "numeral", "start", "text", "words")
+
+    def __init__(self, numeral: Numeral, behind: int) -> None:
+        self.numeral = numeral
+        self.behind = behind
+        """Where the mention before it ends."""
+        self.text = numeral.string
+        self.start, self.end = numeral.span()
+        self.before = self.text[max(0, self.start - _LOOK) : self.start]
+        self.negative = is_negative(numeral)
+        self.money = numeral["currency"] or ""
+        self.words = self.before.rstrip(_BLANK).rsplit(None, 3)[-3:]
+
+    def mention(self) -> Mention | None:
+        """The number with all that belongs to it; None where it is no answer."""
+        value = self._value()
+        if value is None or self._is_joined() or self._is_a_decade():
+            return None
+        opened = _OPENED.search(self.before) if self.before.rstrip(" ").endswith("(") else None
+        said = self._take_words(opened)
+        if said is None or _RANGE.match(self.text, self.end):
+            return None
+        self._take_sign()
+        plain = not said and not self.money
+        if self._is_denied() or (plain and (self._is_named() or self._is_day())):
+            return None
+        year = plain and self._looks_like_a_year(value)
+        if year and self._is_a_year():
+            return None
+        numerator = -value[0] if self.negative else value[0]
+        money = _currencies(self.money) or _currencies(self.money[-1:])
+        readings = tuple(_readings(numerator, value[1], money, said))
+        bound, aside = self._take_bound(), year or self._is_aside()
+        at = self.numeral.start("digits")
+        return Mention(at, self.text[self.start : self.end], readings, aside, bound)
+
+    # --- the number itself ---------------------------------------------------------------------------------
+
+    def _value(self) -> tuple[int, int] | None:
+        """The number without sign as a fraction; moves the end behind a denominator."""
+        digits, power = digits_of(self.numeral)
+        whole, _, rest = digits.partition(".")
+        if len(digits) > _LONGEST or len(power) > len(str(_LONGEST)) + 1:
+            return None
+        exponent = int(power or 0) - len(rest)
+        if abs(exponent) > _LONGEST:
+            return None
+        mantissa = int(whole + rest)
+        over = None if rest or power else _OVER.match(self.text, self.end)
+        if over and not _MIXED.search(self.before):
+            self.end = over.end()
+            return (mantissa, int(over[1])) if int(over[1]) else None
+        return (mantissa * 10**exponent, 1) if exponent >= 0 else (mantissa, 10**-exponent)
+
+    def _is_joined(self) -> bool:
+        """Whether what touches it makes it a part of something else."""
+        text, end = self.text, self.end
+        if self.before.rstrip(" ")[-1:] in _JOINS and _JOINED.search(self.before):
+            return True
+        digits = self.numeral["digits"].partition(".")[0]
+        return (
+            text[end : end + 1].isnumeric()
+            or _GOES_ON.match(text, end) is not None
+            or _RANGE.match(text, end) is not None
+            or (len(digits) <= 3 and _GROUP_AFTER.match(text, end) is not None)
+            or (len(digits) == 3 and _GROUP_BEFORE.search(self.before) is not None)
+        )
+
+    def is_item(self, number: int) -> bool:
+        """Whether it numbers the next item of a list."""
+        return (
+            self.numeral["digits"] == str(number)
+            and _LINE_START.search(self.before) is not None
+            and _MARKER.match(self.text, self.end) is not None
+        )
+
+    # --- what belongs to it --------------------------------------------------------------------------------
+
+    def _take_words(self, opened: re.Match[str] | None) -> Said | None:
+        """What the words after it say, brackets around it included; None where they make it a name."""
+        found = following(self.text, self.end)
+        if found is None:
+            return None
+        said, self.end = found
+        closed = _CLOSED.match(self.text, self.end) if opened else None
+        if opened is None or closed is None:
+            return said
+        self.negative = self.negative or self._is_of_accounts(opened, bool(said or self.money))
+        self.start -= len(self.before) - opened.start("money")
+        self.end = closed.end()
+        self.money = self.money or opened["money"]
+        self.before = self.before[: opened.start("money")]
+        if not said:
+            said, self.end = following(self.text, self.end) or (said, self.end)
+        return said
+
+    def _is_of_accounts(self, opened: re.Match[str], has_unit: bool) -> bool:
+        """Whether brackets around nothing but a number are the minus of accounts.
+
+        They are not in "f(5)" and "five (5)", nor around another unit for the number before: "5 km (3 mi)".
+        """
+        if opened["around"] or (self.words and self.words[-1].strip("(,").lower() in _COUNTED):
+            return False
+        bracket = self.start - len(self.before) + opened.start("money")
+        return not (has_unit and self.text[self.behind : bracket].isspace() and self.behind >= 0)
+
+    def _take_sign(self) -> None:
+        """A currency in letters, and a minus that does not touch the number."""
+        before = self.before
+        touching = before.rstrip(" \u00a0")[-1:]
+        code = _CODE.search(before) if "A" <= touching <= "Z" else None
+        if code is not None and _currencies(code["code"] + self.money):
+            self.money = code["code"] + self.money
+            self.negative = self.negative or code["sign"] is not None
+            self.start -= len(before) - code.start()
+            before = before[: code.start("code")]
+            touching = before.rstrip(" \u00a0")[-1:]
+        last, other = before[-1:], before[-2:-1]
+        if last in _DASHES and not other.isalnum() and other not in _CLOSERS:
+            self.negative = True
+            self.start -= code is None
+        elif touching in _MINUS_ENDS and last in _SPACES:
+            minus = _MINUS_WORD.search(before)
+            if minus is not None:
+                self.negative = True
+                self.start -= len(before) - minus.start("word")
+
+    def _take_bound(self) -> str:
+        found = _BOUND.search(self.text, max(0, self.start - _LOOK), self.start)
+        if found is None:
+            return ""
+        self.start = found.start()
+        return "<" if found["less"] else ">"
+
+    def is_another(self, last: _Place) -> bool:
+        """Whether it is the other end of a range, or another choice, that begins with the mention before."""
+        link = self.text[last.end : self.start].strip().lower()
+        before = {last._word(1).lower(), last._word(2).lower()}
+        if link == "to":
+            return before.isdisjoint(("from", "by"))
+        return link == "or" or (link == "and" and "between" in before)
+
+    # --- what it is called ---------------------------------------------------------------------------------
+
+    def _word(self, nth: int) -> str:
+        """The last word before it, or with 2 the one before that; without what is around it."""
+        return self.words[-nth].strip("([\"'*_,;:.") if len(self.words) >= nth else ""
+
+    def _next_word(self) -> str:
+        found = WORD.match(self.text, self.end)
+        return "" if found is None else found["word"].rstrip(".")
+
+    def _is_denied(self) -> bool:
+        last = self._word(2 if self._word(1).lower() in _FILLERS else 1).lower()
+        return last in ("not", "never") or last.endswith(("n't", "n’t"))
+
+    def _is_named(self) -> bool:
+        before, last = self.before, self._word(1)
+        if self._next_word() in _CODES_OF_LAW:
+            return True
+        if before.rstrip(" \u00a0").endswith((":", ",", ";", ")")):
+            return False
+        if last.lower() in ("no", "nos"):
+            return before.rstrip(" \u00a0#").endswith(".")
+        return last.lower() in _NUMBERED or (last in _COUNTRIES and len(self.numeral["digits"]) >= 7)
+
+    def _is_day(self) -> bool:
+        if len(self.numeral["digits"]) > 2:
+            return False
+        return _is_month(self._word(1)) or _is_month(self._next_word())
+
+    def _looks_like_a_year(self, value: tuple[int, int]) -> bool:
+        digits = self.numeral["digits"]
+        return value[1] == 1 and 1900 <= value[0] <= 2099 and len(digits) == 4 and not self.negative
+
+    def _is_a_decade(self) -> bool:
+        return _is_year(self.numeral["digits"]) and self.text.startswith("s", self.numeral.end())
+
+    def _is_a_year(self) -> bool:
+        last, other = self._word(1), self._word(2)
+        if last.lower() in _BEFORE_YEARS or _is_month(last) or _is_month(other) or _is_year(last):
+            return True
+        if last.lower() in ("and", "or", "to") and _is_year(other):
+            return True
+        if self.text.startswith(("'s", "’s"), self.end):
+            return True
+        owned = last.lower() in _OWNERS or last.endswith(("'s", "’s"))
+        return owned and self.text[self.end : self.end + 2].strip().isalpha()
+
+    def _is_aside(self) -> bool:
+        words = [word.strip("([\"'*_,;:.").lower() for word in self.words]
+        if words and words[-1] in _FILLERS:
+            words.pop()
+        last = words[-1] if words else ""
+        other = words[-2] if len(words) > 1 else ""
+        return (
+            last in _ASIDE
+            or (last == "of" and (other in _CHANGES or other.isdigit()))
+            or not _EARLIER.isdisjoint(words)
+            or (last in ("to", "with") and other in _COMPARED)
+        )
+
+
+def _is_month(word: str) -> bool:
+    lowered = word.lower()
+    return lowered in _MONTHS and (lowered not in ("may", "march", "mar") or word[0].isupper())
+
+
+def _is_year(word: str) -> bool:
+    return len(word) == 4 and word.isdecimal() and word[:2] in ("19", "20")
+
+
+def _currencies(word: str) -> list[Unit]:
+    """The currencies that a sign or a code can mean."""
+    return [one.unit for one in meanings(word) if one.unit is not None and one.unit.family == "money"]
+
+
+def _readings(numerator: int, denominator: int, money: list[Unit], said: Said) -> Iterator[Reading]:
+    first = said[0] if said else ()
+    power = next((one.power for one in first if one.power), 0)
+    scaled = numerator * 10**power
+    if money:
+        yield from (Reading(scaled, denominator, unit) for unit in money)
+        return
+    units = [one.unit for one in said[-1] if one.unit is not None] if said else []
+    if len(said) == 2:
+        yield from (Reading(scaled, denominator, unit) for unit in units)
+        return
+    if power or not units:
+        yield Reading(scaled, denominator)
+    yield from (Reading(numerator, denominator, unit, power > 0) for unit in units)

@@ -1,0 +1,64 @@
+"""Which letter of a few options an answer chooses: text to letter. Pure.
+
+A heuristic that knows English words only.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from proctor.graders.reasoning import without_thoughts
+
+_AROUND = " \t\r\n.,;:!?()[]{}*_`\"'-"
+_VOWELS = "aeiouy"
+"""Letters that are words of their own in English, French, Italian, Spanish or Portuguese."""
+
+
+def chosen(
+    text: str, options: str = "ABCD", *, anywhere: bool = True, strip_think: bool = True
+) -> str | None:
+    """The letter that a text chooses, in capitals; None when there is none.
+
+    The first of these that there is counts, after `<think>` parts are left out unless `strip_think` is false:
+
+    1. the text itself, when it is one letter and punctuation;
+    2. the letter after the last "answer:" or "answer is";
+    3. the letter after the last "option", "choice" or "letter", or "option is" and the like;
+    4. the first letter that stands alone, if it may stand `anywhere`.
+
+    A small vowel before another word is a word itself, such as the article "a".
+    """
+    if strip_think:
+        text = without_thoughts(text)
+    alone = text.strip(_AROUND).upper()
+    if len(alone) == 1 and alone in options:
+        return alone
+    patterns, lowered = _patterns(options), text.lower()
+    letters: list[str] = patterns.answer.findall(text) if "answer" in lowered else []
+    if not letters and ("option" in lowered or "choice" in lowered or "letter" in lowered):
+        letters = patterns.option.findall(text)
+    if letters or not anywhere:
+        return letters[-1].upper() if letters else None
+    first = patterns.alone.search(text)
+    return first and first[1].upper()
+
+
+class _Patterns(NamedTuple):
+    answer: re.Pattern[str]
+    option: re.Pattern[str]
+    alone: re.Pattern[str]
+
+
+@lru_cache(maxsize=64)
+def _patterns(options: str) -> _Patterns:
+    # Every filler is bounded, so that an answer full of spaces cannot take quadratic time.
+    either = options + options.lower()
+    words = "".join(letter for letter in either if letter in _VOWELS)
+    article = rf"(?!(?<=[{words}])\s[^\W\d_])" if words else ""
+    letter = rf"(?<![\w'’])([{either}])(?![\w'’]){article}"
+    verb = r"(?:\s{1,4}(?i:is|was|must be|should be|would be))?"
+    option = rf"\b(?i:options?|choices?|letters?)\b{verb}\W{{0,10}}"
+    answer = rf"\b[Aa](?i:nswers?)\b{verb}\W{{0,20}}(?:{option})?"
+    return _Patterns(re.compile(answer + letter), re.compile(option + letter), re.compile(letter))

@@ -1,0 +1,164 @@
+"""A case and its output to the JSON that a program which grades reads on its stdin.
+
+The field names are those of AgentV's code graders. What is not known has the form that its SDK takes: null,
+an empty text, list or object where the SDK wants one, or nothing at all where it refuses null.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from typing import Any, Final
+
+from proctor.graders.tool_trajectory import calls_of
+from proctor.model import Attachment, Message, Output, ToolCall, Usage
+from proctor.protocols import Graded
+
+_TOOL_FIELDS: Final = {"tool": "name", "id": "call_id", "input": "input", "output": "output"}
+"""What a call of a message is named in an event."""
+
+
+def payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Everything that a program may look at, as plain data; times in milliseconds, money in US dollars."""
+    case, output = graded.case, graded.output
+    messages = said(output)
+    return {
+        "test_id": case.id,
+        "criteria": case.criteria or "",
+        "input": [_message(message) for message in case.input],
+        "input_files": [
+            part.path
+            for message in case.input
+            for part in message.parts
+            if isinstance(part, Attachment) and part.kind == "file"
+        ],
+        "expected_output": expected_messages(case.expected),
+        "answer": output.text,
+        "output_text": output.text,
+        "output": messages,
+        "messages": messages,
+        "trace": _trace(output),
+        "token_usage": usage_of(output.usage),
+        "cost_usd": output.cost_usd,
+        "duration_ms": output.latency_ms or None if output.duration_ms is None else output.duration_ms,
+        "start_time": None,
+        "end_time": None,
+        "file_changes": output.file_changes,
+        "workspace_path": graded.workspace,
+        "metadata": case.metadata,
+        "config": config or {},
+    }
+
+
+def script_payload_of(graded: Graded, config: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The form of AgentV 5: `output` is the answer, and `trace` has the messages and events as well."""
+    payload = payload_of(graded, config)
+    messages, summary = payload["messages"], payload["trace"]
+    trace = None if summary is None else {**summary, "messages": messages, "events": _events(messages)}
+    return {**payload, "output": graded.output.text, "trace": trace, "trace_summary": summary}
+
+
+def _events(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each message and call, what the calls gave back, and the last message of the assistant."""
+    events: list[dict[str, Any]] = []
+
+    def add(kind: str, event_id: str, **fields: Any) -> None:
+        events.append({"event_id": event_id, "ordinal": len(events), "type": kind, **fields})
+
+    final = None
+    for place, message in enumerate(messages):
+        event_id = f"message-{place}"
+        shown = {name: value for name, value in message.items() if name != "tool_calls"}
+        add("message", event_id, message=shown)
+        if message["role"] == "assistant":
+            final = event_id, shown
+        for nth, call in enumerate(message.get("tool_calls", ())):
+            call_id = f"{event_id}-tool-{nth}"
+            tool = {_TOOL_FIELDS[name]: value for name, value in call.items() if name in _TOOL_FIELDS}
+            timed = {"duration_ms": call["duration_ms"]} if "duration_ms" in call else {}
+            add("tool_call", call_id, parent_event_id=event_id, tool=tool, **timed)
+            if call["output"] is not None:
+                result = {name: value for name, value in tool.items() if name != "input"}
+                add("tool_result", f"{call_id}-result", parent_event_id=call_id, tool=result)
+    if final is not None:
+        add("final_response", "final-response", parent_event_id=final[0], message=final[1])
+    return events
+
+
+def expected_messages(expected: Any) -> list[dict[str, Any]]:
+    """What a case expects as a list of messages, from any of the forms in which a case holds it.
+
+    A list whose items all have a `role` is such a list already; a text, an object or any other value is the
+    content of one message of the assistant. Where nothing is expected there is no message.
+    """
+    if expected is None:
+        return []
+    if isinstance(expected, list) and expected and all(_has_role(item) for item in expected):
+        return expected
+    return [{"role": "assistant", "content": expected}]
+
+
+def _has_role(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("role"), str)
+
+
+def said(output: Output) -> list[dict[str, Any]]:
+    """What the target said: its messages, or one that has its answer and calls where it reported none."""
+    if output.messages:
+        return [_message(message) for message in output.messages]
+    return [_message(Message(role="assistant", content=output.text, tool_calls=output.tool_calls))]
+
+
+def _message(message: Message) -> dict[str, Any]:
+    content = [_block(part) for part in message.parts] if message.parts else message.content
+    written: dict[str, Any] = {"role": message.role, "content": content}
+    if message.name is not None:
+        written["name"] = message.name
+    if message.tool_calls:
+        written["tool_calls"] = [_call(call) for call in message.tool_calls]
+    return written
+
+
+def _block(part: str | Attachment) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "value": part, "text": part}
+    block = {"type": part.kind, "value": part.path, "path": part.path, "media_type": part.media_type}
+    if part.text is not None:
+        return {**block, "text": part.text}
+    return {**block, "source": f"data:{part.media_type};base64,{base64.b64encode(part.data).decode('ascii')}"}
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    known = {"id": call.id, "duration_ms": call.duration_ms}
+    return {
+        "tool": call.name,
+        "input": call.arguments,
+        "output": call.output,
+        **{name: value for name, value in known.items() if value is not None},
+    }
+
+
+def _trace(output: Output) -> dict[str, Any] | None:
+    """Counts over the tool calls; None where the target reported neither messages nor calls."""
+    calls = calls_of(output)
+    if calls is None:
+        return None
+    durations: dict[str, list[float]] = {}
+    for call in calls:
+        if call.duration_ms is not None:
+            durations.setdefault(call.name, []).append(call.duration_ms)
+    trace: dict[str, Any] = {
+        "event_count": len(calls),
+        "tool_calls": dict(Counter(call.name for call in calls)),
+        # Part of the format; no target reports which of its calls went wrong.
+        "error_count": 0,
+        "llm_call_count": sum(message.role == "assistant" for message in output.messages) or 1,
+    }
+    return {**trace, "tool_durations": durations} if durations else trace
+
+
+def usage_of(usage: Usage | None) -> dict[str, int] | None:
+    """Tokens; those of the input include the cached ones."""
+    if usage is None:
+        return None
+    return {"input": usage.input_tokens, "output": usage.output_tokens, "cached": usage.cached_tokens}

@@ -1,0 +1,205 @@
+"""Answers to marks by the words and numbers that must be in them, or must not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import pairwise
+from typing import NamedTuple
+
+from proctor.graders.numbers.numerals import Numeral, digits_of, is_negative, numerals
+from proctor.graders.text import around, is_whole, listed, refuse_empty
+from proctor.model import Entry, Mark
+from proctor.protocols import Graded, Grading
+
+_ENGLISH = re.compile(r"[A-Za-z]{3}$")
+_LONG = re.compile(r"[A-Za-z]{5}$")
+"""A word that may have the endings of a verb: those of a shorter one may make another word (car, cared)."""
+_SIBILANT = re.compile(r"(?:s|x|z|ch|sh|o)$", re.IGNORECASE)
+_APOSTROPHES = str.maketrans(dict.fromkeys("’‘ʼ＇", "'"))
+_QUANTITY = re.compile(r"(\d[\d.,]*)([^\W\d_]+)")
+_PART_BEFORE = re.compile(r"\d[.:]\Z")
+_PART_AFTER = re.compile(r"[.:]\d")
+_SYMBOL_AFTER = re.compile(r"\+\+|[+#](?!\w)")
+_ORDINAL = re.compile(r"(?:st|nd|rd|th)\b", re.IGNORECASE)
+_PERCENT = re.compile(r"\s?(?:%|percent\b|per cent\b)", re.IGNORECASE)
+_LONGEST_POWER = 6
+"""The most digits of a power of ten that is read."""
+
+
+class RequiredWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when every word is in the answer.
+
+    A whole word may not be joined to other word characters; that is asked only at those ends of the word
+    that are word characters themselves, so that `C++` can be found. `C` is not in `C++`, nor `GPT-4` in
+    `GPT-4.1`. Scripts that write without spaces have no such ends. White space matches any white space, and
+    `5 kg` is `5kg`. An inflected form of an English word counts as the word: `divisions` has `division`.
+
+    A number is compared as a number: `$10,000` has `10000` and not `10`, and `$8.7M` has `8.7`; the parts of
+    a version, an address or a time are none. A currency or percent sign that the word has must be there too.
+    """
+
+    words: tuple[str, ...]
+    ignore_case: bool = True
+    whole_words: bool = True
+
+    def __post_init__(self) -> None:
+        refuse_empty("words", self.words)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value is the share of the words that are there; one entry a word."""
+        answer = _plain(graded.output.text, ignore_case=self.ignore_case)
+        missing: list[str] = []
+        entries: list[Entry] = []
+        for word in self.words:
+            sought = _plain(word, ignore_case=self.ignore_case)
+            forms = _forms(sought) if self.whole_words else (sought,)
+            there = any(_find(form, answer, whole=self.whole_words) for form in forms)
+            entries.append(Entry(text=word, passed=there))
+            if not there:
+                missing.append(word)
+        return Mark(
+            value=1.0 - len(missing) / len(self.words),
+            passed=not missing,
+            reason=f"The answer lacks {listed(missing)}."
+            if missing
+            else "The answer has every required word.",
+            entries=tuple(entries),
+        )
+
+
+class ForbiddenWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when none of the words is in the answer; found as by `required_words`, but not inflected."""
+
+    words: tuple[str, ...]
+    ignore_case: bool = True
+    whole_words: bool = True
+
+    def __post_init__(self) -> None:
+        refuse_empty("words", self.words)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value is the share of the words that are absent; an entry of a word found shows where."""
+        original = graded.output.text
+        answer = _plain(original, ignore_case=self.ignore_case)
+        # Folding only ever lengthens, so equal lengths mean that places in both are the same.
+        shown_text = original if len(original) == len(answer) else answer
+        hits: list[str] = []
+        entries: list[Entry] = []
+        for word in self.words:
+            sought = _plain(word, ignore_case=self.ignore_case)
+            span = _find(sought, answer, whole=self.whole_words)
+            evidence = None if span is None else around(shown_text, span[0], span[1] - span[0])
+            entries.append(Entry(text=word, passed=span is None, evidence=evidence))
+            if span is not None:
+                hits.append(word)
+        return Mark(
+            value=1.0 - len(hits) / len(self.words),
+            passed=not hits,
+            reason=f"The answer has {listed(hits)}."
+            if hits
+            else "The answer has none of the forbidden words.",
+            entries=tuple(entries),
+        )
+
+
+def _find(word: str, text: str, *, whole: bool) -> tuple[int, int] | None:
+    """Where a word, or as a whole word a number of that value, first stands in the text."""
+    number = _number_of(word) if whole else None
+    if number is not None:
+        return next((numeral.span() for numeral in numerals(text) if _has(numeral, number)), None)
+    spans = _spans(_pattern_of(word), text)
+    return next((span for span in spans if not whole or _is_alone(text, *span)), None)
+
+
+def _plain(text: str, *, ignore_case: bool) -> str:
+    """The text with straight apostrophes, and folded where case does not count."""
+    text = text.translate(_APOSTROPHES)
+    return text.casefold() if ignore_case else text
+
+
+def _pattern_of(word: str) -> re.Pattern[str]:
+    """The word, with any white space where it has some; a number and its unit also with none."""
+    quantity = _QUANTITY.fullmatch(word)
+    if quantity is not None:
+        word = f"{quantity[1]} {quantity[2]}"
+    texts = word.split()
+    pattern = re.escape(texts[0])
+    for last, text in pairwise(texts):
+        measures = last[-1].isdigit() and text[0].isalpha()
+        pattern += (r"\s*" if measures else r"\s+") + re.escape(text)
+    before, after = (r"\s" if end.isspace() else "" for end in (word[0], word[-1]))
+    return re.compile(before + pattern + after)
+
+
+def _spans(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    """Every place of a pattern, also where two overlap."""
+    match = pattern.search(text)
+    while match is not None:
+        yield match.span()
+        match = pattern.search(text, match.start() + 1)
+
+
+def _is_alone(text: str, start: int, end: int) -> bool:
+    """Whether what stands there is a whole word, and no part of a name such as `C++` or of a version."""
+    return (
+        is_whole(text, start, end)
+        and not (text[end - 1].isalnum() and _SYMBOL_AFTER.match(text, end))
+        and not (text[start].isdigit() and _PART_BEFORE.search(text, max(0, start - 2), start))
+        and not (text[end - 1].isdigit() and _PART_AFTER.match(text, end))
+    )
+
+
+class _Number(NamedTuple):
+    value: Decimal
+    currency: str
+    percent: bool
+
+
+def _number_of(word: str) -> _Number | None:
+    """The number that a word is, with its sign of currency or per cent; None where it is anything else."""
+    found = numerals(word.strip())
+    if len(found) != 1 or found[0].start():
+        return None
+    rest, value = word.strip()[found[0].end() :].strip(), _value_of(found[0])
+    if value is None or rest not in ("", "%"):
+        return None
+    return _Number(value, found[0]["currency"] or "", rest == "%")
+
+
+def _has(numeral: Numeral, number: _Number) -> bool:
+    """Whether a number of a text is that one; one that counts ("3rd") is none."""
+    text, start, end = numeral.string, *numeral.span()
+    after = text[end : end + 12]
+    return (
+        _value_of(numeral) == number.value
+        and not _PART_BEFORE.search(text, max(0, start - 2), start)
+        and not _PART_AFTER.match(after)
+        and not _ORDINAL.match(after)
+        and (not number.currency or numeral["currency"] == number.currency)
+        and (not number.percent or _PERCENT.match(after) is not None)
+    )
+
+
+def _value_of(numeral: Numeral) -> Decimal | None:
+    """The number exactly; None where its power is beyond all use."""
+    digits, power = digits_of(numeral)
+    if len(power) > _LONGEST_POWER:
+        return None
+    value = Decimal(f"{digits}e{power or 0}")
+    return -value if is_negative(numeral) else value
+
+
+def _forms(word: str) -> tuple[str, ...]:
+    """A word, its plural and, if it is long enough, the forms of a verb; never with a letter doubled."""
+    if not _ENGLISH.search(word):
+        return (word,)
+    stem, last = word[:-1], word[-1].lower()
+    if last == "y" and stem[-1].lower() not in "aeiou":
+        plural, verb = f"{stem}ies", (f"{stem}ied", f"{word}ing")
+    elif last == "e":
+        plural, verb = f"{word}s", (f"{word}d", f"{stem}ing")
+    else:
+        plural, verb = word + ("es" if _SIBILANT.search(word) else "s"), (f"{word}ed", f"{word}ing")
+    return (word, plural, *(verb if _LONG.search(word) else ()))

@@ -1,0 +1,296 @@
+"""The tool calls of an answer to marks: which were made, in which order, with what and how fast.
+
+The calls are what the target reported. These graders do not know whether it reports any at all, so that
+nothing passes by the absence of calls from a target that told nothing of itself.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from msgspec import Struct
+
+from proctor import codec
+from proctor.errors import CannotScore
+from proctor.graders.field_accuracy import ABSENT, equal, find, steps
+from proctor.graders.text import clip, listed
+from proctor.model import Entry, Mark, Output, ToolCall
+from proctor.protocols import Graded, Grading
+
+_ENTRIES_KEPT = 200
+_TOOLS_KEPT = 30
+_OPENING = {"Skill": ("skill",), "Read": ("file_path", "path")}
+
+ArgsMatch = Literal["exact", "ignore", "superset", "subset"] | tuple[str, ...]
+"""How arguments are compared: the word says what the actual ones must be to the expected ones; or the paths
+of those that must be equal."""
+
+
+def calls_of(output: Output) -> tuple[ToolCall, ...] | None:
+    """Every tool call in order; None when the target reported neither calls nor messages."""
+    if output.tool_calls:
+        return output.tool_calls
+    if not output.messages:
+        return None
+    return tuple(call for message in output.messages for call in message.tool_calls)
+
+
+class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One call that is expected."""
+
+    tool: str
+    args: dict[str, Any] | Literal["any"] | None = None
+    """What it is called with; `any`, or nothing, asks for no arguments."""
+    args_match: ArgsMatch | None = None
+    """Instead of the grader's."""
+    max_duration_ms: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tool:
+            raise ValueError("`tool` is empty; give the name of a tool.")
+        if self.max_duration_ms is not None and not 0 <= self.max_duration_ms < math.inf:
+            raise ValueError(
+                f"`max_duration_ms` of {self.tool!r} is {self.max_duration_ms}; it must be 0 or more."
+            )
+        _check_paths(self.args_match)
+
+
+def _check_paths(match: ArgsMatch | None) -> None:
+    if isinstance(match, tuple):
+        if not match:
+            raise ValueError("`args_match` is an empty list; give the paths of arguments, or 'ignore'.")
+        for path in match:
+            steps(path)
+
+
+class _Sought(NamedTuple):
+    """A call that was looked for, and the one that stood for it."""
+
+    step: Step | None
+    """None: this call was not expected."""
+    call: ToolCall | None
+    """None: there was none."""
+    right: bool
+
+
+class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when the tool calls are the expected ones, in the sense that `mode` gives to that."""
+
+    mode: Literal["any_order", "in_order", "exact", "superset", "subset"]
+    minimums: dict[str, int] | None = None
+    """For `any_order`: how often each tool must be called at least."""
+    expected: tuple[Step, ...] | None = None
+    """For the other modes."""
+    args_match: ArgsMatch = "exact"
+    partial_credit: bool = True
+    """Whether the value is the share of the checks that hold; else it is 1 if all do, and 0."""
+
+    def __post_init__(self) -> None:
+        if self.mode == "any_order":
+            if not self.minimums or self.expected is not None:
+                raise ValueError(
+                    "The mode 'any_order' needs `minimums`, a count for each tool, and no `expected`."
+                )
+        elif self.expected is None or self.minimums:
+            raise ValueError(f"The mode {self.mode!r} needs `expected`, a list of calls, and no `minimums`.")
+        for tool, count in (self.minimums or {}).items():
+            if count < 0:
+                raise ValueError(f"`minimums` has {count} for {tool!r}; give a count of 0 or more.")
+        _check_paths(self.args_match)
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value is the share of the checks that hold; one entry a check.
+
+        Each expected call is a check, each call that is not allowed a failed one, and each duration that
+        is limited and known.
+
+        Raises:
+            CannotScore: having called nothing would be right, and nothing is known of the target's calls.
+        """
+        calls = calls_of(graded.output)
+        entries = self._entries(calls or ())
+        checked = [bool(entry.passed) for entry in entries if entry.passed is not None]
+        right = all(checked)
+        if calls is None and right:
+            raise CannotScore(
+                "The target reported neither messages nor tool calls, so what it called is not known."
+            )
+        names = Counter(clip(call.name) for call in calls or ())
+        return Mark(
+            value=sum(checked) / len(checked) if checked and self.partial_credit else float(right),
+            passed=right,
+            reason=_reason(entries, any_call=bool(calls)),
+            entries=tuple(entries[:_ENTRIES_KEPT]),
+            details={"calls": dict(names.most_common(_TOOLS_KEPT))},
+        )
+
+    def _entries(self, calls: Sequence[ToolCall]) -> list[Entry]:
+        if self.mode == "any_order":
+            counts = Counter(call.name for call in calls)
+            return [
+                Entry(
+                    text=f"{tool} at least {minimum}×",
+                    passed=counts[tool] >= minimum,
+                    evidence=f"called {counts[tool]}×",
+                )
+                for tool, minimum in (self.minimums or {}).items()
+            ]
+        entries: list[Entry] = []
+        for sought in _WALKS[self.mode](self.expected or (), calls, self._fits):
+            entries.append(_entry(sought))
+            limit = sought.step.max_duration_ms if sought.step is not None else None
+            if sought.right and sought.call is not None and limit is not None:
+                entries.append(_in_time(sought.call, limit))
+        return entries
+
+    def _fits(self, step: Step, call: ToolCall) -> bool:
+        """Whether a call is an expected one: its name and its arguments."""
+        if step.tool != call.name:
+            return False
+        if not isinstance(step.args, dict):
+            return True
+        wanted, got = step.args, call.arguments
+        match = self.args_match if step.args_match is None else step.args_match
+        if isinstance(match, tuple):
+            pairs = ((find(wanted, path), find(got, path)) for path in match)
+            return all(one is ABSENT or equal(one, other) for one, other in pairs)
+        if match == "superset":
+            return all(key in got and equal(value, got[key]) for key, value in wanted.items())
+        if match == "subset":
+            return all(key in wanted and equal(wanted[key], value) for key, value in got.items())
+        return match == "ignore" or equal(wanted, got)
+
+
+# --- walking -----------------------------------------------------------------------------------------------
+
+_Fits = Callable[[Step, ToolCall], bool]
+
+
+def _in_order(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_Sought]:
+    """Walks forward over other tools; a call of the right tool with wrong arguments is used up."""
+    left = iter(calls)
+    for step in expected:
+        call = next((one for one in left if one.name == step.tool), None)
+        yield _Sought(step, call, call is not None and fits(step, call))
+
+
+def _exactly(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_Sought]:
+    """Place by place; every call too many is one that was not expected."""
+    for place, step in enumerate(expected):
+        call = calls[place] if place < len(calls) else None
+        yield _Sought(step, call, call is not None and fits(step, call))
+    for call in calls[len(expected) :]:
+        yield _Sought(None, call, False)
+
+
+def _all_there(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_Sought]:
+    """In any order; each call stands for one expected call."""
+    left = list(calls)
+    for step in expected:
+        place = next((at for at, call in enumerate(left) if fits(step, call)), None)
+        yield _Sought(step, None if place is None else left.pop(place), place is not None)
+
+
+def _all_allowed(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_Sought]:
+    """Each call is an expected one; one expected call may stand for several."""
+    for call in calls:
+        step = next((one for one in expected if fits(one, call)), None)
+        yield _Sought(step, call, step is not None)
+
+
+_WALKS = {"in_order": _in_order, "exact": _exactly, "superset": _all_there, "subset": _all_allowed}
+
+
+def _entry(sought: _Sought) -> Entry:
+    step, call = sought.step, sought.call
+    evidence = "not called" if call is None else f"called: {_written(call.name, call.arguments)}"
+    if step is None:
+        name = call.name if call is not None else ""
+        return Entry(text=f"{clip(name)}, which is not expected", passed=False, evidence=evidence)
+    args = step.args if isinstance(step.args, dict) else None
+    return Entry(text=_written(step.tool, args), passed=sought.right, evidence=evidence)
+
+
+def _written(name: str, args: dict[str, Any] | None) -> str:
+    return clip(name if args is None else f"{name} {args!r}", 300)
+
+
+def _in_time(call: ToolCall, limit: float) -> Entry:
+    text = f"{call.name} within {limit:g} ms"
+    if call.duration_ms is None:
+        return Entry(text=text, evidence="the target reported no duration, so this does not count")
+    return Entry(text=text, passed=call.duration_ms <= limit, evidence=f"took {call.duration_ms:g} ms")
+
+
+def _reason(entries: Sequence[Entry], *, any_call: bool) -> str:
+    wrong = [entry.text for entry in entries if entry.passed is False]
+    unknown = [entry.text for entry in entries if entry.passed is None]
+    reason = f"Not so: {listed(wrong)}" if wrong else "The tool calls are as expected"
+    if not any_call:
+        reason += "; the target reported no tool call"
+    if unknown:
+        reason += f"; of unknown duration: {listed(unknown)}"
+    return reason + "."
+
+
+# --- skills ------------------------------------------------------------------------------------------------
+
+
+class SkillTrigger(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Passes when an agent used a skill; or, with `should_trigger` false, when it did not.
+
+    It did when it called the tool `Skill` with the skill's name, read (tool `Read`) a file that has the name
+    in its path, or any tool gave back a path in `skills/NAME/`. A name counts as a whole: `csv` is neither in
+    `csv-export` nor in `report.csv`.
+    """
+
+    all_or_nothing: ClassVar[bool] = True
+
+    skill: str
+    should_trigger: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.skill.strip():
+            raise ValueError(f"`skill` is {self.skill!r}; give the name of a skill.")
+
+    def grade(self, graded: Graded) -> Mark:
+        """Value 1 when it is so, else 0; the only entry shows the call that used the skill.
+
+        Raises:
+            CannotScore: the target reported neither messages nor tool calls.
+        """
+        calls = calls_of(graded.output)
+        if calls is None:
+            raise CannotScore(
+                "The target reported neither messages nor tool calls, so whether it used the skill "
+                f"{clip(self.skill)!r} is not known."
+            )
+        use = next((call for call in calls if self._used_by(call)), None)
+        right = (use is not None) is self.should_trigger
+        evidence = None if use is None else f"called: {_written(use.name, use.arguments)}"
+        return Mark(
+            value=float(right),
+            passed=right,
+            reason=f"The skill {clip(self.skill)!r} was {'not ' * (use is None)}used.",
+            entries=(Entry(text=self.skill, passed=right, evidence=evidence),),
+        )
+
+    def _used_by(self, call: ToolCall) -> bool:
+        for argument in _OPENING.get(call.name, ()):
+            value = call.arguments.get(argument)
+            if isinstance(value, str) and _whole(self.skill).search(value):
+                return True
+        output = call.output
+        if not isinstance(output, str):
+            output = "" if output is None else codec.encode(output).decode("utf-8")
+        return f"skills/{self.skill}/" in output
+
+
+@lru_cache(maxsize=512)
+def _whole(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")

@@ -1,0 +1,137 @@
+"""Cases that pass on answers which say nothing: `vacuous-empty`, `vacuous-refusal` and `vacuous-echo`.
+
+A case has one of these findings at most, the first in this order that holds; its message names all that do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from proctor.lint.findings import Finding, Spot, assertions_of, quoted, text_param, texts_param
+from proctor.model import Case, PassRule
+from proctor.stats import reaches
+
+REFUSAL: Final = "I'm sorry, but I can't help with that."
+
+_NOT_OF_TEXT: Final = frozenset(
+    ("latency", "cost", "token_usage", "execution_metrics", "tool_trajectory", "skill_trigger", "program")
+)
+"""Graders that look at something besides the answer's words."""
+_REFUSING: Final = (
+    *("can't", "cannot", "can not", "can’t", "won't", "won’t", "unable", "sorry", "refuse", "decline"),
+    *("not able", "not allowed", "not comfortable"),
+)
+_REFUSED: Final = frozenset(("safety", "refusal", "refusals", "jailbreak", "harmful", "red-team", "attack"))
+"""Tags and categories of cases that want no help to be given."""
+
+
+class Came(Struct, frozen=True, gc=False):
+    """What an answer came to under the graders that ask nobody, before a rule decides."""
+
+    strict: bool
+    """Every assertion that counts passed."""
+    score: float
+    """The weighted mean."""
+
+    def passes(self, rule: PassRule) -> bool:
+        """Whether the answer passes by that rule."""
+        return self.strict if rule.threshold is None else reaches(self.score, rule.threshold)
+
+
+Grade = Callable[[Case, str], Came | None]
+"""What an answer of that text to a case comes to; None where a gate fails it, or somebody has to be asked."""
+
+
+class _Waiting(Struct, frozen=True, gc=False):
+    spot: Spot
+    came: tuple[tuple[str, Came], ...]
+
+
+class Vacuous:
+    """Cases that may pass on answers which say nothing; the suite's pass rule decides at the end."""
+
+    def __init__(self, grade: Grade) -> None:
+        """None yet."""
+        self._grade = grade
+        self._waiting: list[_Waiting] = []
+
+    def add(self, case: Case, spot: Spot, found: Collection[str]) -> Iterator[Finding]:
+        """The next case.
+
+        Args:
+            case: it.
+            spot: where it stands.
+            found: codes that other rules found in it; what they explain is not told twice.
+        """
+        if "regex-empty" in found or "empty-expected" in found or not _reads_the_answer(case):
+            return
+        came = tuple((code, it) for code, text in _answers(case, found) if (it := self._came(case, text)))
+        if any(code == "vacuous-refusal" for code, _ in came) and _wants_refusal(case):
+            came = tuple((code, it) for code, it in came if code != "vacuous-refusal")
+        if not came:
+            return
+        if case.pass_rule is None:
+            self._waiting.append(_Waiting(spot, came))
+        else:
+            yield from _findings(spot.case, came, case.pass_rule)
+
+    def _came(self, case: Case, text: str) -> Came | None:
+        came = self._grade(case, text)
+        return came if came is not None and (came.strict or came.score > 0) else None
+
+    def done(self, rule: PassRule) -> Iterator[tuple[Finding, Spot]]:
+        """The findings of cases without a pass rule of their own, under the suite's."""
+        for one in self._waiting:
+            for finding in _findings(one.spot.case, one.came, rule):
+                yield finding, one.spot
+
+
+def _reads_the_answer(case: Case) -> bool:
+    return any(assertion.grader not in _NOT_OF_TEXT for assertion in assertions_of(case))
+
+
+def _answers(case: Case, found: Collection[str]) -> Iterator[tuple[str, str]]:
+    yield "vacuous-empty", ""
+    yield "vacuous-refusal", REFUSAL
+    if "leak" not in found:
+        asked = [message.content for message in case.input if message.role == "user"]
+        yield "vacuous-echo", asked[-1] if asked else case.input[-1].content if case.input else ""
+
+
+def _wants_refusal(case: Case) -> bool:
+    """Whether a refusal is what the case asks for, by its assertions, its tags or its category."""
+    words = {(case.category or "").casefold(), *(tag.casefold() for tag in case.tags)}
+    if words & _REFUSED:
+        return True
+    for assertion in assertions_of(case):
+        if assertion.grader in ("abstention", "refusal"):
+            return bool(assertion.params.get("expected", True)) is not assertion.negated
+        if assertion.negated or assertion.grader == "forbidden_words":
+            continue
+        sought = [text_param(assertion, name) or "" for name in ("value", "pattern")]
+        sought += [*texts_param(assertion, "values"), *texts_param(assertion, "words")]
+        if any(word in text.casefold() for text in sought for word in _REFUSING):
+            return True
+    return False
+
+
+_SHOWN: Final = {
+    "vacuous-empty": "an empty answer",
+    "vacuous-refusal": f"a plain refusal ({quoted(REFUSAL)})",
+    "vacuous-echo": "an answer that only repeats the prompt",
+}
+
+
+def _findings(case: str, came: tuple[tuple[str, Came], ...], rule: PassRule) -> Iterator[Finding]:
+    codes = [code for code, it in came if it.passes(rule)]
+    if codes:
+        shown = [_SHOWN[code] for code in codes]
+        what = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+        advice = "Add an assertion that only a right answer passes, such as for what it must contain."
+        if codes == ["vacuous-echo"]:
+            advice = "Compare with `exact`, or limit the answer's length."
+        message = f"Test {quoted(case)} passes on {what}. {advice}"
+        yield Finding(codes[0], message, "assertions")

@@ -1,0 +1,241 @@
+"""Cases that stand in other text: the rules `contaminated` and `canary` of `validate --against`.
+
+A question is looked for by its runs of eight words, of which the case keeps a fair sample. Runs that more
+than a few cases share are a template and say nothing. The other text streams by in pieces, so that its length
+does not matter. Pure: it is given pieces of text and opens nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from proctor.lint.findings import Finding, Spot, quoted
+from proctor.model import Case
+
+RUN: Final = 8
+"""So many words in a row are compared."""
+SHARE: Final = 0.5
+"""The share of a question's runs from which it counts as found."""
+SAMPLED: Final = 48
+"""So many runs of a case are kept."""
+LEAST_WORDS: Final = 3
+"""A shorter question is looked for nowhere: it stands in many texts by chance."""
+
+_TEMPLATE: Final = 4
+_BEHIND: Final = 120
+"""So many words after a question its answer is looked for."""
+_SPACELESS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_WORD: Final = re.compile(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
+_GUID: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrtbf]|([\"\\/]))")
+_LEAST_CANARY: Final = 8
+
+
+class _Question(Struct, frozen=True):
+    spot: Spot
+    answer: str
+    """Normalised; empty where it is too short to say anything."""
+
+
+class Cases:
+    """The questions and canaries of a suite, ready to be looked for."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._questions: list[_Question] = []
+        self._runs: list[tuple[int, ...]] = []
+        self._lengths: list[int] = []
+        self._owners: defaultdict[int, list[int]] = defaultdict(list)
+        self.canaries: dict[str, list[Spot]] = {}
+
+    def add(self, case: Case, spot: Spot) -> None:
+        """The next case."""
+        for canary in _canaries(case):
+            self.canaries.setdefault(canary, []).append(spot)
+        turns = [
+            message for message in case.input if message.role not in ("system", "developer", "assistant")
+        ]
+        words = words_of("\n".join(message.content for message in turns or case.input))
+        if len(words) < LEAST_WORDS:
+            return
+        length = min(RUN, len(words))
+        hashes = sorted(set(_runs(words, length)))[:SAMPLED]
+        answer = words_of(case.expected) if isinstance(case.expected, str) else []
+        place = len(self._questions)
+        self._questions.append(_Question(spot, " ".join(answer)))
+        self._runs.append(tuple(hashes))
+        self._lengths.append(length)
+        for one in hashes:
+            owners = self._owners[one]
+            if len(owners) <= _TEMPLATE:
+                owners.append(place)
+
+    def close(self) -> None:
+        """Forget what is a template; after this cases are looked for."""
+        for one in [run for run, owners in self._owners.items() if len(owners) > _TEMPLATE]:
+            del self._owners[one]
+        self._runs = [tuple(run for run in runs if run in self._owners) for runs in self._runs]
+
+    def lengths(self) -> list[int]:
+        """The lengths of the runs that are looked for, in words."""
+        return sorted(set(self._lengths))
+
+    def owners(self, run: int, length: int) -> list[int]:
+        """The cases whose question has the run."""
+        return [place for place in self._owners.get(run, ()) if self._lengths[place] == length]
+
+    def known(self, runs: Iterable[int]) -> set[int]:
+        """Those of the runs that some question has."""
+        return self._owners.keys() & set(runs)
+
+    def question(self, place: int) -> tuple[Spot, str, int]:
+        """Where a case stands, its answer, and how many runs of it are looked for."""
+        one = self._questions[place]
+        return one.spot, one.answer, len(self._runs[place])
+
+
+class _Found:
+    """What of one question was found in a text."""
+
+    __slots__ = ("answered", "line", "runs")
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.runs: set[int] = set()
+        self.answered = False
+
+
+class _Piece:
+    """A piece of a text, its words, and the line it begins on."""
+
+    __slots__ = ("_line", "_starts", "text", "words")
+
+    def __init__(self, text: str, words: list[str], line: int) -> None:
+        self.text = text
+        self.words = words
+        self._line = line
+        self._starts: list[int] | None = None
+
+    def line_of(self, at: int) -> int:
+        """The line on which a word stands."""
+        if self._starts is None:
+            self._starts = [match.start() for match in _WORD.finditer(self.text)]
+        return self._line + self.text.count("\n", 0, self._starts[at])
+
+
+class Search:
+    """One text in which the cases of a suite are looked for, piece by piece."""
+
+    def __init__(self, cases: Cases, path: str) -> None:
+        """Nothing was read yet; `path` names the text in messages."""
+        self._cases = cases
+        self._path = path
+        self._line = 1
+        self._rest = ""
+        self._found: dict[int, _Found] = {}
+        self._canaries: dict[str, int] = {}
+        self._guids = {one for one in cases.canaries if _GUID.fullmatch(one)}
+        self._others = sorted(cases.canaries.keys() - self._guids)
+
+    def read(self, piece: str) -> None:
+        """The next piece of the text, which ends between two words."""
+        text = self._rest + piece
+        self._look(text)
+        tail = text.rsplit(None, RUN + _BEHIND)
+        keep = len(text) - len(tail[0]) if len(tail) > RUN else len(text)
+        cut = len(text) - min(keep, 20_000)
+        self._rest = text[cut:]
+        self._line += text.count("\n", 0, cut)
+
+    def _look(self, text: str) -> None:
+        plain = unescaped(text).casefold()
+        self._look_for_canaries(plain)
+        piece = _Piece(plain, _WORD.findall(plain), self._line)
+        for length in self._cases.lengths():
+            runs = _runs(piece.words, length)
+            hits = self._cases.known(runs)
+            for at, run in enumerate(runs) if hits else ():
+                if run in hits:
+                    for place in self._cases.owners(run, length):
+                        self._note(place, run, piece, at, length)
+
+    def _note(self, place: int, run: int, piece: _Piece, at: int, length: int) -> None:
+        found = self._found.get(place)
+        if found is None:
+            found = self._found[place] = _Found(piece.line_of(at))
+        found.runs.add(run)
+        _, answer, _ = self._cases.question(place)
+        if answer and not found.answered:
+            behind = piece.words[at + length : at + length + _BEHIND]
+            found.answered = f" {answer} " in f" {' '.join(behind)} "
+
+    def _look_for_canaries(self, plain: str) -> None:
+        if self._guids:
+            for match in _GUID.finditer(plain):
+                if match[0] in self._guids:
+                    self._canaries.setdefault(match[0], self._line + plain.count("\n", 0, match.start()))
+        for canary in self._others:
+            at = plain.find(canary)
+            if at >= 0:
+                self._canaries.setdefault(canary, self._line + plain.count("\n", 0, at))
+
+    def done(self) -> Iterator[tuple[Finding, Spot]]:
+        """What was found in all of the text, each finding with the case it is about."""
+        for place in sorted(self._found):
+            found = self._found[place]
+            spot, answer, count = self._cases.question(place)
+            share = len(found.runs) / count
+            if share >= SHARE:
+                with_answer = ", and its expected answer behind it" if answer and found.answered else ""
+                message = (
+                    f"Test {quoted(spot.case)} stands in {self._path}, line {found.line}: {share:.0%} of the "
+                    f"words of its question are there{with_answer}. Whoever has read that text knows the "
+                    "case; take it out there, or write another case."
+                )
+                yield Finding("contaminated", message, "input"), spot
+        for canary, line in self._canaries.items():
+            spots = self._cases.canaries[canary]
+            more = f" and {len(spots) - 1} more" if len(spots) > 1 else ""
+            message = (
+                f"The canary {quoted(canary)} of test {quoted(spots[0].case)}{more} stands in {self._path}, "
+                f"line {line}: the suite was copied there. Keep that text away from what is tested."
+            )
+            yield Finding("canary", message, "metadata.canary"), spots[0]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text without regard to case and punctuation; each letter of a script without spaces."""
+    return _WORD.findall(text.casefold())
+
+
+def unescaped(text: str) -> str:
+    r"""A text with the escapes of JSON written out: `\u00e9` as é, `\n` as a space, which keeps lines."""
+    return _ESCAPE.sub(_written, text) if "\\" in text else text
+
+
+def _written(match: re.Match[str]) -> str:
+    if match[1] is not None:
+        return chr(int(match[1], 16))
+    return match[2] or " "
+
+
+def _runs(words: list[str], length: int) -> list[int]:
+    """A hash for each run of so many words, in order."""
+    return list(map(hash, zip(*(words[start:] for start in range(length)), strict=False)))
+
+
+def _canaries(case: Case) -> Iterator[str]:
+    """The canaries of a case, folded: what its metadata calls one, and GUIDs in a text that speaks of one."""
+    named: Any = case.metadata.get("canary")
+    if isinstance(named, str) and len(named.strip()) >= _LEAST_CANARY:
+        guid = _GUID.search(named)
+        yield (guid[0] if guid else named.strip()).casefold()
+    for message in case.input:
+        if "canary" in message.content.casefold():
+            for match in _GUID.finditer(message.content):
+                yield match[0].casefold()

@@ -1,0 +1,174 @@
+"""The rule `near-duplicate`: two cases that ask the same, or nearly.
+
+Two questions are nearly the same when their words are the same in the same order but for case, punctuation
+and small words, or when at least 0.8 of their pairs of neighbouring words are shared and they are judged
+alike. Other numbers always make another question. Words that more than a few cases share are a template and
+count for neither.
+
+Pairs are found without comparing all: equal texts by a hash, others by their smallest rare word pairs. A case
+keeps at most `KEPT` hashes of word pairs, the smallest of them, which is a fair sample of any text.
+Source of that: A. Broder, "On the resemblance and containment of documents" (1997).
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Final
+from zlib import crc32
+
+from proctor.codec import encode
+from proctor.lint.findings import Finding, Spot, quoted
+from proctor.model import Case
+
+KEPT: Final = 96
+"""So many hashes of word pairs are kept of a case."""
+ALIKE: Final = 0.8
+"""The share of word pairs from which two questions are nearly the same."""
+LEAST_PAIRS: Final = 12
+"""Below so many word pairs one word more or less is another question."""
+MOST: Final = 3
+"""So many others are named for a case."""
+
+_TEMPLATE: Final = 4
+"""A word pair that more cases have is a part of their template."""
+_INDEXED: Final = 4
+_BUCKETS: Final = 1 << 21
+_WORD: Final = re.compile(r"\w+")
+_IS: Final = re.compile(r"['’]s\b")
+_SMALL: Final = frozenset(("a", "an", "the", "please", "kindly", "just"))
+
+
+class Duplicates:
+    """The questions of the cases that streamed by, as hashes."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._spots: list[Spot] = []
+        self._texts: dict[bytes, int] = {}
+        self._plain: dict[bytes, int] = {}
+        self._exact_of = array("I")
+        self._plain_of = array("I")
+        self._contexts: list[tuple[bytes, bytes]] = []
+        self._pairs: list[array[int]] = []
+        self._counts = bytearray(_BUCKETS)
+
+    def add(self, case: Case, spot: Spot, judged: bytes) -> None:
+        """The next case.
+
+        Args:
+            case: it.
+            spot: where it stands.
+            judged: how its answers are judged, as a digest.
+        """
+        position = len(self._spots)
+        self._spots.append(spot)
+        text = "\n".join(f"{message.role}: {message.content}" for message in case.input)
+        words = _WORD.findall(_IS.sub(" is", text.casefold()))
+        around = _around(case)
+        numbers = " ".join(word for word in words if not word.isalpha())
+        pairs = _sketch(words)
+        self._same_as(position, text, words, around)
+        self._contexts.append((_hash(numbers.encode("utf-8", "replace") + around), judged))
+        self._pairs.append(pairs)
+        counts = self._counts
+        for pair in pairs:
+            bucket = pair % _BUCKETS
+            if counts[bucket] < 255:
+                counts[bucket] += 1
+
+    def _same_as(self, position: int, text: str, words: list[str], around: bytes) -> None:
+        exact = _hash(text.strip().encode("utf-8", "replace") + around)
+        said = [word for word in words if word not in _SMALL] or [text.strip()]
+        plain = _hash(" ".join(said).encode("utf-8", "replace") + around)
+        self._exact_of.append(self._texts.setdefault(exact, position))
+        self._plain_of.append(self._plain.setdefault(plain, position))
+
+    def done(self) -> Iterator[tuple[Finding, Spot, Spot]]:
+        """Each pair once: the finding, the later case and the earlier one."""
+        told: set[tuple[int, int]] = set()
+        for position, first in enumerate(self._plain_of):
+            same = self._exact_of[position]
+            earlier = same if same != position else first
+            if earlier != position and not self._versions(earlier, position):
+                told.add((earlier, position))
+                yield self._finding(position, earlier, same=earlier == same)
+        for position, earlier in self._near():
+            if (earlier, position) not in told:
+                yield self._finding(position, earlier, same=False)
+
+    def _versions(self, one: int, other: int) -> bool:
+        """Whether two cases are versions of one test: they stand at the same place."""
+        first, second = self._spots[one], self._spots[other]
+        return (first.path, first.line) == (second.path, second.line)
+
+    def _finding(self, position: int, earlier: int, *, same: bool) -> tuple[Finding, Spot, Spot]:
+        spot, other = self._spots[position], self._spots[earlier]
+        message = (
+            f"Test {quoted(spot.case)} asks {'the same as' if same else 'nearly the same as'} test "
+            f"{quoted(other.case)} at {other.seen_from(spot)}, so that one question counts twice. Remove "
+            "one, or make them differ in what matters."
+        )
+        return Finding("near-duplicate", message, "input"), spot, other
+
+    def _near(self) -> Iterator[tuple[int, int]]:
+        """Pairs that share most of their rare word pairs: later and earlier."""
+        index: defaultdict[int, list[int]] = defaultdict(list)
+        for position, pairs in enumerate(self._pairs):
+            if self._plain_of[position] != position:
+                continue
+            candidates: dict[int, None] = {}
+            rare = [pair for pair in pairs if 1 < self._counts[pair % _BUCKETS] <= _TEMPLATE]
+            for pair in rare[:_INDEXED]:
+                candidates.update(dict.fromkeys(index[pair]))
+                index[pair].append(position)
+            near = 0
+            for earlier in candidates:
+                if near < MOST and self._alike(position, earlier):
+                    near += 1
+                    yield position, earlier
+
+    def _alike(self, position: int, earlier: int) -> bool:
+        if self._contexts[position] != self._contexts[earlier] or self._versions(earlier, position):
+            return False
+        one, other = self._rare(position), self._rare(earlier)
+        if min(len(one), len(other)) < LEAST_PAIRS:
+            return False
+        # Of long texts only the smallest hashes are known: compare where both are known.
+        highest = min(self._pairs[position][-1], self._pairs[earlier][-1])
+        if min(len(self._pairs[position]), len(self._pairs[earlier])) < KEPT:
+            highest = 1 << 32
+        both = {pair for pair in one | other if pair <= highest}
+        return len(one & other & both) >= ALIKE * len(both)
+
+    def _rare(self, position: int) -> set[int]:
+        return {pair for pair in self._pairs[position] if self._counts[pair % _BUCKETS] <= _TEMPLATE}
+
+
+def _sketch(words: Iterable[str]) -> array[int]:
+    """The smallest hashes of all pairs of neighbouring words, ascending."""
+    hashes = list(map(_word_hash, words))
+    pairs = {(first * 0x9E3779B1 ^ second * 0x85EBCA77) & 0xFFFFFFFF for first, second in pairwise(hashes)}
+    return array("I", sorted(pairs)[:KEPT])
+
+
+@lru_cache(maxsize=1 << 15)
+def _word_hash(word: str) -> int:
+    return crc32(word.encode("utf-8", "replace"))
+
+
+def _around(case: Case) -> bytes:
+    """What is asked besides texts, which makes another question of the same words."""
+    attached = [part for message in case.input for part in message.parts if not isinstance(part, str)]
+    if case.workspace is None and case.form is None and case.target is None and not attached:
+        return b""
+    return encode((case.workspace, case.form, case.target, attached))
+
+
+def _hash(data: bytes) -> bytes:
+    return blake2b(data, digest_size=12).digest()

@@ -1,0 +1,101 @@
+"""Regular expressions that pass too much or take too long: the rules `regex-empty` and `regex-backtracking`.
+
+A pattern backtracks without bound when a repeat stands inside a repeat so that both can take the same
+letters: that is seen in the pattern. For choices inside a repeat, and for several repeats in a row, texts are
+made that begin to match and then do not, and their search is timed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from time import thread_time
+from typing import Final
+
+from proctor.lint.findings import Finding, Passes, assertions_of, quoted, test_of, text_param
+from proctor.lint.regex_trees import attacks, is_ambiguous
+from proctor.model import Assertion, Case
+
+LIMIT_S: Final = 0.05
+"""How long the search of one text that is made to be slow may take, in seconds."""
+BUDGET_S: Final = 0.5
+"""The processor time of making and searching those texts of a suite; what comes after is not told."""
+LONGEST: Final = 1_000
+"""A longer pattern is not looked into."""
+
+_QUANTIFIERS: Final = "*+{?|"
+
+
+def regexes_of(case: Case) -> Iterator[tuple[Assertion, str]]:
+    """The assertions that search for a pattern, each with it."""
+    for assertion in assertions_of(case):
+        pattern = text_param(assertion, "pattern") if assertion.grader == "regex" else None
+        if pattern:
+            yield assertion, pattern
+
+
+def empty_matches(case: Case, passes: Passes) -> Iterator[Finding]:
+    """`regex-empty`: a pattern that the empty answer matches, though an answer must match it."""
+    for assertion, pattern in regexes_of(case):
+        if not assertion.negated and passes(assertion, ""):
+            message = (
+                f"{test_of(case)}: the pattern {quoted(pattern)} matches an empty answer, so that nothing "
+                "has to be said to pass. Ask for at least one character, such as with + in the place of *."
+            )
+            yield Finding("regex-empty", message, "assertions")
+
+
+class Backtracking:
+    """`regex-backtracking`: patterns of one suite whose search may take without bound, each tried once."""
+
+    def __init__(self) -> None:
+        """Nothing tried yet."""
+        self._slow: dict[tuple[str, str, bool], bool] = {}
+        self._left_s = BUDGET_S
+
+    def check(self, case: Case, passes: Passes) -> Iterator[Finding]:  # noqa: ARG002  # as every rule is called
+        """The findings of one case."""
+        for assertion, pattern in regexes_of(case):
+            if len(pattern) > LONGEST or sum(pattern.count(letter) for letter in _QUANTIFIERS) < 2:
+                continue
+            key = (pattern, text_param(assertion, "flags") or "", bool(assertion.params.get("full")))
+            if key not in self._slow:
+                self._slow[key] = self._is_slow(*key)
+            if self._slow[key]:
+                message = (
+                    f"{test_of(case)}: the pattern {quoted(pattern)} backtracks without bound: repeats in it "
+                    "can match the same letters in many ways, and with a long answer the search runs out of "
+                    "time. Let no repeat match what the one around it or beside it matches, or write a "
+                    "possessive one such as `a++`."
+                )
+                yield Finding("regex-backtracking", message, "assertions")
+
+    def _is_slow(self, pattern: str, flags: str, full: bool) -> bool:
+        if is_ambiguous(pattern, flags, full=full):
+            return True
+        if self._left_s <= 0:
+            return False
+        begun = thread_time()
+        texts = attacks(pattern, flags)
+        slow = bool(texts) and _runs_out(pattern, flags, texts)
+        self._left_s -= thread_time() - begun
+        return slow
+
+
+def _runs_out(pattern: str, flags: str, texts: tuple[str, ...]) -> bool:
+    import regex
+
+    combined = regex.VERSION0
+    for letter in flags:
+        combined |= regex.RegexFlag[letter.upper()]
+    try:
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):
+            matcher = regex.compile(pattern, combined, cache_pattern=False)
+    except (regex.error, ValueError, OverflowError, RecursionError):
+        return False
+    for text in texts:
+        try:
+            matcher.search(text, timeout=LIMIT_S)
+        except TimeoutError:
+            return True
+    return False

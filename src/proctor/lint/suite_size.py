@@ -1,0 +1,75 @@
+"""Numbers of a suite that say too little or are wrong: `too-few-cases` and `tokens-est`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import ceil
+from typing import Any, Final
+
+from proctor.codec import encode
+from proctor.lint.findings import Finding, Passes, test_of
+from proctor.model import Case
+from proctor.plurals import counted, listed
+from proctor.stats import wilson
+
+ENOUGH: Final = 20
+"""From so many cases on, nothing is said of their number."""
+_NAMED: Final = 5
+"""How many suites one line names."""
+CHARACTERS_A_TOKEN: Final = 4
+ANSWER: Final = 50
+"""So many tokens are allowed for an answer, whose length nobody knows beforehand."""
+_FACTOR: Final = 3
+_LEAST_OFF: Final = 50
+
+
+def too_few_cases(sizes: Mapping[str, int]) -> str | None:
+    """`too-few-cases`: suites on which a pass rate could be nearly anything.
+
+    The linter does not say it: who runs a suite to see what fails needs no more cases.
+
+    Args:
+        sizes: how many cases of each suite count, by its name.
+
+    Returns:
+        One sentence about all that have too few; None where each has enough.
+    """
+    small = {name: count for name, count in sizes.items() if 0 < count < ENOUGH}
+    if not small:
+        return None
+    count = min(small.values())
+    passed = ceil(count * 0.8)
+    low, high = wilson(passed, count) or (0.0, 1.0)
+    which = listed([f"{name!r} ({counted(size, 'case')})" for name, size in small.items()], _NAMED)
+    return (
+        f"Too few cases to tell targets apart or to decide by a gate: {which}. With "
+        f"{counted(count, 'case')}, {passed} passed means {low * 100:.0f}-{high * 100:.0f} %. "
+        f"Write at least {ENOUGH} cases."
+    )
+
+
+def tokens_estimated(case: Case, passes: Passes) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
+    """`tokens-est`: an estimate of a case's tokens that is far from what its texts have."""
+    stated = case.metadata.get("tokens_est")
+    if isinstance(stated, bool) or not isinstance(stated, int | float):
+        return
+    characters = sum(len(message.content) for message in case.input) + _length(case.expected)
+    about = max(1, round(characters / CHARACTERS_A_TOKEN))
+    if abs(stated - about) < _LEAST_OFF or about / _FACTOR <= stated <= (about + ANSWER) * _FACTOR:
+        return
+    message = (
+        f"{test_of(case)}: `metadata.tokens_est` is {stated}, and prompt and expected answer have about "
+        f"{about} tokens ({characters:,} characters, {CHARACTERS_A_TOKEN} a token). Correct the estimate."
+    )
+    yield Finding("tokens-est", message, "metadata.tokens_est")
+
+
+def _length(expected: Any) -> int:
+    """The characters of an expected answer; of several ones those of the longest."""
+    if expected is None:
+        return 0
+    if isinstance(expected, str):
+        return len(expected)
+    if isinstance(expected, list) and all(isinstance(item, str) for item in expected):
+        return max(map(len, expected), default=0)
+    return len(encode(expected).decode("utf-8"))

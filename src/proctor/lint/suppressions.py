@@ -1,0 +1,45 @@
+"""What silences rules: the field `lint` of a case, and the rule `unknown-lint` about what stands in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+from proctor.errors import suggestion
+from proctor.lint.findings import Finding, quoted, test_of
+from proctor.model import Case
+
+EVERYTHING: Final = "ignore"
+"""The word that silences every rule for a case."""
+
+
+def silenced(case: Case) -> frozenset[str]:
+    """The codes that a case silences, as it writes them; `ignore` among them for all."""
+    value: Any = case.metadata.get("lint")
+    if isinstance(value, str):
+        value = value.replace(";", ",").split(",")
+    if not isinstance(value, list | tuple):
+        return frozenset()
+    return frozenset(code.strip() for code in value if isinstance(code, str) and code.strip())
+
+
+def unknown(case: Case, known: Collection[str]) -> Iterator[Finding]:
+    """`unknown-lint`: what stands in `lint` and is no code."""
+    value: Any = case.metadata.get("lint")
+    listed = value if isinstance(value, list | tuple) else ()
+    wrong = [item for item in listed if not isinstance(item, str)]
+    if value is not None and not isinstance(value, str | list | tuple):
+        wrong = [value]
+    for item in wrong:
+        message = (
+            f"{test_of(case)}: `lint` has {item!r}, which is no code. Write 'ignore' for all rules, or a "
+            "list of codes."
+        )
+        yield Finding("unknown-lint", message, "lint")
+    for code in sorted(silenced(case)):
+        if code not in known and code != EVERYTHING:
+            message = (
+                f"{test_of(case)}: `lint` has the unknown code {quoted(code)}, which silences nothing. "
+                f"{suggestion(code[:60], [EVERYTHING, *known])}"
+            )
+            yield Finding("unknown-lint", message, "lint")

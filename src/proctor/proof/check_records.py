@@ -1,0 +1,370 @@
+"""Whether the lines of a bundle are those of one suite and of the trials that its run must have.
+
+Lines stream by and nothing holds them all; what stays of each is its digest, its salt and, of a case, its id
+and its digests.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.codec import judged_digest, sent_digest, suite_digest
+from proctor.model import Case, Run, Suite, Trial
+from proctor.plan import Indexer, repeats_of
+from proctor.proof.canonical import data_of
+from proctor.proof.check_statement import Defect, check_name, same, shown, understood
+from proctor.proof.merkle import Tree, leaf
+from proctor.proof.records import CaseLine, HiddenLine, TrialLine, case_from, header_from, trial_from
+from proctor.proof.statement import CONFIG, ENVELOPE, SUITE, TRIALS, Statement, TreeHead
+from proctor.splits import held_out, holdout_size
+
+MOST_LINES = 2_000_000
+"""More cases or trials than this are in no bundle; of each a little stays in memory."""
+_MOST_GLOBS = 10_000
+"""Each case is held against every one of them."""
+
+
+def header_of(line: bytes) -> Suite:
+    """The suite of the first line of suite.jsonl.
+
+    Raises:
+        Defect: it is none.
+    """
+    return understood(f"{SUITE}:1", lambda: header_from(line))
+
+
+class Lines:
+    """The tree over the lines of one file, their numbers and their salts."""
+
+    def __init__(self, name: str, before: int, head: TreeHead, salts: set[bytes]) -> None:
+        """No line seen yet.
+
+        Args:
+            name: the file.
+            before: how many lines of it are before the first.
+            head: what the statement says of the tree.
+            salts: those of all lines so far, also of another file.
+        """
+        self.hidden = 0
+        self._name = name
+        self._before = before
+        self._head = head
+        self._salts = salts
+        self._tree = Tree()
+
+    @property
+    def place(self) -> str:
+        """Where the line that came last is, for messages."""
+        return f"{self._name}:{self._tree.size + self._before}"
+
+    def add(self, line: bytes, read: CaseLine | TrialLine | HiddenLine) -> None:
+        """The next line, and what it says.
+
+        Raises:
+            Defect: it has another number, or a salt that was there before.
+        """
+        index = self._tree.size
+        if index == MOST_LINES:
+            raise Defect(f"{self._name} has more than {MOST_LINES} lines, as no bundle has.")
+        self._tree.add(bytes.fromhex(read.leaf) if isinstance(read, HiddenLine) else leaf(line))
+        same(self.place, "the index", read.index, index)
+        if isinstance(read, HiddenLine):
+            self.hidden += 1
+            return
+        salt = bytes.fromhex(read.salt)
+        if salt in self._salts:
+            raise Defect(f"{self.place}: another line has the same salt.")
+        self._salts.add(salt)
+
+    def end(self) -> None:
+        """No line comes any more.
+
+        Raises:
+            Defect: the tree is another one than the statement says.
+        """
+        what = "cases" if self._name == SUITE else "trials"
+        same(ENVELOPE, f"the number of {what}", self._head.size, self._tree.size)
+        same(ENVELOPE, f"the Merkle root of the {what}", self._head.root, self._tree.root.hex())
+
+
+class Expected(Struct, frozen=True, kw_only=True):
+    """Which trials a run must have, as far as that can be told."""
+
+    chosen: array[int]
+    """The places, among the cases that are shown, of those that are asked."""
+    holdout: frozenset[int] | None
+    """The positions of all held-out cases; None for a suite that is not split."""
+    hidden: bool
+    """Whether cases are hidden."""
+    may_end: bool
+    """Hidden cases may have used up the limit, so that the last of those chosen need not be there."""
+
+    def split_of(self, position: int) -> str | None:
+        """`dev`, `holdout`, or None for a suite that is not split."""
+        return None if self.holdout is None else "holdout" if position in self.holdout else "dev"
+
+
+class Cases:
+    """The cases of a bundle's suite, as they stream by for the first time."""
+
+    def __init__(self, run: Run, statement: Statement, salts: set[bytes]) -> None:
+        """No case seen yet.
+
+        Raises:
+            Defect: it would take hours to tell which cases the run asks.
+        """
+        if len(run.settings.selection.ids) > _MOST_GLOBS:
+            raise Defect(f"{CONFIG}: the run selects by more than {_MOST_GLOBS} ids, as no bundle's does.")
+        self._run = run
+        self._statement = statement
+        self._lines = Lines(SUITE, 1, statement.cases, salts)
+        # What is hidden takes part in limit and split, so that these cannot be applied here.
+        everything = replace(run.settings.selection, split="all", limit=None)
+        public = statement.kind == "public"
+        self._indexer = Indexer(everything if public else run.settings.selection, run.settings.repeats)
+        self._selection = run.settings.selection
+        self._digests: list[tuple[str, str, str]] = []
+        self._ids: set[str] = set()
+        self._hidden: set[int] = set()
+
+    @property
+    def hidden(self) -> int:
+        """How many cases are hidden."""
+        return self._lines.hidden
+
+    def add(self, line: bytes) -> None:
+        """The next line of the file.
+
+        Raises:
+            Defect: it is not what it should be.
+        """
+        lines, index = self._lines, len(self._digests) + self._lines.hidden
+        read = understood(f"{SUITE}:{index + 2}", lambda: case_from(line))
+        lines.add(line, read)
+        if isinstance(read, HiddenLine):
+            if self._statement.kind == "full":
+                raise Defect(f"{lines.place} is hidden, and nothing of a full bundle is.")
+            self._hidden.add(index)
+            return
+        case = read.case
+        for name in (case.id, case.category or "", *case.tags):
+            check_name(lines.place, "a name", name)
+        if case.id in self._ids:
+            raise Defect(f"{lines.place}: another case has the id {shown(case.id)}.")
+        self._ids.add(case.id)
+        same(
+            lines.place,
+            "the digest of what is sent",
+            read.sent,
+            understood(lines.place, lambda: sent_digest(case)),
+        )
+        self._digests.append((case.id, read.sent, understood(lines.place, lambda: judged_digest(case))))
+        understood(lines.place, lambda: self._indexer.add(case))
+
+    def end(self) -> Expected:
+        """Which trials the run must have; no case comes any more.
+
+        Raises:
+            Defect: these are not all the cases of the suite, or others are held out.
+        """
+        run, suite = self._run, self._run.suite
+        self._lines.end()
+        rule = suite.split_rule
+        if rule is not None and not 0 < rule.ratio < 1:
+            raise Defect(
+                f"{SUITE}:1: the share that is held out is {rule.ratio}, and should be between 0 and 1."
+            )
+        if not self._hidden:
+            right = suite_digest(suite, self._digests)
+            same(f"{SUITE}:1", "the digest of the suite", suite.digest, right)
+        self._digests.clear()
+        self._ids.clear()
+        if self._statement.kind == "full" or rule is None:
+            if self._hidden:
+                raise Defect(f"{SUITE}: {self.hidden} cases are hidden, and the suite holds none out.")
+            index = self._indexer.index(rule, run.seat)
+            same(CONFIG, "the number of planned trials", run.planned, index.planned)
+            return Expected(chosen=index.chosen, holdout=index.holdout, hidden=False, may_end=False)
+        self._check_hidden()
+        index = self._indexer.index(None, run.seat)
+        shown_ones = array("I") if self._selection.split == "holdout" else index.chosen
+        return Expected(
+            chosen=shown_ones,
+            holdout=frozenset(self._hidden),
+            hidden=True,
+            may_end=self._selection.limit is not None,
+        )
+
+    def _check_hidden(self) -> None:
+        """The cases that are hidden must be those held out, as far as that can be told without their ids."""
+        rule, count = self._run.suite.split_rule, self._statement.cases.size
+        assert rule is not None
+        same(SUITE, "the number of hidden cases", self.hidden, _held_out(count, rule.ratio, rule.method))
+        if rule.method == "shuffle":
+            right = held_out([""] * count, [None] * count, rule)
+            same(SUITE, "the list of hidden cases", sorted(self._hidden), sorted(right))
+
+
+def _held_out(count: int, ratio: float, method: str) -> int:
+    if method == "shuffle":
+        return count - int(count * (1 - ratio))
+    return holdout_size(count, ratio)
+
+
+def _cases_again(lines: Iterator[bytes]) -> Iterator[CaseLine | HiddenLine]:
+    """What lines say that were checked before; whether they are still the same, their hash tells."""
+    for number, line in enumerate(lines, 2):
+        data = understood(f"{SUITE}:{number}", partial(data_of, line))
+        kind = HiddenLine if isinstance(data, dict) and "leaf" in data else CaseLine
+        yield understood(f"{SUITE}:{number}", partial(msgspec.convert, data, kind))
+
+
+class Trials:
+    """The trials of a bundle, as they stream by."""
+
+    def __init__(self, statement: Statement, salts: set[bytes]) -> None:
+        """No trial seen yet."""
+        self._full = statement.kind == "full"
+        self._lines = Lines(TRIALS, 0, statement.trials, salts)
+
+    @property
+    def hidden(self) -> int:
+        """How many trials are hidden."""
+        return self._lines.hidden
+
+    @property
+    def place(self) -> str:
+        """Where the trial that came last is, for messages."""
+        return self._lines.place
+
+    def in_step(
+        self,
+        case_lines: Iterator[bytes],
+        trial_lines: Iterator[bytes],
+        expected: Expected,
+        repeats: int | None,
+    ) -> Iterator[tuple[CaseLine, TrialLine]]:
+        """Each shown trial with its case; at the end the tree is checked.
+
+        Args:
+            case_lines: those of the suite, which were checked before.
+            trial_lines: those of the trials.
+            expected: which trials there must be.
+            repeats: how often the run asks each case; None leaves it to the case.
+
+        Raises:
+            Defect: a trial is missing, doubled, in another place, of no case that is asked, or no trial.
+        """
+        cases, trials = _cases_again(case_lines), self._read(trial_lines)
+        wanted, place, hidden_cases = iter(expected.chosen), -1, 0
+        next_wanted = next(wanted, None)
+        for case in cases:
+            if isinstance(case, HiddenLine):
+                hidden_cases += 1
+                continue
+            place += 1
+            if place != next_wanted:
+                continue
+            next_wanted = next(wanted, None)
+            for repeat in range(repeats_of(case.case, repeats)):
+                found = self._next(trials, may_be_hidden=hidden_cases > 0 and repeat == 0)
+                if found is None and expected.may_end and repeat == 0:
+                    deque(cases, maxlen=0)  # only at its end the file tells whether it was exchanged
+                    return
+                if found is None or (found.trial.position, found.trial.repeat) != (case.index, repeat):
+                    raise self._missing(case.case, repeat, found)
+                yield case, found
+            hidden_cases = 0
+        if self._next(trials, may_be_hidden=hidden_cases > 0) is not None:
+            raise Defect(
+                f"{self.place} is one trial more than the run has, or is of a case that it does not ask."
+            )
+
+    def _read(self, lines: Iterator[bytes]) -> Iterator[TrialLine | HiddenLine]:
+        for number, line in enumerate(lines, 1):
+            read = understood(f"{TRIALS}:{number}", partial(trial_from, line))
+            self._lines.add(line, read)
+            if self._full and isinstance(read, HiddenLine):
+                raise Defect(f"{self.place} is hidden, and nothing of a full bundle is.")
+            yield read
+        self._lines.end()
+
+    def _next(self, trials: Iterator[TrialLine | HiddenLine], *, may_be_hidden: bool) -> TrialLine | None:
+        for found in trials:
+            if isinstance(found, TrialLine):
+                return found
+            if not may_be_hidden:
+                raise Defect(f"{self.place} is hidden, where no case that is held out can have a trial.")
+        return None
+
+    def _missing(self, case: Case, repeat: int, found: TrialLine | None) -> Defect:
+        which = f"the trial of case {shown(case.id)}" + (f", repeat {repeat}," if repeat else "")
+        if found is None:
+            return Defect(f"{TRIALS}: {which} is missing at its end.")
+        trial = found.trial
+        other = f"position {trial.position}, repeat {trial.repeat}"
+        return Defect(f"{self.place}: {which} should be here, and there is another one ({other}).")
+
+
+_MAX_TOKENS = 10**9
+"""More are in no usage that Proctor stores."""
+_NEVER_SENT = frozenset({"invalid", "unsupported"})
+"""The kinds of failure of cases that are wrong in their file."""
+
+
+def check_figures(place: str, run: Run, trial: Trial) -> None:
+    """Hold what a trial says of its time and its cost against what any trial of its run can have.
+
+    The times of an answer that an earlier run gave are that run's.
+
+    Raises:
+        Defect: it began outside of its run, or a figure is negative or too large.
+    """
+    ended = run.finished_at or run.started_at
+    if trial.source_run is None and not run.started_at <= trial.started_at <= ended:
+        raise Defect(
+            f"{place}: the trial began at {trial.started_at}, and its run lasted from {run.started_at} to "
+            f"{ended}."
+        )
+    usages = [(one.usage, one.cost_usd) for score in trial.scores for one in score.judgments]
+    if trial.output is not None:
+        usages.append((trial.output.usage, trial.output.cost_usd))
+        for name in ("latency_ms", "queue_ms", "duration_ms"):
+            if (getattr(trial.output, name) or 0) < 0:
+                raise Defect(f"{place}: `{name}` is below 0.")
+    for usage, cost_usd in usages:
+        if (cost_usd or 0) < 0:
+            raise Defect(f"{place}: a cost is below 0.")
+        counts = () if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+        if not all(0 <= count <= _MAX_TOKENS for count in counts):
+            raise Defect(f"{place}: a count of tokens is not from 0 to {_MAX_TOKENS:,}.")
+
+
+def check_trial(place: str, case: CaseLine, trial: Trial, split: str | None) -> None:
+    """Hold a trial against its case.
+
+    Raises:
+        Defect: it is not a trial of that case, or says what no trial can.
+    """
+    same(place, "the case's id", trial.case_id, case.case.id)
+    same(place, "the digest of what was sent", trial.sent, case.sent)
+    same(place, "the split", trial.split, split)
+    same(place, "the case's own target", trial.target, case.case.target)
+    if case.case.problems and trial.output is not None:
+        raise Defect(f"{place}: the case is invalid in its file, and there is an answer to it.")
+    failure = trial.failure
+    if failure is not None and failure.kind in _NEVER_SENT and not case.case.problems:
+        raise Defect(f"{place}: the trial failed as its case were wrong in its file, and the case is not.")
+    if trial.output is None and trial.scores:
+        raise Defect(f"{place}: there are scores and no answer that they could be of.")
+    if (trial.output is None) is (trial.failure is None):
+        raise Defect(f"{place}: a trial has either an answer or a failure, and this one both or none.")
+    if trial.output is not None:
+        same(place, "the number of scores", len(trial.scores), len(case.case.assertions))

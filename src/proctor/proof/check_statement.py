@@ -1,0 +1,252 @@
+"""Whether what a bundle says of itself hangs together: envelope, statement, run and claims.
+
+The first thing that does not is a `Defect`; what it should have been is in its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from proctor.codec import target_digest
+from proctor.errors import UsageError
+from proctor.model import Run, Suite
+from proctor.proof.canonical import canonical, parsed
+from proctor.proof.claims import Counting
+from proctor.proof.dsse import Envelope, from_data
+from proctor.proof.statement import (
+    CONFIG,
+    ENVELOPE,
+    ENVIRONMENT,
+    Claim,
+    Statement,
+    claim_of,
+    config_of,
+    environment_of,
+    statement_from,
+)
+from proctor.verdicts import Counts, exit_code
+
+T = TypeVar("T")
+
+
+class Defect(Exception):
+    """The first thing that is wrong with a bundle, as a sentence with the file and the line in front."""
+
+
+def understood(place: str, reading: Callable[[], T]) -> T:
+    """What reading a part of a bundle gives.
+
+    Args:
+        place: the file, or a line of it as `trials.jsonl:3`.
+        reading: reads it; what it raises of a bundle that is wrong is a clause.
+
+    Raises:
+        Defect: it cannot be read.
+    """
+    try:
+        return reading()
+    except (ValueError, UsageError, RecursionError, OverflowError, ArithmeticError) as error:
+        said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).rstrip(".")
+        said = "".join(letter if letter.isprintable() else "?" for letter in said[:300])
+        raise Defect(f"{place} cannot be believed: {said}.") from None
+
+
+def same(place: str, what: str, said: Any, right: Any) -> None:
+    """Refuse what is not as it should be.
+
+    Raises:
+        Defect: it is another value.
+    """
+    if said != right:
+        raise Defect(f"{place}: {what} is {shown(said)}, and should be {shown(right)}.")
+
+
+def shown(value: Any) -> str:
+    """A value in one short line that no terminal can misread."""
+    text = (
+        ascii(value)
+        if not isinstance(value, str) or not value.isascii() or not value.isprintable()
+        else value
+    )
+    return text if len(text) <= 160 else f"{text[:150]}…"
+
+
+_HIDING = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, but for tabs and line ends, and those that turn the direction of text around."""
+
+
+def check_name(place: str, what: str, name: str) -> None:
+    """Refuse a name that a terminal or a page would show as another one.
+
+    Raises:
+        Defect: it has control characters.
+    """
+    if _HIDING.search(name):
+        raise Defect(f"{place}: {what} has control characters: {shown(name)}.")
+
+
+# --- envelope and statement --------------------------------------------------------------------------------
+
+
+def envelope_of(data: bytes) -> Envelope:
+    """The envelope that envelope.json is.
+
+    Raises:
+        Defect: it is none, or not written in the one way.
+    """
+    return understood(ENVELOPE, lambda: from_data(parsed(_line(data))))
+
+
+def statement_of(envelope: Envelope) -> Statement:
+    """The statement in an envelope.
+
+    Raises:
+        Defect: there is none, or it is not written in the one way.
+    """
+    return understood(f"{ENVELOPE}: the statement", lambda: statement_from(parsed(envelope.payload)))
+
+
+def run_of(config: bytes, environment: bytes, suite: Suite) -> Run:
+    """The run that config.json, environment.json and the suite's header make together.
+
+    Raises:
+        Defect: they make none, or are not written in the one way.
+    """
+    parts = understood(CONFIG, lambda: _object(config))
+    around = understood(ENVIRONMENT, lambda: _object(environment))
+    same(ENVIRONMENT, "the list of fields", sorted(around), ["prices_date", "versions"])
+    whole = {**parts, **around, "suite": suite}
+    run = understood(CONFIG, lambda: msgspec.convert(whole, Run))
+    for place, data, make in ((CONFIG, config, config_of), (ENVIRONMENT, environment, environment_of)):
+        written = understood(place, partial(_written, make, run))
+        if written != data:
+            raise Defect(f"{place} has a field that is unknown, in the wrong place or not as it is written.")
+    return run
+
+
+def _written(make: Callable[[Run], dict[str, Any]], run: Run) -> bytes:
+    return canonical(make(run)) + b"\n"
+
+
+def check_statement(statement: Statement, run: Run) -> None:
+    """Hold the statement against the run.
+
+    Raises:
+        Defect: they are of two different runs.
+    """
+    suite, target = statement.suite, statement.target
+    same(ENVELOPE, "the run's id", statement.run, run.id)
+    same(ENVELOPE, "the run's group", statement.group, run.group)
+    same(ENVELOPE, "the suite's name", suite.name, run.suite.name)
+    same(ENVELOPE, "the suite's version", suite.version, run.suite.version)
+    same(ENVELOPE, "the suite's digest", suite.digest, run.suite.digest)
+    same(ENVELOPE, "the target's name", target.name, run.target.name)
+    same(ENVELOPE, "the target's digest", target.digest, target_digest(run.target))
+    same(CONFIG, "the run's status", run.status, "finished")
+    same(CONFIG, "why the run was stopped", run.stopped, None)
+    same(ENVELOPE, "the time at which the run began", statement.started_at, run.started_at)
+    same(ENVELOPE, "the time at which the run ended", statement.finished_at, run.finished_at)
+    same(ENVELOPE, "the split", statement.split, "holdout" if "holdout" in statement.claims else "all")
+    same(ENVELOPE, "the number of trials", statement.trials.size, run.planned)
+    same(ENVELOPE, "the number of cases", statement.cases.size, run.suite.case_count)
+    if run.finished_at is None or run.finished_at < run.started_at:
+        raise Defect(f"{CONFIG}: the run ended at {run.finished_at}, before it began at {run.started_at}.")
+    names = (run.id, run.group, suite.name, suite.version or "", target.name, run.embedder or "")
+    specs = (*run.judges, *run.named_targets, *run.named_judges)
+    for name in (*names, *(spec.name for spec in specs)):
+        check_name(CONFIG, "a name", name)
+    if min(statement.looks.rate, statement.looks.reveal) < 0:
+        raise Defect(f"{ENVELOPE}: the number of looks at the holdout is below 0.")
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    read = parsed(_line(data))
+    if not isinstance(read, dict) or "suite" in read:
+        raise ValueError("it is no JSON object, or names a suite")
+    return read
+
+
+def _line(data: bytes) -> bytes:
+    if not data.endswith(b"\n"):
+        raise ValueError("it does not end with a newline")
+    return data[:-1]
+
+
+# --- claims ------------------------------------------------------------------------------------------------
+
+
+def check_claims(statement: Statement, run: Run, counting: Counting, hidden: int, hidden_cases: int) -> None:
+    """Hold the claims against the trials that were counted.
+
+    What is hidden is in the claims on all and on the holdout; these must go with what can be counted.
+
+    Args:
+        statement: with the claims.
+        run: the run.
+        counting: with every trial that is not hidden.
+        hidden: how many trials are.
+        hidden_cases: how many cases are; not all of them need to have trials.
+
+    Raises:
+        Defect: the trials come to something else.
+    """
+    counted = counting.claims
+    if hidden:
+        counted = _with_hidden(statement, run, counted, hidden, hidden_cases)
+    same(ENVELOPE, "the list of claims", sorted(statement.claims), sorted(counted))
+    for split, right in counted.items():
+        said = statement.claims[split]
+        for field in Claim.__struct_fields__:
+            what = f"`{field}` of the claim on {split}"
+            same(ENVELOPE, what, getattr(said, field), getattr(right, field))
+    code = exit_code(_counts(statement.claims["all"]), run.settings)
+    same(ENVELOPE, "the result", statement.result, "FAILED" if code else "PASSED")
+    passed, failed = counting.names(public=statement.kind == "public")
+    _same_names("passedTests", statement.passed_tests, passed)
+    _same_names("failedTests", statement.failed_tests, failed)
+
+
+def _with_hidden(
+    statement: Statement, run: Run, counted: dict[str, Claim], hidden: int, hidden_cases: int
+) -> dict[str, Claim]:
+    """What the claims must be if that on the holdout is right, which only its maker knows."""
+    holdout = statement.claims.get("holdout")
+    if holdout is None:
+        raise Defect(f"{ENVELOPE}: {hidden} trials are hidden, and there is no claim on the holdout.")
+    parts = (holdout.passed, holdout.failed, holdout.errors, holdout.unscored)
+    if min(parts) < 0 or not 0 < holdout.cases <= min(sum(parts), hidden_cases) or sum(parts) > hidden:
+        raise Defect(
+            f"{ENVELOPE}: the claim on the holdout has numbers that no {hidden} trials can have, "
+            f"of {hidden_cases} cases."
+        )
+    if run.suite.repeats_rule == "each":
+        same(ENVELOPE, "`total` of the claim on holdout", sum(parts), hidden)
+    whole, shown_ones = _counts(holdout), counted["all"]
+    for name in ("passed", "failed", "errors", "unscored", "cases"):
+        setattr(whole, name, getattr(whole, name) + getattr(shown_ones, name))
+    return {**counted, "holdout": claim_of(_counts(holdout)), "all": claim_of(whole)}
+
+
+def _counts(claim: Claim) -> Counts:
+    counts = Counts()
+    for name in Counts.__slots__:
+        setattr(counts, name, getattr(claim, name))
+    return counts
+
+
+def _same_names(field: str, said: tuple[str, ...], right: tuple[str, ...]) -> None:
+    if said == right:
+        return
+    known, told = set(right), set(said)
+    for what, more in (
+        ("has", next((name for name in said if name not in known), None)),
+        ("lacks", next((name for name in right if name not in told), None)),
+    ):
+        if more is not None:
+            raise Defect(f"{ENVELOPE}: `{field}` {what} {shown(more)}, against what the trials say.")
+    raise Defect(f"{ENVELOPE}: `{field}` is not in the order of the suite, or has a name twice.")

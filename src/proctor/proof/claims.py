@@ -1,0 +1,79 @@
+"""Trials to what a statement claims of them: the same for who makes a bundle and for who checks it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from proctor.errors import ExitCode
+from proctor.model import Case, Run, Trial, Verdict
+from proctor.plan import repeats_of
+from proctor.plurals import trial_name
+from proctor.proof.statement import Claim, claim_of
+from proctor.verdicts import Repeats, Tally, exit_code, rules_of
+
+
+class Counting:
+    """Counts the trials of a run in order of position and repeat; of their answers nothing stays."""
+
+    def __init__(self, run: Run) -> None:
+        """Nothing counted yet."""
+        self._run = run
+        self._rules = rules_of(run)
+        self._tally = Tally(self._rules, run.suite.repeats_rule, run.settings.repeats)
+        self._repeats = Repeats(run.suite.pass_rule)
+        self._position = -1
+        self._name = ""
+        self.passed: list[tuple[str, bool]] = []
+        """What passed, by the name that reports give it, and whether it is held out."""
+        self.failed: list[tuple[str, bool]] = []
+        """What failed; what was not measured is in neither."""
+
+    def add(self, trial: Trial, case: Case) -> Verdict:
+        """Count the next trial, of that case, and give its verdict back."""
+        verdict = self._tally.add(trial, case)
+        if self._run.suite.repeats_rule == "each":
+            self._put(trial_name(trial.case_id, trial.repeat), verdict, trial)
+            return verdict
+        if trial.position != self._position:
+            self._position, self._name = trial.position, trial_name(trial.case_id, trial.repeat)
+            self._repeats = Repeats(self._rules(case))
+        self._repeats.add(trial, verdict)
+        if len(self._repeats) == repeats_of(case, self._run.settings.repeats):
+            self._put(self._name, self._repeats.verdict(self._run.suite.repeats_rule), trial)
+        return verdict
+
+    @property
+    def count(self) -> int:
+        """How many trials were counted."""
+        return self._tally.all.total
+
+    @property
+    def prompts(self) -> dict[str, set[str]]:
+        """The judges that spoke, by name, and the digests of their prompts."""
+        return self._tally.judging.prompts
+
+    @property
+    def claims(self) -> dict[str, Claim]:
+        """The numbers of all, and of each split that has any."""
+        counted = {"all": self._tally.counted, **self._tally.splits}
+        return {split: claim_of(counts) for split, counts in sorted(counted.items())}
+
+    @property
+    def result(self) -> Literal["PASSED", "FAILED"]:
+        """Whether the exit code of the run is 0."""
+        code = exit_code(self._tally.counted, self._run.settings)
+        return "PASSED" if code is ExitCode.OK else "FAILED"
+
+    def names(self, *, public: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What passed and what failed; for the public without what is held out."""
+        return _shown(self.passed, public), _shown(self.failed, public)
+
+    def _put(self, name: str, verdict: Verdict, trial: Trial) -> None:
+        if verdict is Verdict.PASS:
+            self.passed.append((name, trial.split == "holdout"))
+        elif verdict is Verdict.FAIL:
+            self.failed.append((name, trial.split == "holdout"))
+
+
+def _shown(names: list[tuple[str, bool]], public: bool) -> tuple[str, ...]:
+    return tuple(name for name, held_out in names if not (public and held_out))

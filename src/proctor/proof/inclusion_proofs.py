@@ -1,0 +1,93 @@
+"""One trial proved without the others: its line and its case's, and the digests that lead to the statement.
+
+Of the other trials such a proof tells what the statement tells, their names and verdicts, and no more: the
+lines behind the digests have salts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from proctor.proof import merkle
+from proctor.proof.canonical import parsed
+from proctor.proof.dsse import Envelope, as_data, from_data
+from proctor.proof.records import CaseLine, HiddenLine, TrialLine, case_from, trial_from
+from proctor.proof.statement import Statement, TreeHead, statement_from
+
+
+class ProvedLine(Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of a file, and how it leads to the root of the file's tree."""
+
+    line: str
+    index: int
+    """Its place among the leaves, from 0."""
+    path: list[str]
+    """What `merkle.path` gives, each as 64 hexadecimal digits."""
+
+
+class Proved(Struct, frozen=True):
+    """What a proof proves, as far as its envelope can be believed: the signatures are not checked."""
+
+    envelope: Envelope
+    statement: Statement
+    trial: TrialLine
+    case: CaseLine
+
+
+def proved_line(line: bytes, leaves: Sequence[bytes], index: int) -> ProvedLine:
+    """One line of a file whose leaves these are."""
+    steps = merkle.path(leaves, index)
+    return ProvedLine(line.decode("utf-8"), index, [step.hex() for step in steps])
+
+
+def proof_of(envelope: Envelope, trial: ProvedLine, case: ProvedLine) -> dict[str, Any]:
+    """A proof as data for `canonical`."""
+    lines = {"trial": msgspec.to_builtins(trial), "case": msgspec.to_builtins(case)}
+    return {"envelope": as_data(envelope), **lines}
+
+
+def checked(data: Any) -> Proved:
+    """What such data prove.
+
+    Raises:
+        ValueError: they are no proof, or do not lead to what the statement says; the text is a clause.
+    """
+    if not isinstance(data, dict) or set(data) != {"envelope", "trial", "case"}:
+        raise ValueError("it is no proof of a trial: it has not the fields envelope, trial and case")
+    envelope = from_data(data["envelope"])
+    statement = statement_from(parsed(envelope.payload))
+    trial = trial_from(_bound(data["trial"], statement.trials, "trial"))
+    case = case_from(_bound(data["case"], statement.cases, "case"))
+    if isinstance(trial, HiddenLine) or isinstance(case, HiddenLine):
+        raise ValueError("a line in it is hidden and proves nothing")
+    if (trial.index, case.index) != (data["trial"]["index"], data["case"]["index"]):
+        raise ValueError("a line in it has another place than the proof says")
+    of_trial = (trial.trial.position, trial.trial.case_id, trial.trial.sent)
+    if of_trial != (case.index, case.case.id, case.sent):
+        raise ValueError("its trial is not one of its case")
+    return Proved(envelope, statement, trial, case)
+
+
+def _bound(data: Any, head: TreeHead, what: str) -> bytes:
+    """The bytes of a line that leads to the root of its tree."""
+    try:
+        given = msgspec.convert(data, ProvedLine)
+        steps = [_digest(step) for step in given.path]
+    except msgspec.ValidationError as error:
+        raise ValueError(f"its {what} has not the shape of one ({error})") from None
+    line = given.line.encode("utf-8")
+    root = merkle.leads_to(merkle.leaf(line), given.index, head.size, steps)
+    if root is None or root.hex() != head.root:
+        raise ValueError(f"its {what} does not lead to the root that the statement has")
+    return line
+
+
+def _digest(text: str) -> bytes:
+    digest = bytes.fromhex(text) if len(text) == 64 else b""
+    if digest.hex() != text or not digest:
+        raise ValueError("a digest in its path is not 64 hexadecimal digits")
+    return digest

@@ -1,0 +1,153 @@
+"""The trials of a bundle beside those of asking again: same answers, same verdicts, other verdicts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+from msgspec import Struct
+
+from proctor.codec import encode
+from proctor.errors import ExitCode
+from proctor.model import Trial, Verdict
+from proctor.plurals import trial_name
+from proctor.stats import wilson
+from proctor.verdicts import Counts
+
+_MEASURED = frozenset({Verdict.PASS, Verdict.FAIL})
+
+
+class Said(Struct, frozen=True, gc=False):
+    """One trial, as far as it is compared."""
+
+    case_id: str
+    repeat: int
+    split: str | None
+    verdict: Verdict
+    answer: bytes | None
+    """The digest of the answer's text and tool calls; None without an answer."""
+
+    @property
+    def name(self) -> str:
+        """The case's id, with the number of the repeat where there are others."""
+        return trial_name(self.case_id, self.repeat)
+
+    @property
+    def measured(self) -> bool:
+        """It passed or failed."""
+        return self.verdict in _MEASURED
+
+
+def said(trial: Trial, verdict: Verdict) -> Said:
+    """What is compared of a trial; of a tool call what was called, and not what came back or when."""
+    output = trial.output
+    answer = None
+    if output is not None:
+        calls = [(call.name, call.arguments) for call in output.tool_calls]
+        answer = sha256(encode((output.text, calls))).digest()
+    return Said(trial.case_id, trial.repeat, trial.split, verdict, answer)
+
+
+class Share(Struct, frozen=True):
+    """A part of the trials that were measured both times."""
+
+    count: int
+    share: float | None
+    """None of none."""
+    ci95: tuple[float, float] | None
+    """The Wilson interval, over cases: the repeats of a case are not independent."""
+
+
+class Replayed(Struct, frozen=True, kw_only=True):
+    """What came of asking again."""
+
+    total: int
+    """The trials of the bundle that were to be asked again."""
+    identical: Share
+    """The same text, the same tool calls and the same verdict."""
+    same_verdict: Share
+    """Another answer that came to the same verdict."""
+    changed: Share
+    """Another verdict."""
+    now_failing: tuple[Said, ...]
+    now_passing: tuple[Said, ...]
+    not_measured: tuple[Said, ...]
+    """Without an answer, or without a verdict on it, this time."""
+    not_measured_before: tuple[Said, ...]
+    """The same in the bundle, and measured this time."""
+    then: Counts
+    """Of the bundle's trials that were to be asked again."""
+    now: Counts
+    """Of the new ones."""
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """0 when every verdict is what it was, 1 when one changed, 3 when one could not be had."""
+        if self.not_measured or self.identical.share is None:
+            return ExitCode.NOT_MEASURED
+        return ExitCode.FAILED if self.changed.count else ExitCode.OK
+
+
+def replayed(before: Iterable[Said], after: Iterable[Said]) -> Replayed:
+    """Hold the answers of now against those of a bundle, pair by pair.
+
+    Args:
+        before: the trials of the bundle that were to be asked again.
+        after: those of now; one that `before` does not have is left out.
+    """
+    asked = {(one.case_id, one.repeat): one for one in after}
+    parts: dict[str, list[Said]] = {name: [] for name in _PARTS}
+    then, now = Counts(), Counts()
+    cases, total = set[str](), 0
+    for one in before:
+        total += 1
+        again = asked.get((one.case_id, one.repeat)) or _nothing(one)
+        then.add(one.verdict, first=one.repeat == 0)
+        now.add(again.verdict, first=one.repeat == 0)
+        part = _part(one, again)
+        parts[part].append(one)
+        if one.measured and again.measured:
+            cases.add(one.case_id)
+    measured = sum(len(parts[name]) for name in _COMPARED)
+
+    def share(*names: str) -> Share:
+        return _share(sum(len(parts[name]) for name in names), measured, len(cases))
+
+    return Replayed(
+        total=total,
+        identical=share("identical"),
+        same_verdict=share("same_verdict"),
+        changed=share("now_failing", "now_passing"),
+        now_failing=tuple(parts["now_failing"]),
+        now_passing=tuple(parts["now_passing"]),
+        not_measured=tuple(parts["not_measured"]),
+        not_measured_before=tuple(parts["not_measured_before"]),
+        then=then,
+        now=now,
+    )
+
+
+_COMPARED = ("identical", "same_verdict", "now_failing", "now_passing")
+_PARTS = (*_COMPARED, "not_measured", "not_measured_before")
+
+
+def _part(one: Said, again: Said) -> str:
+    if not again.measured:
+        return "not_measured"
+    if not one.measured:
+        return "not_measured_before"
+    if one.verdict is not again.verdict:
+        return "now_passing" if again.verdict is Verdict.PASS else "now_failing"
+    return "identical" if one.answer == again.answer else "same_verdict"
+
+
+def _nothing(one: Said) -> Said:
+    """What stands for a trial that was not made."""
+    return Said(one.case_id, one.repeat, one.split, Verdict.ERROR, None)
+
+
+def _share(count: int, measured: int, cases: int) -> Share:
+    if not measured:
+        return Share(count, None, None)
+    share = count / measured
+    return Share(count, share, wilson(min(share * cases, cases), cases))

@@ -1,0 +1,266 @@
+"""Comparisons to the text that a terminal shows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from proctor.comparison.compare import Comparison, Flip
+from proctor.comparison.differences import Difference, Measure, Side
+from proctor.comparison.gate import Rule, could_compare, exit_code
+from proctor.comparison.ranking import Ranking
+from proctor.errors import ExitCode
+from proctor.lint.suite_size import too_few_cases
+from proctor.reports.comparison import sentences as words
+from proctor.reports.formatting import (
+    AXIS_HEAD,
+    NONE,
+    cost,
+    drawn,
+    interval,
+    milliseconds,
+    p_value,
+    percent,
+    points,
+)
+from proctor.safe_text import columns, one_line, padded
+from proctor.verdicts import worst
+
+ADJUSTED = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
+"""What stands below the table of differences."""
+_LONGEST = 40
+"""Letters of a name in that table."""
+_HALF = 12
+"""Columns on each side of zero on which a difference is drawn."""
+
+
+class Compared(Struct, frozen=True, kw_only=True):
+    """Two or more runs as reports of comparisons see them."""
+
+    comparisons: tuple[Comparison, ...]
+    """The one of two runs; of several, each run with each later one."""
+    ranking: Ranking | None = None
+    """Of several runs; None for two."""
+    rule: Rule | None = None
+    """What the gate asks; None where there is none."""
+    looks: int | None = None
+    """How often the holdout was looked at, this time included; None where nothing of it is shown."""
+    judges: tuple[str, ...] = ()
+    """What is known of the judges of these runs, in sentences."""
+
+    @property
+    def shows_rates(self) -> bool:
+        """Whether any pass rate is in it."""
+        return self.ranking is not None or bool(self.comparisons[0].whole.pairs)
+
+    @property
+    def gated(self) -> tuple[Comparison, ...]:
+        """The comparisons with the first run: the baseline of a gate."""
+        return self.comparisons[: 1 if self.ranking is None else len(self.ranking.runs) - 1]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The gate's word over all candidates, else whether there was anything to compare."""
+        if self.rule is None:
+            return could_compare(self.comparisons)
+        rule = self.rule
+        return worst(exit_code(found, rule) for found in self.gated)
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why runs may not be comparable, and whether too few cases decide, each sentence once."""
+        doubts = dict.fromkeys(doubt for found in self.gated for doubt in found.doubts)
+        return [*doubts, *filter(None, [self._too_few_cases()])]
+
+    def _too_few_cases(self) -> str | None:
+        """Of two runs without a gate, the sentence on their difference says what so many cases can show."""
+        if self.rule is None and self.ranking is None:
+            return None
+        unclear = [found for found in self.comparisons if found.whole.shows not in ("better", "worse")]
+        return too_few_cases({found.baseline.suite.name: found.whole.cases for found in unclear})
+
+
+def lines(compared: Compared, flips: int = 10) -> Iterator[str]:
+    """All that is told of a comparison.
+
+    Args:
+        compared: the comparison.
+        flips: so many cases are named of those that were fixed, and of those that were broken.
+    """
+    if compared.ranking is None:
+        yield from _of_two(compared.comparisons[0], flips)
+    else:
+        yield from _of_several(compared.ranking)
+    yield from map(one_line, compared.judges)
+    yield from words.look(compared.looks)
+    if compared.rule is not None:
+        for found in compared.gated:
+            name = "" if compared.ranking is None else f"{words.called(found.candidate)}: "
+            yield f"{name}{words.gate(found, compared.rule)}"
+
+
+# --- two runs ----------------------------------------------------------------------------------------------
+
+
+def _of_two(found: Comparison, flips: int) -> Iterator[str]:
+    whole = found.whole
+    if whole.baseline is not None and whole.candidate is not None:
+        yield f"{'':<9}   passed  {' trials' if whole.by_case else '  cases'}    rate  {AXIS_HEAD}"
+        yield _side("baseline", whole.baseline, whole)
+        yield _side("candidate", whole.candidate, whole)
+        yield ""
+    yield f"baseline   {words.called(found.baseline)}"
+    yield f"candidate  {words.called(found.candidate)}"
+    yield ""
+    yield words.verdict(found)
+    yield ""
+    if whole.cases:
+        yield from _differences(found)
+        yield ""
+        beside = [f"{name:<9}  {told}" for name, told in measures(found)]
+        yield from (*beside, *[""] * bool(beside))
+    yield from _flipped("BROKEN", found.broken, flips)
+    yield from _flipped("FIXED", found.fixed, flips)
+    if found.broken or found.fixed:
+        yield ""
+    yield from words.remarks(found)
+
+
+def _side(name: str, side: Side, whole: Difference) -> str:
+    return (
+        f"{name:<9}  {side.passed:>7,}  {whole.pairs:>7,}  {percent(side.rate):>6}  "
+        f"{drawn(side.rate, side.ci95)}  {interval(side.ci95)}"
+    )
+
+
+def _differences(found: Comparison) -> Iterator[str]:
+    """A row for the whole and each part: its flips, and its difference as a dot on a band around zero."""
+    rows: list[tuple[str, Difference | None]] = [("all", found.whole)]
+    rows += [(f"  {_short(part.name)}", part.difference) for part in found.splits]
+    if found.parts:
+        rows.append((f"by {_short(str(found.by))}", None))
+        rows += [(f"  {_short(part.name)}", part.difference) for part in found.parts]
+    reach = _reach([row for _, row in rows if row is not None])
+    wide = max(12, *(columns(name) for name, _ in rows))
+    head = f"{-reach:+.0f}pp{'0':^{2 * _HALF + 1 - 2 * len(f'{reach:+.0f}pp')}}{reach:+.0f}pp"
+    yield f"{'':<{wide}}    cases    fixed   broken  difference  {head}  {'95% interval':<20}p"
+    for name, difference in rows:
+        yield name if difference is None else f"{padded(name, wide)}  {_row(difference, reach)}"
+    if found.splits or found.parts:
+        yield ADJUSTED
+
+
+def _short(name: str) -> str:
+    """A name on one line that leaves room for the numbers beside it; a long one loses its middle."""
+    line = one_line(name)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]}…{line[-_LONGEST // 2 + 1 :]}"
+
+
+def _row(difference: Difference, reach: float) -> str:
+    value = NONE if difference.value is None else points(difference.value)
+    return (
+        f"{difference.cases:>7,}  {difference.fixed:>7,}  {difference.broken:>7,}  {value:>10}  "
+        f"{_around_zero(difference, reach)}  {words.span(difference.ci95):<20}{p_value(difference.p_told)}"
+    )
+
+
+def _reach(rows: Sequence[Difference]) -> float:
+    """How far the axis goes from zero, in percentage points: to the furthest end, rounded up."""
+    furthest = max((abs(end) * 100 for row in rows for end in row.ci95 or ()), default=0.0)
+    return next((step for step in (5, 10, 20, 30, 50, 75) if furthest <= step), 100)
+
+
+def _around_zero(difference: Difference, reach: float) -> str:
+    """A dot for the difference on a band for its interval, on an axis with zero in its middle."""
+    if difference.value is None or difference.ci95 is None:
+        return " " * (2 * _HALF + 1)
+    low, at, high = (
+        _HALF + round(share * 100 / reach * _HALF)
+        for share in (difference.ci95[0], difference.value, difference.ci95[1])
+    )
+    axis = ["━" if low <= column <= high else "·" for column in range(2 * _HALF + 1)]
+    axis[_HALF] = "┼" if low <= _HALF <= high else "│"
+    axis[at] = "●"
+    return "".join(axis)
+
+
+def measures(found: Comparison) -> Iterator[tuple[str, str]]:
+    """Scores, latency and cost, where there is something to tell: the name of each, and its numbers."""
+    for name, measure, unit, of in (
+        ("score", found.score, _plain, "mean"),
+        ("latency", found.latency_ms, milliseconds, "median"),
+        ("cost", found.cost_usd, cost, "mean"),
+    ):
+        if measure is not None and (name == "score" or measure.baseline or measure.candidate):
+            yield name, _measured(measure, unit, of)
+
+
+def _plain(value: float | None) -> str:
+    return NONE if value is None else f"{value:.3f}"
+
+
+def _measured(measure: Measure, unit: Callable[[float | None], str], of: str) -> str:
+    """Both means, and by how much the cases differ: by the mean or the median."""
+    value, bounds = (
+        (measure.difference, measure.ci95) if of == "mean" else (measure.median, measure.median_ci95)
+    )
+    between = ""
+    if bounds is not None:
+        between = f" (95 % interval {_signed(bounds[0], unit)} to {_signed(bounds[1], unit)})"
+    return (
+        f"mean {unit(measure.baseline)} → {unit(measure.candidate)} · {of} difference {_signed(value, unit)}"
+        f"{between} over {measure.cases:,} cases"
+    )
+
+
+def _signed(value: float, unit: Callable[[float | None], str]) -> str:
+    """A difference in its unit, with its sign."""
+    told = unit(abs(value))
+    return told if not value else f"{'-' if value < 0 else '+'}{told}"
+
+
+def _flipped(word: str, flips: Sequence[Flip], most: int) -> Iterator[str]:
+    for flip in flips[:most]:
+        yield f"{word:<8}  {words.name_of(flip)}"
+    if len(flips) > most:
+        yield f"…and {len(flips) - most:,} more {word.lower()}: --flips {len(flips)}"
+
+
+# --- several runs ------------------------------------------------------------------------------------------
+
+
+def _of_several(ranking: Ranking) -> Iterator[str]:
+    yield f"rank  passed  total    rate  {AXIS_HEAD}"
+    for one in ranking.in_order:
+        counts = one.counts
+        yield (
+            f"{one.rank:>4}  {counts.passed:>6,}  {counts.total:>5,}  {percent(counts.pass_rate):>6}  "
+            f"{drawn(counts.pass_rate, counts.ci95)}  {interval(counts.ci95):<8}  {words.called(one.run)}"
+        )
+    yield ""
+    yield from ranked(ranking)
+
+
+def ranked(ranking: Ranking) -> Iterator[str]:
+    """What the ranks mean, and what the runs do not have in common."""
+    count = len(ranking.comparisons)
+    shown = sum(found.whole.shows in ("better", "worse") for found in ranking.comparisons)
+    yield (
+        "A rank is 1, and one more for each run that is shown to be better. "
+        f"Of {count:,} pairs of runs {shown:,} can be told apart: by a 95 % interval without zero, and by p "
+        f"below 0.05, adjusted by Holm's method over all {count:,}."
+    )
+    for one in ranking.runs:
+        if not one.is_finished:
+            planned = one.run.planned
+            yield f"Run {one.run.id} is not finished: {one.missing:,} of {planned:,} trials are missing."
+    pairs = {found.pairs for found in ranking.comparisons}
+    if len(pairs) > 1 or any(found.unpaired.is_partial for found in ranking.comparisons):
+        yield (
+            f"The runs do not have the same trials: two are compared on the {min(pairs):,} to {max(pairs):,} "
+            "that both have."
+        )
+    missing = sum(len(found.not_measured) for found in ranking.comparisons)
+    if missing:
+        yield f"Not measured, and in no comparison: {missing:,} pairs with an ERROR or UNSCORED trial."

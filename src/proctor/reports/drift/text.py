@@ -1,0 +1,244 @@
+"""What became of a target over time, as sentences and as the lines that a terminal shows. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from proctor.drift.confounders import Changed
+from proctor.drift.detector import Drift, Turning
+from proctor.drift.flips import Flips
+from proctor.drift.identical_answers import Sameness
+from proctor.model import Run
+from proctor.plurals import counted, listed
+from proctor.reports.formatting import NONE, interval, percent, points, probability
+from proctor.safe_text import one_line
+
+_LISTED = 12
+"""So many ids, changes and runs are shown; JSON has all."""
+_OFTEN = 3
+"""Of what changed more often only the last time is shown."""
+_TURNS = {
+    "first": "The answers changed {when}: {before} identical with the first run before, {after} since",
+    "last": "The answers changed {when}: {before} identical with the last run before, {after} since",
+    "verdicts": "The verdicts changed {when}: {before} of the cases passed before and {after} since",
+}
+_ASIDE = {
+    "taken_over": "taken over from an earlier run",
+    "cached": "from the cache",
+    "elsewhere": "answered by another target",
+    "errors": "ERROR",
+    "unscored": "UNSCORED",
+}
+
+
+class Drifted(Struct, frozen=True, kw_only=True):
+    """What became of a target over time, with what is to be told besides."""
+
+    drift: Drift
+    notes: tuple[str, ...] = ()
+    """Sentences that tell which runs were left out."""
+    looks: int | None = None
+    """How often the holdout of the suite was looked at, this time included; None without one."""
+
+    @property
+    def last(self) -> Run:
+        """The newest run."""
+        return self.drift.last.seen.run
+
+
+def sentences(drifted: Drifted) -> Iterator[str]:
+    """The answer in one sentence, and what it stands on."""
+    drift = drifted.drift
+    yield answer(drift)
+    yield from _noise(drift)
+    if drift.turning is not None:
+        yield _turned(drift, drift.turning)
+    yield from _verdicts(drift)
+    yield from _aside(drift)
+    yield from _sides(drift)
+    yield from drifted.notes
+    if drifted.looks is not None:
+        yield f"The pass rates include the holdout's: look {drifted.looks:,} at this holdout."
+
+
+def answer(drift: Drift) -> str:
+    """The answer in one sentence."""
+    last, lowest, over = drift.last, drift.last.lowest, f"over {len(drift.steps):,} runs"
+    if lowest is None:
+        return f"Not known: the last run has no answer that another run has too, {over}."
+    since = "" if drift.since is None else f" since {moments(drift)[drift.since]}"
+    sure = f"{interval(lowest.ci95)}, {counted(lowest.cases, 'case')}"
+    alike = f"{percent(lowest.share)} identical answers ({sure})"
+    beside = "" if lowest is last.with_first else " with the run before it"
+    beside = (
+        " with the first run" if not beside and len(drift.steps) > 2 and drift.state != "stable" else beside
+    )
+    if drift.state == "stable":
+        return f"Unchanged{since}: {alike} {over}."
+    if drift.by_verdicts and not drift.by_answers:
+        return f"Drifting{since}: fewer cases pass, with {alike}{beside}, {over}."
+    name = {"watch": "Watch", "drifting": "Drifting", "noisy": "Noisy"}[drift.state]
+    return f"{name}{since}: {alike}{beside}, {over}."
+
+
+def _noise(drift: Drift) -> Iterator[str]:
+    """How far other words say anything of the target."""
+    noise, lowest = drift.noise, drift.last.lowest
+    if noise is not None:
+        usual = f"{percent(noise.share)} identical ({interval(noise.ci95)})"
+        weighed = "; the answers have changed by more" if drift.by_answers else ", so identity says little"
+        yield f"This target does not repeat its answers: two to one question in one run are {usual}{weighed}."
+    elif drift.state == "watch" and drift.repeats is None:
+        yield (
+            "New wording alone is not drift: a target that rewords every answer looks the same. "
+            "--repeat 2 tells them apart."
+        )
+    elif drift.state == "watch" and lowest is not None and lowest.level == "drifting":
+        yield "This target repeats most of its answers, and so few other ones can be chance."
+
+
+def _turned(drift: Drift, turning: Turning) -> str:
+    when = f"between {_when(drift, turning.before)} and {_when(drift, turning.after)}"
+    told = _TURNS[turning.what].format(
+        when=when, before=percent(turning.split.before), after=percent(turning.split.after)
+    )
+    return f"{told} ({probability(turning.p_value)})."
+
+
+def _verdicts(drift: Drift) -> Iterator[str]:
+    flips, turning, word = drift.last.flips, drift.passing, "No change of verdicts is shown"
+    if flips is None:
+        yield "No verdicts are compared: no run before the last was judged as it was and has a case of it."
+        return
+    if turning is not None and turning.shown:
+        better = turning.split.after > turning.split.before
+        word = "It got better" if better else "It got worse"
+        word = word if turning.split.holds else "The verdicts changed, and are back"
+    tested = probability(1.0 if turning is None else turning.p_value)
+    if drift.comparison > 1:
+        tested += f" as one of {drift.comparison:,} comparisons"
+    yield f"{word}: beside the first verdicts, of {flips.cases:,} cases {_difference(flips)}; {tested}."
+    if drift.by_verdicts and flips.worse:
+        yield f"Worse: {_ids(flips.worse)}."
+    if flips.regraded:
+        yield f"Graded otherwise, though identical: {_ids(flips.regraded)}. That is no change of the target."
+
+
+def _difference(flips: Flips) -> str:
+    ends = "" if flips.ci95 is None else f", {' to '.join(points(end) for end in flips.ci95)}"
+    return (
+        f"{len(flips.worse):,} got worse and {len(flips.better):,} better ({points(flips.difference)}{ends})"
+    )
+
+
+def _ids(ids: Sequence[str]) -> str:
+    return one_line(listed(ids, _LISTED))
+
+
+def _aside(drift: Drift) -> Iterator[str]:
+    last = drift.last.seen
+    counted = [f"{count:,} {what}" for name, what in _ASIDE.items() if (count := getattr(last.aside, name))]
+    if counted:
+        yield f"Of the last run's trials {', '.join(counted)}."
+    if not last.measured:
+        hint = (
+            " Run the suite with --no-reuse and without --cache."
+            if last.aside.taken_over or last.aside.cached
+            else ""
+        )
+        yield f"The last run was not measured.{hint}"
+
+
+def _sides(drift: Drift) -> Iterator[str]:
+    for side, whose in (("target", "On the target's side"), ("yours", "On your side")):
+        found = [one for one in drift.changed if one.side == side]
+        last = {one.what: one for one in found}
+        often = Counter(one.what for one in found)
+        for one in [one for one in found if often[one.what] <= _OFTEN or one is last[one.what]][-_LISTED:]:
+            times = f", the last of {often[one.what]:,} such changes" if often[one.what] > _OFTEN else ""
+            yield f"{whose}, with the run of {_when(drift, one.place)}: {changed(one)}{times}."
+        if len(last) > _LISTED:
+            yield f"{whose} {len(last) - _LISTED:,} more things changed; --json has all."
+        if not found and side == "yours":
+            yield "On your side nothing that a run records has changed."
+
+
+def changed(one: Changed) -> str:
+    """One change in words: `threshold 0.8 → 0.9`."""
+    return one_line(f"{one.what} {one.was} → {one.now}")
+
+
+def moments(drift: Drift) -> dict[datetime, str]:
+    """When each run began, in UTC: the date, with as much of the time as tells all runs apart."""
+    at = [step.at.astimezone(UTC) for step in drift.steps]
+    for precision in _FORMS:
+        texts = [_formed(one, precision) for one in at]
+        if len(set(texts)) == len(texts):
+            break
+    return {step.at: text for step, text in zip(drift.steps, texts, strict=True)}
+
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_Precision = Literal["", "minutes", "seconds", "milliseconds"]
+_FORMS: tuple[_Precision, ...] = ("", "minutes", "seconds", "milliseconds")
+
+
+def _formed(at: datetime, precision: _Precision) -> str:
+    # A month's name by `strftime` is in the language of the machine.
+    day = f"{at.day} {_MONTHS[at.month - 1]} {at.year}"
+    return f"{day} {at.time().isoformat(precision)}" if precision else day
+
+
+def _when(drift: Drift, place: int) -> str:
+    return moments(drift)[drift.steps[place].at]
+
+
+# --- the table ---------------------------------------------------------------------------------------------
+
+COLUMNS = ("run", "began", "passed", "rate", "95 %", "aside", "as first", "as before", "worse", "better")
+
+
+def lines(drifted: Drifted) -> Iterator[str]:
+    """All that is told, for a terminal."""
+    run = drifted.last
+    yield from sentences(drifted)
+    yield ""
+    yield one_line(f"{run.suite.title} on {run.target.name}")
+    yield ""
+    cells = [COLUMNS, *rows(drifted.drift)]
+    if len(cells) > 2 * _LISTED + 1:
+        cells = [*cells[:2], *cells[1 - 2 * _LISTED :]]
+        yield f"The first run and the last {2 * _LISTED - 1}; --json has all {len(drifted.drift.steps):,}."
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        left = [text.ljust(width) for text, width in zip(row[:2], widths[:2], strict=True)]
+        right = [text.rjust(width) for text, width in zip(row[2:], widths[2:], strict=True)]
+        yield "  ".join([*left, *right]).rstrip()
+
+
+def rows(drift: Drift) -> Iterator[tuple[str, ...]]:
+    """One row a run, with the cells of `COLUMNS`."""
+    at = moments(drift)
+    for step in drift.steps:
+        counts, flips = step.seen.passed, step.flips
+        yield (
+            step.seen.run.id,
+            at[step.at],
+            f"{counts.passed:,}/{counts.total:,}",
+            percent(counts.pass_rate),
+            interval(counts.ci95),
+            f"{step.seen.aside.total:,}",
+            _share(step.with_first),
+            _share(step.with_before),
+            NONE if flips is None else f"{len(flips.worse):,}",
+            NONE if flips is None else f"{len(flips.better):,}",
+        )
+
+
+def _share(same: Sameness | None) -> str:
+    return NONE if same is None else percent(same.share)

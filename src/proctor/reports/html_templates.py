@@ -1,0 +1,147 @@
+"""The one way in which HTML is made, for reports and pages: every value is text, never markup.
+
+Nothing is read but the templates of the package.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from msgspec import to_builtins
+
+from proctor.reports import formatting
+from proctor.reports.evidence import first_of, pieces
+from proctor.reports.runs.serialize import gates_of
+from proctor.safe_text import cut, one_line, visible
+from proctor.verdicts import Counts
+
+_REACHES = (0.05, 0.1, 0.25, 0.5, 1.0)
+"""How far the axis of a difference may go, on either side of zero."""
+
+
+def environment(*more_loaders: BaseLoader) -> Environment:
+    """The templates of reports, and those of whoever else has some, with the same filters for all.
+
+    What is not there is an error, not an empty text. There is no filter by which a value could be taken for
+    markup.
+
+    Args:
+        more_loaders: where else templates are found; they are looked in first.
+    """
+    loaders = [*more_loaders, PackageLoader("proctor.reports", "templates")]
+    made = Environment(
+        loader=ChoiceLoader(loaders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+        finalize=_shown,
+    )
+    del made.filters["safe"]
+    made.filters |= {
+        "percent": formatting.percent,
+        "interval": formatting.interval,
+        "bounds": _bounds,
+        "cost": formatting.cost,
+        "ms": formatting.milliseconds,
+        "points": _points,
+        "p_value": formatting.p_value,
+        "one_line": one_line,
+        "cut": cut,
+        "number": _number,
+        "moment": _moment,
+        "iso": _iso,
+        "head": _head,
+        "written": _written,
+        "pieces": pieces,
+        "first_of": first_of,
+        "gates_of": gates_of,
+        "capitalize_first": _capitalized,
+        "in_terminal": str,  # whoever has a store of another name puts that in
+    }
+    made.globals["reach_of"] = reach_of
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """A text with escapes for what nobody sees; `|e` has what a form sends back as it is."""
+    return visible(value) if type(value) is str else value
+
+
+@cache
+def stylesheet() -> str:
+    """The stylesheet that pages and reports share."""
+    environment_ = environment()
+    assert environment_.loader is not None
+    return environment_.loader.get_source(environment_, "proctor.css")[0]
+
+
+def reach_of(ends: Sequence[float | None]) -> float:
+    """How far an axis must go on either side of zero to hold all of these differences of shares."""
+    farthest = max((abs(end) for end in ends if end is not None), default=0.0)
+    return next((reach for reach in _REACHES if farthest <= reach), 1.0)
+
+
+def _bounds(counts: Any) -> tuple[float, float] | None:
+    """The interval of a pass rate; that of a `counts_row` is rounded already, and so it is computed again."""
+    if not isinstance(counts, Mapping) or "errors" not in counts:
+        found: tuple[float, float] | None = counts["ci95"] if isinstance(counts, Mapping) else counts.ci95
+        return found
+    exact = Counts()
+    for name in exact.__slots__:
+        setattr(exact, name, counts[name])
+    return exact.ci95
+
+
+def _points(value: float | None) -> str:
+    return formatting.NONE if value is None else formatting.points(value)
+
+
+def _number(value: Any) -> str:
+    """A count or a measure with its thousands apart; a dash when there is none."""
+    if value is None:
+        return formatting.NONE
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def _moment(value: datetime | str | None) -> str:
+    """A moment as `2026-10-03 14:00`, in UTC; a dash when there is none."""
+    found = _datetime(value)
+    return formatting.NONE if found is None else f"{found:%Y-%m-%d %H:%M}"
+
+
+def _iso(value: datetime | str | None) -> str:
+    found = _datetime(value)
+    return "" if found is None else formatting.utc(found)
+
+
+def _head(text: str, limit: int | None = None) -> str:
+    """The text, or its beginning with a word on how much was left out."""
+    if limit is None or len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+
+
+def _written(value: Any) -> str:
+    """A text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(to_builtins(value), ensure_ascii=False, indent=2)
+
+
+def _capitalized(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _datetime(value: datetime | str | None) -> datetime | None:
+    if not value:
+        return None
+    found = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)

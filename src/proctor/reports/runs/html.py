@@ -1,0 +1,192 @@
+"""Runs to one HTML file that needs nothing else: no script, no network, every value as text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from proctor.charts import Chart
+from proctor.errors import UsageError
+from proctor.model import Run, Verdict
+from proctor.reports.formatting import NONE, costs, milliseconds, seconds
+from proctor.reports.runs import histogram
+from proctor.reports.runs.command_line import command_of
+from proctor.reports.runs.serialize import (
+    Reported,
+    Row,
+    about_judges,
+    by_case,
+    counts_by_tag,
+    gate,
+    missing,
+    over_cases,
+    taken_over,
+    which_look,
+)
+from proctor.reports.runs.settings import in_words
+from proctor.reports.runs.splits import split_notes
+from proctor.verdicts import Counts
+
+SHEETS = 300
+"""So many trials that did not pass are shown with question, answer and scores."""
+LINES = 5_000
+"""So many trials are shown as a line besides, of those that passed and of the others each."""
+GROUPS = 200
+"""So many categories and tags are listed."""
+LONGEST = 20_000
+"""Letters of a text that are shown."""
+_FEWEST = 2
+"""So many answers need a chart to be seen at once."""
+
+
+def render(runs: Sequence[Reported]) -> Iterator[str]:
+    """All runs on one page, each with its numbers, its parts, its trials and how it was made."""
+    from proctor.reports.html_templates import environment
+
+    templates = environment()
+    style = templates.get_template("proctor.css").render()
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    page = templates.get_template("report.html").generate(
+        runs=[Section(reported, number) for number, reported in enumerate(runs, start=1)],
+        style_digest=digest,
+        longest=LONGEST,
+    )
+    yield from map(str, page)
+
+
+class Section:
+    """One run as the report shows it."""
+
+    def __init__(self, reported: Reported, number: int) -> None:
+        """Nothing is read but the numbers of the run."""
+        self.reported, self.run, self.tally = reported, reported.run, reported.tally
+        self.anchor = f"run-{number}"
+        self.counts = reported.tally.counted
+        self.trials = Trials(reported)
+
+    @property
+    def name(self) -> str:
+        """What it is told apart by from the other runs."""
+        return f"{self.run.suite.title} on {self.run.target.name}"
+
+    @property
+    def latency(self) -> dict[str, float | None]:
+        """As `Tally.latency_ms`."""
+        return self.tally.latency_ms()
+
+    @property
+    def cost(self) -> str:
+        """What target and judges cost."""
+        judging = self.tally.spent_judging
+        return costs(self.tally.target_cost_usd, judging.cost_usd, judging.calls)
+
+    @property
+    def notes(self) -> list[str]:
+        """What has to be known to read the numbers, in sentences."""
+        said = (by_case, over_cases, missing, gate, which_look)
+        lines = [line for line in (one(self.reported) for one in said) if line is not None]
+        return [*lines, *about_judges(self.reported)]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What speaks against the numbers."""
+        return [*split_notes(self.tally.splits), *self.run.warnings]
+
+    @property
+    def parts(self) -> Iterator[tuple[str, list[tuple[str, Counts]], int]]:
+        """The tables: what the parts are, the parts with their counts, and how many more there are."""
+        tally = self.tally
+        tags = counts_by_tag(tally)
+        for what, groups in (("Split", tally.splits), ("Category", tally.categories), ("Tag", tags)):
+            if groups:
+                names = sorted(groups)
+                kept = [(name, groups[name]) for name in names[:GROUPS]]
+                yield what, kept, len(names) - len(kept)
+
+    @cached_property
+    def charts(self) -> tuple[list[tuple[str, str, str]], str]:
+        """Each chart's title and its image's URLs for a light and a dark page; and why there are none."""
+        classes = histogram.classes(self.tally.latencies_ms)
+        if sum(one.count for one in classes) < _FEWEST:
+            return [], ""
+        title = "How long answers took"
+        drawn = histogram.chart(classes, title=title, unit="latency", write=histogram.times)
+        try:
+            return [(title, _image(drawn, dark=False), _image(drawn, dark=True))], ""
+        except UsageError as error:
+            return [], str(error)
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """How it was made."""
+        return [(name, value) for name, value in _facts(self.run, self.reported) if value]
+
+    @property
+    def command(self) -> str:
+        """What makes it again."""
+        return command_of(self.run)
+
+
+class Trials:
+    """The trials of a run as lines of the report, read once; then how many were left out."""
+
+    def __init__(self, reported: Reported) -> None:
+        """Nothing is read yet."""
+        self._reported = reported
+        self.sealed = self.more_passed = self.more_missed = 0
+
+    def __iter__(self) -> Iterator[tuple[Row, bool]]:
+        """Each trial that is shown, and whether it is with question, answer and scores."""
+        sheets = passed = missed = 0
+        for row in self._reported.rows():
+            self.sealed += row.sealed
+            if row.verdict is Verdict.PASS:
+                passed += 1
+                self.more_passed += passed > LINES
+                if passed <= LINES:
+                    yield row, False
+            elif sheets < SHEETS and not row.sealed:
+                sheets += 1
+                yield row, True
+            else:
+                missed += 1
+                self.more_missed += missed > LINES
+                if missed <= LINES:
+                    yield row, False
+
+
+def _image(chart: Chart, *, dark: bool) -> str:
+    """A chart as the URL of an image that holds it."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(chart.svg(dark=dark).encode()).decode()}"
+
+
+def _facts(run: Run, reported: Reported) -> Iterator[tuple[str, str]]:
+    tally, params = reported.tally, run.target.params
+    spent, judging = tally.spent, tally.spent_judging
+    latency = tally.latency_ms()
+    yield "Cost", costs(tally.target_cost_usd, judging.cost_usd, judging.calls)
+    yield "Latency", f"median {milliseconds(latency['p50'])}, 95 % under {milliseconds(latency['p95'])}"
+    yield "Tokens", f"{spent.input_tokens:,} in, {spent.output_tokens:,} out"
+    yield "Taken over", ", ".join(taken_over(tally))
+    yield "Mean score", NONE if tally.mean_score is None else f"{tally.mean_score:.3f}"
+    yield "Target", run.target.name
+    yield "Model", ", ".join(sorted(tally.models)) or run.target.model
+    asked = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
+    yield "Asked with", ", ".join(f"{name} {value:g}" for name, value in asked.items() if value is not None)
+    yield "Not applied", ", ".join(sorted(tally.refused_params))
+    yield "Judges", ", ".join(judge.name for judge in run.judges)
+    yield "Settings", ", ".join(in_words(run.settings))
+    yield "Suite", f"{run.suite.title} ({run.suite.case_count:,} cases, dialect {run.suite.dialect})"
+    yield "Suite digest", run.suite.digest
+    yield "Suite hash", run.suite.suite_hash or ""
+    yield "Run", run.id
+    yield "Tags", ", ".join(run.tags)
+    yield "Regrade of", run.regrade_of or ""
+    yield "Imported", "" if run.imported is None else f"answers from a bundle, {run.imported}"
+    yield "Started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC"
+    if run.finished_at is not None:
+        yield "Took", seconds((run.finished_at - run.started_at).total_seconds())
+    yield "Prices of", run.prices_date or ""
+    yield "Made with", ", ".join(f"{name} {version}" for name, version in run.versions.items())

@@ -1,0 +1,16 @@
+"""Runs to JSON Lines: one trial a line, which `replay:FILE` reads back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from proctor.reports.runs.serialize import Reported, trial_row
+from proctor.safe_text import json_text
+
+
+def render(runs: Sequence[Reported]) -> Iterator[str]:
+    """Each trial of each run as a line."""
+    for reported in runs:
+        for row in reported.rows():
+            yield json_text(json.dumps(trial_row(reported.run, row), ensure_ascii=False)) + "\n"

@@ -1,0 +1,90 @@
+"""Stored runs as a list has them, one line or one row each: what they came to, which is no look. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from proctor.model import Run
+from proctor.reports.formatting import NONE, as_json, interval, percent, utc
+from proctor.reports.runs.serialize import counts_row
+from proctor.safe_text import one_line
+from proctor.verdicts import Counts
+
+_COLUMNS = ("passed", "rate", "95% interval", "errors", "measured", "rate", "95% interval")
+_WIDTHS = (13, 6, 12, 6, 13, 6, 12)
+HEAD = f"{'run':<22}  {'status':<11}  {'  '.join(map(str.rjust, _COLUMNS, _WIDTHS))}  suite on target"
+"""What stands above the lines."""
+_RATES = ("passed", "failed", "errors", "unscored", "pass_rate", "ci95", "measured")
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """A run as it stands in a list."""
+
+    run: Run
+    counts: Counts
+    there: int
+    """How many of its trials have a verdict."""
+
+    @property
+    def sealed(self) -> bool:
+        """It is of the holdout alone: its pass rate would be the holdout's, and a list is no look."""
+        return self.run.settings.selection.split == "holdout"
+
+
+def line(one: Listed) -> str:
+    """One line about a run."""
+    run, counts = one.run, one.counts
+    if one.sealed:
+        nothing = Counts()
+        cells = (*_rate(f"sealed/{counts.total:,}", nothing), NONE, *_rate(NONE, nothing))
+    else:
+        measured = counts.measured
+        cells = (*_rate(_share(counts), counts), f"{counts.errors:,}", *_rate(_share(measured), measured))
+    missing = f" ({run.planned - one.there:,} missing)" if one.there < run.planned else ""
+    tags = f"  [{', '.join(run.tags)}]" if run.tags else ""
+    return (
+        f"{run.id:<22}  {run.status:<11}  {'  '.join(map(str.rjust, cells, _WIDTHS))}  "
+        f"{one_line(f'{run.suite.title} on {run.target.name}')}{missing}{tags}"
+    )
+
+
+def _share(counts: Counts) -> str:
+    return f"{counts.passed:,}/{counts.total:,}"
+
+
+def _rate(share: str, counts: Counts) -> tuple[str, str, str]:
+    return share, percent(counts.pass_rate), interval(counts.ci95)
+
+
+def row(one: Listed) -> dict[str, Any]:
+    """The same as data, with fields named as those of a whole run; null where the line says sealed."""
+    run = one.run
+    return {
+        "run": run.id,
+        "group": run.group,
+        "suite": run.suite.name,
+        "suite_version": run.suite.version,
+        "suite_digest": run.suite.digest,
+        "dialect": run.suite.dialect,
+        "target": run.target.name,
+        "judges": [judge.name for judge in run.judges],
+        "status": run.status,
+        "planned": run.planned,
+        "missing": max(0, run.planned - one.there),
+        **counts_row(one.counts),
+        "measured": counts_row(one.counts.measured),
+        **(dict.fromkeys(_RATES) if one.sealed else {}),
+        "repeats_rule": run.suite.repeats_rule,
+        "sealed": one.sealed,
+        "tags": list(run.tags),
+        "started_at": utc(run.started_at),
+        "finished_at": None if run.finished_at is None else utc(run.finished_at),
+    }
+
+
+def render(runs: Sequence[Listed], *, more: bool) -> str:
+    """The runs as one JSON object, and whether there are more that fit."""
+    return as_json({"runs": [row(one) for one in runs], "more": more})

@@ -1,0 +1,389 @@
+"""Runs and trials to plain data: the fields that every form of report shares. Pure.
+
+The names of the fields are a contract that scripts are written against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from proctor.errors import ExitCode
+from proctor.model import Calibration, Case, Message, Output, Run, Score, Trial, Verdict
+from proctor.plan import repeats_of
+from proctor.plurals import counted, counted_once, trial_name
+from proctor.reports.formatting import rounded, utc
+from proctor.reports.runs.splits import split_notes
+from proctor.safe_text import one_line
+from proctor.splits import SEALED, sealed, sealed_case
+from proctor.verdicts import (
+    Counts,
+    Repeats,
+    Spent,
+    Tally,
+    failed_gates,
+    is_below_gate,
+    rules_of,
+    score_of,
+    threshold_of,
+)
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """A stored trial with its verdict and its case."""
+
+    trial: Trial
+    verdict: Verdict
+    case: Case
+    sealed: bool = False
+    """It is held out: trial and case are without what tells of question and answer."""
+
+    @property
+    def why(self) -> str:
+        """In one line, why it did not pass, or that this is sealed."""
+        return SEALED if self.sealed and self.trial.failure is None else why(self.trial)
+
+
+def seal(row: Row) -> Row:
+    """The row as it is shown to whoever has not asked for what is sealed."""
+    if row.trial.split != "holdout":
+        return row
+    return replace(row, trial=sealed(row.trial), case=sealed_case(row.case), sealed=True)
+
+
+class Reported(Struct, frozen=True, kw_only=True):
+    """A run as a report sees it."""
+
+    run: Run
+    tally: Tally
+    exit_code: ExitCode
+    rows: Callable[[], Iterator[Row]]
+    """Reads its trials anew, in suite order; those held out are sealed unless they were asked for."""
+    looks: int | None = None
+    """How often this version's holdout was looked at, this time included; None for a suite without one."""
+    bundle: str | None = None
+    """Where its bundle has just been written, if one was."""
+    calibrations: tuple[Calibration, ...] = ()
+    """What is known of its judges, each under its name in the run."""
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What counts once in the numbers of a run: a trial, or under a rule over repeats a case's trials."""
+
+    rows: tuple[Row, ...]
+    verdict: Verdict
+
+    @property
+    def name(self) -> str:
+        """The case's id, with the number of the repeat where there are others."""
+        return trial_name(self.rows[0].trial.case_id, self.rows[0].trial.repeat)
+
+    @property
+    def sealed(self) -> bool:
+        """Its trials are held out, and what tells of their answers is not there."""
+        return self.rows[0].sealed
+
+    @property
+    def why(self) -> str:
+        """In one line, why it did not pass."""
+        if len(self.rows) == 1:
+            return self.rows[0].why
+        missed = [row for row in self.rows if row.verdict is not Verdict.PASS]
+        counted = f"{len(self.rows) - len(missed)} of {len(self.rows)} trials passed"
+        if self.sealed:
+            return f"{counted}; {SEALED}"
+        return "; ".join((counted, *(f"repeat {row.trial.repeat}: {why(row.trial)}" for row in missed)))
+
+
+def told(reported: Reported) -> Iterator[Told]:
+    """What counts in the numbers of a run, in suite order; a case whose trials are not all in does not."""
+    run, how = reported.run, reported.run.suite.repeats_rule
+    if how == "each":
+        yield from (Told(rows=(row,), verdict=row.verdict) for row in reported.rows())
+        return
+    rules = rules_of(run)
+    for _, group in groupby(reported.rows(), key=lambda row: row.trial.position):
+        rows = tuple(group)
+        case = rows[0].case
+        if len(rows) < repeats_of(case, run.settings.repeats):
+            continue
+        repeats = Repeats(rules(case))
+        for row in rows:
+            repeats.add(row.trial, row.verdict)
+        yield Told(rows=rows, verdict=repeats.verdict(how))
+
+
+def counts_row(counts: Counts) -> dict[str, Any]:
+    """The numbers of a run, a split, a category or a tag."""
+    return {
+        "total": counts.total,
+        "passed": counts.passed,
+        "failed": counts.failed,
+        "errors": counts.errors,
+        "unscored": counts.unscored,
+        "cases": counts.cases,
+        "pass_rate": counts.pass_rate,
+        "ci95": rounded(counts.ci95),
+    }
+
+
+def counts_by_tag(tally: Tally) -> dict[str, Counts]:
+    """The numbers of each tag, sorted; none where every tag is on all that counts, and so tells no more."""
+    if all(counts.total == tally.counted.total for counts in tally.tags.values()):
+        return {}
+    return {name: tally.tags[name] for name in sorted(tally.tags)}
+
+
+def run_row(reported: Reported) -> dict[str, Any]:
+    """One run with its numbers."""
+    run, tally = reported.run, reported.tally
+    return {
+        "run": run.id,
+        "group": run.group,
+        "suite": run.suite.name,
+        "suite_version": run.suite.version,
+        "declared_version": run.suite.declared_version,
+        "suite_digest": run.suite.digest,
+        "suite_hash": run.suite.suite_hash,
+        "dialect": run.suite.dialect,
+        "target": run.target.name,
+        "judges": [judge.name for judge in run.judges],
+        "status": run.status,
+        "planned": run.planned,
+        **counts_row(tally.counted),
+        "repeats_rule": run.suite.repeats_rule,
+        "by_trial": None if tally.cases is None else counts_row(tally.all),
+        "mean_score": tally.mean_score,
+        "splits": _each(tally.splits),
+        "split_notes": split_notes(tally.splits),
+        "looks": reported.looks,
+        "by_category": _each(tally.categories),
+        "by_tag": _each(tally.tags),
+        "asked": tally.asked,
+        "cached": tally.cached,
+        "graded": tally.graded,
+        "reused": tally.reused,
+        "latency_ms": tally.latency_ms(),
+        "usage": _usage_row(tally.spent),
+        "cost_usd": tally.target_cost_usd,
+        "judge": {
+            "calls": tally.spent_judging.calls,
+            "cached": tally.spent_judging.cached,
+            **_usage_row(tally.spent_judging),
+            "cost_usd": tally.spent_judging.cost_usd,
+            "calibrations": _calibration_rows(reported),
+        },
+        "refused_params": sorted(tally.refused_params),
+        "prices_date": run.prices_date,
+        "tags": list(run.tags),
+        "started_at": utc(run.started_at),
+        "finished_at": None if run.finished_at is None else utc(run.finished_at),
+        "warnings": list(run.warnings),
+        "exit_code": int(reported.exit_code),
+        **({} if run.stopped is None else {"stopped": run.stopped}),
+        **({} if reported.bundle is None else {"bundle": reported.bundle}),
+    }
+
+
+def _calibration_rows(reported: Reported) -> list[dict[str, Any]]:
+    """What is known of each judge that spoke in a run."""
+    if not reported.tally.judging.prompts:
+        return []
+    from proctor.reports.certificates.of_judge import judge_row, judges_of
+
+    return [judge_row(one) for one in judges_of(reported)]
+
+
+def about_judges(reported: Reported) -> list[str]:
+    """How far the judges that spoke in a run agree, and what is known of each, in sentences."""
+    judging = reported.tally.judging
+    if not judging.prompts:
+        return []
+    from proctor.reports.certificates.of_judge import judge_lines, judges_of
+
+    lines = judge_lines(judges_of(reported))
+    if judging.panels:
+        scores = counted(judging.panels, "score")
+        lines.insert(0, f"All judgments agree on {judging.unanimous:,} of {scores} that several decided.")
+    return lines
+
+
+def _usage_row(spent: Spent) -> dict[str, int]:
+    return {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
+
+
+def missing(reported: Reported) -> str | None:
+    """A sentence that tells how much of a run is not there; None for a whole one."""
+    planned, there = reported.run.planned, reported.tally.all.total
+    if there >= planned:
+        return None
+    sentence = f"Not finished: {planned - there:,} of {planned:,} trials are missing."
+    return f"{sentence} {reported.run.stopped}" if reported.run.stopped else sentence
+
+
+def which_look(reported: Reported) -> str | None:
+    """A sentence that tells how often the holdout was looked at; None for the first time, and without one."""
+    looks = reported.looks
+    if looks is None or looks < 2 or "holdout" not in reported.tally.splits:
+        return None
+    return f"Look {looks:,} at this holdout."
+
+
+def taken_over(tally: Tally) -> list[str]:
+    """How much was not asked for, in short texts: what the cache had, and what earlier runs had."""
+    judgments = tally.spent_judging.cached
+    counted = (
+        (tally.cached, "from the cache"),
+        (tally.reused, "reused"),
+        (judgments, f"judgment{'s' * (judgments > 1)} reused"),
+    )
+    return [f"{count:,} {what}" for count, what in counted if count]
+
+
+def by_case(reported: Reported) -> str | None:
+    """A sentence that tells how repeats are counted; None where each trial counts for itself."""
+    run, trials = reported.run, reported.tally.all
+    how = counted_once(run.suite.repeats_rule, threshold_of(run))
+    if how is None:
+        return None
+    return f"Each case counts once: {how}; {trials.passed:,} of {trials.total:,} trials passed."
+
+
+def over_cases(reported: Reported) -> str | None:
+    """A sentence that tells what the intervals are over; None where every case was asked once."""
+    counts = reported.tally.counted
+    if counts.total <= counts.cases:
+        return None
+    cases = f"{counts.cases:,} case{'s' * (counts.cases != 1)}"
+    return f"Intervals are over {cases}: repeats of a case tell less than as many cases."
+
+
+def gate(reported: Reported) -> str | None:
+    """A sentence that tells whether the gate held; None where none was asked for."""
+    wanted = reported.run.settings.min_pass_rate
+    if wanted is None:
+        return None
+    rate = reported.tally.counted.pass_rate or 0.0
+    if rate >= wanted - 1e-12:
+        return f"The gate held: {rate:.2%} passed and {wanted:.2%} had to."
+    return f"The gate did not hold: {rate:.2%} passed and {wanted:.2%} had to."
+
+
+def _each(groups: dict[str, Counts]) -> dict[str, Any]:
+    return {name: counts_row(groups[name]) for name in sorted(groups)}
+
+
+def trial_row(run: Run, row: Row) -> dict[str, Any]:
+    """One trial with all that is known of it; of a sealed one, its verdict and its numbers."""
+    trial = row.trial
+    output = trial.output
+    return {
+        "run": run.id,
+        "suite": run.suite.name,
+        "suite_version": run.suite.version,
+        "case_id": trial.case_id,
+        "target": trial.target or run.target.name,
+        "repeat": trial.repeat,
+        "verdict": row.verdict.value,
+        "score": score_of(trial),
+        "failed_gates": failed_gates(trial),
+        "scores": [score_row(score) | (_UNTOLD if row.sealed else {}) for score in trial.scores],
+        "output": _output_row(output),
+        "failure": _whole(trial.failure),
+        "latency_ms": None if output is None else output.latency_ms,
+        "usage": None if output is None else _whole(output.usage),
+        "cost_usd": None if output is None else output.cost_usd,
+        "tags": list(row.case.tags),
+        "category": row.case.category,
+        "split": trial.split,
+        "sealed": row.sealed,
+        "started_at": utc(trial.started_at),
+        "source_run": trial.source_run,
+    }
+
+
+_UNTOLD = dict.fromkeys(("reason", "entries", "judgments", "details"))
+"""What a score that is sealed does not tell."""
+
+
+def score_row(score: Score) -> dict[str, Any]:
+    """One score; every field is there, also at its default."""
+    return {
+        "grader": score.grader,
+        "name": score.name,
+        "value": score.value,
+        "outcome": score.outcome.value,
+        "weight": score.weight,
+        "required": score.required,
+        "reason": score.reason,
+        "entries": [
+            {"text": entry.text, "passed": entry.passed, "evidence": entry.evidence}
+            for entry in score.entries
+        ],
+        "judgments": [{**_whole(judgment), "usage": _whole(judgment.usage)} for judgment in score.judgments],
+        "details": score.details,
+    }
+
+
+def question_of(case: Case) -> str:
+    """The messages of a case as one text: the user's alone as it is, a conversation with its roles."""
+    if len(case.input) == 1 and case.input[0].role == "user":
+        return _said(case.input[0])
+    return "\n".join(f"{message.role}: {_said(message)}" for message in case.input)
+
+
+def _said(message: Message) -> str:
+    """A message's text with what is attached to it in its place, and the tools that it calls."""
+    parts = message.parts or (message.content,)
+    shown = (part if isinstance(part, str) else f"[{part.kind} {part.path}]" for part in parts)
+    calls = (f"[calls {call.name}]" for call in message.tool_calls)
+    return " ".join(filter(None, (message.between.join(shown), *calls)))
+
+
+def why(trial: Trial) -> str:
+    """In one line, why a trial did not pass: its failure, or the reasons of the scores that did not."""
+    if trial.failure is not None:
+        return one_line(f"{trial.failure.kind}: {trial.failure.message}")
+    gates, mean = gates_of(trial), score_of(trial)
+    reasons = [
+        f"{score.name}: {score.reason or score.outcome.value}"
+        for score in trial.scores
+        if score.outcome is not Verdict.PASS
+    ]
+    if gates:
+        reasons.insert(0, gates)
+    elif not reasons:
+        reasons = [
+            "nothing that counts could be scored"
+            if mean is None
+            else f"no assertion failed, but the score is {mean:.2f}"
+        ]
+    return one_line("; ".join(reasons))
+
+
+def gates_of(trial: Trial) -> str:
+    """Which gates were not reached, and the weighted score that did not help; empty where all were."""
+    below = [
+        f"{score.name} ({score.value:.2f}, gate {score.required:g})"
+        for score in trial.scores
+        if is_below_gate(score)
+    ]
+    if not below:
+        return ""
+    mean = score_of(trial)
+    return f"below the gate: {', '.join(below)}" + (f"; score {mean:.2f}" if mean is not None else "")
+
+
+def _whole(noun: Any) -> Any:
+    """A noun with all of its fields, also those at their defaults."""
+    if noun is None:
+        return None
+    return {name: to_builtins(getattr(noun, name)) for name in noun.__struct_fields__}
+
+
+def _output_row(output: Output | None) -> dict[str, Any] | None:
+    return None if output is None else {**_whole(output), "usage": _whole(output.usage)}

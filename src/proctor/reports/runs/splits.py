@@ -1,0 +1,105 @@
+"""What the numbers of dev and holdout say together, in words. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from proctor.reports.formatting import points
+from proctor.stats import newcombe
+from proctor.verdicts import Counts
+
+_LARGE = 0.2
+"""A holdout that only shows a drop from dev of at least this much is called too small."""
+_FEWEST = 2
+"""So many cases each part has to have for a warning: of a single one the interval is too narrow."""
+
+
+class _Part(Struct, frozen=True):
+    """One split: its cases that came to PASS or FAIL, as what was not measured tells of no fitting."""
+
+    passed: float
+    """Fractional with repeats, where a case counts by the share of its trials that passed."""
+    cases: int
+
+    @property
+    def rate(self) -> float:
+        return self.passed / self.cases
+
+
+def split_notes(splits: Mapping[str, Counts]) -> list[str]:
+    """Sentences for whoever reads both accuracies: a warning, or how little the holdout can show; or none.
+
+    The warning is for a holdout below dev by more than chance: where the 95 % interval of the difference,
+    over at least two cases of each, ends below 0. The note is for a holdout of which only a drop of 20
+    points or more, or none at all, would get that warning.
+
+    Args:
+        splits: the counts of `dev` and `holdout`; nothing is said without both.
+    """
+    dev, holdout = _part(splits.get("dev")), _part(splits.get("holdout"))
+    note = None if dev is None or holdout is None else _warning(dev, holdout) or _too_small(dev, holdout)
+    return [] if note is None else [note]
+
+
+def _warning(dev: _Part, holdout: _Part) -> str | None:
+    interval = _drop(dev, holdout)
+    if interval is None:
+        return None
+    low, high = map(points, interval)
+    return (
+        "Warning: the holdout is further below dev than chance explains (95 % interval of the difference "
+        f"{low} to {high}): the prompt may have been fitted to the dev cases. Believe the holdout, and write "
+        "new cases."
+    )
+
+
+def _drop(dev: _Part, holdout: _Part) -> tuple[float, float] | None:
+    """The interval of the difference of the two rates; None where it can be chance."""
+    interval = newcombe(holdout.passed, holdout.cases, dev.passed, dev.cases)
+    if interval is None or interval[1] >= 0 or min(dev.cases, holdout.cases) < _FEWEST:
+        return None
+    return interval
+
+
+def _too_small(dev: _Part, holdout: _Part) -> str | None:
+    drop = smallest_drop(dev.passed, dev.cases, holdout.cases)
+    if not dev.passed or (drop is not None and drop < _LARGE - 1e-9):
+        return None
+    few = "Note: too few holdout cases were measured to show a drop from dev"
+    if drop is None:
+        return f"{few}: even if none of them passed, that could be chance. Write more cases."
+    if drop > dev.rate - 1e-9:
+        return f"{few}, unless none of them passes. Write more cases."
+    return f"{few} of less than {drop * 100:.1f}pp: it could be chance. Write more cases."
+
+
+def smallest_drop(dev_passed: float, dev_cases: int, holdout_cases: int) -> float | None:
+    """By how much of 1 the holdout must at least be below dev for that to be more than chance.
+
+    Args:
+        dev_passed: how many dev cases passed.
+        dev_cases: of how many, at least 1.
+        holdout_cases: how many are held out, at least 1.
+
+    Returns:
+        The difference of the two rates; None when even a holdout of which nothing passed could be chance.
+    """
+    dev = _Part(dev_passed, dev_cases)
+
+    def could_be_chance(passed: int) -> bool:
+        return _drop(dev, _Part(passed, holdout_cases)) is None
+
+    # The more passed, the higher the interval: the first number that could be chance ends those that show it.
+    showing = bisect_left(range(holdout_cases + 1), True, key=could_be_chance)
+    return None if showing == 0 else dev_passed / dev_cases - (showing - 1) / holdout_cases
+
+
+def _part(counts: Counts | None) -> _Part | None:
+    measured = 0 if counts is None else counts.passed + counts.failed
+    if counts is None or not measured:
+        return None
+    cases = max(1, min(counts.cases, measured))
+    return _Part(min(counts.passed / measured * cases, cases), cases)

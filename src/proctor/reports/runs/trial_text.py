@@ -1,0 +1,129 @@
+"""One trial to text, like a conversation with its exam sheet. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from proctor.model import Output, PassRule, Score, ToolCall, Verdict
+from proctor.plurals import trial_name
+from proctor.reports.formatting import cost, milliseconds
+from proctor.reports.runs.serialize import Row, gates_of, question_of, why
+from proctor.safe_text import cut, one_line, visible
+from proctor.verdicts import score_of
+
+_BY_SCORE = (Verdict.PASS, Verdict.FAIL)
+_CALLS = 50
+_CHANGED_LINES = 60
+_CLIPPED = 160
+
+
+def lines(row: Row, rule: PassRule) -> Iterator[str]:
+    """What was asked and answered, what an agent did for it, and what each assertion came to.
+
+    Of a sealed trial only verdict and score.
+
+    Args:
+        row: the trial with its case.
+        rule: when its scores pass.
+    """
+    return (line for lines in _lines(row, rule) for line in visible(lines).split("\n"))
+
+
+def _lines(row: Row, rule: PassRule) -> Iterator[str]:
+    trial, case = row.trial, row.case
+    yield f"{row.verdict.value.upper()} {one_line(trial_name(trial.case_id, trial.repeat))}"
+    if row.sealed:
+        yield from _sealed(row)
+        return
+    if case.input:
+        yield from _block("question", question_of(case))
+    if case.criteria is not None:
+        yield from _block("criteria", case.criteria)
+    if case.expected is not None:
+        yield from _block("expected", _text(case.expected))
+    if trial.output is not None and trial.output.target is not None:
+        yield from _block("target", f"{trial.output.target}, as a fallback")
+    elif trial.target is not None:
+        yield from _block("target", trial.target)
+    if trial.output is not None:
+        yield from _answered(trial.output)
+    else:
+        yield from _block("no answer", why(trial))
+    below, mean = gates_of(trial), score_of(trial)
+    if below:
+        yield f"  {below}"
+    elif row.verdict in _BY_SCORE and mean is not None and rule.threshold is not None:
+        yield from _block("score", f"{mean:.2f} (passes from {rule.threshold:g})")
+    for score in trial.scores:
+        yield from _scored(score)
+    yield ""
+
+
+def _sealed(row: Row) -> Iterator[str]:
+    mean = score_of(row.trial)
+    if mean is not None:
+        yield from _block("score", f"{mean:.2f}")
+    yield from _block("sealed", "this case is held out; --reveal shows it, which counts as a look")
+    yield ""
+
+
+def _answered(output: Output) -> Iterator[str]:
+    """What the target did, in the order in which it did it."""
+    calls = [_called(call) for call in output.tool_calls[:_CALLS]]
+    if calls:
+        yield from _block("tools", "\n".join([*calls, *_more(len(output.tool_calls) - _CALLS, "call")]))
+    yield from _block("answer", output.text)
+    if output.file_changes:
+        changed = output.file_changes.splitlines()
+        more = _more(len(changed) - _CHANGED_LINES, "line")
+        yield from _block("changes", "\n".join([*changed[:_CHANGED_LINES], *more]))
+    if output.usage is not None:
+        used = f"{output.usage.input_tokens:,} tokens in, {output.usage.output_tokens:,} out"
+        took = output.duration_ms or output.latency_ms or None
+        yield from _block("took", f"{milliseconds(took)} · {used} · cost {cost(output.cost_usd)}")
+
+
+def _called(call: ToolCall) -> str:
+    given = f" {_clip(_text(call.arguments))}" if call.arguments else ""
+    gave = "" if call.output is None else f" → {_clip(_text(call.output))}"
+    took = "" if call.duration_ms is None else f" · {milliseconds(call.duration_ms)}"
+    return f"{one_line(call.name)}{given}{gave}{took}"
+
+
+def _scored(score: Score) -> Iterator[str]:
+    value = "–" if score.value is None else f"{score.value:.2f}"
+    yield _hung(f"  {score.outcome.value:<8} {value}  {score.name}: {score.reason or 'as asked'}")
+    for entry in score.entries:
+        sign = {True: "✓", False: "✗", None: "?"}[entry.passed]
+        yield _hung(f"           {sign} {entry.text}" + (f" – {entry.evidence}" if entry.evidence else ""))
+    for judgment in score.judgments:
+        verdict = {True: "passes it", False: "fails it", None: "gives no verdict"}[judgment.passed]
+        by = "" if judgment.evaluator is None else f" by {judgment.evaluator!r}"
+        said = " ".join((judgment.raw if judgment.feedback is None else judgment.feedback).split())
+        yield f"           {judgment.judge}{by} {verdict}" + (f": {said}" if said else "")
+
+
+def _hung(text: str) -> str:
+    """A text whose further lines are indented, so that none looks like a line of the sheet."""
+    return f"\n{'':<13}".join(text.splitlines())
+
+
+def _block(name: str, text: str) -> Iterator[str]:
+    first, *rest = text.splitlines() or [""]
+    yield f"  {name + ':':<10} {first}"
+    for line in rest:
+        yield f"  {'':<10} {line}".rstrip()
+
+
+def _text(value: object) -> str:
+    """A text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _clip(text: str) -> str:
+    return cut(text, _CLIPPED)
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [f"…and {count:,} more {what}{'s' * (count > 1)}: --json has all"] if count > 0 else []

@@ -1,0 +1,205 @@
+"""Stored runs to facts: which runs are meant, whether they can be compared, and what their trials came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from proctor.comparison.comparability import why_not
+from proctor.comparison.compare import By, compared
+from proctor.comparison.outcomes import Gatherer, RunFacts, Split
+from proctor.comparison.ranking import ranked
+from proctor.errors import UsageError
+from proctor.model import Case, Run, Suite
+from proctor.protocols import Store
+from proctor.reports.comparison.text import Compared
+from proctor.safe_text import one_line
+from proctor.services.runs.reading.report import calibrations_of, keep_look, rows_of
+from proctor.suite_diff import diff
+
+_TOLD_EVERY = 1000
+"""Trials between two words on how far it is."""
+
+
+def runs_of(store: Store, words: Sequence[str]) -> list[Run]:
+    """The runs that words name; one word alone names the runs that one command started together.
+
+    Args:
+        store: where they are.
+        words: each as `Store.run` takes it; a single one may be the id of a group, or a run of it, for its
+            runs of the same suite. An imported run says itself which group it is of, so that it never joins
+            those that were made here.
+
+    Raises:
+        UsageError: that is one run only.
+        StoreError: there is no such run, or more than one.
+    """
+    if len(words) != 1:
+        return [store.run(word) for word in words]
+    together = [run for run in store.runs() if run.group == words[0]]
+    together = [run for run in together if run.imported is None] or together
+    if not together:
+        named = store.run(words[0])
+        together = [run for run in store.runs() if _origin(run) == _origin(named)]
+    if len(together) < 2:
+        raise UsageError(
+            f"{words[0]!r} is one run, and nothing was run together with it. Name two, the earlier one "
+            "first, as in `proctor compare baseline last`."
+        )
+    return together[::-1]
+
+
+class DifferentSuites(UsageError):
+    """Runs whose trials cannot be brought together, unless cases are found by their digests."""
+
+    def __init__(self, why: str) -> None:
+        """`why` says in a sentence what differs."""
+        super().__init__(
+            f"{why} Add --by-case-digest to compare the cases that are sent and judged alike in both."
+        )
+        self.why = why
+
+
+def _origin(run: Run) -> tuple[str, str, bool]:
+    return run.group, run.suite.digest, run.imported is None
+
+
+def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> None:
+    """Refuse runs whose trials cannot be brought together.
+
+    Args:
+        store: where their suites are.
+        runs: the runs.
+        by_digest: cases are found by what is sent and how it is judged, so that suites may differ.
+
+    Raises:
+        DifferentSuites: they are of different suites; it says what differs.
+        UsageError: their suites count repeats by different rules.
+    """
+    first = runs[0].suite
+    for run in runs[1:]:
+        other = run.suite
+        if first.digest == other.digest:
+            continue
+        if not by_digest:
+            found = diff(first, _cases(store, first), other, _cases(store, other))
+            raise DifferentSuites(one_line(why_not(first, other, found)))
+        if first.repeats_rule != other.repeats_rule:
+            raise UsageError(
+                f"{first.title} and {other.title} count repeats by different rules, {first.repeats_rule!r} "
+                f"and {other.repeats_rule!r}, so their trials cannot be paired. Grade one run by the other's "
+                "suite with `proctor regrade RUN --suite FILE`."
+            )
+
+
+def _cases(store: Store, suite: Suite) -> Iterator[Case]:
+    return (stored.case for stored in store.cases(suite.content))
+
+
+def gathered(
+    store: Store,
+    runs: Sequence[Run],
+    *,
+    by_digest: bool = False,
+    told: Callable[[int, int], None] = lambda _done, _total: None,
+) -> list[RunFacts]:
+    """What the trials of runs came to, counted again from the store; a run that is named twice is read once.
+
+    Args:
+        store: where they are.
+        runs: the runs.
+        by_digest: find cases by what is sent and how it is judged.
+        told: how many trials were read of how many.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    names: dict[str, str] = {}
+    found: dict[str, RunFacts] = {}
+    total, done = sum(run.planned for run in {run.id: run for run in runs}.values()), 0
+    for run in runs:
+        if run.id in found:
+            continue
+        gatherer = Gatherer(run, by_digest=by_digest, names=names)
+        # Nothing of an answer is kept, so nothing needs to be sealed.
+        for row in rows_of(store, run, reveal=True):
+            gatherer.add(row.trial, row.verdict, row.case)
+            done += 1
+            if not done % _TOLD_EVERY:
+                told(done, max(done, total))
+        found[run.id] = gatherer.gathered()
+    return [found[run.id] for run in runs]
+
+
+def against_one_another(runs: Sequence[RunFacts], *, split: Split, by: By) -> Compared:
+    """Two runs, or the ranks of several and each of them with each other one.
+
+    Without a rule, looks, and what is known of judges.
+
+    Args:
+        runs: at least two, the earlier one first.
+        split: one part of the suite, or all of it.
+        by: what the parts of a comparison of two are by.
+
+    Raises:
+        UsageError: there is nothing in the split.
+    """
+    _check_split(runs, split)
+    if len(runs) == 2:
+        return Compared(comparisons=(compared(runs[0], runs[1], split=split, by=by),))
+    ranking = ranked(runs, split)
+    return Compared(comparisons=ranking.comparisons, ranking=ranking)
+
+
+def _check_split(runs: Sequence[RunFacts], split: Split) -> None:
+    """Refuse a split that none of the runs has.
+
+    Raises:
+        UsageError: there is nothing in it.
+    """
+    if split == "all" or any(case.split == split for facts in runs for case in facts.cases):
+        return
+    raise UsageError(
+        f"None of these runs has {split} cases. Leave --split out, or divide the suite with "
+        "`proctor run --holdout`."
+    )
+
+
+def about_judges(store: Store, runs: Sequence[RunFacts]) -> tuple[str, ...]:
+    """What is known of the judges that spoke in these runs, in sentences, each once.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    told: dict[str, None] = {}
+    for facts in runs:
+        if facts.prompts:
+            from proctor.reports.certificates.of_judge import judge_lines, judges_known
+
+            judges = judges_known(facts.prompts, calibrations_of(store, facts.run))
+            told |= dict.fromkeys(judge_lines(judges))
+    return tuple(told)
+
+
+def looked_at(store: Store, runs: Sequence[RunFacts], split: Split) -> int | None:
+    """Count a look at each run whose held-out cases are in what is shown; to be called once by a command.
+
+    Returns:
+        How often the holdout of the last of them was looked at by now; None when nothing is held out.
+
+    Raises:
+        StoreError: the look cannot be kept.
+    """
+    looked = held_out(runs, split)
+    for run in looked:
+        keep_look(store, run, "rate")
+    return len(store.looks(looked[-1].suite.digest)) if looked else None
+
+
+def held_out(runs: Sequence[RunFacts], split: Split) -> list[Run]:
+    """The runs whose held-out cases are in what is shown, each once."""
+    found = {
+        facts.run.id: facts.run
+        for facts in runs
+        if any(case.split == "holdout" for case in facts.within(split).cases)
+    }
+    return list(found.values())

@@ -1,0 +1,262 @@
+"""Finished runs to bundles: everything in them, or for the public everything but what is held out.
+
+Nothing but the run and the store's own record of it goes in, so that the same run gives the same bytes
+wherever and whenever it is attested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from proctor.bundles.reader import LONGEST_LINE
+from proctor.bundles.writer import Digests, check_place, writing
+from proctor.codec import target_digest
+from proctor.errors import StoreError, UsageError
+from proctor.model import Case, Look, Run, Trial
+from proctor.proof import merkle
+from proctor.proof.canonical import canonical
+from proctor.proof.claims import Counting
+from proctor.proof.dsse import Envelope, Signature, as_data, signed_bytes
+from proctor.proof.records import CASES_TREE, TRIALS_TREE, case_line, header_line, hidden_line, trial_line
+from proctor.proof.statement import (
+    CONFIG,
+    ENVELOPE,
+    ENVIRONMENT,
+    SUITE,
+    TRIALS,
+    Looks,
+    Statement,
+    SuiteNamed,
+    TargetNamed,
+    TreeHead,
+    config_of,
+    environment_of,
+    published,
+    published_trial,
+    statement_data,
+)
+from proctor.protocols import Store, StoredTrial
+from proctor.services.progress_lines import Tell, telling
+from proctor.services.runs.reading.report import keep_look
+from proctor.splits import held_out
+
+if TYPE_CHECKING:
+    from proctor.bundles.keys import SigningKey
+
+Watch = Callable[[str, int, bytes, bytes, Case | Trial], None]
+"""Told each line that a full bundle has: its file, its index, the line, its leaf, and what it is of."""
+
+
+def attest(
+    store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, told: Tell | None = None
+) -> Statement:
+    """Write a run as a bundle, and keep that this shows its holdout to somebody.
+
+    Args:
+        store: where the run is.
+        run: the run, finished.
+        path: a folder, or an archive if it ends in `.zip`; there only when the bundle is whole.
+        public: leave out what is held out.
+        key: what signs; None for no signature.
+        told: told lines for the user.
+
+    Raises:
+        UsageError: the run is not finished, or something else is at the path.
+        StoreError: the store cannot be read, or lacks trials of the run.
+    """
+    statement = bundled(store, run, path, public=public, key=key, told=told)
+    keep_looks_at(store, run, statement)
+    return statement
+
+
+def bundled(
+    store: Store, run: Run, path: Path, *, public: bool, key: SigningKey | None, told: Tell | None = None
+) -> Statement:
+    """As `attest`, for whoever keeps the looks; what it shows besides is to be counted once."""
+    check_place(path)
+    check_finished(store, run)
+    if public and run.suite.split_rule is None and told is not None:
+        told(f"Suite {run.suite.name} holds nothing out, so this bundle has all that a full one has.")
+    with writing(path) as draft:
+        statement = passed_into(draft, store, run, public=public, told=told)
+        draft.add(ENVELOPE, canonical(as_data(enveloped(statement, key))))
+    return statement
+
+
+def check_finished(store: Store, run: Run) -> None:
+    """Refuse a run that is not whole, or not of here.
+
+    Raises:
+        UsageError: it was cut short, trials of it are missing, or its answers were imported.
+        StoreError: it has a holdout, and the look at it cannot be counted.
+    """
+    if run.suite.split_rule is not None:
+        store.check_can_count_looks()
+    if run.imported is not None:
+        raise UsageError(
+            f"The answers of run {run.id} were imported, and nobody was asked for them here. Hand out the "
+            "bundle that they came from; `proctor attest BUNDLE` adds your signature to it."
+        )
+    there = sum(count for verdict, count in store.counts(run.id).items() if verdict is not None)
+    if run.status != "finished" or there != run.planned:
+        raise UsageError(
+            f"Run {run.id} is not finished: {there:,} of {run.planned:,} trials are there, and a part says "
+            f"nothing of the rest. Continue it with `proctor run --resume={run.id}`."
+        )
+
+
+def keep_looks_at(store: Store, run: Run, statement: Statement) -> None:
+    """Keep what a bundle shows of a holdout: its pass rate, and in a full one questions and answers too."""
+    if "holdout" in statement.claims:
+        keep_look(store, run, "rate")
+    if shows_held_out(run, statement):
+        keep_look(store, run, "reveal")
+
+
+def shows_held_out(run: Run, statement: Statement) -> bool:
+    """Whether a bundle has what the run's suite holds out; a full one has every case of the suite."""
+    return statement.kind == "full" and run.suite.split_rule is not None
+
+
+def enveloped(statement: Statement, key: SigningKey | None) -> Envelope:
+    """The statement with a signature, or with none."""
+    payload = canonical(statement_data(statement))
+    return Envelope(payload, () if key is None else (signature(payload, key),))
+
+
+def signature(payload: bytes, key: SigningKey) -> Signature:
+    """A key's signature over a statement."""
+    return Signature(key.id, key.sign(signed_bytes(payload)), key.public_pem)
+
+
+def passed_into(
+    out: Digests, store: Store, run: Run, *, public: bool, told: Tell | None, watch: Watch | None = None
+) -> Statement:
+    """Stream a run through the files of its bundle, once, and give what is stated of it.
+
+    Args:
+        out: takes the lines of all files but the envelope.
+        store: where the run is.
+        run: the run, finished.
+        public: hide what is held out.
+        told: told how far it is when it takes long.
+        watch: told each line.
+
+    Raises:
+        StoreError: the store cannot be read, or lacks cases or trials of the run.
+        UsageError: a bundle cannot hold one of its values.
+    """
+    if public and run.suite.split_rule is not None:
+        run = replace(run, warnings=())  # they quote cases, and do not say of which split
+    shown = published(run)
+    out.add(CONFIG, canonical(config_of(run)))
+    out.add(ENVIRONMENT, canonical(environment_of(run)))
+    out.add(SUITE, header_line(shown.suite))
+    passing = _Passing(out, store, run, public=public, watch=watch)
+    passing.through(telling(told, "trials written"))
+    counting = passing.counting
+    claims, looks = counting.claims, [look.kind for look in _looks_before(store, run)]
+    passed_tests, failed_tests = counting.names(public=public)
+    assert run.finished_at is not None
+    return Statement(
+        files=out.digests(),
+        result=counting.result,
+        passed_tests=passed_tests,
+        failed_tests=failed_tests,
+        kind="public" if public else "full",
+        run=run.id,
+        group=run.group,
+        suite=SuiteNamed(run.suite.name, run.suite.version, run.suite.digest),
+        target=TargetNamed(shown.target.name, target_digest(shown.target)),
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+        split="holdout" if "holdout" in claims else "all",
+        claims=claims,
+        cases=passing.heads[SUITE],
+        trials=passing.heads[TRIALS],
+        looks=Looks(looks.count("rate"), looks.count("reveal")),
+    )
+
+
+def _looks_before(store: Store, run: Run) -> Iterator[Look]:
+    """The looks that whoever made the run could have learned from; later ones change no bundle of it."""
+    return (look for look in store.looks(run.suite.digest) if look.at < run.started_at)
+
+
+class _Passing:
+    """The cases and trials of a run on their way into the files of a bundle."""
+
+    def __init__(self, out: Digests, store: Store, run: Run, *, public: bool, watch: Watch | None) -> None:
+        self._out = out
+        self._store = store
+        self._run = run
+        self._watch = watch
+        self._secret = store.secret(run.id)
+        self._public = public
+        self._hidden = _held_out(store, run) if public else frozenset[int]()
+        self._trees = {SUITE: merkle.Tree(), TRIALS: merkle.Tree()}
+        self.counting = Counting(run)
+
+    def through(self, tell: Callable[[int, int], None]) -> None:
+        """All of them, each trial after its case."""
+        trials = self._store.trials(self._run.id)
+        trial = next(trials, None)
+        for position, stored in enumerate(self._store.cases(self._run.suite.content)):
+            hidden = position in self._hidden
+            salt = merkle.salt(self._secret, CASES_TREE, position)
+            line = partial(case_line, position, salt, stored.case, stored.sent)
+            self._put(SUITE, line, hidden, stored.case)
+            while trial is not None and trial.trial.position == position:
+                self._put_trial(trial, stored.case, hidden)
+                tell(self.counting.count, self._run.planned)
+                trial = next(trials, None)
+        if trial is not None or self.counting.count != self._run.planned:
+            raise StoreError(f"The store is damaged: it lacks cases or trials of run {self._run.id}.")
+
+    @property
+    def heads(self) -> dict[str, TreeHead]:
+        """The heads of the trees over both files."""
+        return {name: TreeHead(tree.root.hex(), tree.size) for name, tree in self._trees.items()}
+
+    def _put_trial(self, stored: StoredTrial, case: Case, hidden: bool) -> None:
+        trial = published_trial(stored.trial, case, self._run)
+        if self._public and (trial.split == "holdout") is not hidden:
+            raise StoreError(f"The store is damaged: run {self._run.id} is divided otherwise than its suite.")
+        verdict = self.counting.add(trial, case)
+        index = self._trees[TRIALS].size
+        salt = merkle.salt(self._secret, TRIALS_TREE, index)
+        self._put(TRIALS, partial(trial_line, index, salt, trial, verdict), hidden, trial)
+
+    def _put(self, name: str, make: Callable[[], bytes], hidden: bool, noun: Case | Trial) -> None:
+        case_id = noun.id if isinstance(noun, Case) else noun.case_id
+        try:
+            line = make()
+        except UsageError as error:
+            raise UsageError(f"Case {case_id!r}: {error}") from None
+        if len(line) > LONGEST_LINE:
+            raise UsageError(
+                f"Case {case_id!r} makes a line of {len(line):,} bytes in {name}, and whoever checks a "
+                f"bundle reads {LONGEST_LINE:,} at most. Run the suite without it to attest the rest."
+            )
+        leaf, index = merkle.leaf(line), self._trees[name].size
+        self._trees[name].add(leaf)
+        self._out.add(name, hidden_line(index, leaf) if hidden else line)
+        if self._watch is not None:
+            self._watch(name, index, line, leaf, noun)
+
+
+def _held_out(store: Store, run: Run) -> frozenset[int]:
+    """The positions of the held-out cases, also of those that the run did not ask."""
+    rule = run.suite.split_rule
+    if rule is None:
+        return frozenset()
+    ids, categories = [], []
+    for stored in store.cases(run.suite.content):
+        ids.append(stored.case.id)
+        categories.append(stored.case.category)
+    return frozenset(held_out(ids, categories, rule))

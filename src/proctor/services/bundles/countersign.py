@@ -1,0 +1,68 @@
+"""A further signature on a bundle: by whoever has checked it, next to that of its maker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from proctor.bundles.reader import opened
+from proctor.bundles.trust_store import Trusted
+from proctor.bundles.writer import sign_again
+from proctor.errors import BundleError
+from proctor.proof.canonical import canonical
+from proctor.proof.check_statement import Defect, envelope_of
+from proctor.proof.dsse import Envelope, as_data
+from proctor.proof.statement import ENVELOPE, Statement, statement_data
+from proctor.services.bundles.attest import signature
+from proctor.services.bundles.verify import verify
+from proctor.services.progress_lines import Tell
+
+if TYPE_CHECKING:
+    from proctor.bundles.keys import SigningKey
+
+
+class Countersigned(Struct, frozen=True):
+    """A bundle that has a key's signature."""
+
+    statement: Statement
+    added: bool
+    """The signature was not there before."""
+    signed_by: tuple[str, ...]
+    """The ids of all keys that have signed, sorted, as the bundle's signatures are."""
+
+
+def countersign(
+    path: Path, key: SigningKey, trusted: Mapping[str, Trusted], told: Tell | None = None
+) -> Countersigned:
+    """Check a bundle as `verify` does, and put a signature of the key into it; all else in it stays.
+
+    Args:
+        path: the bundle.
+        key: what signs. Where its signature is there already, nothing is written.
+        trusted: whom the user trusts.
+        told: told lines for the user.
+
+    Raises:
+        BundleError: the bundle is not what it says it is, or was changed while it was checked.
+        UsageError: there is no bundle, or it cannot be written.
+    """
+    statement = verify(path, trusted, told).statement
+    with opened(path) as bundle:
+        before = bundle.read(ENVELOPE)
+    try:
+        envelope = envelope_of(before)
+        is_same = envelope.payload == canonical(statement_data(statement))
+    except Defect:
+        is_same = False
+    if not is_same:
+        raise BundleError(f"{path} was changed while it was checked. Nothing was signed.")
+    ids = {one.keyid for one in envelope.signatures}
+    if key.id in ids:
+        return Countersigned(statement, False, tuple(sorted(ids)))
+    signatures = (*envelope.signatures, signature(envelope.payload, key))
+    whole = Envelope(envelope.payload, tuple(sorted(signatures, key=lambda one: one.keyid)))
+    sign_again(path, statement.files, before, canonical(as_data(whole)))
+    return Countersigned(statement, True, tuple(sorted({*ids, key.id})))

@@ -1,0 +1,187 @@
+"""A verified bundle's suite and trials to a store: read once more, and held against the digests meanwhile.
+
+A bundle lies where others may write. What is taken is what was verified, or nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.bundles.reader import Bundle
+from proctor.bundles.trust_store import Trusted
+from proctor.codec import judged_digest, sent_digest, suite_digest
+from proctor.errors import BundleError, UsageError
+from proctor.model import Defaults, Selection, Suite
+from proctor.plan import Indexer
+from proctor.proof.check_statement import shown
+from proctor.proof.records import CaseLine, HiddenLine, TrialLine, case_from, trial_from
+from proctor.proof.statement import SUITE, TRIALS, Statement
+from proctor.protocols import Store
+from proctor.services.bundles.side_effects import Foreign
+from proctor.services.bundles.verify import Verified, verify
+from proctor.services.progress_lines import Tell
+from proctor.services.runs.planning.target_names import Names
+from proctor.services.suites.library import builtin_digest, check_builtin
+from proctor.services.suites.suite_sources import BUILTIN, TIERS, versioned
+
+T = TypeVar("T")
+
+_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+"""As `request.new_id` makes them."""
+_LONGEST_NAME = 200
+"""More characters no list of runs has room for."""
+
+
+class Wants(Struct, frozen=True, kw_only=True):
+    """What a user asks of a bundle before anything of it is taken."""
+
+    trusted: Mapping[str, Trusted] = {}
+    """The keys that the user trusts, by their ids."""
+    require_signature: bool = False
+    """It must be signed by one of them."""
+    allow_programs: bool = False
+    """The suite may do what `foreign` lists."""
+    own_targets: frozenset[str] = frozenset()
+    """The names of the user's own targets file."""
+    judged: bool = False
+    """The user names the judges."""
+
+
+def verified(path: Path, wants: Wants, told: Tell | None = None) -> Verified:
+    """What verifying a bundle gives.
+
+    Raises:
+        BundleError: it is not what it says it is, or not signed as it has to be.
+        UsageError: there is none.
+    """
+    found = verify(path, wants.trusted, told)
+    if wants.require_signature and found.standing != "trusted":
+        how = "is not signed" if found.standing == "unsigned" else "is signed by keys that you do not trust"
+        raise BundleError(f"{path} {how}, and a signature by a trusted key is required. Nothing was done.")
+    for what, said in (("run", found.statement.run), ("group", found.statement.group)):
+        if not _ID.fullmatch(said):
+            raise BundleError(f"{path} is of the {what} {shown(said)}, which is no id of a {what}.")
+    return found
+
+
+def cases_of(bundle: Bundle, statement: Statement) -> Iterator[CaseLine]:
+    """The cases that a bundle shows, in order.
+
+    Raises:
+        BundleError: at the latest at the end, that they are not those that were verified.
+    """
+    for line in _lines(bundle, statement, SUITE, skipped=1):
+        read = _read(bundle, case_from, line)
+        if not isinstance(read, HiddenLine):
+            yield read
+
+
+def trials_of(bundle: Bundle, statement: Statement) -> Iterator[TrialLine]:
+    """The trials that a bundle shows, in order; raises as `cases_of` does."""
+    for line in _lines(bundle, statement, TRIALS):
+        read = _read(bundle, trial_from, line)
+        if not isinstance(read, HiddenLine):
+            yield read
+
+
+def own_targets(environ: Mapping[str, str]) -> frozenset[str]:
+    """The names of the user's own targets file; none where there is no such file.
+
+    Raises:
+        SuiteError: it is wrong.
+    """
+    return frozenset(Names(environ).names())
+
+
+def standing_in_words(found: Verified) -> str:
+    """How a bundle is signed, as a sentence; with whole fingerprints."""
+    by = ", ".join(f"{one.name} ({one.id})" for one in found.signatures if one.name is not None)
+    if found.standing == "trusted":
+        return f"signed by a trusted key, {by}."
+    if found.standing == "unknown":
+        return f"signed by an unknown key, {', '.join(one.id for one in found.signatures)}."
+    return "unsigned: consistent, but anyone could have made it."
+
+
+def take_suite(store: Store, bundle: Bundle, found: Verified, wants: Wants) -> Suite:
+    """Save a bundle's suite in a store, beside what is there under its name.
+
+    Of a public bundle the cases that it shows are saved, as a suite of their own that is not split. How the
+    suite wants to be run where nobody says is left out: that is not for a stranger to say.
+
+    Raises:
+        BundleError: it was changed since it was verified.
+        UsageError: it would act on this machine and may not, or its name cannot be had.
+    """
+    statement, whole = found.statement, found.statement.kind == "full"
+    header = replace(found.run.suite, version=None, folder="", defaults=Defaults())
+    if not whole:
+        name = f"{header.name.removeprefix(BUILTIN)} (public part)"
+        header = replace(header, name=name, split_rule=None)
+    foreign = Foreign(wants.own_targets, judged=wants.judged)
+    indexer = Indexer(Selection(), None)
+    digests: list[tuple[str, str, str]] = []
+    writer = store.saving(aside=True)
+    try:
+        for place, line in enumerate(cases_of(bundle, statement)):
+            sent = sent_digest(line.case)
+            digests.append((line.case.id, sent, judged_digest(line.case)))
+            indexer.add(line.case)
+            foreign.add(place, line.case)
+            writer.add(line.case, sent)
+        suite = replace(header, case_count=len(digests), digest=suite_digest(header, digests))
+        if whole and suite.digest != statement.suite.digest:
+            raise _changed(bundle)
+        if not wants.allow_programs:
+            foreign.check(indexer.index(suite.split_rule))
+        return writer.keep(replace(suite, name=name_of(suite)))
+    finally:
+        writer.drop()
+
+
+def name_of(suite: Suite) -> str:
+    """The name under which a bundle's suite is saved; earlier versions called a built-in one only `cheap`.
+
+    Raises:
+        UsageError: it is that of a version or of a built-in suite with other cases, or cannot be listed.
+    """
+    name = suite.name
+    if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME or versioned(name) is not None:
+        raise UsageError(f"The suite of this bundle is called {shown(name)}, which no suite here can be.")
+    if name in TIERS and suite.digest == builtin_digest(name):
+        return f"{BUILTIN}{name}"
+    try:
+        check_builtin(name, suite.digest)
+    except UsageError:
+        raise UsageError(
+            f"The suite of this bundle is called {name!r} and is not the built-in suite of that name. "
+            "Another version of Proctor may have made it; nothing was saved."
+        ) from None
+    return name
+
+
+def _lines(bundle: Bundle, statement: Statement, name: str, skipped: int = 0) -> Iterator[bytes]:
+    hasher = sha256()
+    for place, line in enumerate(bundle.lines(name, hasher)):
+        if place >= skipped:
+            yield line
+    if hasher.hexdigest() != statement.files[name]:
+        raise _changed(bundle)
+
+
+def _read(bundle: Bundle, reading: Callable[[bytes], T], line: bytes) -> T:
+    try:
+        return reading(line)
+    except ValueError:
+        raise _changed(bundle) from None
+
+
+def _changed(bundle: Bundle) -> BundleError:
+    return BundleError(f"{bundle.path} was changed while it was read. Nothing was kept; verify it again.")

@@ -1,0 +1,94 @@
+"""One trial of a stored run written as a proof, without the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proctor.bundles.writer import Digests, check_file, kept_file
+from proctor.errors import UsageError
+from proctor.model import Case, Run, Trial
+from proctor.proof.canonical import canonical
+from proctor.proof.inclusion_proofs import ProvedLine, proof_of, proved_line
+from proctor.proof.statement import TRIALS, Statement
+from proctor.protocols import Store
+from proctor.services.bundles.attest import check_finished, enveloped, passed_into
+from proctor.services.progress_lines import Tell
+from proctor.services.runs.reading.report import keep_look
+
+if TYPE_CHECKING:
+    from proctor.bundles.keys import SigningKey
+
+
+class Wanted:
+    """Which trial is proved, and where."""
+
+    def __init__(self, case_id: str, repeat: int, path: Path) -> None:
+        """Nothing is found yet.
+
+        Args:
+            case_id: its case.
+            repeat: which of its repeats, from 0.
+            path: the file that is written.
+        """
+        self.case_id = case_id
+        self.repeat = repeat
+        self.path = path
+        self.held_out = False
+        self._leaves: dict[bool, list[bytes]] = {False: [], True: []}
+        self._case = (0, b"")
+        self._found: tuple[tuple[int, bytes], tuple[int, bytes]] | None = None
+
+    def watch(self, name: str, index: int, line: bytes, leaf: bytes, noun: Case | Trial) -> None:
+        """See each line go by; a trial comes after its case."""
+        self._leaves[name == TRIALS].append(leaf)
+        if isinstance(noun, Case):
+            self._case = (index, line)
+        elif (noun.case_id, noun.repeat) == (self.case_id, self.repeat):
+            self._found = ((index, line), self._case)
+            self.held_out = noun.split == "holdout"
+
+    def lines(self) -> tuple[ProvedLine, ProvedLine] | None:
+        """The trial and its case with what leads from them; None when it did not go by."""
+        if self._found is None:
+            return None
+        (trial_at, trial), (case_at, case) = self._found
+        return (
+            proved_line(trial, self._leaves[True], trial_at),
+            proved_line(case, self._leaves[False], case_at),
+        )
+
+
+def prove(
+    store: Store, run: Run, wanted: Wanted, *, public: bool, key: SigningKey | None, told: Tell | None = None
+) -> Statement:
+    """Write the proof of one trial, with the envelope that the run's bundle has.
+
+    Args:
+        store: where the run is.
+        run: the run, finished.
+        wanted: the trial and the file.
+        public: with the envelope of the public bundle instead of the full one.
+        key: what signs; None for no signature.
+        told: told how far it is when it takes long.
+
+    Raises:
+        UsageError: the run is not finished or has no such trial, or something else is at the path.
+        StoreError: the store cannot be read, or lacks trials of the run.
+    """
+    check_file(wanted.path)
+    check_finished(store, run)
+    statement = passed_into(Digests(), store, run, public=public, told=told, watch=wanted.watch)
+    lines = wanted.lines()
+    if lines is None:
+        which = f" with repeat {wanted.repeat}" if wanted.repeat else ""
+        raise UsageError(
+            f"Run {run.id} has no trial of case {wanted.case_id!r}{which}. "
+            f"`proctor runs export {run.id} -o trials.csv` lists what it has."
+        )
+    kept_file(wanted.path, canonical(proof_of(enveloped(statement, key), *lines)) + b"\n")
+    if "holdout" in statement.claims:
+        keep_look(store, run, "rate")
+    if wanted.held_out:
+        keep_look(store, run, "reveal")
+    return statement

@@ -1,0 +1,102 @@
+"""Scores that nobody can derive from the answer alone: what judges, embedding models and programs said.
+
+A judge's recorded replies are read again by the grader that asked for them, and the score must be the one to
+which they lead. That a judge did reply so, nothing here can know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from proctor.errors import TargetError
+from proctor.graders.judged.judge_call import PASS_AT
+from proctor.graders.similarity import SemanticSimilarity
+from proctor.model import Assertion, Judgment, Output, Prompt, Run, Score, Verdict
+from proctor.proof.check_statement import Defect, same, shown
+from proctor.protocols import Graded, Grader, Judge
+from proctor.services.runs.planning.judge_choice import judges_for, judges_of
+from proctor.stats import reaches
+from proctor.verdicts import is_below_gate
+
+
+class _Recorded:
+    """A judge that gives the replies that are recorded of it, one after the other, and then none."""
+
+    def __init__(self, name: str, judgments: Sequence[Judgment]) -> None:
+        self._left = iter([one.raw for one in judgments if one.judge == name])
+
+    async def answer(self, _prompt: Prompt) -> Output:
+        for raw in self._left:
+            return Output(text=raw)
+        raise TargetError("No further reply is recorded.", kind="missing")
+
+
+def with_judges(graded: Graded, run: Run, judgments: Sequence[Judgment]) -> Graded:
+    """What the grader saw, with the run's judges, who reply to it as they are recorded to have done."""
+    judges = {
+        spec.name: Judge(name=spec.name, target=_Recorded(spec.name, judgments)) for spec in judges_of(run)
+    }
+    return replace(
+        graded,
+        judges=tuple([judges[spec.name] for spec in judges_for(run, graded.case.target)]),
+        named={spec.name: judges[spec.name] for spec in run.named_judges},
+        judge_repeats=run.settings.judge_repeats,
+        judge_rule=run.settings.judge_rule,
+    )
+
+
+def are_replies(recorded: Sequence[Judgment], derived: Sequence[Judgment]) -> bool:
+    """Whether all recorded replies were read, each as an answer to the prompt that is recorded with it."""
+    return [_asked(one) for one in recorded] == [_asked(one) for one in derived]
+
+
+def _asked(one: Judgment) -> tuple[str | None, ...]:
+    return (one.judge, one.evaluator, one.prompt_digest, one.raw)
+
+
+def check_judgments(place: str, recorded: Sequence[Judgment], derived: Sequence[Judgment]) -> None:
+    """Hold judgments against what was read of the same replies again.
+
+    Raises:
+        Defect: one is not what its reply says.
+    """
+    for nth, (one, again) in enumerate(zip(recorded, derived, strict=True), 1):
+        for name in ("passed", "value"):
+            what = f"`{name}` of judgment {nth} by {shown(one.judge)}"
+            same(place, what, getattr(one, name), getattr(again, name))
+
+
+def check_implied(place: str, assertion: Assertion, grader: Grader, recorded: Score) -> None:
+    """Hold the outcome of a score against its value, where these go together.
+
+    Raises:
+        Defect: they do not.
+    """
+    if recorded.value is None:
+        return
+    if recorded.outcome is Verdict.FAIL and is_below_gate(recorded):
+        return  # the grader may have a gate of its own, whatever the value would pass without it
+    value = 1.0 - recorded.value if assertion.negated else recorded.value
+    passed = _passes(assertion, grader, value)
+    if passed is None:
+        return
+    right = Verdict.PASS if passed is not assertion.negated else Verdict.FAIL
+    if recorded.outcome is not right:
+        raise Defect(
+            f"{place} is {recorded.outcome.value}, and the value {recorded.value:g} makes it {right.value}."
+        )
+
+
+def _passes(assertion: Assertion, grader: Grader, value: float) -> bool | None:
+    """Whether a value passes; None where the value does not tell."""
+    if assertion.pass_at is not None:
+        return reaches(value, assertion.pass_at)
+    if assertion.params.get("rule") == "mean":
+        return value > 0.5
+    if grader.all_or_nothing:
+        return value == 1
+    if assertion.grader == "program":
+        return reaches(value, PASS_AT)
+    return value >= grader.threshold if isinstance(grader, SemanticSimilarity) else None

@@ -1,0 +1,287 @@
+"""Recorded answers graded again, and the scores of a bundle held against what comes of it.
+
+Graders that ask nobody give the same again, and those that asked judges do with the replies as recorded. What
+an embedding model or a program said is not asked for again, and nothing of a bundle is ever run: such scores
+are counted as they stand, and must follow from what stands beside them, as far as that can be told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from proctor import __version__
+from proctor.codec import assertion_digest, encode
+from proctor.env_vars import names_in
+from proctor.errors import GraderBroke, TimeLimitExceeded, UnknownName
+from proctor.graders import GRADERS
+from proctor.grading import bind, score, uninterrupted_size
+from proctor.model import Assertion, Case, Judgment, Run, Score, Trial, Verdict
+from proctor.plan import repeats_of
+from proctor.proof.check_statement import Defect, same, shown, understood
+from proctor.protocols import Graded, Grader
+from proctor.services.bundles.recorded_judgments import (
+    are_replies,
+    check_implied,
+    check_judgments,
+    with_judges,
+)
+from proctor.services.grading.isolated_grading import BlockingIsolation
+from proctor.services.runs.execution.open_targets import specs_of
+
+T = TypeVar("T")
+
+_LIMIT_S = 5.0
+"""What a score costs whose grader was ended."""
+_PATIENCE_S = 20.0
+"""After so many seconds that led to nothing a grader is not run any more."""
+_UNENDED_S = 0.25
+"""What a search costs that its grader ended itself."""
+_UNENDED = "did not end within"
+
+
+class Deriving:
+    """Holds the scores of trials against their answers, case by case."""
+
+    def __init__(self, run: Run, isolation: BlockingIsolation) -> None:
+        """Nothing is graded yet.
+
+        Args:
+            run: the run that they are of.
+            isolation: runs the graders, and ends those that take too long.
+        """
+        self._run = run
+        self._isolation = isolation
+        self._lost_s: defaultdict[str, float] = defaultdict(float)
+        """What led to nothing, by the graders."""
+        self._masks = bool(names_in([spec.options.get("env", {}) for spec in specs_of(run)]))
+        """Values of variables may have been blotted out of what was done in a workspace."""
+        self._kinds: dict[str, type[Any] | None] = {}
+        self._group: list[tuple[str, Trial]] = []
+        """The trials so far of a case whose answers are graded together, and where they stand."""
+        self.graded_again = 0
+        """How many scores were derived again."""
+        self.recounted: Counter[str] = Counter()
+        """How many scores were counted as they stand, by their graders."""
+        self.unread = 0
+        """How many judgments were not read again from their judges' replies."""
+        self._hint = ""
+        made_by = run.versions.get("proctor", "an unknown version")
+        if made_by != __version__:
+            self._hint = f" Proctor {shown(made_by)} graded the run; this is {__version__}, which may differ."
+
+    @property
+    def unended(self) -> tuple[str, ...]:
+        """The graders that took too long, sorted."""
+        return tuple(sorted(name for name, lost_s in self._lost_s.items() if lost_s))
+
+    def check(self, place: str, case: Case, trial: Trial) -> None:
+        """The scores of the next trial; those over all answers of its case with the last of them.
+
+        Args:
+            place: where the trial stands, for messages.
+            case: its case.
+            trial: the trial; a case's come one after the other.
+
+        Raises:
+            Defect: one is not what the answer comes to.
+        """
+        together, filled = False, _names_variables(case)
+        for nth, assertion in enumerate(case.assertions):
+            if trial.output is not None:
+                _check_form(_at(place, trial, nth), assertion, trial.scores[nth], filled=filled)
+            if self._looks_at_all(assertion):
+                together = True
+            elif trial.output is not None:
+                graded = Graded(case=case, output=trial.output)
+                self._check(_at(place, trial, nth), assertion, trial.scores[nth], graded)
+        if together:
+            self._group.append((place, trial))
+            if len(self._group) == repeats_of(case, self._run.settings.repeats):
+                self._check_together(case)
+                self._group = []
+
+    def _check_together(self, case: Case) -> None:
+        outputs = tuple(trial.output for _, trial in self._group if trial.output is not None)
+        missing = len(self._group) - len(outputs)
+        for nth, assertion in enumerate(case.assertions):
+            for place, trial in self._group if self._looks_at_all(assertion) else ():
+                if trial.output is None:
+                    continue
+                recorded = trial.scores[nth]
+                if missing:  # then nothing can be said over all of them
+                    same(_at(place, trial, nth), "the outcome", recorded.outcome.value, "unscored")
+                    self.graded_again += 1
+                else:
+                    graded = Graded(case=case, output=outputs[0], outputs=outputs)
+                    self._check(_at(place, trial, nth), assertion, recorded, graded)
+
+    def _looks_at_all(self, assertion: Assertion) -> bool:
+        kind = self._kind(assertion)
+        return kind is not None and bool(kind.over_repeats)
+
+    def _kind(self, assertion: Assertion) -> type[Any] | None:
+        """The class of a grader; None for one that is not installed here."""
+        if assertion.grader not in self._kinds:
+            try:
+                self._kinds[assertion.grader] = GRADERS.get(assertion.grader)
+            except UnknownName:
+                self._kinds[assertion.grader] = None
+        return self._kinds[assertion.grader]
+
+    def _check(self, place: str, assertion: Assertion, recorded: Score, graded: Graded) -> None:
+        name = assertion.grader
+        grader = None if self._kind(assertion) is None else self._bound(place, assertion)
+        derived = None if grader is None else self._derived(assertion, grader, recorded, graded)
+        if derived is None or (recorded.outcome is Verdict.UNSCORED and _UNENDED in recorded.reason):
+            self.recounted[name] += 1
+            self.unread += 0 if name == "program" else len(recorded.judgments)
+            if grader is not None:
+                check_implied(place, assertion, grader, recorded)
+        elif grader is not None and "judge" in grader.wants():
+            self.recounted[name] += 1
+            check_judgments(place, recorded.judgments, derived.judgments)
+            self._compare(place, recorded, derived, "the judges' replies make it")
+        else:
+            self.graded_again += 1
+            same(place, "the number of judgments", len(recorded.judgments), 0)
+            self._compare(place, recorded, derived, "grading the answer again gives")
+
+    def _derived(self, assertion: Assertion, grader: Grader, recorded: Score, graded: Graded) -> Score | None:
+        """The score of an answer by its grader, with judges who reply as is recorded.
+
+        None where it needs more than that, where these are replies to something else, or where it takes too
+        long.
+        """
+        wants = grader.wants()
+        if "embedder" in wants or _runs_programs(assertion, grader) or self._is_masked(graded.case):
+            return None
+        judgments = recorded.judgments if "judge" in wants else None
+        size = uninterrupted_size((assertion,), graded.outputs or (graded.output,), GRADERS.get) + sum(
+            len(judgment.raw) for judgment in judgments or ()
+        )
+        work = partial(_derive, assertion, graded, self._run, judgments)
+        (derived,) = self._limited(assertion.grader, work, size) or (None,)
+        if derived is None or ("judge" in wants and not are_replies(recorded.judgments, derived.judgments)):
+            return None
+        if derived.outcome is Verdict.UNSCORED and _UNENDED in derived.reason:
+            self._lost_s[assertion.grader] += _UNENDED_S
+            return None
+        return derived
+
+    def _bound(self, place: str, assertion: Assertion) -> Grader | None:
+        """The grader of an assertion; None where checking its parameters takes too long.
+
+        Raises:
+            Defect: there is no such grader, or its parameters are wrong.
+        """
+        grader = self._limited(assertion.grader, partial(_bind, place, assertion), 0)
+        if isinstance(grader, Defect):
+            raise grader
+        return grader
+
+    def _limited(self, grader: str, work: Callable[[], T], size: int) -> T | None:
+        """What a grader's work gives; None where it takes too long, or has done so too often."""
+        if self._lost_s[grader] >= _PATIENCE_S:
+            return None
+        try:
+            return self._isolation.call(work, size)
+        except (TimeLimitExceeded, GraderBroke):
+            self._lost_s[grader] += _LIMIT_S
+            return None
+
+    def _is_masked(self, case: Case) -> bool:
+        """Whether a variable's name may stand in the answer where the grader saw its value."""
+        return _names_variables(case) or (case.workspace is not None and self._masks)
+
+    def _compare(self, place: str, recorded: Score, derived: Score, again: str) -> None:
+        if recorded.outcome is not derived.outcome:
+            what, said, right = "outcome", recorded.outcome.value, derived.outcome.value
+        elif not _near(recorded.value, derived.value):
+            what, said, right = "value", str(recorded.value), str(derived.value)
+        elif not _near(recorded.required, derived.required):
+            what, said, right = "gate", str(recorded.required), str(derived.required)
+        else:
+            return
+        raise Defect(f"{place}: the {what} is {said}, and {again} {right}.{self._hint}")
+
+
+def _at(place: str, trial: Trial, nth: int) -> str:
+    return f"{place}: score {nth + 1} ({shown(trial.scores[nth].grader)})"
+
+
+def _bind(place: str, assertion: Assertion) -> Grader | Defect:
+    """The grader of an assertion, or what is wrong with that."""
+    try:
+        return understood(place, partial(bind, assertion, GRADERS.get))
+    except Defect as defect:
+        return defect
+
+
+def _derive(
+    assertion: Assertion, graded: Graded, run: Run, judgments: Sequence[Judgment] | None
+) -> tuple[Score | None]:
+    """The score of an answer; None where its grader wants to wait. With judgments, its judges gave these."""
+    if judgments is not None:
+        graded = with_judges(graded, run, judgments)
+    return (_at_once(score(assertion, graded, GRADERS.get)),)
+
+
+def _runs_programs(assertion: Assertion, grader: Grader) -> bool:
+    """Whether the grader may run one; a check of several does where a member does."""
+    return grader.waits and (assertion.grader != "composite" or b'"program"' in encode(assertion.params))
+
+
+def _at_once(coming: Coroutine[Any, Any, T]) -> T | None:
+    """What a coroutine gives if it waits for nothing; None, and its end, where it does."""
+    try:
+        coming.send(None)
+    except StopIteration as end:
+        done: T = end.value
+        return done
+    finally:
+        coming.close()
+    return None
+
+
+def _names_variables(case: Case) -> bool:
+    """Whether the case names one where the digest of the suite would tell if somebody had put it in."""
+    if not case.variables:
+        return False
+    params = [assertion.params for assertion in case.assertions]
+    covered = (case.input, case.expected, case.criteria, params, case.workspace, case.form)
+    return bool(names_in(covered))
+
+
+# --- what a score must be ----------------------------------------------------------------------------------
+
+
+def _check_form(place: str, assertion: Assertion, recorded: Score, *, filled: bool) -> None:
+    """What every score of an assertion must have, whatever its grader says.
+
+    Where variables were filled in, one may stand in the name for a text that only happens to be its value.
+    """
+    same(place, "the grader", recorded.grader, assertion.grader)
+    if not filled:
+        same(place, "the name", recorded.name, assertion.label or assertion.grader)
+    right = understood(place, lambda: assertion_digest(assertion))
+    same(place, "the digest of the assertion", recorded.assertion, right)
+    same(place, "the weight", recorded.weight, assertion.weight)
+    if recorded.outcome is Verdict.ERROR:
+        raise Defect(f"{place}: the outcome is error, which only a trial can be.")
+    if (recorded.value is None) is not (recorded.outcome is Verdict.UNSCORED):
+        raise Defect(f"{place}: a score has a value or is unscored, and this one both or neither.")
+    if recorded.value is not None and not 0 <= recorded.value <= 1:
+        raise Defect(f"{place}: the value is {recorded.value}, and should be within 0 and 1.")
+    gate, own = assertion.required, recorded.required
+    if gate is not None and (own is None or own < gate):
+        raise Defect(f"{place}: the gate is {shown(own)}, and the assertion has {gate}.")
+
+
+def _near(one: float | None, other: float | None) -> bool:
+    """Equal but for the rounding of a sum whose parts come in another order."""
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) <= 1e-9

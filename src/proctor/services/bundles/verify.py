@@ -1,0 +1,282 @@
+"""Bundles checked, and their number derived again from what they hold.
+
+In this order, and the first thing that is wrong ends it: the list of files, the envelope's shape, all hashes,
+the signatures, whether statement and files tell of one run, the cases with their tree, then trial by trial
+the scores, verdicts and the tree over them, and the claims at the end. `CHECKS` has a sentence for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from proctor.bundles.keys import fingerprint, holds, normal_pem
+from proctor.bundles.reader import Bundle, opened
+from proctor.bundles.trust_store import Trusted
+from proctor.errors import BundleError
+from proctor.model import Run, Standing
+from proctor.proof.check_records import Cases, Expected, Trials, check_figures, check_trial, header_of
+from proctor.proof.check_statement import (
+    Defect,
+    check_claims,
+    check_statement,
+    envelope_of,
+    run_of,
+    same,
+    statement_of,
+    understood,
+)
+from proctor.proof.claims import Counting
+from proctor.proof.dsse import Envelope, signed_bytes
+from proctor.proof.records import header_line
+from proctor.proof.statement import CONFIG, ENVELOPE, ENVIRONMENT, FILES, SUITE, TRIALS, Statement
+from proctor.services.bundles.regrade import Deriving
+from proctor.services.grading.isolated_grading import BlockingIsolation
+from proctor.services.progress_lines import Tell, telling
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
+
+
+CHECKS = {
+    "files": "It has exactly the five files of a bundle, none of them too large.",
+    "envelope": "Its envelope holds one statement in the form that it must have.",
+    "digests": "Every file has the SHA-256 that the statement says.",
+    "signatures": "Every signature in it holds.",
+    "run": "Statement and files tell of one run.",
+    "cases": "No case is missing or changed: their tree and the suite's digest come out again.",
+    "trials": "No trial is missing or changed: scores, verdicts and their tree come out again.",
+    "claims": "The numbers that it claims are those of its trials.",
+}
+"""What is checked, in order."""
+
+
+class CheckedSignature(Struct, frozen=True):
+    """A signature that holds."""
+
+    id: str
+    """The fingerprint of its key."""
+    name: str | None
+    """What the user calls the key; None for one that is not trusted."""
+
+
+class Verified(Struct, frozen=True, kw_only=True):
+    """A bundle in which nothing is wrong, and what that is worth."""
+
+    path: str
+    statement: Statement
+    run: Run
+    """As the bundle has it: without tags, and places on its maker's machine."""
+    standing: Standing
+    signatures: tuple[CheckedSignature, ...]
+    graded_again: int
+    """How many scores were derived again from the answers."""
+    recounted: dict[str, int]
+    """How many scores could not be and were counted as they stand, by their graders."""
+    prompts: dict[str, set[str]]
+    """The judges that spoke in shown trials, by name, and the digests of their prompts."""
+    taken_over: int
+    """How many shown trials have answers of earlier runs."""
+    hidden: int
+    """How many trials are hidden."""
+    unverified: tuple[str, ...]
+    """What could not be checked, in sentences."""
+
+
+def verify(
+    path: str | Path,
+    trusted: Mapping[str, Trusted],
+    told: Tell | None = None,
+    held: Callable[[str], None] = lambda _check: None,
+) -> Verified:
+    """Check all of a bundle.
+
+    Args:
+        path: a folder or an archive.
+        trusted: the keys that the user trusts, by their ids.
+        told: told how far it is when it takes long.
+        held: told each of `CHECKS` in which nothing was wrong.
+
+    Raises:
+        BundleError: something is wrong; the text has the first thing that is.
+        UsageError: there is no bundle, it cannot be read, or `cryptography` is missing and it is signed.
+    """
+    with opened(path) as bundle:
+        held("files")
+        try:
+            return _verified(bundle, trusted, told, held)
+        except Defect as defect:
+            raise BundleError(f"{path}: {defect}") from None
+
+
+def _verified(
+    bundle: Bundle, trusted: Mapping[str, Trusted], told: Tell | None, held: Callable[[str], None]
+) -> Verified:
+    """All checks but the first in their order."""
+    files, signatures, run = _whole(bundle, trusted, held)
+    statement = files.statement
+    salts: set[bytes] = set()
+    cases, trials = Cases(run, statement, salts), Trials(statement, salts)
+    for line in files.cases(run):
+        cases.add(line)
+    expected = cases.end()
+    held("cases")
+    counting, tell, taken_over = Counting(run), telling(told, "trials checked"), 0
+    with closing(BlockingIsolation()) as isolation:
+        deriving = Deriving(run, isolation)
+        in_step = trials.in_step(files.cases(run), files.lines(TRIALS), expected, run.settings.repeats)
+        for case, found in in_step:
+            place, trial = trials.place, found.trial
+            check_trial(place, case, trial, expected.split_of(trial.position))
+            check_figures(place, run, trial)
+            deriving.check(place, case.case, trial)
+            verdict = understood(place, partial(counting.add, trial, case.case))
+            same(place, "the verdict", found.verdict.value, verdict.value)
+            taken_over += trial.source_run is not None
+            tell(counting.count, statement.trials.size)
+    held("trials")
+    check_claims(statement, run, counting, trials.hidden, cases.hidden)
+    held("claims")
+    return Verified(
+        path=bundle.path,
+        statement=statement,
+        run=run,
+        standing=standing_of(signatures),
+        signatures=signatures,
+        graded_again=deriving.graded_again,
+        recounted=dict(sorted(deriving.recounted.items())),
+        prompts=counting.prompts,
+        taken_over=taken_over,
+        hidden=trials.hidden,
+        unverified=(
+            *_not_shown(statement, trials.hidden, cases.hidden, signed=bool(signatures)),
+            *_not_told(run, expected, deriving),
+        ),
+    )
+
+
+def _whole(
+    bundle: Bundle, trusted: Mapping[str, Trusted], held: Callable[[str], None]
+) -> tuple[_Files, tuple[CheckedSignature, ...], Run]:
+    """The checks before the first line is read."""
+    envelope = envelope_of(bundle.read(ENVELOPE))
+    files = _Files(bundle, statement_of(envelope))
+    held("envelope")
+    files.check()
+    held("digests")
+    signatures = check_signatures(envelope, trusted)
+    held("signatures")
+    run = files.run()
+    check_statement(files.statement, run)
+    held("run")
+    return files, signatures, run
+
+
+def check_signatures(envelope: Envelope, trusted: Mapping[str, Trusted]) -> tuple[CheckedSignature, ...]:
+    """The signatures of an envelope, each of which holds.
+
+    Raises:
+        Defect: one does not, or is by another key than it says.
+        UsageError: `cryptography` is missing.
+    """
+    checked: list[CheckedSignature] = []
+    data = signed_bytes(envelope.payload)
+    for nth, one in enumerate(envelope.signatures, 1):
+        place = f"{ENVELOPE}: signature {nth}"
+        key = understood(place, partial(fingerprint, one.public_key))
+        same(place, "the key's id", one.keyid, key)
+        same(place, "the key", one.public_key, normal_pem(one.public_key))
+        if checked and key <= checked[-1].id:
+            raise Defect(
+                f"{place}: the key {key} signed twice, or the signatures are not sorted by their keys."
+            )
+        if not holds(one.public_key, data, one.sig):
+            raise Defect(f"{place} by the key {key} does not hold: something else was signed.")
+        checked.append(CheckedSignature(key, trusted[key].name if key in trusted else None))
+    return tuple(checked)
+
+
+def standing_of(signatures: tuple[CheckedSignature, ...]) -> Standing:
+    """What signatures that hold are worth."""
+    if not signatures:
+        return "unsigned"
+    return "trusted" if any(one.name is not None for one in signatures) else "unknown"
+
+
+class _Files:
+    """The files of a bundle that the statement is about, which may not change while they are read."""
+
+    def __init__(self, bundle: Bundle, statement: Statement) -> None:
+        self._bundle = bundle
+        self.statement = statement
+
+    def check(self) -> None:
+        """Hold each against its digest, before anything in it is believed."""
+        for name in FILES:
+            same(name, "the SHA-256", self._bundle.sha256(name), self.statement.files[name])
+
+    def run(self) -> Run:
+        """The run, as the header of the suite and two files tell of it."""
+        header = next(self._bundle.lines(SUITE), b"")
+        return run_of(self._whole(CONFIG), self._whole(ENVIRONMENT), header_of(header))
+
+    def cases(self, run: Run) -> Iterator[bytes]:
+        """The lines of the cases; the header before them must be that of the run."""
+        lines = self.lines(SUITE)
+        if header_line(run.suite) != next(lines, None):
+            raise Defect(f"{SUITE} was changed while it was read.")
+        return lines
+
+    def lines(self, name: str) -> Iterator[bytes]:
+        """The lines of a file."""
+        hasher = sha256()
+        yield from self._bundle.lines(name, hasher)
+        self._check_same(name, hasher)
+
+    def _whole(self, name: str) -> bytes:
+        data = self._bundle.read(name)
+        self._check_same(name, sha256(data))
+        return data
+
+    def _check_same(self, name: str, hasher: Hash) -> None:
+        if hasher.hexdigest() != self.statement.files[name]:
+            raise Defect(f"{name} was changed while it was read.")
+
+
+def _not_shown(statement: Statement, trials: int, cases: int, *, signed: bool) -> Iterator[str]:
+    """What could not be checked since it is hidden."""
+    if cases:
+        yield (
+            f"{cases:,} of {statement.cases.size:,} cases of the suite are hidden: neither its digest "
+            "nor which cases are held out could be derived again."
+        )
+    if trials:
+        holdout = statement.claims["holdout"]
+        rests = "the signature alone" if signed else "nothing but the word of whoever wrote it"
+        yield (
+            f"{trials:,} of {statement.trials.size:,} trials are held out and hidden: the claim on the "
+            f"holdout ({holdout.passed:,} of {holdout.total:,} passed) rests on {rests}."
+        )
+
+
+def _not_told(run: Run, expected: Expected, deriving: Deriving) -> Iterator[str]:
+    """What else could not be checked."""
+    if expected.may_end:
+        yield (
+            f"The run asked {run.settings.selection.limit:,} cases at most, and hidden ones are among them: "
+            "whether shown trials are missing at the end could not be told."
+        )
+    if deriving.unread:
+        yield (
+            f"{deriving.unread:,} judgments were counted without reading the judges' replies again: their "
+            "prompts are of another version of Proctor or name variables, or the run has no such judge."
+        )
+    if deriving.unended:
+        names = ", ".join(deriving.unended)
+        yield f"Not every check by {names} ended in time; those scores were counted as they stand."

@@ -1,0 +1,70 @@
+"""Proofs of one trial checked: that it is in a bundle whose other trials nobody needs to see."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from proctor.bundles.trust_store import Trusted
+from proctor.errors import BundleError, UsageError
+from proctor.model import Standing
+from proctor.proof.canonical import parsed
+from proctor.proof.check_statement import Defect, understood
+from proctor.proof.inclusion_proofs import Proved, checked
+from proctor.services.bundles.verify import CheckedSignature, check_signatures, standing_of
+
+_BEGINNING = b'{"case":'
+_MOST = 128 * 2**20
+"""The most bytes of a proof: an envelope and two lines."""
+
+
+class VerifiedProof(Struct, frozen=True, kw_only=True):
+    """A proof in which nothing is wrong, and what that is worth."""
+
+    path: str
+    proved: Proved
+    standing: Standing
+    signatures: tuple[CheckedSignature, ...]
+
+
+def may_be_proof(path: str | Path) -> bool:
+    """Whether there is a file that begins as a proof does, right or wrong."""
+    try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            return False
+        with Path(path).open("rb") as file:
+            return file.read(len(_BEGINNING)) == _BEGINNING
+    except (OSError, ValueError):
+        return False
+
+
+def verify_proof(path: str | Path, trusted: Mapping[str, Trusted]) -> VerifiedProof:
+    """Check a proof of one trial: that its lines are in the trees of the statement, and who signed that.
+
+    Args:
+        path: the file.
+        trusted: the keys that the user trusts, by their ids.
+
+    Raises:
+        BundleError: something is wrong; the text has the first thing that is.
+        UsageError: the file cannot be read, or `cryptography` is missing and it is signed.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(_MOST + 1) if os.fstat(file.fileno()).st_size <= _MOST else b""
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+    if not data or len(data) > _MOST:
+        raise UsageError(f"{path} is larger than any proof. Is it the right file?")
+    try:
+        proved = understood("the proof", lambda: checked(parsed(data.removesuffix(b"\n"))))
+        signatures = check_signatures(proved.envelope, trusted)
+    except Defect as defect:
+        raise BundleError(f"{path}: {defect}") from None
+    return VerifiedProof(
+        path=str(path), proved=proved, standing=standing_of(signatures), signatures=signatures
+    )

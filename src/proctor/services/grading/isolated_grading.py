@@ -1,0 +1,199 @@
+"""Runs graders: in this process if they end quickly, else in a process that is killed at its limit.
+
+Small inputs are tried under a timer of processor time. Without such a timer (Windows, threads other than the
+main one), only tiny inputs are tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from proctor.services.grading.worker_pool import GradingPool, GradingProcess
+
+T = TypeVar("T")
+
+INLINE_LIMIT_S = 0.01
+"""The processor time of one attempt; an event loop is held by two of them at most, one after the other."""
+MAX_INLINE_SIZE = 200_000
+"""In characters. C code cannot be interrupted, and reads this much in a few milliseconds."""
+_MAX_SIZE_WITHOUT_ALARM = 4_000
+_ALARM_AGAIN_S = 0.005
+"""The alarm is repeated, as Python ignores what is raised while it frees an object."""
+
+
+class TooLong(BaseException):
+    """A computation did not end in its time; no `except Exception` on the way may swallow it."""
+
+
+class InlineLimit:
+    """Ends computations after a number of seconds of processor time; C code ends when it returns."""
+
+    def __init__(self, seconds: float) -> None:
+        """Nothing is limited yet."""
+        self._seconds = seconds
+        self._before: Any = None
+        self._armed = False
+        self.works = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+
+    def install(self) -> None:
+        """Take the system's timer."""
+        if self.works:
+            self._before = signal.signal(signal.SIGVTALRM, self._stop)
+
+    def close(self) -> None:
+        """Give the timer back. Safe to call twice."""
+        if self._before is not None:
+            signal.signal(signal.SIGVTALRM, self._before)
+            self._before = None
+
+    def run(self, work: Callable[[], T]) -> T:
+        """What a computation gives.
+
+        Raises:
+            TooLong: it did not end in time.
+        """
+        if self._before is None:
+            return work()
+        self._armed = True
+        signal.setitimer(signal.ITIMER_VIRTUAL, self._seconds, _ALARM_AGAIN_S)
+        try:
+            try:
+                return work()
+            finally:
+                self._armed = False
+        finally:  # also where the alarm came in the line above
+            self._armed = False
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+    def _stop(self, _number: int, frame: FrameType | None) -> None:
+        if self._armed and not _is_importing(frame):
+            raise TooLong
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported, which would stay half made."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+class _Attempts:
+    """Attempts under an alarm, and what they tell."""
+
+    def __init__(self) -> None:
+        self._limit = InlineLimit(INLINE_LIMIT_S)
+        self._limit.install()
+        self._max_size = MAX_INLINE_SIZE if self._limit.works else _MAX_SIZE_WITHOUT_ALARM
+        self._slow: set[str] = set()
+
+    def attempt(self, work: Callable[[], T], size: int, key: str | None = None) -> T | None:
+        """See `ports.Isolation`."""
+        if size > self._max_size or (self._slow and key in self._slow):
+            return None
+        try:
+            return self._limit.run(work)
+        except TooLong:
+            if key is not None:
+                self._slow.add(key)
+            return None
+
+    def close(self) -> None:
+        self._limit.close()
+
+
+class EventLoopIsolation(_Attempts):
+    """`ports.Isolation` for one event loop."""
+
+    def __init__(self) -> None:
+        """Starts no process."""
+        super().__init__()
+        self._pool: GradingPool | None = None
+        self._turn = asyncio.Lock()
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._stopped = False
+
+    async def call(self, work: Callable[[], T], size: int, key: str | None = None) -> T:
+        """See `ports.Isolation`.
+
+        Raises:
+            asyncio.CancelledError: the run was stopped, so that nothing came of it.
+        """
+        async with self._turn:  # one attempt each time the loop goes round
+            value = self.attempt(work, size, key)
+            await asyncio.sleep(0)
+        if value is not None:
+            return value
+        if self._pool is None:
+            from proctor.services.grading.worker_pool import GradingPool
+
+            self._pool = GradingPool()
+        if self._stopped:
+            raise asyncio.CancelledError
+        task = asyncio.create_task(self._pool.call(work))
+        self._waiting.add(task)
+        try:
+            return await task
+        finally:
+            self._waiting.discard(task)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a worker has something to do."""
+        return bool(self._waiting)
+
+    def stop(self) -> None:
+        """Kill the workers; quick computations still run."""
+        self._stopped = True
+        for task in self._waiting:
+            task.cancel()
+        if self._pool is not None:
+            self._pool.close()
+
+    def close(self) -> None:
+        """Kill what still runs. Safe to call twice."""
+        super().close()
+        self.stop()
+
+
+class BlockingIsolation(_Attempts):
+    """The same for a caller who waits, without a loop."""
+
+    def __init__(self) -> None:
+        """Starts no process."""
+        super().__init__()
+        self._process: GradingProcess | None = None
+
+    def call(self, work: Callable[[], T], size: int, key: str | None = None) -> T:
+        """What a computation gives.
+
+        Raises:
+            TimeLimitExceeded: it did not end within the limit.
+        """
+        value = self.attempt(work, size, key)
+        if value is not None:
+            return value
+        from proctor.services.grading.worker_pool import GradingProcess
+
+        if self._process is None or not self._process.is_alive:
+            self.close_process()
+            self._process = GradingProcess()
+        return self._process.call(work)
+
+    def close_process(self) -> None:
+        """End the worker, if there is one."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    def close(self) -> None:
+        """Kill what still runs. Safe to call twice."""
+        super().close()
+        self.close_process()

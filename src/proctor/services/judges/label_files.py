@@ -1,0 +1,322 @@
+"""A file of labels to labels: JSON Lines or CSV, one person's verdict on one answer a line.
+
+A line either names an answer of a stored run (`case_id`), as the lines of an exported run do, or holds the
+answer itself with what it answers and how it is judged. Everything that is wrong is found, with its line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from proctor.dialects.shared.jsonl import BOM, rows
+from proctor.errors import SuiteError, UsageError, suggestion
+from proctor.graders import GRADERS
+from proctor.grading import bind
+from proctor.model import Assertion, Case, Label, Message, Noun, Output, Problem
+from proctor.validation import Fields, Notes, shown
+
+N = TypeVar("N", bound=Noun)
+
+OF_RUN = ("run", "case_id", "repeat", "label", "by", "note")
+"""The fields of a line that names an answer of a run."""
+OWN = ("id", "input", "output", "expected", "criteria", "judge_prompt", "rubric", "label", "by", "note")
+"""The fields of a line that holds the answer itself."""
+EXPORTED = frozenset(
+    {
+        *("suite", "suite_version", "target", "verdict", "score", "failed_gates", "scores", "output"),
+        *("failure", "latency_ms", "usage", "cost_usd", "tags", "category", "split", "sealed"),
+        *("started_at", "source_run", "question", "why", "input_tokens", "output_tokens"),
+    }
+)
+"""What an exported run has besides; only its answer is looked at."""
+_WORDS = {"pass": True, "true": True, "fail": False, "false": False}
+_ROLES = ("system", "user", "assistant", "tool")
+_HOW = ("criteria", "expected", "judge_prompt", "rubric")
+
+
+class Own(Struct, frozen=True):
+    """An answer that stands beside its label, and the case that it answers."""
+
+    case: Case
+    output: Output
+    named: bool
+    """Its id is written in the file."""
+
+
+class Labelled(Struct, frozen=True, kw_only=True):
+    """One label, and where it stands."""
+
+    line: int
+    label: Label
+    own: Own | None = None
+    """The answer, where it stands there too."""
+    answer: str | None = None
+    """What the line says that the run's answer is, where it says so."""
+
+
+class Labels(Struct, frozen=True):
+    """What a file of labels holds."""
+
+    path: str
+    labelled: tuple[Labelled, ...]
+    open: int
+    """How many lines have no label yet."""
+    gone: int = 0
+    """How many labels are of runs that were deleted."""
+
+
+def read_labels(path: str) -> Labels:
+    """All labels of a file; CSV where its name ends in `.csv`, else JSON Lines.
+
+    Raises:
+        SuiteError: lines are wrong; carries every problem.
+        UsageError: the file cannot be read, or has no label.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"The labels {path!r} cannot be read: {error.strerror}.") from None
+    is_csv = Path(path).suffix.lower() == ".csv"
+    found: Iterator[tuple[int, dict[str, Any]] | Problem]
+    found = _csv_rows(data, path) if is_csv else rows(data.split(b"\n"), path)
+    labelled: list[Labelled] = []
+    problems: list[Problem] = []
+    unlabelled = 0
+    for item in found:
+        if isinstance(item, Problem):
+            problems.append(item)
+            continue
+        notes = Notes(path, item[0])
+        one = _labelled(Fields(item[1], notes), notes)
+        problems += notes.problems
+        if one is not None:
+            labelled.append(one)
+        elif not notes.failed:
+            unlabelled += 1
+    if problems:
+        raise SuiteError(problems)
+    if not labelled:
+        raise UsageError(f"{path!r} has no label. Write `pass` or `fail` as the `label` of each line.")
+    return Labels(path, tuple(labelled), unlabelled)
+
+
+# --- one line ----------------------------------------------------------------------------------------------
+
+
+def _labelled(fields: Fields, notes: Notes) -> Labelled | None:
+    """The label of a line; None where it has none yet, and where the line is wrong."""
+    return _of_run(fields, notes) if "case_id" in fields else _own(fields, notes)
+
+
+def _of_run(fields: Fields, notes: Notes) -> Labelled | None:
+    exported = "verdict" in fields
+    given = fields.take("output") if exported else None
+    if exported:
+        for name in EXPORTED.intersection(fields.names()):
+            fields.take(name)
+    passed = _verdict(fields, must=not exported)
+    label = Label(
+        case_id=fields.required_text("case_id"),
+        repeat=_repeat(fields),
+        run=fields.text("run") or "",
+        passed=bool(passed),
+        by=(fields.text("by") or "").strip(),
+        note=fields.text("note") or "",
+    )
+    fields.finish(OF_RUN)
+    if passed is None or notes.failed:
+        return None
+    answer = given.get("text") if isinstance(given, dict) else given
+    return Labelled(line=notes.line, label=label, answer=answer if isinstance(answer, str) else None)
+
+
+def _own(fields: Fields, notes: Notes) -> Labelled | None:
+    passed = _verdict(fields, must=True)
+    fields.forgive_null("id", "by", "note", *_HOW)
+    named = fields.text("id")
+    case_id = named or f"line-{notes.line}"
+    messages, output = _input(fields), _output(fields)
+    expected, criteria = fields.take("expected"), fields.text("criteria")
+    assertion = _assertion(fields, judged=criteria is not None or expected is not None)
+    if assertion is not None and assertion.grader != "llm_grader" and criteria is not None:
+        fields.error("unknown-value", "criteria", f"is not shown beside `{_word(assertion)}`; put it there.")
+    label = Label(
+        case_id=case_id,
+        passed=bool(passed),
+        by=(fields.text("by") or "").strip(),
+        note=fields.text("note") or "",
+    )
+    fields.finish(OWN)
+    if passed is None or notes.failed or assertion is None:
+        return None
+    case = Case(id=case_id, input=messages, expected=expected, criteria=criteria, assertions=(assertion,))
+    return Labelled(line=notes.line, label=label, own=Own(case, output, bool(named)))
+
+
+def _verdict(fields: Fields, *, must: bool) -> bool | None:
+    """What the person says; None where that is left open, or wrong."""
+    if "label" not in fields:
+        if must:
+            fields.missing("label", "`pass` or `fail`")
+        return None
+    value = fields.take("label")
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else value
+    if word is None or word == "":
+        return None
+    if not isinstance(word, str) or word not in _WORDS:
+        fields.error("unknown-value", "label", f"is {shown(value)}; write `pass` or `fail`.")
+        return None
+    return _WORDS[word]
+
+
+def _repeat(fields: Fields) -> int:
+    fields.forgive_null("repeat")
+    return fields.integer("repeat") or 0
+
+
+def _input(fields: Fields) -> tuple[Message, ...]:
+    wanted = "text, or a list of messages with `role` and `content`"
+    value = fields.take("input")
+    if isinstance(value, str) and value.strip():
+        return (Message(role="user", content=value),)
+    if value is None or value == "":
+        fields.missing("input", wanted)
+        return ()
+    messages = [_noun(each, Message) for each in value] if isinstance(value, list) else []
+    known = [each for each in messages if each is not None and each.role in _ROLES]
+    if not known or len(known) < len(messages):
+        fields.wrong("input", value, wanted)
+    return tuple(known)
+
+
+def _output(fields: Fields) -> Output:
+    value = fields.take("output")
+    if isinstance(value, str):
+        return Output(text=value)
+    output = _noun(value, Output)
+    if value is None:
+        fields.missing("output", "the answer, a text")
+    elif output is None:
+        fields.wrong("output", value, 'the answer, a text or an object such as {"text": "4"}')
+    return output or Output(text="")
+
+
+def _noun(value: Any, kind: type[N]) -> N | None:
+    """Plain data as a noun; None where it has another shape, or fields that the noun has not."""
+    if not isinstance(value, dict) or not value.keys() <= {*kind.__struct_fields__}:
+        return None
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return None
+
+
+def _assertion(fields: Fields, *, judged: bool) -> Assertion | None:
+    """How the answer is judged: by a question, a rubric, or its criteria and expected answer."""
+    question, rubric = fields.text("judge_prompt"), fields.text("rubric")
+    if question is not None and rubric is not None:
+        fields.error(
+            "unknown-value", "rubric", "stands beside `judge_prompt`; judge an answer by one of them."
+        )
+        return None
+    if question is not None:
+        assertion = Assertion(grader="llm_judge", params={"prompt": question})
+    elif rubric is not None:
+        assertion = Assertion(grader="rubric", params={"rubric": rubric})
+    elif judged:
+        return Assertion(grader="llm_grader")
+    else:
+        known = ", ".join(f"`{name}`" for name in _HOW)
+        fields.notes.error("missing-field", f"Nothing says how the answer is judged; add one of {known}.")
+        return None
+    try:
+        bind(assertion, GRADERS.get)
+    except ValueError as error:
+        fields.notes.error("bad-assertion", str(error), _word(assertion))
+        return None
+    return assertion
+
+
+def _word(assertion: Assertion) -> str:
+    """The field of a line that an assertion comes from."""
+    return "judge_prompt" if assertion.grader == "llm_judge" else "rubric"
+
+
+# --- CSV ---------------------------------------------------------------------------------------------------
+
+
+def _csv_rows(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
+    """Each row's line and its cells by column, those that are empty left out but for label and answer."""
+    try:
+        text = data.removeprefix(BOM).decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = "The line is not UTF-8; save the file as UTF-8."
+        yield Problem(code="bad-encoding", message=message, path=path, line=line)
+        return
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_separator(text), strict=True)
+    header: list[str] = []
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            message = f"The row is not CSV: {error}. Quote the cell, and double each quote inside it."
+            yield Problem(code="bad-csv", message=message, path=path, line=line)
+            return
+        if not any(cell.strip() for cell in cells):
+            continue
+        if header:
+            yield _csv_row(header, cells, path, line)
+            continue
+        header = [cell.strip().lower() for cell in cells]
+        problems = list(_header_problems(header))
+        for message in problems:
+            yield Problem(code="unknown-field", message=message, path=path, line=line)
+        if problems:
+            return
+
+
+def _separator(text: str) -> str:
+    """The one of `,`, `;` and tab that finds the most known columns in the first line."""
+    first = text.lstrip().partition("\n")[0].lower()
+    known = {*OF_RUN, *OWN}
+    return max(",;\t", key=lambda mark: len(known & {cell.strip(' "\r') for cell in first.split(mark)}))
+
+
+def _header_problems(header: list[str]) -> Iterator[str]:
+    known = {*OF_RUN, *OWN, *(EXPORTED if "verdict" in header else ())}
+    for place, name in enumerate(header):
+        if name not in known:
+            yield f"Unknown column {shown(name)}. {suggestion(name[:60], sorted({*OF_RUN, *OWN}))}"
+        elif name in header[:place]:
+            yield f"The column {name!r} is there twice; keep one of them."
+    if "label" not in header:
+        yield "There is no column `label`; add one, with `pass` or `fail` in each row."
+
+
+def _csv_row(
+    header: list[str], cells: list[str], path: str, line: int
+) -> tuple[int, dict[str, Any]] | Problem:
+    if len(cells) > len(header):
+        message = (
+            f"The row has {len(cells)} cells and the first line names {len(header)} columns; "
+            "quote cells that contain the separator."
+        )
+        return Problem(code="extra-cell", message=message, path=path, line=line)
+    row: dict[str, Any] = {}
+    for name, cell in zip(header, cells, strict=False):
+        if cell.strip() or name in ("label", "output"):
+            row[name] = int(cell) if name == "repeat" and cell.strip().isdecimal() else cell
+    return line, row

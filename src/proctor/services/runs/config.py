@@ -1,0 +1,173 @@
+"""`proctor.toml`: what a project says once instead of with every command."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from proctor.errors import UsageError, suggestion
+
+NAME = "proctor.toml"
+_READING = ("prompts", "evaluators", "substitutions", "open-book", "inspect-scorer", "evals-class")
+"""Keys that say how suites are read; every other one stands for a flag of `run`."""
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """What the file says; empty where there is none."""
+
+    path: Path | None = None
+    """The file, absolute."""
+    flags: dict[str, Any] = {}
+    """Values of flags of `run`, by the flag without its dashes; suites and the store as the working directory
+    sees them."""
+    prompts: Path | None = None
+    """The folder of prompts, absolute."""
+    evaluators: tuple[str, ...] = ()
+    """The ids of the prompts by which judges are asked; empty for all there are."""
+    substitutions: dict[str, str] = {}
+    """What placeholders in the checks of graded prompts stand for."""
+    open_book: bool | None = None
+    """Whether questions of FinanceBench are shown with their evidence; None leaves it to the dialect."""
+    inspect_scorer: str | None = None
+    """How answers to samples of Inspect are compared with the target; None leaves it to the dialect."""
+    evals_class: str | None = None
+    """How rows of OpenAI's evals are judged that no registry names; None refuses them."""
+
+    def reading(self, path: Path) -> dict[str, Any]:
+        """The options of the `Source` of a suite, which is that file or all of that folder."""
+        options: dict[str, Any] = {}
+        if self.prompts is not None:
+            folder = path if path.is_dir() else path.parent
+            options["prompts"] = Path(os.path.relpath(self.prompts, folder)).as_posix()
+        if self.evaluators:
+            options["evaluators"] = list(self.evaluators)
+        if self.substitutions:
+            options["substitutions"] = dict(self.substitutions)
+        if self.open_book is not None:
+            options["open_book"] = self.open_book
+        if self.inspect_scorer is not None:
+            options["inspect_scorer"] = self.inspect_scorer
+        if self.evals_class is not None:
+            options["evals_class"] = self.evals_class
+        return options
+
+
+def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
+    """The `proctor.toml` of a folder, or of the nearest one above it up to the repository's.
+
+    Args:
+        flags: the flags that the file may set, without their dashes.
+        start: the folder; None is the working directory.
+
+    Raises:
+        UsageError: the file cannot be read, is not TOML, or has a key or value that it may not have.
+    """
+    path = _found(Path(os.path.abspath(start or Path.cwd())))  # noqa: PTH100 - a link stays where it leads from
+    if path is None:
+        return Config()
+    shown = os.path.relpath(path)
+    table = _table(path, shown)
+    known = sorted({*_READING, *flags, "suite"})
+    for name in table:
+        if name not in known:
+            raise UsageError(f"{shown}: error: {name!r} is no key of this file. {suggestion(name, known)}")
+    prompts = table.get("prompts")
+    if prompts is not None and not isinstance(prompts, str):
+        raise UsageError(f"{shown}: error: `prompts` is {prompts!r}; give the path of a folder.")
+    if prompts is not None and not (path.parent / prompts).is_dir():
+        raise UsageError(f"{shown}: error: `prompts` is {prompts!r}, and there is no such folder.")
+    return Config(
+        path=path,
+        flags=_flags(table, path, shown),
+        prompts=None if prompts is None else path.parent / prompts,
+        evaluators=tuple(_texts(table, "evaluators", shown)),
+        substitutions=_substitutions(table, shown),
+        open_book=_open_book(table, shown),
+        inspect_scorer=_inspect_scorer(table, shown) if "inspect-scorer" in table else None,
+        evals_class=_evals_class(table, shown) if "evals-class" in table else None,
+    )
+
+
+def _found(start: Path) -> Path | None:
+    for folder in (start, *start.parents):
+        if (folder / NAME).is_file():
+            return folder / NAME
+        if (folder / ".git").exists():
+            return None
+    return None
+
+
+def _table(path: Path, shown: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{shown}: error: the file is not TOML in UTF-8: {error}.") from None
+    except OSError as error:
+        raise UsageError(f"The file {shown!r} cannot be read: {error.strerror}.") from None
+
+
+def _flags(table: dict[str, Any], path: Path, shown: str) -> dict[str, Any]:
+    flags = {name: value for name, value in table.items() if name not in _READING}
+    for name, value in flags.items():
+        if isinstance(value, dict):
+            raise UsageError(f"{shown}: error: `{name}` is a table; give a value or a list of values.")
+    if "suite" in flags:
+        flags["suite"] = [_from_here(word, path.parent) for word in _texts(table, "suite", shown)]
+    store = flags.get("store")
+    if store is not None:
+        if not isinstance(store, str):
+            raise UsageError(f"{shown}: error: `store` is {store!r}; give the path of a file.")
+        flags["store"] = os.path.relpath(path.parent / store)
+    return flags
+
+
+def _from_here(word: str, folder: Path) -> str:
+    """A path of the file from the working directory; a name of a suite as it is."""
+    return os.path.relpath(folder / word) if (folder / word).exists() else word
+
+
+def _texts(table: dict[str, Any], name: str, shown: str) -> list[str]:
+    value = table.get(name, [])
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise UsageError(f"{shown}: error: `{name}` is {value!r}; give a list of texts.")
+    return texts
+
+
+def _substitutions(table: dict[str, Any], shown: str) -> dict[str, str]:
+    value = table.get("substitutions", {})
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise UsageError(f"{shown}: error: `substitutions` is {value!r}; give a table of texts.")
+    return value
+
+
+def _open_book(table: dict[str, Any], shown: str) -> bool | None:
+    value = table.get("open-book")
+    if value is not None and not isinstance(value, bool):
+        raise UsageError(f"{shown}: error: `open-book` is {value!r}; give true or false.")
+    return value
+
+
+def _inspect_scorer(table: dict[str, Any], shown: str) -> str:
+    from proctor.dialects.inspect.samples import SCORERS  # most projects have no dataset
+
+    value = table["inspect-scorer"]
+    if not isinstance(value, str) or value not in SCORERS:
+        known = ", ".join(SCORERS)
+        raise UsageError(f"{shown}: error: `inspect-scorer` is {value!r}; give one of: {known}.")
+    return value
+
+
+def _evals_class(table: dict[str, Any], shown: str) -> str:
+    from proctor.dialects.openai_evals.classes import TYPES  # most projects have no evals
+
+    value: str = table["evals-class"]
+    if value not in TYPES:
+        known = ", ".join(TYPES)
+        raise UsageError(f"{shown}: error: `evals-class` is {value!r}; give one of: {known}.")
+    return value

@@ -1,0 +1,186 @@
+"""A run's judges lent to programs that grade: a server on this machine that puts their questions to a judge.
+
+It is there from the first program that may ask to the end of the run, and knows each program by a token of
+its own for as long as that program runs. The form is that of AgentV's target proxy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from secrets import compare_digest, token_urlsafe
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from proctor.codec import prompt_digest
+from proctor.errors import TargetError
+from proctor.graders.program_payload import said, usage_of
+from proctor.model import Case, Judgment, Message, Prompt
+from proctor.protocols import Judge, Lent
+from proctor.services.runs.execution.open_targets import together
+
+if TYPE_CHECKING:
+    from aiohttp.web import BaseRequest, Response, ServerRunner
+
+_NAMES = ("PROCTOR_PROXY", "AGENTV_TARGET_PROXY")
+"""How the names of the variables begin; both say the same."""
+
+
+class _Question(Struct, frozen=True, rename="camel"):
+    question: Annotated[str, Meta(min_length=1)]
+    system_prompt: str | None = None
+    target: str | None = None
+    attempt: Annotated[int, Meta(ge=0)] | None = None
+
+
+class _Batch(Struct, frozen=True):
+    requests: list[_Question]
+
+
+class _Refused(Exception):
+    """A request that gets no answer: its HTTP status, and why as a sentence."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Lending:
+    """Lends judges as the port `Lends` describes; its server begins when it is first needed."""
+
+    def __init__(self) -> None:
+        """Nothing listens yet."""
+        self._loans: list[_Loan] = []
+        self._opening = asyncio.Lock()
+        self._runner: ServerRunner | None = None
+
+    @asynccontextmanager
+    async def lend(self, judges: Sequence[Judge], case: Case, max_calls: int) -> AsyncIterator[Lent]:
+        """Lend judges to one program; see `ports.Lends`.
+
+        Raises:
+            OSError: no port can be listened on.
+        """
+        url, loan = await self._url(), _Loan(judges, case, max_calls)
+        self._loans.append(loan)
+        variables = {f"{name}_URL": url for name in _NAMES} | {f"{name}_TOKEN": loan.token for name in _NAMES}
+        try:
+            yield Lent(variables, loan.judgments)
+        finally:
+            self._loans.remove(loan)
+            for request in loan.under_way:
+                request.cancel()
+            await asyncio.gather(*loan.under_way, return_exceptions=True)
+
+    async def aclose(self) -> None:
+        """Stop the server. Safe to call twice."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _url(self) -> str:
+        from aiohttp import web
+
+        async with self._opening:
+            if self._runner is None:
+                runner = web.ServerRunner(web.Server(self._serve), shutdown_timeout=1)
+                await runner.setup()
+                await web.TCPSite(runner, "127.0.0.1", 0).start()
+                self._runner = runner
+        return f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+
+    async def _serve(self, request: BaseRequest) -> Response:
+        from aiohttp import web
+
+        try:
+            return web.json_response(await self._loan(request).reply(request))
+        except web.HTTPRequestEntityTooLarge:
+            return web.json_response({"error": "The request has more than 1 MiB; send less."}, status=413)
+        except msgspec.DecodeError as error:
+            why = f"The request is not as it must be: {error}."
+            return web.json_response({"error": why}, status=400)
+        except _Refused as refused:
+            return web.json_response({"error": str(refused)}, status=refused.status)
+
+    def _loan(self, request: BaseRequest) -> _Loan:
+        given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+        for loan in self._loans:
+            if compare_digest(given, f"Bearer {loan.token}".encode()):
+                return loan
+        raise _Refused(401, "Send the token of a grading under way as `Authorization: Bearer TOKEN`.")
+
+
+class _Loan:
+    """What one program may ask, and has asked."""
+
+    def __init__(self, judges: Sequence[Judge], case: Case, max_calls: int) -> None:
+        self.token = token_urlsafe(32)
+        self.judgments: list[Judgment] = []
+        self.under_way: set[asyncio.Task[Any]] = set()
+        self._judges = {judge.name: judge for judge in judges}
+        self._case = case
+        self._max_calls = max_calls
+        self._calls = 0
+
+    async def reply(self, request: BaseRequest) -> dict[str, Any]:
+        """What is answered to a request with the right token; at the end of the loan it is given up."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.under_way.add(task)
+        try:
+            match request.method, request.path:
+                case "GET", "/info":
+                    return self._info()
+                case "POST", "/invoke":
+                    return (await self._ask(msgspec.json.decode(await request.read(), type=_Question)))[0]
+                case "POST", "/invokeBatch":
+                    batch = msgspec.json.decode(await request.read(), type=_Batch)
+                    return {"responses": await self._ask(*batch.requests)}
+            raise _Refused(404, "There are GET /info, POST /invoke and POST /invokeBatch, and nothing else.")
+        finally:
+            self.under_way.discard(task)
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "targetName": next(iter(self._judges)),
+            "maxCalls": self._max_calls,
+            "callCount": self._calls,
+            "availableTargets": list(self._judges),
+        }
+
+    async def _ask(self, *questions: _Question) -> list[dict[str, Any]]:
+        judges = [self._judge(question.target) for question in questions]
+        if self._calls + len(questions) > self._max_calls:
+            why = f"{self._max_calls} questions may be asked, {self._calls} were, and this is"
+            raise _Refused(429, f"{why} {len(questions)} more; raise `max_calls` of the grader's `target`.")
+        self._calls += len(questions)
+        return await together(map(self._answer, judges, questions))
+
+    def _judge(self, name: str | None) -> Judge:
+        judge = self._judges.get(name or next(iter(self._judges)))
+        if judge is None:
+            raise _Refused(400, f"There is no target {name!r} here. Known are: {', '.join(self._judges)}.")
+        return judge
+
+    async def _answer(self, judge: Judge, asked: _Question) -> dict[str, Any]:
+        system = (Message(role="system", content=asked.system_prompt),) if asked.system_prompt else ()
+        messages = (*system, Message(role="user", content=asked.question))
+        try:
+            reply = await judge.target.answer(
+                Prompt(messages=messages, case_id=self._case.id, repeat=asked.attempt or 0)
+            )
+        except TargetError as error:
+            raise _Refused(502, f"The judge {judge.name!r} did not answer: {error}") from error
+        judgment = Judgment(
+            judge=judge.name,
+            prompt_digest=prompt_digest("\n\n".join(message.content for message in messages)),
+            nth=len(self.judgments),
+            raw=reply.text,
+            usage=reply.usage,
+            cost_usd=reply.cost_usd,
+            cached=reply.cached,
+        )
+        self.judgments.append(judgment)
+        return {"output": said(reply), "rawText": reply.text, "tokenUsage": usage_of(reply.usage)}

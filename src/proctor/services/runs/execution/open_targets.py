@@ -1,0 +1,135 @@
+"""The opened targets, judges and programs of one run, and who of them a case gets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from proctor.errors import EndpointFailed
+from proctor.grading import Help
+from proctor.model import Case, Judgment, Output, Prompt, Run, TargetSpec
+from proctor.protocols import Answers, Judge, Programs
+from proctor.services.grading.isolated_grading import EventLoopIsolation
+from proctor.services.runs.execution.reuse import Nobody
+from proctor.services.runs.execution.target_pool import Reach
+from proctor.services.runs.planning.judge_choice import judges_for, judges_of
+from proctor.targets.process.suite_programs import SuitePrograms
+
+if TYPE_CHECKING:
+    from proctor.services.runs.execution.judge_proxy import Lending
+
+
+def specs_of(run: Run) -> tuple[TargetSpec, ...]:
+    """Everybody who may be asked in a run; a run that grades another one again asks judges alone."""
+    judges = judges_of(run)
+    return judges if run.regrade_of is not None else (run.target, *run.named_targets, *judges)
+
+
+class Cast:
+    """Who is asked in one run, all of them open."""
+
+    def __init__(
+        self, run: Run, target: Answers, programs: Programs, help_: Help, isolation: EventLoopIsolation
+    ) -> None:
+        """Use `Cast.of`."""
+        self._run = run
+        self._target = target
+        self._help = help_
+        self._targets: dict[str, Answers] = {}
+        self._judges: dict[str, tuple[Judge, ...]] = {}
+        self._lending: Lending | None = None
+        self.programs = programs
+        self.isolation = isolation
+
+    @classmethod
+    async def of(cls, run: Run, reach: Reach, stop: Callable[[str], None]) -> Cast:
+        """The cast of a run, opened.
+
+        Args:
+            run: the run.
+            reach: opens targets and judges.
+            stop: told why when no judge answers any more because its endpoint was given up.
+
+        Raises:
+            UsageError: a target or judge cannot be opened.
+        """
+
+        async def open_judge(spec: TargetSpec) -> Judge:
+            target = await reach.target(spec, judging=True)
+            return Judge(name=spec.name, target=_Judging(spec.name, target, stop))
+
+        programs = SuitePrograms(run.suite.folder, reach.environ)
+        judges = [await open_judge(spec) for spec in run.judges]
+        named = [await open_judge(spec) for spec in run.named_judges]
+        isolation = EventLoopIsolation()
+        help_ = Help(
+            judges=tuple(judges),
+            named={judge.name: judge for judge in named},
+            judge_repeats=run.settings.judge_repeats,
+            judge_rule=run.settings.judge_rule,
+            together=together,
+            embedder=reach.embedder,
+            programs=programs,
+            isolation=isolation,
+        )
+        target = await reach.target(run.target) if run.regrade_of is None else Nobody(run.regrade_of)
+        cast = cls(run, target, programs, help_, isolation)
+        if run.judges:
+            from proctor.services.runs.execution.judge_proxy import Lending
+
+            cast._lending = Lending()
+            cast._help = replace(help_, lender=cast._lending)
+        for spec in run.named_targets:
+            cast._targets[spec.name] = await reach.target(spec) if run.regrade_of is None else target
+            cast._judges[spec.name] = tuple([await open_judge(one) for one in judges_for(run, spec.name)])
+        return cast
+
+    def target(self, case: Case) -> Answers:
+        """Whom the case asks."""
+        return self._target if case.target is None else self._targets[case.target]
+
+    def help(
+        self, case: Case, workspace: str | None = None, known: Mapping[str, tuple[Judgment, ...]] = {}
+    ) -> Help:
+        """Whom the graders of the case may ask, the folder its answer was made in, and what is known."""
+        judges = self._judges.get(case.target) if case.target is not None else None
+        if judges is None and workspace is None and not known:
+            return self._help
+        judges = self._help.judges if judges is None else judges
+        return replace(self._help, judges=judges, workspace=workspace, known=known)
+
+    async def aclose(self) -> None:
+        """Let no program ask any more, and end graders; targets stay open. Safe to call twice."""
+        self.isolation.close()
+        if self._lending is not None:
+            await self._lending.aclose()
+
+
+class _Judging:
+    """A judge that stops the run when its endpoint was given up: graders take that for one missing reply."""
+
+    def __init__(self, name: str, target: Answers, stop: Callable[[str], None]) -> None:
+        self._name = name
+        self._target = target
+        self._stop = stop
+
+    async def answer(self, prompt: Prompt) -> Output:
+        try:
+            return await self._target.answer(prompt)
+        except EndpointFailed as error:
+            self._stop(f"The judge {self._name!r} failed. {error}")
+            raise
+
+
+async def together(things: Iterable[Awaitable[Any]]) -> list[Any]:
+    """Await several things at the same time, and give what came of them in order."""
+    results = await asyncio.gather(
+        *things, return_exceptions=True
+    )  # none is left running behind a broken one
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results

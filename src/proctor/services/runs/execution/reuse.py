@@ -1,0 +1,318 @@
+"""What earlier runs have already: answers to the same question, and judgments of them.
+
+Trials are found by what was sent, so that a case keeps its answers when only its judging changes, or its id,
+or its place. What was made in a workspace is never found: the folder that graders look at is gone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.codec import (
+    assertion_digest,
+    encode,
+    in_order,
+    judged_digest,
+    target_digest,
+    unordered_digest,
+)
+from proctor.env_vars import names_in
+from proctor.errors import TargetError
+from proctor.graders import GRADERS
+from proctor.grading import Manner, bind, manner_of
+from proctor.model import Assertion, Case, Judgment, Output, Prompt, Run, TargetSpec, Verdict
+from proctor.plan import Finder, Index, InOrder, Known, repeats_of
+from proctor.protocols import Answered, Store, StoredCase, StoredTrial
+from proctor.services.runs.execution.variable_values import VariableValues, sent_variables, variables_of
+
+NOT_ASKED = "not-asked"
+"""The kind of failure of a trial that a regrade cannot make."""
+
+
+def either(first: Finder, then: Finder) -> Finder:
+    """Finds what the first finds, and by the second what it does not."""
+
+    def find(position: int, stored: StoredCase) -> Mapping[int, Known]:
+        return {**then(position, stored), **first(position, stored)}
+
+    return find
+
+
+def regrading(store: Store, run: Run, index: Index, values: VariableValues) -> Finder:
+    """Finds the answers of the run that is graded again; where there is none its failure stays."""
+    earlier = store.run(run.regrade_of or "")
+    if earlier.suite.content != run.suite.content:
+        return Reusing(store, run, index, values, only=earlier.id)
+
+    def stays(stored: StoredTrial, _case: Case) -> bool:
+        return stored.trial.output is None
+
+    return InOrder(store.trials(earlier.id), stays, earlier.id, stored=False)
+
+
+class Nobody:
+    """Stands in for the target of a regrade, which asks none."""
+
+    def __init__(self, earlier: str) -> None:
+        """Nothing is opened; `earlier` is the run that is graded again."""
+        self._earlier = earlier
+
+    async def answer(self, _prompt: Prompt) -> Output:
+        """Never.
+
+        Raises:
+            TargetError: always.
+        """
+        raise TargetError(
+            f"Run {self._earlier} has no answer to this that can be graded again: it was not asked, the "
+            "question is another one now, or the answer was made in a workspace, which is gone.",
+            kind=NOT_ASKED,
+        )
+
+
+class _Judging(Struct, frozen=True):
+    """All that decides what judges say of an answer, besides the case."""
+
+    given: bool
+    judges: tuple[str, ...]
+    named: tuple[str, ...]
+    repeats: int
+    rule: str
+
+
+class Reusing:
+    """Finds answers of earlier runs on the same target."""
+
+    def __init__(
+        self, store: Store, run: Run, index: Index, values: VariableValues, only: str | None = None
+    ) -> None:
+        """Reads nothing yet.
+
+        Args:
+            store: where earlier runs are.
+            run: the one that is made.
+            index: its cases.
+            values: what variables were in earlier runs.
+            only: the one run whose answers are taken, and none of its grades; None for all runs.
+        """
+        self._store = store
+        self._run = run
+        self._index = index
+        self._values = values
+        self._only = only
+        self._target_variables = {None: variables_of([run.target])} | {
+            spec.name: variables_of([spec]) for spec in run.named_targets
+        }
+        self._judge_variables = variables_of(_judges(run))
+        self._target = target_digest(run.target)
+        self._runs: dict[str, Run] = {run.id: run}
+
+    def __call__(self, position: int, stored: StoredCase) -> dict[int, Known]:
+        """What is known of the case, by repeat."""
+        case = stored.case
+        if case.workspace is not None:
+            return {}
+        wanted = range(repeats_of(case, self._run.settings.repeats))
+        found = self._found(stored, set(wanted))
+        known = {repeat: self._known(position, stored, found[repeat]) for repeat in wanted if repeat in found}
+        if manner_of(case, GRADERS.get) is Manner.TOGETHER and not self._is_whole(found):
+            return {repeat: replace(one, stays=False) for repeat, one in known.items()}
+        return known
+
+    def _is_whole(self, found: Mapping[int, list[Answered]]) -> bool:
+        """Whether these are all answers to one case in one run, and a score over them all is over these."""
+        best = [ones[0] for ones in found.values()]
+        if len({(one.run, one.trial.position) for one in best}) != 1:
+            return False
+        return repeats_of(best[0].case, self._run_of(best[0].run).settings.repeats) == len(best)
+
+    def _found(self, stored: StoredCase, missing: set[int]) -> dict[int, list[Answered]]:
+        """The answers of each repeat, the best one first; stops when there is nothing better to find."""
+        found: dict[int, list[Answered]] = {}
+        for one in self._answered(stored):
+            repeat = one.trial.repeat
+            if repeat not in missing or not self._may_serve(one, stored.case):
+                continue
+            ones = found.setdefault(repeat, [])
+            ones.append(one)
+            if one.case.id == stored.case.id and self._stays(one, stored.case):
+                missing = missing - {repeat}
+                ones.insert(0, ones.pop())
+                if not missing:
+                    break
+        for repeat in missing & found.keys():  # of those that are as good, the newest stays first
+            found[repeat].sort(
+                key=lambda one: (not self._stays(one, stored.case), one.case.id != stored.case.id)
+            )
+        return found
+
+    def _answered(self, stored: StoredCase) -> Iterator[Answered]:
+        """The answers to what the case sends; earlier versions of Proctor had digests without an order."""
+        written = in_order(stored.case)
+        digests = [stored.sent] if written is None else [stored.sent, unordered_digest(stored.case)]
+        for digest in digests:
+            for one in self._store.answered(digest, self._target, self._only):
+                if in_order(one.case) == written:
+                    yield one
+
+    def _may_serve(self, one: Answered, case: Case) -> bool:
+        output = one.trial.output
+        if one.run == self._run.id or output is None or output.target is not None:
+            return False
+        if self._only is None and self._run_of(one.run).imported is not None:
+            return False  # nobody asked for it here
+        variables = self._target_variables.get(case.target, frozenset[str]()).union(sent_variables(case))
+        if case.variables:  # what is written as a reference was the value of then
+            variables |= set(names_in(output)).intersection(case.variables)
+        if self._only is None and not self._values.are_same(one.run, variables):
+            return False
+        name = case.target
+        return name is None or _named(self._run_of(one.run), name) == _named(self._run, name)
+
+    def _stays(self, one: Answered, case: Case) -> bool:
+        """Whether its scores are those that it would get now."""
+        if self._only is not None or one.verdict not in (Verdict.PASS, Verdict.FAIL):
+            return False
+        if judged_digest(one.case) != judged_digest(case):
+            return False
+        if one.case.metadata != case.metadata and any(map(_shows_metadata, case.assertions)):
+            return False
+        # A program may be another one by now, and no digest knows.
+        if b'"program"' in encode(case.assertions):
+            return False
+        earlier, wants = self._run_of(one.run), _wants(case)
+        if "embedder" in wants and (self._run.embedder is None or self._run.embedder != earlier.embedder):
+            return False
+        if not self._values.are_same(one.run, case.variables):
+            return False
+        return "judge" not in wants or (
+            _judging(earlier) == _judging(self._run) and self._values.are_same(one.run, self._judge_variables)
+        )
+
+    def _known(self, position: int, stored: StoredCase, ones: list[Answered]) -> Known:
+        best, case = ones[0], stored.case
+        source = best.trial.source_run or best.run
+        trial = replace(
+            best.trial,
+            case_id=case.id,
+            position=position,
+            sent=stored.sent,
+            split=self._index.split_of(position),
+            source_run=source,
+            graded_in=best.trial.graded_in or source,
+        )
+        alike = (one for one in ones if one.trial.output == best.trial.output)
+        judgments = {} if self._only is not None else self._judgments(case, alike)
+        return Known(
+            trial=trial,
+            stays=self._stays(best, case),
+            source_run=source,
+            judgments=judgments,
+            stored=False,
+        )
+
+    def _judgments(self, case: Case, ones: Iterable[Answered]) -> dict[str, tuple[Judgment, ...]]:
+        """The judgments of this answer on the same grounds, by judges that are still the same.
+
+        Each judge's come from where it has judged most often by the same prompt.
+        """
+        most: dict[str, dict[tuple[str | None, ...], list[Judgment]]] = defaultdict(dict)
+        judges = {spec.name: target_digest(spec) for spec in _judges(self._run)}
+        for one in ones:
+            if not any(score.judgments for score in one.trial.scores):
+                continue
+            if not self._values.are_same(one.run, self._judge_variables.union(case.variables)):
+                continue
+            then = {spec.name: target_digest(spec) for spec in _judges(self._run_of(one.run))}
+            same = {name for name, digest in then.items() if judges.get(name) == digest}
+            grounds = {assertion_digest(each): _grounds(each, one.case) for each in one.case.assertions}
+            for score in one.trial.scores:
+                known = most[grounds.get(score.assertion, "")]
+                for asked, said in _by_prompt(score.judgments, same).items():
+                    if len(said) > len(known.get(asked, ())):
+                        known[asked] = said
+        return {
+            assertion_digest(each): tuple(chain(*most[_grounds(each, case)].values()))
+            for each in (case.assertions if most else ())
+        }
+
+    def _run_of(self, run_id: str) -> Run:
+        run = self._runs.get(run_id)
+        if run is None:
+            run = self._runs[run_id] = self._store.run(run_id)
+        return run
+
+
+def _judges(run: Run) -> Iterator[TargetSpec]:
+    yield from run.judges
+    yield from run.named_judges
+
+
+def _judging(run: Run) -> _Judging:
+    return _Judging(
+        run.judges_given,
+        tuple(map(target_digest, run.judges)),
+        tuple(map(target_digest, run.named_judges)),
+        run.settings.judge_repeats,
+        run.settings.judge_rule,
+    )
+
+
+def _named(run: Run, name: str) -> str | None:
+    """The digest of a target that cases name."""
+    return next((target_digest(spec) for spec in run.named_targets if spec.name == name), None)
+
+
+def _grounds(assertion: Assertion, case: Case) -> str:
+    """The digest of what judges go by besides what was sent and the prompt, which each judgment keeps."""
+    shown: list[object] = [case.expected, case.criteria]
+    if _shows_metadata(assertion):  # a prompt may show other checks' rubrics
+        shown += [case.metadata, [each for each in case.assertions if each.grader == "rubrics"]]
+    if assertion.grader == "instructions":  # evaluators are such prompts, and a rule only counts judgments
+        rest = {k: value for k, value in assertion.params.items() if k not in ("evaluators", "rule")}
+        assertion = replace(assertion, params=rest)
+    return assertion_digest(replace(assertion, params={"params": assertion.params, "shown": shown}))
+
+
+def _by_prompt(said: Iterable[Judgment], judges: set[str]) -> dict[tuple[str | None, ...], list[Judgment]]:
+    """What can be read of these judges' judgments, by who was asked with which prompt."""
+    found: dict[tuple[str | None, ...], list[Judgment]] = defaultdict(list)
+    for one in said:
+        if one.judge in judges and (one.passed is not None or one.value is not None):
+            found[one.judge, one.evaluator, one.prompt_digest].append(one)
+    return found
+
+
+def _shows_metadata(assertion: Assertion) -> bool:
+    return bool(GRADERS.get(assertion.grader).shows_metadata)
+
+
+def _wants(case: Case) -> frozenset[str]:
+    return frozenset().union(*(bind(assertion, GRADERS.get).wants() for assertion in case.assertions))
+
+
+def finder_of(
+    store: Store,
+    run: Run,
+    index: Index,
+    stays: Callable[[StoredTrial, Case], bool],
+    values: VariableValues,
+) -> Finder:
+    """What finds earlier trials for a run that is begun or continued.
+
+    Args:
+        store: where they are.
+        run: the run.
+        index: its cases.
+        stays: which of the run's own trials may stay as they are.
+        values: what variables were in earlier runs.
+    """
+    own: Finder = InOrder(store.trials(run.id), stays)
+    if run.regrade_of is not None:
+        return either(own, regrading(store, run, index, values))
+    return either(own, Reusing(store, run, index, values)) if run.settings.reuse else own

@@ -1,0 +1,89 @@
+"""The store while a run is made: why the run waits for it, when it must stop, and what is written then."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+
+from proctor.errors import StoreError
+from proctor.model import Run
+from proctor.plurals import counted
+from proctor.protocols import Store
+from proctor.services import events
+
+_LOOK_EVERY_S = 0.25
+_NOTICE_AFTER_S = 2.0
+STOP_PATIENCE_S = 1.0
+"""How long a run that was stopped waits for the lock of its store."""
+
+
+@contextmanager
+def watch_store(store: Store, listen: events.Listener, stop: Callable[[], None]) -> Iterator[None]:
+    """Say it when a lock keeps answers waiting, and stop the run when the store's file is lost.
+
+    Args:
+        store: the run's.
+        listen: told when waiting begins and ends, and when no request is sent because of it.
+        stop: ends the run.
+    """
+    task = asyncio.create_task(_watch(store, listen, stop))
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def _watch(store: Store, listen: events.Listener, stop: Callable[[], None]) -> None:
+    last = ""
+    while True:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        health = store.health()
+        if health.fault is not None:
+            stop()
+        if last and not health.locked_s:
+            last = ""
+            listen(events.Warned("The store is free again."))
+        state = "" if health.locked_s < _NOTICE_AFTER_S else "full" if store.is_full() else "locked"
+        if state and state != last:
+            last = state
+            listen(events.Warned(_notice(health.waiting, is_full=state == "full")))
+
+
+def _notice(waiting: int, *, is_full: bool) -> str:
+    verb = "waits" if waiting == 1 else "wait"
+    pause = " No request is sent until they are." if is_full else ""
+    return (
+        f"The store is locked by another process; {counted(waiting, 'answer')} {verb} to be written.{pause}"
+    )
+
+
+async def write_rest(store: Store, is_stopped: Callable[[], bool]) -> None:
+    """Wait until all that a run handed over is durable; a run that was stopped waits a second for a lock."""
+    last: float | None = None
+    try:
+        while not store.flush(_LOOK_EVERY_S / 5):
+            if is_stopped() and last is None:
+                last = monotonic() + STOP_PATIENCE_S
+            if last is not None and monotonic() >= last:
+                store.abandon_lock()
+            await asyncio.sleep(_LOOK_EVERY_S / 5)
+    except asyncio.CancelledError:
+        store.abandon_lock()
+        store.flush()
+        raise
+
+
+def check_store(store: Store, run: Run) -> None:
+    """Refuse a run that is not in its store any more.
+
+    Raises:
+        StoreError: says where it is.
+    """
+    fault = store.health().fault
+    if fault is None:
+        return
+    command = shlex.join(["proctor", "run", f"--resume={run.id}", "--store", fault.path])
+    raise StoreError(f"{fault.message} Continue with: {command}")

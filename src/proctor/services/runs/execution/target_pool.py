@@ -1,0 +1,453 @@
+"""Targets that can be asked: opened, priced, and sharing one limit per endpoint, one budget and one cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+import proctor
+from proctor.codec import encode
+from proctor.engines.adaptive_limit import Limit
+from proctor.engines.budget import OUTPUT_TOKENS, Budget, Budgeted
+from proctor.engines.caching import Cached, Lookups
+from proctor.engines.fallback import Fallback
+from proctor.engines.retries import Patience, Patient
+from proctor.env_vars import filled, masked
+from proctor.errors import UsageError
+from proctor.model import MAX_ANSWER_BYTES, Output, Params, Price, Prompt, Settings, TargetSpec
+from proctor.plurals import counted
+from proctor.pricing import parse_prices, quote_for
+from proctor.protocols import Answers, Embeds
+from proctor.targets import TARGETS
+from proctor.targets.context import Opening
+from proctor.targets.parse import parse_target
+from proctor.targets.redaction import discreet
+
+if TYPE_CHECKING:
+    from proctor.stores.answer_cache import AnswerCache
+
+_PRICES = Path(proctor.__file__).with_name("prices.toml")
+_PLACES = {"local": 1}
+"""Kinds that answer one prompt at a time by nature: asking more at once only hides their latency."""
+_READ_ONE_PROMPT = frozenset({"anthropic", "azure", "google", "openai"})
+"""Kinds that read what they are asked and no more; a program may ask a model again and again."""
+_TELL_COSTS = frozenset({"cli"})
+"""Kinds whose answers can tell what they cost."""
+_PROGRAMS = frozenset({"cli", "command"})
+"""Kinds that end a call by themselves when its time is over."""
+_GRACE_S = 5.0
+_EMBEDDINGS = "PROCTOR_EMBEDDINGS"
+
+
+class Reach:
+    """Opens targets for one command, and closes all of them."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        concurrency: int,
+        patience: Patience,
+        prices: Prices,
+        notify: Callable[[str], None],
+        progress: Callable[[str, int, int], None] = lambda _name, _done, _total: None,
+        cache_path: Path | None = None,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            environ: where keys and the paths of a user's own files come from.
+            concurrency: the most requests at once per endpoint.
+            patience: time limit and retries of every call.
+            prices: what models cost.
+            notify: told what takes long, in sentences.
+            progress: told how far a download is: its name, the bytes that are here, the bytes of all.
+            cache_path: the file of the cache, opened when a run wants it; None for no cache.
+            max_answer_bytes: the largest answer that is read.
+        """
+        self.environ = environ
+        self._notify = notify
+        self._patience = patience
+        self._concurrency = concurrency
+        self._opening = Opening(
+            environ,
+            connections=max(concurrency, 1),
+            timeout_s=patience.timeout_s,
+            max_answer_bytes=max_answer_bytes,
+            notify=notify,
+            progress=progress,
+        )
+        self._limits: dict[tuple[str, str, int | None], Limit] = {}
+        self._open: dict[bytes, Patient] = {}
+        self._begun = 0
+        """How many runs have begun."""
+        self._embedder: Embeds | None = None
+        self._prices = prices
+        self._cache_path = cache_path
+        self._cache: AnswerCache | None = None
+        self._lookups: Lookups | None = None
+        self._budget: Budget | None = None
+        self._secrets: frozenset[str] = frozenset()
+
+    def begin(self, *, budget_usd: float | None = None, spent_usd: float = 0.0, cached: bool = False) -> None:
+        """Begin a run: what `target` gives from now on keeps to its budget and uses the cache.
+
+        Args:
+            budget_usd: what the run may cost; None for no limit.
+            spent_usd: what it has cost already, where it is continued.
+            cached: whether answers are taken from the cache and kept in it.
+        """
+        self._begun += 1
+        self._budget = None
+        if budget_usd is not None:
+            self._budget = Budget(budget_usd, spent_usd=spent_usd, notify=self._notify)
+        if cached and self._cache is None and self._cache_path is not None:
+            from proctor.stores.answer_cache import AnswerCache
+
+            self._cache = AnswerCache(self._cache_path, self._notify)
+        self._lookups = Lookups() if cached and self._cache is not None else None
+
+    def require_prices(self, specs: Iterable[TargetSpec]) -> None:
+        """Make sure that all who may be asked, fallbacks too, have a price or can tell what they cost.
+
+        Raises:
+            UsageError: a budget cannot be kept: somebody has no price (names all of them), or answers all
+                cases at once.
+        """
+        asked = [one for spec in specs for one in _everyone(spec)]
+        batch = next(filter(_answers_at_once, asked), None)
+        if batch is not None:
+            raise UsageError(
+                f"Target {batch.name!r} has `provider_batching`: one process answers all cases, and a budget "
+                "could not end it. Leave the budget out, or `provider_batching`."
+            )
+        unpriced = (one for one in asked if self._price_in_budget(one) is None)
+        unknown = {one.name: _listed_as(one) for one in unpriced if not tells_cost(one)}
+        if unknown:
+            tables = (
+                f"[models.{encode(table).decode('utf-8')}]" for table in dict.fromkeys(unknown.values())
+            )
+            raise UsageError(
+                "A budget needs the price of everybody who is asked, and that of "
+                f"{', '.join(unknown)} is not known. Add to a prices.toml beside the store "
+                f"{', '.join(tables)}, each with input and output in US dollars per million tokens. "
+                "See docs/targets.md."
+            )
+
+    def hide(self, names: Iterable[str]) -> None:
+        """Keep no answer in the cache that repeats the value of one of these environment variables."""
+        self._secrets = self._secrets.union(names)
+
+    def notes(self) -> list[str]:
+        """What is to be told of cache and budget when a run has ended, in sentences."""
+        said = self._lookups.sentence() if self._lookups is not None else None
+        notes = [] if said is None else [said]
+        if self._budget is not None and self._budget.assumed:
+            notes.append(
+                f"{counted(self._budget.assumed, 'call')} did not tell the cost, and the budget counts for "
+                "each the most that it may have cost, or without a price the dearest call before it."
+            )
+        return notes
+
+    async def target(self, spec: TargetSpec, *, judging: bool = False) -> Answers:
+        """The target of that spec, opened at most once, with its fallbacks.
+
+        Args:
+            spec: the target.
+            judging: it is asked as a judge: what the cache tells of it and whom it waits for depend on that.
+
+        Raises:
+            UsageError: it cannot be opened: a key, a file or a program is missing; or there is a budget and
+                no price; or it cannot judge.
+        """
+        if judging:
+            _require_judges(spec)
+        target = await self._layered(spec, judging)
+        if self._lookups is None or self._cache is None:
+            return target
+        return Cached(
+            target,
+            replace(spec, options=self._options(spec)),
+            self._cache,
+            self._lookups,
+            role="judge" if judging else "target",
+            secret=self._is_secret,
+        )
+
+    async def _layered(self, spec: TargetSpec, judging: bool) -> Answers:
+        target = await self._alone(spec, judging)
+        if not spec.fallbacks:
+            return target
+        others = [(one.name, await self._layered(one, judging)) for one in spec.fallbacks]
+        return Fallback([(spec.name, target), *others], self._notify)
+
+    async def _alone(self, spec: TargetSpec, judging: bool) -> Answers:
+        if self._budget is None:
+            return await self._patient(spec)
+        self.require_prices([replace(spec, fallbacks=())])
+        return Budgeted(
+            await self._patient(spec),
+            self._budget,
+            price=self._price_in_budget(spec),
+            output_tokens=_most_output(spec),
+            also_sent=len(encode(self._options(spec))),
+            bounded=spec.kind in _READ_ONE_PROMPT,
+            judging=judging,
+        )
+
+    async def _patient(self, spec: TargetSpec) -> Patient:
+        price = self.price(spec)
+        # What answers all cases at once answers those of one run.
+        run = self._begun if _answers_at_once(spec) else 0
+        key = encode((replace(spec, name="", judge=None, fallbacks=()), price, run))
+        known = self._open.get(key)
+        if known is not None:
+            return known
+        limit = self._limit(spec)
+        opening = self._opening.observed_by(limit.observe)
+        target = discreet(await TARGETS.get(spec.kind)(spec, opening), spec)
+        patient = Patient(
+            target,
+            limit,
+            self._patience_with(spec),
+            name=spec.name,
+            price=price,
+            notify=self._notify,
+        )
+        self._open[key] = patient
+        return patient
+
+    def _limit(self, spec: TargetSpec) -> Limit:
+        """The places at its endpoint, or places of its own where the target wants another number of them."""
+        endpoint = (spec.kind, spec.endpoint or spec.model or spec.name, spec.workers)
+        limit = self._limits.get(endpoint)
+        if limit is None:
+            limit = self._limits[endpoint] = Limit(places_of(spec, self._concurrency))
+        return limit
+
+    def is_in_doubt(self) -> bool:
+        """Whether the last call to any endpoint failed in a way that may be the endpoint's."""
+        return any(limit.breaker.failures for limit in self._limits.values())
+
+    def _patience_with(self, spec: TargetSpec) -> Patience:
+        patience = self._patience
+        if spec.retries is not None:
+            patience = replace(patience, retries=spec.retries)
+        timeout_s = spec.options.get("timeout_seconds")
+        if timeout_s is None:
+            return patience
+        return replace(patience, timeout_s=timeout_s + _GRACE_S * (spec.kind in _PROGRAMS))
+
+    def _options(self, spec: TargetSpec) -> dict[str, Any]:
+        """The options on which answers depend, filled in: a key that is changed gives no other answers."""
+        options = {name: value for name, value in spec.options.items() if "key" not in name.lower()}
+        return filled(options, self.environ)
+
+    def price(self, spec: TargetSpec) -> Price | None:
+        """What asking it costs, where that is known."""
+        return self._prices.of(spec)
+
+    def _price_in_budget(self, spec: TargetSpec) -> Price | None:
+        return self._prices.in_budget(spec)
+
+    def _is_secret(self, output: Output) -> bool:
+        if not self._secrets:
+            return False
+        return masked(output, tuple(self._secrets), self.environ) != output
+
+    async def open_embedder(self) -> None:
+        """Open what turns texts into vectors: `$PROCTOR_EMBEDDINGS`, else the embedded MiniLM.
+
+        Raises:
+            UsageError: the variable names nothing that can embed, or the extra is not installed.
+        """
+        if self._embedder is not None:
+            return
+        word = self.environ.get(_EMBEDDINGS, "local")
+        if word == "local":
+            from proctor.targets.local import embeddings
+
+            self._embedder = await embeddings.open_embedder(self._opening)
+            return
+        spec = parse_target(word, Params(), self.environ)
+        if spec.kind != "openai":
+            raise UsageError(
+                f"PROCTOR_EMBEDDINGS is {word!r}, which cannot embed. Use `local` or "
+                "`openai:MODEL@URL`, an OpenAI-compatible endpoint with /embeddings."
+            )
+        from proctor.targets.api import openai
+
+        self._embedder = openai.open_embeddings(spec, self._opening)
+
+    def embedder(self) -> Embeds:
+        """What `open_embedder` opened.
+
+        Raises:
+            UsageError: nothing was opened.
+        """
+        if self._embedder is None:
+            raise UsageError(
+                "There is no embedding model. Install one with pip install 'proctor[similarity]'."
+            )
+        return self._embedder
+
+    async def aclose(self) -> None:
+        """Close every target and the connections."""
+        try:
+            for patient in self._open.values():
+                await patient.aclose()
+        finally:
+            self._open.clear()
+            await self._opening.aclose()
+            if self._cache is not None:
+                self._cache.close()
+                self._cache = self._lookups = None
+
+
+def embedder_of(environ: Mapping[str, str]) -> str | None:
+    """What `open_embedder` would open, with its address; None where it would refuse."""
+    word = environ.get(_EMBEDDINGS, "local")
+    if word == "local":
+        return word
+    try:
+        spec = parse_target(word, Params(), environ)
+    except UsageError:
+        return None
+    return f"{spec.kind}:{spec.model}@{spec.endpoint}"
+
+
+def places_of(spec: TargetSpec, concurrency: int) -> int:
+    """How many calls of a target are under way at once at most."""
+    places = _PLACES.get(spec.kind, concurrency)
+    return places if spec.workers is None else min(places, spec.workers)
+
+
+def tells_cost(spec: TargetSpec) -> bool:
+    """Whether a target can tell by itself what an answer has cost, so that a budget needs no price of it."""
+    return spec.kind in _TELL_COSTS
+
+
+def _everyone(spec: TargetSpec) -> Iterator[TargetSpec]:
+    yield spec
+    for one in spec.fallbacks:
+        yield from _everyone(one)
+
+
+def _answers_at_once(spec: TargetSpec) -> bool:
+    """Whether one process answers all cases, so that it is shown no prompt."""
+    return bool(spec.options.get("provider_batching"))
+
+
+def _require_judges(spec: TargetSpec) -> None:
+    for one in filter(_answers_at_once, _everyone(spec)):
+        raise UsageError(
+            f"Target {one.name!r} has `provider_batching`: one process answers all cases and is shown no "
+            "prompt, so it cannot judge. Name another judge with --judge, or with its `grader_target`."
+        )
+
+
+def _listed_as(spec: TargetSpec) -> str:
+    """Under what a user looks for its price: the model, where it is one and not a command line."""
+    return spec.model if spec.model and spec.kind in _READ_ONE_PROMPT else spec.name
+
+
+def _most_output(spec: TargetSpec) -> int:
+    """How many tokens an answer has at most."""
+    if spec.params.max_tokens is None and spec.kind == "anthropic":
+        from proctor.targets.api.anthropic import MAX_TOKENS
+
+        return MAX_TOKENS
+    return spec.params.max_tokens or OUTPUT_TOKENS
+
+
+class Prices(Struct, frozen=True, kw_only=True):
+    """What models cost: the list prices that are shipped, and the user's own."""
+
+    shipped: dict[str, Price]
+    own: dict[str, Price]
+
+    @property
+    def date(self) -> str | None:
+        """The newest date of any of them."""
+        return max((price.date for price in (*self.shipped.values(), *self.own.values())), default=None)
+
+    def of(self, spec: TargetSpec) -> Price | None:
+        """What asking a target costs, where that is known."""
+        quote = quote_for(spec, self.shipped, self.own)
+        return None if quote is None else quote.price
+
+    def doubts(self, specs: Iterable[TargetSpec]) -> list[str]:
+        """For each snapshot, fallbacks too, whose price is that of its family: a sentence that says so."""
+        quotes = {
+            one.model or one.name: quote_for(one, self.shipped, self.own)
+            for spec in specs
+            for one in _everyone(spec)
+        }
+        return [
+            f"The price of {name!r} is not known, and its cost is that of {quote.family!r}. A prices.toml "
+            "beside the store can tell its own: see docs/targets.md."
+            for name, quote in quotes.items()
+            if quote is not None and quote.family is not None
+        ]
+
+    def in_budget(self, spec: TargetSpec) -> Price | None:
+        """The same where a budget is kept: what was recorded is paid for already."""
+        return Price(input=0.0, output=0.0) if spec.kind == "replay" else self.of(spec)
+
+
+def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
+    """The prices in use; the user's own are in `$PROCTOR_PRICES`, else in `prices.toml` in that folder.
+
+    Raises:
+        UsageError: the user's own file cannot be read.
+    """
+    shipped = _shipped_prices()
+    named = environ.get("PROCTOR_PRICES")
+    own = Path(named) if named else folder / "prices.toml"
+    if not named and not own.is_file():
+        return Prices(shipped=shipped, own={})
+    try:
+        return Prices(shipped=shipped, own=parse_prices(own.read_text(encoding="utf-8"), str(own)))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"The prices in {str(own)!r} cannot be read: {error}.") from None
+
+
+@cache
+def _shipped_prices() -> dict[str, Price]:
+    return parse_prices(_PRICES.read_text(encoding="utf-8"), "prices.toml")
+
+
+async def probe(
+    spec: TargetSpec, prompt: Prompt, environ: Mapping[str, str], *, calls: Settings, prices_folder: Path
+) -> Output:
+    """Open a target, ask it once, close it.
+
+    Args:
+        spec: the target.
+        prompt: what it is asked.
+        environ: where keys are.
+        calls: the time limit and the largest answer count.
+        prices_folder: where a `prices.toml` may be.
+
+    Raises:
+        UsageError: it cannot be opened.
+        TargetError: it does not answer.
+    """
+    reach = Reach(
+        environ,
+        concurrency=1,
+        patience=Patience(timeout_s=calls.timeout_s, retries=0),
+        max_answer_bytes=calls.max_answer_bytes,
+        prices=load_prices(environ, prices_folder),
+        notify=lambda _message: None,
+    )
+    try:
+        return await (await reach.target(spec)).answer(prompt)
+    finally:
+        await reach.aclose()

@@ -1,0 +1,88 @@
+"""Which values `${{ VARIABLES }}` had in a run, so that an answer to one value is taken for no other.
+
+A store keeps a digest of each value, keyed with a secret of the run. Neither is in any bundle or export:
+a short value cannot be guessed without the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from proctor.env_vars import names_in
+from proctor.model import Case, TargetSpec
+from proctor.protocols import Store
+
+_APART = frozenset({"base_url", "env", "healthcheck"})
+"""Options of a target on which no answer depends, or that are looked at apart; its address is filled in."""
+
+
+def sent_variables(case: Case) -> tuple[str, ...]:
+    """The variables whose values a target is sent for the case."""
+    return names_in((case.input, case.form, case.workspace)) if case.variables else ()
+
+
+def variables_of(specs: Iterable[TargetSpec]) -> frozenset[str]:
+    """The variables on which the answers of targets depend: all that they name but keys and other secrets."""
+    return frozenset(name for spec in specs for name in _names_of(spec))
+
+
+def _names_of(spec: TargetSpec) -> Iterator[str]:
+    if names_in((spec.model, spec.options)):
+        from proctor.targets.file_kinds import SECRET
+
+        options = {**spec.options, **spec.options.get("env", {})}
+        shown = {
+            name: value for name, value in options.items() if name not in _APART and not SECRET.search(name)
+        }
+        yield from (name for name in names_in((spec.model, shown)) if not SECRET.search(name))
+    for other in spec.fallbacks:
+        yield from _names_of(other)
+
+
+class VariableValues:
+    """The values of variables now, beside those that they had in stored runs."""
+
+    def __init__(self, store: Store, environ: Mapping[str, str]) -> None:
+        """Reads nothing yet.
+
+        Args:
+            store: where runs are.
+            environ: where the values of now come from.
+        """
+        self._store = store
+        self._environ = environ
+        self._same: dict[str, dict[str, bool]] = {}
+
+    def keep(self, run_id: str, names: Iterable[str]) -> None:
+        """Keep which values these variables have in a run that begins."""
+        digests = {name: self._digest(run_id, name) for name in names if name in self._environ}
+        if digests:
+            self._store.keep_variables(run_id, digests)
+
+    def compared(self, run_id: str) -> dict[str, bool]:
+        """Whether each variable that a run has kept, and that is set, has the same value now."""
+        same = self._same.get(run_id)
+        if same is None:
+            then = self._store.variables(run_id)
+            same = self._same[run_id] = {
+                name: digest == self._digest(run_id, name)
+                for name, digest in then.items()
+                if name in self._environ
+            }
+        return same
+
+    def are_same(self, run_id: str, names: Iterable[str]) -> bool:
+        """Whether all of these are known to have the values that they had in a run."""
+        names = tuple(names)
+        return not names or all(self.compared(run_id).get(name, False) for name in names)
+
+    def changed(self, run_id: str, names: Iterable[str]) -> list[str]:
+        """Those that are known to have had another value in a run, sorted."""
+        names = tuple(names)
+        return sorted(name for name in names if not self.compared(run_id).get(name, True)) if names else []
+
+    def _digest(self, run_id: str, name: str) -> bytes:
+        import hmac  # most suites name no variable
+
+        value = f"{name}\0{self._environ[name]}".encode("utf-8", "surrogateescape")
+        return hmac.digest(self._store.secret(run_id), b"proctor/variable/1\n" + value, "sha256")

@@ -1,0 +1,265 @@
+"""What a stored run keeps when it is taken up again; a command that asks for anything else is refused."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.codec import target_digest
+from proctor.errors import UsageError
+from proctor.model import Params, Run, Selection, Settings, TargetSpec
+from proctor.services.runs.request import Request
+
+_CALLS = {
+    "--concurrency": "concurrency",
+    "--timeout": "timeout_s",
+    "--retries": "retries",
+    "--max-answer-bytes": "max_answer_bytes",
+    "--budget-usd": "budget_usd",
+}
+_FREE = {**_CALLS, "--max-failures": "max_failures", "--keep-workspaces": "keep_workspaces"}
+"""The flags of settings that change no answer and no verdict, with their fields; any may be given anew."""
+_GATES = {"--threshold": "threshold", "--min-pass-rate": "min_pass_rate", "--allow-errors": "allow_errors"}
+_JUDGING = {"--judge-repeat": "judge_repeats", "--judge-rule": "judge_rule"}
+_SOURCES = {"--reuse": "reuse", "--cache": "cache"}
+SETTINGS = {**_GATES, **_JUDGING, **_SOURCES}
+"""The flags of other settings, with their fields; not of those that decide which trials there are."""
+_RENEWED = frozenset({*_GATES, *_SOURCES})
+"""What `--retry-errors` may say anew: verdicts are counted again, and what passes stays."""
+_REGRADED = frozenset({*_GATES, *_JUDGING, "--judge", "--judge-temperature"})
+"""What `proctor regrade` takes of what decides verdicts."""
+
+
+class Difference(Struct, frozen=True):
+    """One thing that a command asks for and the run has otherwise."""
+
+    flag: str
+    """The flag that asks for it; empty for what no flag says."""
+    text: str
+    """It, as a line: what the run has and what the command asks for."""
+    by_regrade: bool = False
+    """A regrade gives it."""
+
+
+class _Flag(Struct, frozen=True):
+    """How a flag's value is found in a run and in a request."""
+
+    of_run: Callable[[Run], Any]
+    of_request: Callable[[Request], Any]
+
+
+def _judges(run: Run) -> tuple[TargetSpec, ...]:
+    return run.judges if run.judges_given else ()
+
+
+def _names(specs: Iterable[TargetSpec]) -> tuple[str, ...]:
+    return tuple(spec.name for spec in specs)
+
+
+def _judge_temperature(run: Run) -> float | None:
+    return next((judge.params.temperature for judge in _judges(run)), Params().temperature)
+
+
+def _share(run: Run) -> float:
+    return 0.0 if run.suite.split_rule is None else run.suite.split_rule.ratio
+
+
+def _method(run: Run) -> str | None:
+    return None if run.suite.split_rule is None else run.suite.split_rule.method
+
+
+def _at(path: str) -> _Flag:
+    return _Flag(attrgetter(path), attrgetter(path))
+
+
+_FLAGS: dict[str, _Flag] = {
+    "--target": _Flag(lambda run: (run.target.name,), attrgetter("targets")),
+    "--judge": _Flag(lambda run: _names(_judges(run)), attrgetter("judges")),
+    "--judge-temperature": _Flag(_judge_temperature, attrgetter("judge_params.temperature")),
+    "--dialect": _Flag(attrgetter("suite.dialect"), attrgetter("dialect")),
+    "--holdout": _Flag(_share, attrgetter("holdout")),
+    "--split-method": _Flag(_method, attrgetter("split_method")),
+    "--repeat": _at("settings.repeats"),
+    "--split": _at("settings.selection.split"),
+    "--tag": _at("settings.selection.tags"),
+    "--all-tag": _at("settings.selection.all_tags"),
+    "--exclude-tag": _at("settings.selection.exclude_tags"),
+    "--category": _at("settings.selection.categories"),
+    "--id": _at("settings.selection.ids"),
+    "--limit": _at("settings.selection.limit"),
+    **{f"--{name.replace('_', '-')}": _Flag(attrgetter(f"target.params.{name}"), attrgetter(f"params.{name}"))
+       for name in Params.__struct_fields__},
+    **{flag: _at(f"settings.{name}") for flag, name in SETTINGS.items()},
+}  # fmt: skip
+_WRITTEN = _FLAGS | {flag: _at(f"settings.{name}") for flag, name in _FREE.items()}
+"""The flags that a command for a new run says."""
+_USUAL = {flag: one.of_request(Request()) for flag, one in _WRITTEN.items()} | {
+    "--split-method": "rank",
+}
+"""What need not be written in a command."""
+
+
+def differences(run: Run, request: Request, flags: Iterable[str]) -> Iterator[Difference]:
+    """What of these flags a request says otherwise than the run has it.
+
+    Args:
+        run: the stored run.
+        request: what the user asks for.
+        flags: those that count; one that no run has decided is passed over.
+    """
+    for flag in sorted(_FLAGS.keys() & set(flags), key=list(_FLAGS).index):
+        has, asked = _FLAGS[flag].of_run(run), _FLAGS[flag].of_request(request)
+        if has != asked and not _has_no_effect(flag, run):
+            text = f"{flag}: the run has {_shown(has)}, this command asks for {_shown(asked)}"
+            yield Difference(flag, text, by_regrade=flag in _REGRADED)
+
+
+def _has_no_effect(flag: str, run: Run) -> bool:
+    """Whether a flag is about judges that the user names, and the run has none for it to change."""
+    return (flag == "--judge" and not run.judges) or (flag == "--judge-temperature" and not run.judges_given)
+
+
+def as_of(run: Run, request: Request) -> Request:
+    """The request with what the run has wherever the command line says nothing."""
+    own = {flag: _FLAGS[flag].of_run(run) for flag in _FLAGS.keys() - request.flags}
+    params = {name: own.get(f"--{name.replace('_', '-')}", getattr(request.params, name))
+              for name in Params.__struct_fields__}  # fmt: skip
+    judge_temperature = own.get("--judge-temperature", request.judge_params.temperature)
+    return replace(
+        request,
+        targets=own.get("--target", request.targets),
+        judges=own.get("--judge", request.judges),
+        params=Params(**params),
+        judge_params=replace(request.judge_params, temperature=judge_temperature),
+        settings=replace(request.settings, selection=Selection()),
+        holdout=None,
+        split_method=None,
+    )
+
+
+def content_differences(run: Run, wanted: Run) -> Iterator[Difference]:
+    """What stands behind the same words and is something else by now: the suite, the target, the judges.
+
+    Args:
+        run: the stored run.
+        wanted: what the words come to now.
+    """
+    if run.suite.digest != wanted.suite.digest:
+        text = f"the suite: the run has {run.suite.title!r}, and {wanted.suite.title!r} has other content"
+        yield Difference("--suite", text, by_regrade=True)
+    if run.target.name == wanted.target.name and target_digest(run.target) != target_digest(wanted.target):
+        yield Difference("", f"the target {run.target.name!r}: it is set up otherwise now")
+    if _names(run.judges) == _names(wanted.judges) and run.judges != wanted.judges:
+        yield Difference("", f"the judges {', '.join(_names(run.judges))}: they are set up otherwise now")
+
+
+def check_same(run: Run, request: Request, others: Iterable[Difference], *, retried: bool = False) -> None:
+    """Refuse to take up a run by a command that asks for something else than the run has.
+
+    Args:
+        run: the stored run.
+        request: what the user asks for.
+        others: what differs besides the values of flags.
+        retried: a new run takes over what did not fail.
+
+    Raises:
+        UsageError: it does; lists all that differs, with the commands that do what is asked.
+    """
+    flags = request.flags - _RENEWED if retried else request.flags
+    found = [*differences(run, request, flags), *others]
+    if not found:
+        return
+    lines = [
+        f"Run {run.id} keeps its settings, and this command asks for others:",
+        *(f"  {one.text}" for one in found),
+        f"To go on, leave these as the run has them. For a new run: {_new_run(run, request)}",
+    ]
+    several = len(request.suites) + len(request.stored) > 1
+    if all(one.by_regrade for one in found) and not several and not retried:
+        going_on = shlex.join(["proctor", "run", f"--resume={run.id}", *_store(request)])
+        first = "" if run.status == "finished" else f"{going_on}, then "
+        command = _regrade(run, request, by_suite=any(one.flag == "--suite" for one in found))
+        lines.append(f"To grade the answers of this run again: {first}{command}")
+    raise UsageError("\n".join(lines))
+
+
+def unheeded(run: Run, request: Request) -> str | None:
+    """A note of the settings that `proctor.toml` has otherwise than the run; None where there are none."""
+    by_file = {f"--{name}" for name in request.config.flags} - request.flags
+    texts = [
+        f"{one.flag} {_shown(_FLAGS[one.flag].of_run(run))}"
+        for one in differences(run, request, by_file & SETTINGS.keys())
+    ]
+    if not texts:
+        return None
+    return f"Run {run.id} keeps what it was begun with, whatever proctor.toml says now: {', '.join(texts)}."
+
+
+def taken_up(run: Run, request: Request, *, retried: bool = False) -> Settings:
+    """A run's own settings, with those that change no result as the command has them."""
+    names = request.explicit & set(_FREE.values())
+    if retried:
+        names |= {name for flag, name in SETTINGS.items() if flag in request.flags & _RENEWED}
+    return replace(run.settings, **{name: getattr(request.settings, name) for name in names})
+
+
+# --- in words ----------------------------------------------------------------------------------------------
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def _new_run(run: Run, request: Request) -> str:
+    suites = (*request.suites, *(f"--saved={word}" for word in request.stored))
+    words = ["proctor", "run", *(suites or (f"{run.suite.name}@{run.suite.version}",))]
+    unsplit = run.suite.split_rule is None and not run.suite.no_holdout
+    left_out = {"--dialect", *(["--holdout", "--split-method"] if unsplit else ())}
+    for flag, one in _WRITTEN.items():
+        if flag in request.flags:
+            words += _written(flag, one.of_request(request))
+        elif flag not in left_out and not _is_default(flag, one.of_run(run), run, request):
+            words += _written(flag, one.of_run(run))
+    words += [flag for flag in ("--strict", "--skip-invalid") if flag in request.flags]
+    return shlex.join([*words, *_store(request)])
+
+
+def _is_default(flag: str, value: Any, run: Run, request: Request) -> bool:
+    """Whether a new run of the run's suite has that value where its command does not say so."""
+    if flag.removeprefix("--") in request.config.flags:
+        return False
+    of_suite = getattr(run.suite.defaults, _SOURCES[flag]) if flag in _SOURCES else None
+    return bool(value == (_USUAL[flag] if of_suite is None else of_suite))
+
+
+def _regrade(run: Run, request: Request, *, by_suite: bool) -> str:
+    words = ["proctor", "regrade", run.id]
+    if by_suite:
+        words += ["--suite", *(request.suites or request.stored)]
+    flags = _REGRADED | _CALLS.keys() | ({"--dialect"} if by_suite else set())
+    for flag, one in _WRITTEN.items():
+        if flag in flags & request.flags:
+            words += _written(flag, one.of_request(request))
+    return shlex.join([*words, *_store(request)])
+
+
+def _store(request: Request) -> tuple[str, ...]:
+    return ("--store", request.store) if request.store and "--store" in request.flags else ()
+
+
+def _written(flag: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [flag if value else flag.replace("--", "--no-", 1)]
+    if flag == "--keep-workspaces":  # its value may be left out
+        return [f"{flag}={value}"]
+    values = value if isinstance(value, tuple) else (value,)
+    return [word for one in values if one is not None for word in (flag, str(one))]

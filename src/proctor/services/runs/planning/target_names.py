@@ -1,0 +1,143 @@
+"""The words that stand for targets: names of the nearest targets file, and those of the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from copy import copy
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proctor.errors import SuiteError, UnknownName, UsageError
+from proctor.model import Params, Problem, TargetSpec
+from proctor.targets.parse import known_words, parse_target
+
+if TYPE_CHECKING:
+    from proctor.targets.targets_file import TargetsFile
+
+TARGETS_FILES = ("targets.yaml", "targets.yml")
+_FILES = tuple(folder + name for folder in ("", ".proctor/", ".agentv/") for name in TARGETS_FILES)
+DEFAULT = "default"
+"""The name of the target that is asked where the user names none."""
+
+
+class Names:
+    """What each word means. The targets file is looked for, and read, when it is first needed."""
+
+    def __init__(self, environ: Mapping[str, str], start: Path | None = None) -> None:
+        """Reads nothing yet.
+
+        Args:
+            environ: what the file's references mean, and where services are.
+            start: the folder from which the file is looked for upward, as far as that of the repository;
+                None is the working directory.
+        """
+        self._environ = environ
+        self._start = start
+        self._beside: Names | None = None
+        """Those of the suite's folder, which do not count."""
+
+    @cached_property
+    def path(self) -> Path | None:
+        """The targets file, absolute; None where there is none."""
+        start = Path(os.path.abspath(self._start or Path.cwd()))  # noqa: PTH100 - a link stays where it leads from
+        return next((path for path in _candidates(start) if path.is_file()), None)
+
+    @cached_property
+    def file(self) -> TargetsFile | None:
+        """What the targets file says; None where there is none.
+
+        Raises:
+            SuiteError: it is no targets file; carries every problem of its form.
+            UsageError: it cannot be read.
+        """
+        path = self.path
+        if path is None:
+            return None
+        from proctor.targets.targets_file import TargetsFile
+
+        shown = os.path.relpath(path)
+        try:
+            text = path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+        except OSError as error:
+            raise UsageError(f"The targets file {shown!r} cannot be read: {error.strerror}.") from None
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            problem = Problem(code="bad-encoding", message="The line is not UTF-8.", path=shown, line=line)
+            raise SuiteError([problem]) from None
+        return TargetsFile(text, shown, str(path.parent))
+
+    def near(self, folder: str) -> Names:
+        """These names, or where there is no targets file those of the nearest one of a suite's folder."""
+        if not folder:
+            return self
+        beside = Names(self._environ, Path(folder))
+        if self.path is None:
+            return beside
+        near = copy(self)
+        near._beside = beside
+        return near
+
+    def names(self) -> list[str]:
+        """The names of the file, in its order; raises as `file` does."""
+        return [] if self.file is None else self.file.names()
+
+    @property
+    def default(self) -> tuple[str, ...]:
+        """Who is asked where nobody is named: the file's `default`, if it has one; raises as `file` does."""
+        return (DEFAULT,) if DEFAULT in self.names() else ()
+
+    def spec(self, word: str, params: Params, *, judged: bool = True) -> TargetSpec:
+        """The target of a name of the file, else of a word of the command line.
+
+        Args:
+            word: the name.
+            params: what the user asks with.
+            judged: whether somebody is to judge its answers; else its judge is left out.
+
+        Raises:
+            SuiteError: the file is none, or the target, its judge or a fallback of it is wrong there or names
+                a variable that is not set.
+            UnknownName: it is neither.
+            UsageError: the word is not complete, or the file cannot be read.
+        """
+        if self.file is not None and word in self.names():
+            return self.file.spec(word, params, self._environ, judged=judged)
+        try:
+            return parse_target(word, params, self._environ)
+        except UnknownName as error:
+            unknown = UnknownName("target", error.name, {*self.names(), *known_words()})
+            unknown.args = (f"{unknown}{self._elsewhere(word)}{self._unnamed()}",)
+            raise unknown from None
+
+    def _elsewhere(self, word: str) -> str:
+        """What to do where only the targets file of the suite's folder has the name."""
+        other = self._beside
+        if self.file is None or other is None or other.path is None or other.path == self.path:
+            return ""
+        try:
+            if word not in other.names():
+                return ""
+        except (SuiteError, UsageError):
+            return ""
+        shown, folder = os.path.relpath(other.path), os.path.relpath(other._start or Path.cwd())
+        return (
+            f" The file {shown!r} has it, but {self.file.path!r} counts here: run in {folder!r}, or copy the "
+            "target into that one."
+        )
+
+    def _unnamed(self) -> str:
+        """The entries of the file without a name, one of which may be meant; empty where there is none."""
+        if self.file is None or not self.file.unnamed:
+            return ""
+        lines = " and ".join(str(problem.line) for problem in self.file.unnamed)
+        return f" In {self.file.path!r} the entries of these lines have no name: {lines}. Give each one."
+
+
+def _candidates(start: Path) -> Iterator[Path]:
+    for folder in (start, *start.parents):
+        for name in _FILES:
+            yield folder / name
+        if (folder / ".git").exists():
+            return

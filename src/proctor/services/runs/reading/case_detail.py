@@ -1,0 +1,155 @@
+"""One case of a run, with all of its repeats and what other runs of the suite made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from proctor.errors import NothingSelected
+from proctor.model import Case, PassRule, Run, Verdict
+from proctor.plan import repeats_of
+from proctor.reports.runs.serialize import Row, seal
+from proctor.safe_text import one_line
+from proctor.stores.sqlite.case_queries import Elsewhere, Place, Places
+from proctor.verdicts import Repeats, rules_of, verdict_of
+
+_LARGEST = 2**62
+"""No integer of a database is larger."""
+_HISTORY = 8
+"""So many other runs are told of."""
+
+
+class AskedCase(Struct, frozen=True, kw_only=True):
+    """A case of a run: what was asked, every answer to it, and what each was worth."""
+
+    run: Run
+    position: int
+    case: Case
+    """Sealed where its trials are."""
+    rows: tuple[Row, ...]
+    """Its finished trials, in order of repeat; at least one."""
+    rule: PassRule
+    """When its scores pass."""
+    planned: int
+    """How often the run asks it."""
+    together: Verdict | None = None
+    """What all repeats came to, under a rule over repeats; None without one, and before all are in."""
+    history: tuple[Elsewhere, ...] = ()
+    """Other runs of the suite that asked the same, newest first."""
+
+    @property
+    def sealed(self) -> bool:
+        """It is held out, and what tells of question and answers is not there."""
+        return self.rows[0].sealed
+
+    @property
+    def is_held_out(self) -> bool:
+        """It is held out, whether or not it was revealed."""
+        return self.rows[0].trial.split == "holdout"
+
+    def row(self, repeat: int) -> Row:
+        """The trial of a repeat.
+
+        Raises:
+            NothingSelected: it has none that is finished.
+        """
+        for row in self.rows:
+            if row.trial.repeat == repeat:
+                return row
+        raise NothingSelected(
+            f"Case {_name(self.rows[0].trial.case_id)} has no finished repeat {repeat} in run {self.run.id}. "
+            f"It was asked {self.planned:,} times, counted from 0."
+        )
+
+
+def asked_case(
+    store_path: Path, run: Run, position: int, *, reveal: bool, history: int = _HISTORY
+) -> AskedCase:
+    """The case at one place of a run's suite, read alone, however many there are.
+
+    Args:
+        store_path: the file of the store that the run is in.
+        run: the run.
+        position: the place of the case in the suite, from 0.
+        reveal: seal nothing.
+        history: tell of so many other runs at most.
+
+    Raises:
+        NothingSelected: there is no such place, or no trial of it that is finished; says which.
+        StoreError: the store cannot be read.
+    """
+    places = Places(store_path)
+    place = places.place(run, position) if 0 <= position < _LARGEST else None
+    if place is None:
+        raise NothingSelected(
+            f"There is no case at place {position:,} of run {run.id}: its suite {one_line(run.suite.title)} "
+            f"has {run.suite.case_count:,}, counted from 0."
+        )
+    rule = rules_of(run)(place.case.case)
+    rows = _rows(place, rule, reveal=reveal)
+    if not rows:
+        raise NothingSelected(_why_none(run, place))
+    planned = repeats_of(place.case.case, run.settings.repeats)
+    return AskedCase(
+        run=run,
+        position=position,
+        case=rows[0].case,
+        rows=rows,
+        rule=rule,
+        planned=planned,
+        together=_together(run, rule, rows, planned),
+        history=tuple(places.elsewhere(run, place.case.sent, history)) if history else (),
+    )
+
+
+def _rows(place: Place, rule: PassRule, *, reveal: bool) -> tuple[Row, ...]:
+    rows = (
+        Row(trial=stored.trial, verdict=verdict_of(stored.trial, rule), case=place.case.case)
+        for stored in place.trials
+        if stored.verdict is not None
+    )
+    return tuple(row if reveal else seal(row) for row in rows)
+
+
+def _together(run: Run, rule: PassRule, rows: tuple[Row, ...], planned: int) -> Verdict | None:
+    if run.suite.repeats_rule == "each" or len(rows) < planned:
+        return None
+    repeats = Repeats(rule)
+    for row in rows:
+        repeats.add(row.trial, row.verdict)
+    return repeats.verdict(run.suite.repeats_rule)
+
+
+def _why_none(run: Run, place: Place) -> str:
+    named = f"Case {_name(place.case.case.id)}"
+    if place.trials:
+        return f"{named} has an answer in run {run.id}, and waits for its judges. Look again later."
+    if run.status == "running":
+        return f"{named} has not been asked yet in run {run.id}, which is still being made. Look again later."
+    if run.status == "interrupted":
+        return f"{named} was not asked in run {run.id}, which was stopped: `proctor run --resume={run.id}`."
+    return f"{named} was not asked in run {run.id}, which selected other cases of its suite."
+
+
+def _name(case_id: str) -> str:
+    return repr(one_line(case_id))
+
+
+def same_case(store_path: Path, run: Run, position: int, other: Run) -> int:
+    """Where another run's suite sends the same as a run's does at one place.
+
+    Raises:
+        NothingSelected: nowhere.
+        StoreError: the store cannot be read.
+    """
+    places = Places(store_path)
+    place = places.place(run, position) if 0 <= position < _LARGEST else None
+    found = None
+    if place is not None:
+        found = places.position_of(other, place.case.sent, place.case.case.id)
+    if found is None:
+        raise NothingSelected(
+            f"Run {other.id} has no case that is sent like the one at place {position:,} of {run.id}."
+        )
+    return found

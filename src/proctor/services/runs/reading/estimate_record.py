@@ -1,0 +1,162 @@
+"""What a request would come to, as numbers and as sentences. Pure; `estimating` finds the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from proctor.model import Usage
+from proctor.plurals import counted, listed
+from proctor.reports.formatting import seconds as duration
+
+BYTES_A_TOKEN = 4
+"""Of text whose tokens nobody has counted yet."""
+ANSWER_TOKENS = 200
+"""Of an answer that nobody has seen yet, unless less is allowed."""
+_NAMED = 3
+
+
+class Share(Struct, frozen=True, kw_only=True):
+    """What one target or judge has in a request."""
+
+    name: str
+    judging: bool
+    calls: int
+    usage: Usage
+    counted: bool
+    """The tokens are those of earlier runs of the suite; else they are guessed from the length of texts."""
+    cost_usd: float | None
+    """None: its price is not known."""
+    tells_cost: bool = False
+    """It can tell by itself what each answer has cost."""
+    seconds: float | None
+    """None: it was never asked before."""
+
+
+class Estimate(Struct, frozen=True, kw_only=True):
+    """What a request would come to."""
+
+    cases: int
+    """How many are selected."""
+    dev: int | None
+    """So many of them are dev cases; None where nothing is held out."""
+    holdout: int | None
+    targets: int
+    calls: int
+    """How often targets would be asked."""
+    shares: tuple[Share, ...] = ()
+    at_most: bool = False
+    """Answers may be taken from earlier runs or the cache."""
+    budget_usd: float | None = None
+    self_judged: tuple[str, ...] = ()
+    """Targets that judge their own answers, as nobody else is named."""
+
+    @property
+    def judge_calls(self) -> int:
+        """How often judges would be asked."""
+        return sum(share.calls for share in self.shares if share.judging)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """About what all calls would cost; None as soon as one price is not known."""
+        costs = [share.cost_usd for share in self.shares]
+        known = [cost for cost in costs if cost is not None]
+        return None if len(known) < len(costs) else math.fsum(known)
+
+    @property
+    def seconds(self) -> float | None:
+        """About how long all calls would take; None as soon as somebody was never asked before."""
+        times = [share.seconds for share in self.shares]
+        known = [time for time in times if time is not None]
+        return None if len(known) < len(times) else math.fsum(known)
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """Those whose price is not known."""
+        return tuple(dict.fromkeys(share.name for share in self.shares if share.cost_usd is None))
+
+    @property
+    def unlimited(self) -> tuple[str, ...]:
+        """Those whom no budget can limit: their price is not known, and they do not tell what they cost."""
+        telling = {share.name for share in self.shares if share.tells_cost}
+        return tuple(name for name in self.unpriced if name not in telling)
+
+    @property
+    def untimed(self) -> tuple[str, ...]:
+        """Those who were never asked before."""
+        return tuple(dict.fromkeys(share.name for share in self.shares if share.seconds is None))
+
+    @property
+    def sentence(self) -> str:
+        """In one line, as `24 dev + 6 holdout cases × 2 targets = 60 calls, about $0.04, about 40 s`."""
+        selected = self._selected()
+        if not self.targets:
+            return f"{selected}; choose whom to ask"
+        repeats, rest = divmod(self.calls, max(1, self.cases * self.targets))
+        times = f" × {repeats} repeats" * (repeats > 1)
+        whole = f" × {counted(self.targets, 'target')}"
+        product = f"{times}{whole} =" if not rest and repeats else f" on {counted(self.targets, 'target')} ="
+        calls = f"{'at most ' * self.at_most}{counted(self.calls, 'call')}"
+        if self.judge_calls:
+            calls += f" + {counted(self.judge_calls, 'judge call')}"
+        return f"{selected}{product} {calls}, {self._cost()}, {self._time()}"
+
+    def _selected(self) -> str:
+        if self.dev and self.holdout:
+            return f"{self.dev:,} dev + {self.holdout:,} holdout cases"
+        split = "dev " if self.dev else "holdout " if self.holdout else ""
+        return counted(self.cases, f"{split}case")
+
+    def _cost(self) -> str:
+        known = math.fsum(share.cost_usd or 0.0 for share in self.shares)
+        if self.unpriced:
+            return f"at least {dollars(known)}" if known else "cost not known"
+        return f"about {dollars(known)}" if known else "no cost"
+
+    def _time(self) -> str:
+        known = math.fsum(share.seconds or 0.0 for share in self.shares)
+        words = f"{max(1, round(known))} s" if known < 10 else duration(known)
+        if self.untimed:
+            return f"at least {words}" if known else "time not known"
+        return f"about {words}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Where the numbers come from, and what is not known, in sentences."""
+        notes = []
+        guessed = [share for share in self.shares if not share.counted and share.cost_usd]
+        if guessed:
+            notes.append(
+                f"No earlier run of this suite tells the tokens of {_names(one.name for one in guessed)}, so "
+                f"they are guessed: {BYTES_A_TOKEN} bytes of text each, and {ANSWER_TOKENS} an answer "
+                "unless less is allowed."
+            )
+        if self.unpriced:
+            notes.append(
+                f"The price of {_names(self.unpriced)} is not known. A prices.toml beside the store tells it."
+            )
+        if self.untimed:
+            notes.append(f"The speed of {_names(self.untimed)} is known after a first run.")
+        if self.at_most:
+            notes.append("Answers that are there already are taken over, and not asked for again.")
+        if self.self_judged:
+            names = _names(self.self_judged)
+            notes.append(
+                f"No judge is named for {names}: a model that judges its own answers is kind to itself."
+            )
+        if self.budget_usd is not None:
+            notes.append(f"Each run stops asking when {dollars(self.budget_usd)} are spent.")
+        return tuple(notes)
+
+
+def dollars(usd: float) -> str:
+    """A sum that is only about right, with the digits that it needs: `$0.04`, `$0.0012`, `$1,200`."""
+    if usd >= 100:
+        return f"${usd:,.0f}"
+    return f"${usd:.2f}" if usd >= 0.01 else f"${usd:.4f}" if usd >= 0.0001 else "less than $0.0001"
+
+
+def _names(names: Iterable[str]) -> str:
+    return listed(list(dict.fromkeys(names)), _NAMED)

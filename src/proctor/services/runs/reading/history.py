@@ -1,0 +1,130 @@
+"""What earlier runs tell of a target: how long an answer takes, and how many tokens a suite needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.codec import encode
+from proctor.model import Params, Run, Suite, TargetSpec, Trial, Usage
+from proctor.protocols import Store
+from proctor.services.runs.planning.judge_choice import judges_of
+
+_RUNS = 200
+"""So many of the newest runs are looked at."""
+_READ = 12
+"""Of so many of them trials are read."""
+_TRIALS = 100
+"""So many of each."""
+
+
+class Mean(Struct, frozen=True):
+    """What a call used on average."""
+
+    input_tokens: float
+    output_tokens: float
+    cached_tokens: float
+
+    def times(self, calls: int) -> Usage:
+        """What so many calls would use."""
+        return Usage(
+            input_tokens=round(self.input_tokens * calls),
+            output_tokens=round(self.output_tokens * calls),
+            cached_tokens=round(self.cached_tokens * calls),
+        )
+
+
+class Measured(Struct, frozen=True):
+    """What is known of somebody who is asked; None for what is not."""
+
+    usage: Mean | None = None
+    latency_s: float | None = None
+
+
+def key_of(spec: TargetSpec) -> bytes:
+    """Who is asked, whatever they are called and with what parameters."""
+    return encode(
+        replace(spec, name="", params=Params(), judge=None, fallbacks=(), workers=None, retries=None)
+    )
+
+
+class Measures:
+    """What the newest runs tell of those who are asked."""
+
+    def __init__(self, store: Store, suite: Suite, specs: Sequence[TargetSpec]) -> None:
+        """Reads what is needed, once.
+
+        Args:
+            store: where earlier runs are.
+            suite: the suite whose tokens are wanted, in any version.
+            specs: who is asked.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        self._latencies: dict[bytes, list[float]] = {}
+        self._usages: dict[tuple[bytes, bool], list[Usage]] = {}
+        wanted = {key_of(spec) for spec in specs}
+        read = 0
+        for run in islice(store.runs(), _RUNS):
+            if read == _READ:
+                break
+            same = run.suite.name == suite.name
+            if run.imported is None and run.regrade_of is None and self._tells(wanted, run, same_suite=same):
+                read += 1
+                self._read(store, run, same_suite=same)
+
+    def of(self, spec: TargetSpec, *, judging: bool) -> Measured:
+        """What is known of somebody as a target, or as a judge."""
+        key = key_of(spec)
+        usages, latencies = self._usages.get((key, judging)), self._latencies.get(key)
+        return Measured(
+            usage=_mean(usages) if usages else None,
+            latency_s=sum(latencies) / len(latencies) / 1000 if latencies else None,
+        )
+
+    def _tells(self, wanted: set[bytes], run: Run, *, same_suite: bool) -> bool:
+        """Whether a run may tell what newer ones did not."""
+        target = key_of(run.target)
+        if target in wanted and target not in self._latencies:
+            return True
+        asked = [(target, False), *((key_of(judge), True) for judge in judges_of(run))]
+        return same_suite and any(one[0] in wanted and one not in self._usages for one in asked)
+
+    def _read(self, store: Store, run: Run, *, same_suite: bool) -> None:
+        target = key_of(run.target)
+        judges = {judge.name: key_of(judge) for judge in judges_of(run)}
+        latencies, usages = list[float](), dict[tuple[bytes, bool], list[Usage]]()
+        for trial in _asked(store, run):
+            output = trial.output
+            assert output is not None
+            latencies.append(output.latency_ms)
+            if output.usage is not None:
+                usages.setdefault((target, False), []).append(output.usage)
+            for judgment in (one for score in trial.scores for one in score.judgments):
+                if judgment.usage is not None and judgment.judge in judges:
+                    usages.setdefault((judges[judgment.judge], True), []).append(judgment.usage)
+        if latencies:
+            self._latencies.setdefault(target, latencies)
+        for key, found in usages.items() if same_suite else ():
+            self._usages.setdefault(key, found)
+
+
+def _asked(store: Store, run: Run) -> Iterator[Trial]:
+    """The first trials of a run that its target was asked for and answered."""
+    for stored in islice(store.trials(run.id), _TRIALS):
+        trial = stored.trial
+        if trial.output is not None and not trial.output.cached and not (trial.source_run or trial.target):
+            yield trial
+
+
+def _mean(usages: Sequence[Usage]) -> Mean:
+    count = len(usages)
+    return Mean(
+        sum(usage.input_tokens for usage in usages) / count,
+        sum(usage.output_tokens for usage in usages) / count,
+        sum(usage.cached_tokens for usage in usages) / count,
+    )

@@ -1,0 +1,69 @@
+"""Which stored runs a list has, and what each came to, from the verdicts that the store has counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from proctor.model import Run, Verdict
+from proctor.protocols import Store
+from proctor.reports.runs.listing import Listed
+from proctor.services.runs.reading.report import reported
+from proctor.verdicts import Counts
+
+
+class Filter(Struct, frozen=True, kw_only=True):
+    """Which runs are listed; what is None or empty leaves none out."""
+
+    suite: str | None = None
+    version: str | None = None
+    """The suite's, such as `v2`."""
+    target: str | None = None
+    tag: str | None = None
+    group: str | None = None
+    status: str | None = None
+
+    def takes(self, run: Run) -> bool:
+        """Whether a run is listed."""
+        wanted = (
+            (self.suite, run.suite.name),
+            (self.version, run.suite.version),
+            (self.target, run.target.name),
+            (self.group, run.group),
+            (self.status, run.status),
+        )
+        return all(not word or word == there for word, there in wanted) and (
+            not self.tag or self.tag in run.tags
+        )
+
+
+def fitting(store: Store, wanted: Filter, after: str | None = None) -> Iterator[Run]:
+    """The runs that fit, newest first.
+
+    Args:
+        store: where they are.
+        wanted: which.
+        after: the id of the run after which to begin, wherever it stands now.
+    """
+    begun = not after
+    for run in store.runs():
+        if begun and wanted.takes(run):
+            yield run
+        begun = begun or run.id == after
+
+
+def listed(store: Store, run: Run) -> Listed:
+    """A run as a list tells of it."""
+    verdicts = store.counts(run.id)
+    counts = Counts()
+    if run.suite.repeats_rule == "each":
+        counts.passed = verdicts.get(Verdict.PASS, 0)
+        counts.failed = verdicts.get(Verdict.FAIL, 0)
+        counts.errors = verdicts.get(Verdict.ERROR, 0)
+        counts.unscored = verdicts.get(Verdict.UNSCORED, 0)
+        counts.cases = store.asked_cases(run.id)
+    else:  # what passed is a matter of all trials of a case
+        counts = reported(store, run).tally.counted
+    there = sum(count for verdict, count in verdicts.items() if verdict is not None)
+    return Listed(run=run, counts=counts, there=there)

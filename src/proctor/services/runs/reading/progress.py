@@ -1,0 +1,92 @@
+"""A run that is being made, for whoever watches it: how it is divided, how fast it goes, what it has cost."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+
+from msgspec import Struct
+
+from proctor.model import Run
+from proctor.plan import Indexer
+from proctor.plurals import counted
+from proctor.protocols import Store
+from proctor.reports.formatting import cost, seconds
+from proctor.reports.runs.console import opening
+from proctor.services.runs.reading.catalogue_sync import Looked
+
+_WINDOW_S = 60.0
+_LEAST_S = 1.0
+"""A rate over less time than this says nothing."""
+
+
+def opening_of(store: Store, run: Run) -> str:
+    """The first line of a run: `Running custom suite: 8 dev + 2 holdout tests`, or how much is asked of whom.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    if run.suite.split_rule is not None:
+        indexer = Indexer(run.settings.selection, run.settings.repeats)
+        for stored in store.cases(run.suite.content):
+            indexer.add(stored.case)
+        index = indexer.index(run.suite.split_rule, run.seat)
+        splits = [index.split_of(position) for position in index.chosen]
+        line = opening(splits.count("dev"), splits.count("holdout"))
+        if line is not None:
+            return line
+    return f"Running {run.suite.title} on {run.target.name}: {counted(run.planned, 'trial')}"
+
+
+class Pace(Struct, frozen=True):
+    """How fast a run goes."""
+
+    rate: float
+    """Trials a second."""
+    left_s: float
+
+    @property
+    def words(self) -> str:
+        """As in `3.2/s · 12 s left`."""
+        return f"{self.rate:,.1f}/s · {seconds(self.left_s)} left"
+
+
+class Pacing:
+    """Measures how fast a run goes, from looks at it that come again and again."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        """Nothing was seen yet.
+
+        Args:
+            clock: tells seconds.
+        """
+        self._clock = clock
+        self._seen: deque[tuple[float, int]] = deque()
+        self._pace: Pace | None = None
+
+    def pace(self, done: int, planned: int) -> Pace | None:
+        """How fast it goes, when so many trials are done; None before that shows. Changes only with them."""
+        now = self._clock()
+        if self._seen and self._seen[-1][1] == done:
+            return self._pace
+        self._seen.append((now, done))
+        while now - self._seen[0][0] > _WINDOW_S and len(self._seen) > 2:
+            self._seen.popleft()
+        began, before = self._seen[0]
+        if now - began >= _LEAST_S and done > before:
+            rate = (done - before) / (now - began)
+            self._pace = Pace(rate, max(0, planned - done) / rate)
+        return self._pace
+
+
+def money_so_far(looked: Looked) -> str:
+    """What a run has cost so far, its judges included; a sum that is not all known says so."""
+    judge = looked.summary["judge"]
+    parts = [looked.summary["cost_usd"], *([judge["cost_usd"]] if judge["calls"] else [])]
+    known = [part for part in parts if part is not None]
+    if not looked.done:
+        return "nothing spent yet"
+    if not known:
+        return "cost not known"
+    return cost(sum(known)) + (" and what is not known" if len(known) < len(parts) else "")

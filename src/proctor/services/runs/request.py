@@ -1,0 +1,90 @@
+"""What a user asks for, and what it comes to: the runs that are to be made."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from proctor.errors import UsageError
+from proctor.model import Params, Run, Settings, Suite
+from proctor.plan import Index
+from proctor.services.runs.config import Config
+from proctor.services.runs.planning.judge_choice import Wanted
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What a user asks for: the words as they were given."""
+
+    suites: tuple[str, ...] = ()
+    saved: tuple[Suite, ...] = ()
+    """Suites that are in the store, besides those; no file of such a name is looked for."""
+    stored: tuple[str, ...] = ()
+    """The same as words: `NAME` for the version last saved, or `NAME@v2`."""
+    targets: tuple[str, ...] = ()
+    judges: tuple[str, ...] = ()
+    params: Params = Params()
+    judge_params: Params = Params()
+    settings: Settings = Settings()
+    explicit: frozenset[str] = frozenset()
+    """The fields of `settings` that were given and not left at their defaults."""
+    behind: dict[str, str] = {}
+    """Words that stand right behind a flag that takes a value only with `=`, each with that flag."""
+    flags: frozenset[str] = frozenset()
+    """The flags of the command line, such as `--repeat`, and not what `proctor.toml` says."""
+    store: str | None = None
+    """`--store`, for commands that the user is told."""
+    dialect: str | None = None
+    strict: bool = False
+    """A file of a folder that no format recognises is an error; else it is skipped."""
+    skip_invalid: bool = False
+    """A case that is wrong in its file counts as an error and keeps no other from being run."""
+    config: Config = Config()
+    """What the project says of reading suites."""
+    holdout: float | None = None
+    """The share of each suite that is held out; None leaves that to its dialect."""
+    split_method: Literal["rank", "shuffle"] | None = None
+    resume: str | None = None
+    """A run's id; empty for the newest unfinished run of the same suite, target and settings."""
+    retry_errors: str | None = None
+    """A run's id: ask again what came to ERROR, grade again what is UNSCORED, take over the rest."""
+    regrade: str | None = None
+    """A run's id: grade its answers again, and ask no target."""
+    group: str | None = None
+    """The id of the group that the new runs make; None for one of its own."""
+
+    @property
+    def names_suites(self) -> bool:
+        """It says by words which suites are run."""
+        return bool(self.suites or self.stored)
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """One run that is to be made or continued."""
+
+    run: Run
+    index: Index
+    wanted: Wanted
+    earlier_run: Run | None = None
+    """The run whose trials are taken over; the run itself when it is continued."""
+
+
+def new_id() -> str:
+    """A run's id: sorts by time, and is unique without asking anybody."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
+
+
+def check_group(group: str) -> None:
+    """Refuse what a group cannot be called; `last` is the newest run.
+
+    Raises:
+        UsageError: it is such a name.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", group) or group == "last":
+        raise UsageError(
+            f"{group[:80]!r} cannot be the id of a group. Take 1 to 64 letters from A-Z, a-z, 0-9, `.`, `_` "
+            "and `-`, and not `last`."
+        )

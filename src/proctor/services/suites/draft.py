@@ -1,0 +1,295 @@
+"""An upload to a checked suite, and to a saved one.
+
+Whoever reaches a page is not whoever owns the machine. Such a suite is read from memory, and it may ask the
+run's target and grade its answers, and do nothing else here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.errors import SuiteError, UsageError
+from proctor.model import Case, Defaults, Problem, SplitRule, Suite
+from proctor.plurals import listed
+from proctor.protocols import Placed, Store, SuiteWriter
+from proctor.services.bundles.side_effects import acts
+from proctor.services.runs.config import Config
+from proctor.services.suites.library import Saved, check_builtin, check_name, state_of
+from proctor.services.suites.load import load_source
+from proctor.services.suites.split import check_share
+from proctor.services.suites.upload import FOLDER, Upload, decoded, source_of
+from proctor.services.suites.validate import check_source
+from proctor.splits import divided
+from proctor.validation import shown
+
+CODE: Final = "not-from-a-page"
+"""Of the problems that only a suite from a page has."""
+SHOWN: Final = 20
+"""So many cases of a draft are shown."""
+LONGEST_NAME: Final = 200
+"""More characters no list has room for."""
+
+_INSTEAD: Final = "Take it out, or save the suite from its own folder with `proctor suites save`."
+_NAMED: Final = f"Name one of the targets.yaml here. {_INSTEAD.replace('Take', 'Or take')}"
+_FIELDS: Final = {
+    "is graded by a program": "assertions",
+    "names a judge of its own": "assertions",
+    "works in a workspace": "workspace",
+    "names a target of its own": "target",
+}
+_NOT_READ: Final = frozenset({"bad-assertion", CODE})
+"""Codes of errors in cases that were read nevertheless."""
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """An upload that was read and checked, before it is saved."""
+
+    upload: Upload
+    suite: Suite | None
+    """Its header, as it would be saved; None where it cannot be told what the upload is."""
+    problems: tuple[Problem, ...]
+    """Errors and warnings, in the order of files and lines."""
+    first: tuple[Case, ...] = ()
+    """Its first cases."""
+    holdout: frozenset[int] = frozenset()
+    """The positions of all that are held out."""
+
+    @property
+    def errors(self) -> list[Problem]:
+        """What keeps it from being saved."""
+        return [problem for problem in self.problems if problem.level == "error"]
+
+    @property
+    def warnings(self) -> list[Problem]:
+        """What is doubtful and does not."""
+        return [problem for problem in self.problems if problem.level == "warning"]
+
+    @property
+    def read(self) -> int:
+        """How many cases were read, those with errors among them."""
+        wrong = {problem.case for problem in self.errors if problem.code not in _NOT_READ}
+        return (0 if self.suite is None else self.suite.case_count) + len(wrong - {None})
+
+
+def draft_of(
+    upload: Upload,
+    *,
+    name: str = "",
+    dialect: str | None = None,
+    holdout: float | None = None,
+    own_targets: Collection[str] = (),
+    options: Mapping[str, Any] = {},
+) -> Draft:
+    """Read an upload and find everything that is wrong or doubtful in it.
+
+    Args:
+        upload: the files.
+        name: what the suite is to be called; empty leaves that to its file.
+        dialect: its dialect's name, instead of finding it from the content.
+        holdout: the share of its cases that is held out, 0 for none; None leaves that to the file, and is a
+            fifth where the file does not say.
+        own_targets: the names of the targets file here, which a suite may use.
+        options: see `options_of`.
+
+    Raises:
+        UsageError: it is no text, there is no such dialect, or the holdout is no share.
+    """
+    _check_text(upload)
+    _check_holdout(holdout)
+    first: list[Case] = []
+
+    def inspect(placed: Placed) -> Iterator[Problem]:
+        if len(first) < SHOWN:
+            first.append(placed.case)
+        yield from _acts(placed, upload.main, own_targets)
+
+    checked = check_source(source_of(upload, options), inspect, dialect=dialect)
+    problems = tuple(map(_here, checked.problems))
+    if checked.loaded is None:
+        return Draft(upload=upload, suite=None, problems=problems)
+    suite, left_out = _own(checked.loaded.suite, upload, name, holdout, own_targets)
+    draft = Draft(upload=upload, suite=suite, problems=(*left_out, *problems), first=tuple(first))
+    if draft.errors:  # which cases are held out depends on all of them
+        return draft
+    return replace(draft, holdout=replace(checked.loaded, suite=suite).index().holdout or frozenset())
+
+
+def save(
+    store: Store,
+    upload: Upload,
+    *,
+    name: str = "",
+    dialect: str | None = None,
+    holdout: float | None = None,
+    own_targets: Collection[str] = (),
+    options: Mapping[str, Any] = {},
+) -> Saved:
+    """Save the suite of an upload, as `Suites.save` saves one in a file.
+
+    Args:
+        store: where it is saved.
+        upload: as for `draft_of`, and so are all others.
+        name: what the suite is called; empty leaves that to its file.
+        dialect: its dialect's name, instead of finding it from the content.
+        holdout: as for `draft_of`.
+        own_targets: the names of the targets file here.
+        options: see `options_of`.
+
+    Raises:
+        SuiteError: it is wrong, or would act on this machine; nothing was saved.
+        UsageError: the name cannot be had, or the holdout is no share.
+    """
+    _check_text(upload)
+    _check_holdout(holdout)
+    before = store.versions()
+    writer = _Careful(store.saving(), upload, name, holdout, own_targets)
+    try:
+        loaded = load_source(source_of(upload, options), dialect=dialect, writer=writer)
+    except SuiteError as error:
+        raise SuiteError([_here(problem) for problem in error.problems]) from None
+    finally:
+        writer.drop()
+    if loaded.errors:
+        raise SuiteError([_here(problem) for problem in loaded.problems])
+    return Saved(path=upload.name or upload.main, suite=loaded.suite, state=state_of(loaded.suite, before))
+
+
+def options_of(config: Config) -> dict[str, Any]:
+    """What `proctor.toml` says of reading that names no folder of this machine."""
+    options: dict[str, Any] = {}
+    if config.substitutions:
+        options["substitutions"] = dict(config.substitutions)
+    if config.open_book is not None:
+        options["open_book"] = config.open_book
+    if config.inspect_scorer is not None:
+        options["inspect_scorer"] = config.inspect_scorer
+    if config.evals_class is not None:
+        options["evals_class"] = config.evals_class
+    return options
+
+
+class _Careful:
+    """A writer that keeps nothing of a suite which would act on this machine."""
+
+    def __init__(
+        self,
+        writer: SuiteWriter,
+        upload: Upload,
+        name: str,
+        holdout: float | None,
+        own_targets: Collection[str],
+    ) -> None:
+        self._writer = writer
+        self._upload = upload
+        self._name = name
+        self._holdout = holdout
+        self._own = own_targets
+        self._wrong: list[Problem] = []
+
+    def add(self, case: Case, sent: str) -> None:
+        """The next case."""
+        self._wrong += _acts(Placed(case, 1), self._upload.main, self._own)
+        self._writer.add(case, sent)
+
+    def keep(self, suite: Suite) -> Suite:
+        """Keep the suite as a page's.
+
+        Raises:
+            SuiteError: it would act on this machine.
+            UsageError: its name cannot be had.
+        """
+        if self._wrong:
+            raise SuiteError(self._wrong)
+        suite, _ = _own(suite, self._upload, self._name, self._holdout, self._own)
+        _check_name(suite.name)
+        check_builtin(suite.name, suite.digest)
+        return self._writer.keep(suite)
+
+    def drop(self) -> None:
+        """Forget what was added."""
+        self._writer.drop()
+
+
+def _check_name(name: str) -> None:
+    check_name(name)
+    if len(name) > LONGEST_NAME:
+        raise UsageError(f"The name has {len(name)} characters; give it at most {LONGEST_NAME}.")
+
+
+def _check_text(upload: Upload) -> None:
+    """Check that what is read as text is one; what is attached may be anything."""
+    if upload.main != FOLDER:
+        decoded(upload.files[upload.main], upload.main)
+        return
+    for path, data in upload.files.items():
+        if path.lower().endswith(".md"):
+            decoded(data, path)
+
+
+def _check_holdout(holdout: float | None) -> None:
+    if holdout is not None:
+        check_share(holdout, "The share held out")
+
+
+def _own(
+    suite: Suite, upload: Upload, name: str, holdout: float | None, own_targets: Collection[str]
+) -> tuple[Suite, list[Problem]]:
+    """A suite's header as it is saved from a page: named, split, and run on nobody that is not known here."""
+    title = name.strip() or (upload.name if upload.is_folder and upload.name else suite.name)
+    foreign = [target for target in suite.defaults.targets if target not in own_targets]
+    if holdout is None and suite.split_rule is None and not suite.no_holdout:
+        holdout = SplitRule().ratio
+    suite = replace(suite if holdout is None else divided(suite, holdout), name=title, folder="")
+    if not foreign:
+        return suite, []
+    message = (
+        f"The suite wants to be run on {listed([shown(one) for one in foreign], 5)}, which the targets.yaml "
+        "here does not name, so that is left out. Choose on Run Suite who is asked."
+    )
+    left_out = Problem(
+        level="warning", code=CODE, message=message, path=upload.main, line=None if upload.is_folder else 1
+    )
+    return replace(suite, defaults=_without_targets(suite.defaults, own_targets)), [left_out]
+
+
+def _without_targets(defaults: Defaults, own_targets: Collection[str]) -> Defaults:
+    return replace(defaults, targets=tuple(one for one in defaults.targets if one in own_targets))
+
+
+# --- what a page may not say -------------------------------------------------------------------------------
+
+
+def _acts(placed: Placed, path: str, own_targets: Collection[str]) -> list[Problem]:
+    """What a case would do on this machine, each an error."""
+    case = placed.case
+    return [
+        Problem(
+            code=CODE,
+            message=(
+                f"Case {shown(case.id)} {what} ({shown(detail)}), which no suite from a page may. "
+                + (_NAMED if what.startswith("names ") else _INSTEAD)
+            ),
+            path=placed.path or path,
+            line=placed.line,
+            field=_FIELDS.get(what, "input"),
+            case=case.id,
+        )
+        for what, detail in acts(case, own_targets)
+    ]
+
+
+def _here(problem: Problem) -> Problem:
+    """A problem in the words of a page, where those of the command line make no sense."""
+    if problem.code == "unset-variable":
+        message = (
+            f"`{problem.field}` reads an environment variable, which no suite from a page may. {_INSTEAD}"
+        )
+        return replace(problem, code=CODE, message=message)
+    if problem.code in ("unknown-dialect", "ambiguous-dialect"):
+        message = problem.message.replace("Name the dialect with --dialect", "Choose its dialect")
+        return replace(problem, message=message.replace("Say which with --dialect.", "Choose which it is."))
+    return problem

@@ -1,0 +1,190 @@
+"""A folder to the suites in it and below, and to the files there that are none."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.dialects import DIALECTS
+from proctor.dialects.detection import head
+from proctor.dialects.shared.json_arrays import read
+from proctor.dialects.shared.signatures import is_of_evals_registry, is_of_promptfoo
+from proctor.errors import SuiteError, UsageError
+from proctor.proof.statement import ENVELOPE, SUITE
+from proctor.protocols import MAX_LINE_BYTES, Found, Placed, Source
+from proctor.services.runs.planning.target_names import TARGETS_FILES
+from proctor.services.suites.load import dialect_of
+
+ENDINGS: Final = (".jsonl", ".csv", ".ndjson", ".json", ".yaml", ".yml")
+"""What a suite file may end in."""
+_ROWS: Final = (".jsonl", ".csv", ".ndjson")
+_YAML: Final = (".yaml", ".yml")
+_TESTS = re.compile(rb"^(\{\s*)?[\"']?(tests|eval_cases|evalcases)[\"']?[ \t]*:", re.MULTILINE)
+_TURN = re.compile("^(?:\ufeff)?# 👤".encode(), re.MULTILINE)
+_NOT_ENTERED: Final = frozenset({"node_modules", "venv", "__pycache__"})
+_VENV: Final = "pyvenv.cfg"
+
+
+class Contents(Struct, frozen=True, kw_only=True):
+    """What is in a folder and below, in the order of paths."""
+
+    suites: tuple[Path, ...]
+    """Suite files; the folder itself is the last where Markdown tests make it one suite."""
+    used: tuple[Path, ...] = ()
+    """Suite files that another suite of the folder reads."""
+    unrecognised: tuple[Path, ...] = ()
+    """Files that end as suites do; no format recognises them, and no suite reads them."""
+
+
+def contents_of(folder: Path, source: Callable[[Path], Source], dialect: str | None = None) -> Contents:
+    """The suites in a folder and below.
+
+    Hidden files and folders, `node_modules`, virtual environments, bundles and links to folders are left out.
+
+    Args:
+        folder: the folder.
+        source: a suite's path to the suite as a dialect sees it.
+        dialect: the dialect of all files, instead of finding it from the content of each.
+
+    Raises:
+        UsageError: a file or folder cannot be read, or there is no such dialect.
+    """
+    files = list(_files_in(folder))
+    suites = [file for file in files if _is_recognised(source(file), dialect) and not is_other_yaml(file)]
+    units = [*suites, folder] if _has_markdown_tests(folder) else suites
+    used = _read_by(units, files, source, dialect) if len(files) > 1 else frozenset[Path]()
+    return Contents(
+        suites=tuple(unit for unit in units if unit not in used),
+        used=tuple(file for file in suites if file in used),
+        unrecognised=tuple(
+            file for file in files if file not in used | set(suites) and file.name not in TARGETS_FILES
+        ),
+    )
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    for inside, folders, names in os.walk(folder, onerror=_refuse):
+        folders[:] = sorted(name for name in folders if _is_entered(Path(inside, name)))
+        for name in sorted(names):
+            file = Path(inside, name)
+            if file.suffix.lower() in ENDINGS and not name.startswith(".") and file.is_file():
+                yield file
+
+
+def _refuse(error: OSError) -> None:
+    raise UsageError(f"The folder {error.filename!r} cannot be read: {error.strerror}.")
+
+
+def _is_entered(folder: Path) -> bool:
+    if folder.name.startswith(".") or folder.name in _NOT_ENTERED or (folder / _VENV).exists():
+        return False
+    return not ((folder / ENVELOPE).exists() and (folder / SUITE).exists())  # a bundle of a run
+
+
+def _is_recognised(source: Source, dialect: str | None) -> bool:
+    if dialect is not None:
+        return True
+    try:
+        dialect_of(source)
+    except SuiteError as error:
+        return any(problem.code != "unknown-dialect" for problem in error.problems)
+    return True
+
+
+def is_other_yaml(file: Path) -> bool:
+    """Whether a file is YAML and no suite: targets, settings, what goes with a JSON Lines file."""
+    if file.suffix.lower() not in _YAML:
+        return False
+    if file.stat().st_size > MAX_LINE_BYTES:
+        return False  # whoever reads it says so
+    data = file.read_bytes()
+    if _TESTS.search(data):
+        return False
+    beginning = head(file.name, BytesIO(data))
+    return not (is_of_promptfoo(beginning) or is_of_evals_registry(beginning))
+
+
+def _has_markdown_tests(folder: Path) -> bool:
+    """Whether any Markdown file in a folder or below has a turn; hidden ones, prompts and READMEs aside."""
+    for inside, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != "prompts" and _is_entered(Path(inside, name)))
+        for name in sorted(files):
+            if not name.lower().endswith(".md") or name.startswith(".") or name.lower() == "readme.md":
+                continue
+            file = Path(inside, name)
+            try:
+                if (
+                    file.is_file()
+                    and file.stat().st_size <= MAX_LINE_BYTES
+                    and _TURN.search(file.read_bytes())
+                ):
+                    return True
+            except OSError:  # it may not be read, which is said where another one makes the folder a suite
+                continue
+    return False
+
+
+# --- files of other suites ---------------------------------------------------------------------------------
+
+
+def _read_by(
+    suites: Collection[Path], files: Collection[Path], source: Callable[[Path], Source], dialect: str | None
+) -> frozenset[Path]:
+    """Those of the files that are read by one of the suites, or lie in a template of its workspaces.
+
+    Rows come last: what they read, such as a registry that names them, is not what includes them.
+    """
+    absolute = {os.path.abspath(file): file for file in files}  # noqa: PTH100  # a link is not followed
+    used: set[Path] = set()
+    for suite in sorted(suites, key=lambda path: path.suffix.lower() in _ROWS):
+        if suite in used:
+            continue
+        names, neighbours, folders = _references(source(suite), dialect)
+        own = os.path.abspath(suite)  # noqa: PTH100
+        inside = tuple(f"{folder}{os.sep}" for folder in folders if not own.startswith(f"{folder}{os.sep}"))
+        used |= {
+            file
+            for name, file in absolute.items()
+            if name != own
+            and (name in names or (name in neighbours and file not in suites) or name.startswith(inside))
+        }
+    return frozenset(used)
+
+
+def _references(source: Source, dialect: str | None) -> tuple[set[str], set[str], set[str]]:
+    """The absolute paths of what a suite reads: files, files that go with it, templates of workspaces.
+
+    A file that may go with a suite may also be a suite of its own, which is not read for it.
+    """
+    names: set[str] = set()
+    neighbours: set[str] = set()
+    folders: set[str] = set()
+
+    def absolute(path: str) -> str:
+        return os.path.normpath(os.path.join(source.folder, path))  # noqa: PTH118
+
+    def find(reference: str) -> Found | None:
+        found = source.find(reference)
+        if found is not None:
+            names.add(absolute(found.path))
+        return found
+
+    def neighbour(name: str) -> bytes | None:
+        neighbours.add(absolute(name))
+        return source.neighbour(name)
+
+    with suppress(SuiteError, UsageError):  # raised again when the suite is loaded
+        name = dialect or dialect_of(source)
+        for item in read(name, DIALECTS.get(name), replace(source, find=find, neighbour=neighbour)):
+            workspace = item.case.workspace if isinstance(item, Placed) else None
+            if workspace is not None and workspace.template:
+                folders.add(absolute(workspace.template))
+    return names, neighbours, folders

@@ -1,0 +1,295 @@
+"""Suites by the words that users give: saved as versions, found in a store, opened from wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.errors import SuiteError, UsageError, suggestion
+from proctor.model import Problem, Suite
+from proctor.protocols import SavedSuite, Source, Store, StoredCase, SuiteWriter
+from proctor.services.runs.config import Config
+from proctor.services.suites.load import Loaded, load
+from proctor.services.suites.path_arguments import Located, Locator, NoSuchSuite
+from proctor.services.suites.suite_names import name_for
+from proctor.services.suites.suite_sources import BUILTIN, TIERS, builtin, is_builtin, source_of, versioned
+from proctor.stores import STORES
+
+_NOTHING = Config()
+
+
+State = Literal["new", "same", "renewed", "earlier"]
+"""What saving came to: a new version; the current one, as it was or with other tags, metadata, order or
+holdout; or an earlier one, which is current again."""
+
+
+class Saved(Struct, frozen=True, kw_only=True):
+    """A suite that was saved."""
+
+    path: str
+    """The file it came from."""
+    suite: Suite
+    """Its header, with its version."""
+    state: State
+    problems: tuple[Problem, ...] = ()
+    """What is doubtful in its file."""
+
+
+class Opened(Struct, frozen=True, kw_only=True):
+    """A suite, until it is closed."""
+
+    suite: Suite
+    cases: Callable[[], Iterator[StoredCase]]
+    """Reads its cases, in order and as often as one likes; nothing holds them all."""
+    problems: tuple[Problem, ...] = ()
+    """What is doubtful in its file."""
+    source: Source | None = None
+    """Its file; None for one in a store."""
+
+
+def saving(store: Store, path: Path, name: str | None = None, others: Collection[Path] = ()) -> SuiteWriter:
+    """A writer that keeps the suite of a file under its name; a built-in one as `builtin:cheap`.
+
+    Its `keep` raises UsageError where the name is that of a built-in suite, and this is another one.
+
+    Args:
+        store: where it is kept.
+        path: the file.
+        name: the name, instead of the one that the file gives it.
+        others: the files of the same command, which get other names.
+    """
+
+    def choose(suite: Suite) -> str:
+        if name is None and is_builtin(path):
+            return f"{BUILTIN}{path.stem}"
+        check_builtin(name or suite.name, suite.digest)
+        return name or name_for(store, path, suite, others)
+
+    return store.saving(name=choose)
+
+
+class Suites:
+    """The suites of one store, and those in files."""
+
+    def __init__(
+        self,
+        store: Store | None,
+        environ: Mapping[str, str],
+        config: Config = _NOTHING,
+        tell: Callable[[Located], None] = lambda _located: None,
+    ) -> None:
+        """Reads nothing yet.
+
+        Args:
+            store: where suites are saved and found; None where there is none.
+            environ: what suites may name as `${{ NAME }}`.
+            config: what the project says of reading suites.
+            tell: called with the files of each word, for what the user is to know of them.
+        """
+        self._store = store
+        self._environ = environ
+        self._config = config
+        self._tell = tell
+
+    def save(self, word: str, *, dialect: str | None = None, name: str | None = None) -> Iterator[Saved]:
+        """Save each suite of a word, one after the other.
+
+        Args:
+            word: a file, a folder, a built-in suite, or the name of a file in `suites/`.
+            dialect: the dialect, instead of finding it from the content.
+            name: the name under which it is saved, instead of the one that its file gives it.
+
+        Raises:
+            SuiteError: at the end, with all problems of all files that are wrong; the others are saved.
+            UsageError: the word stands for no file, or the name is not to be had.
+        """
+        if self._store is None:
+            raise ValueError("a suite is saved in a store")
+        paths = self._files(word, dialect)
+        if name is not None:
+            check_name(name)
+            if len(paths) > 1:
+                raise UsageError(
+                    f"{word!r} is {len(paths)} suites, and only one can be {name!r}. Name one file."
+                )
+        wrong: list[Problem] = []
+        for path in paths:
+            before = self._store.versions()
+            try:
+                loaded = self._load(path, dialect, saving(self._store, path, name, paths))
+            except SuiteError as error:
+                wrong.extend(error.problems)
+                continue
+            yield Saved(
+                path=loaded.path,
+                suite=loaded.suite,
+                state=state_of(loaded.suite, before),
+                problems=loaded.problems,
+            )
+        if wrong:
+            raise SuiteError(wrong)
+
+    @contextmanager
+    def opened(self, word: str, *, dialect: str | None = None) -> Iterator[Opened]:
+        """A suite in a file or in the store, for as long as the block lasts.
+
+        Args:
+            word: a file or folder, `NAME@v2` or `NAME@sha256:…`, a built-in suite, the name of a file in
+                `suites/`, or a name in the store; the first of these that there is.
+            dialect: the dialect of a file, instead of finding it from the content.
+
+        Raises:
+            SuiteError: its file is wrong; carries every problem.
+            UsageError: there is no such suite, or more than one.
+        """
+        from tempfile import TemporaryDirectory  # with seven other modules, which no run needs
+
+        try:
+            paths = self._located(word, dialect)
+        except NoSuchSuite as missing:
+            suite = None if self._store is None else stored_suite(self._store, word)
+            if suite is None or self._store is None:
+                raise UsageError(f"{missing}{self._stored_names(word)}") from None
+            yield Opened(suite=suite, cases=partial(self._store.cases, suite.content))
+            return
+        if len(paths) > 1:
+            names = ", ".join(path.as_posix() for path in paths)
+            raise UsageError(f"{word!r} is {len(paths)} suites: {names}. Name one of them.")
+        # A store of its own, as a suite can be larger than memory and its file is read only once.
+        with (
+            TemporaryDirectory(prefix="proctor-") as folder,
+            closing(STORES.get("sqlite")(str(Path(folder) / "suite.db"))) as aside,
+        ):
+            loaded = self._load(paths[0], dialect, aside.saving())
+            yield Opened(
+                suite=replace(loaded.suite, version=None),
+                cases=partial(aside.cases, loaded.suite.content),
+                problems=loaded.problems,
+                source=self._source(paths[0]),
+            )
+
+    def _located(self, word: str, dialect: str | None) -> tuple[Path, ...]:
+        located = Locator(
+            is_saved=lambda name: self._store is not None and self._store.suite(name) is not None,
+            environ=self._environ,
+            config=self._config,
+            dialect=dialect,
+        ).find(word)
+        self._tell(located)
+        return located.paths
+
+    def _files(self, word: str, dialect: str | None) -> tuple[Path, ...]:
+        try:
+            return self._located(word, dialect)
+        except NoSuchSuite as missing:
+            if self._store is not None and stored_suite(self._store, word) is not None:
+                raise UsageError(
+                    f"The suite {word!r} is in the store already. Name a file or a folder."
+                ) from None
+            raise UsageError(str(missing)) from None
+
+    def _load(self, path: Path, dialect: str | None, writer: SuiteWriter) -> Loaded:
+        """The suite of a file, which is right.
+
+        Raises:
+            SuiteError: it is not.
+        """
+        try:
+            loaded = load(
+                path,
+                dialect=dialect,
+                writer=writer,
+                environ=self._environ,
+                options=self._config.reading(path),
+            )
+        finally:
+            writer.drop()
+        if loaded.errors:
+            raise SuiteError(loaded.problems)
+        return loaded
+
+    def _source(self, path: Path) -> Source:
+        return source_of(path, self._environ, self._config.reading(path))
+
+    def _stored_names(self, word: str) -> str:
+        names = [] if self._store is None else _names(self._store)
+        return f" In the store: {suggestion(word, names).removeprefix('Known are: ')}" if names else ""
+
+
+def check_builtin(name: str, digest: str) -> None:
+    """Refuse the name of a built-in suite for another one.
+
+    Raises:
+        UsageError: the name begins with `builtin:`, and the digest is not that of the built-in suite.
+    """
+    if name.startswith(BUILTIN) and digest != builtin_digest(name.removeprefix(BUILTIN)):
+        raise UsageError(
+            f"A suite of your own cannot be saved as {name!r}: the names of built-in suites begin with "
+            f"{BUILTIN!r}. Give it another name."
+        )
+
+
+@cache
+def builtin_digest(tier: str) -> str | None:
+    """The digest of a built-in suite; None where there is no such suite."""
+    return load(builtin(tier)).suite.digest if tier in TIERS else None
+
+
+def stored_suite(store: Store, word: str) -> Suite | None:
+    """The suite that a word names in a store: `NAME`, `NAME@v2` or `NAME@sha256:…`; None when there is none.
+
+    Raises:
+        UsageError: there is no such version of it.
+        StoreError: more than one version fits; or the store cannot be read.
+    """
+    whole = store.suite(word)
+    parts = versioned(word)
+    if parts is None:
+        return whole
+    name, version = parts
+    found = store.suite(name, version)
+    if found is None and whole is None:
+        known = store.versions(name)
+        if known:
+            raise UsageError(f"The suite {name!r} has no version {version!r}. It has {_listed(known)}.")
+        raise UsageError(f"There is no suite {name!r} in the store. {suggestion(name, _names(store))}")
+    return found or whole
+
+
+def state_of(suite: Suite, before: list[SavedSuite]) -> State:
+    """What saving a suite came to, by the versions that were there before."""
+    version = suite.name, suite.version
+    was = next((one for one in before if (one.suite.name, one.suite.version) == version), None)
+    if was is None:
+        return "new"
+    if not was.current:
+        return "earlier"
+    same = (was.suite.content, was.suite.split_rule) == (suite.content, suite.split_rule)
+    return "same" if same else "renewed"
+
+
+def _names(store: Store) -> list[str]:
+    return sorted({one.suite.name for one in store.versions()})
+
+
+def _listed(versions: list[SavedSuite]) -> str:
+    shown = [f"{one.suite.version} ({one.suite.digest[:19]})" for one in versions[-20:]]
+    return ", ".join(shown if len(shown) == len(versions) else ["…", *shown])
+
+
+def check_name(name: str) -> None:
+    """Check that a suite can be saved and found again under a name.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if name != name.strip() or not name.isprintable() or not name:
+        raise UsageError(f"{name!r} is no name for a suite. Give it one line without spaces around it.")
+    if versioned(name) is not None:
+        raise UsageError(f"{name!r} would be read as a version of a suite. Leave the part from `@` on out.")

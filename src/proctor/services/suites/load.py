@@ -1,0 +1,365 @@
+"""Files to suites: finds the dialect, reads and checks every case once, and keeps it on the way."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.codec import hash_text, judged_digest, sent_digest, suite_digest
+from proctor.dialects import DIALECTS
+from proctor.dialects.detection import detect, head
+from proctor.dialects.shared.json_arrays import lines_of, read
+from proctor.errors import SuiteError, UnknownName
+from proctor.graders import GRADERS
+from proctor.grading import bind
+from proctor.invalid_cases import Placeholders
+from proctor.model import Case, Problem, Seat, Selection, Suite
+from proctor.plan import Index, Indexer
+from proctor.protocols import Grader, Placed, Source, SuiteWriter
+from proctor.services.runs.planning.judge_choice import Wanted, Wishes
+from proctor.services.suites.suite_sources import source_of
+
+_TELL_EVERY = 1_000
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """A suite that was read: its header, which cases are selected, whom they want asked, what is doubtful."""
+
+    path: str
+    suite: Suite
+    indexer: Indexer
+    wanted: Wanted
+    problems: tuple[Problem, ...]
+    """Errors and warnings in file order."""
+
+    def index(self, seat: Seat | None = None) -> Index:
+        """Which cases are asked in one run of the suite."""
+        return self.indexer.index(self.suite.split_rule, seat or Seat())
+
+    @property
+    def errors(self) -> list[Problem]:
+        """What keeps the suite from being run."""
+        return [problem for problem in self.problems if problem.level == "error"]
+
+    @property
+    def warnings(self) -> list[Problem]:
+        """What is doubtful and does not."""
+        return [problem for problem in self.problems if problem.level == "warning"]
+
+
+def load(
+    path: Path,
+    *,
+    dialect: str | None = None,
+    writer: SuiteWriter | None = None,
+    selection: Selection | None = None,
+    repeats: int | None = None,
+    tell: Callable[[int], None] = lambda _cases: None,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] = {},
+) -> Loaded:
+    """Read a suite to its end and check all of it.
+
+    Args:
+        path: the file, or the folder with Markdown tests.
+        dialect: its dialect's name, instead of finding it from the content.
+        writer: where the cases are kept, if nothing is wrong with any of them.
+        selection: which cases are wanted.
+        repeats: how often each is asked.
+        tell: called with the number of cases read, now and then.
+        environ: what `${{ NAME }}` may name; None is this process's.
+        options: what `proctor.toml` says of reading.
+
+    Raises:
+        SuiteError: no dialect, or more than one, recognises the file.
+        UsageError: the file cannot be read, or there is no such dialect.
+    """
+    source = source_of(path, os.environ if environ is None else environ, options)
+    indexer = Indexer(selection or Selection(), repeats)
+    return load_source(source, dialect=dialect, writer=writer, indexer=indexer, tell=tell)
+
+
+def load_source(
+    source: Source,
+    *,
+    dialect: str | None = None,
+    writer: SuiteWriter | None = None,
+    indexer: Indexer | None = None,
+    tell: Callable[[int], None] = lambda _cases: None,
+    skip_invalid: bool = False,
+) -> Loaded:
+    """Read a suite to its end and check all of it, wherever its bytes are.
+
+    Args:
+        source: the suite.
+        dialect: as for `load`, and so are `writer` and `tell`.
+        writer: where the cases are kept, if nothing is wrong with any of them.
+        indexer: told of every case; None selects all.
+        tell: called with the number of cases read, now and then.
+        skip_invalid: a case that is wrong becomes a placeholder and keeps no other from being run; a file in
+            which nothing is a case keeps its errors.
+
+    Raises:
+        SuiteError: no dialect, or more than one, recognises it.
+        UsageError: there is no such dialect.
+    """
+    name = dialect or dialect_of(source)
+    reading = _Reading(source.path, indexer or Indexer(Selection(), None), writer, tell)
+    if skip_invalid:
+        placeholders = Placeholders(source, read(name, DIALECTS.get(name), source))
+        reading.placeholders = placeholders if placeholders.has_cases else None
+    loaded = reading.of(name, source)
+    if writer is None:
+        return loaded
+    if loaded.errors:
+        writer.drop()
+        return loaded
+    suite = loaded.suite
+    if name == "pramana" and not reading.has_placeholders:  # which no published suite has
+        suite = replace(suite, suite_hash=hash_text(b"".join(lines_of(source)), source.path))
+    return replace(loaded, suite=writer.keep(suite))
+
+
+def load_placeholder(
+    path: Path, problems: Iterable[Problem], *, writer: SuiteWriter, indexer: Indexer
+) -> Loaded:
+    """The suite of a file in which nothing can be read: one placeholder.
+
+    Args:
+        path: the file.
+        problems: what is wrong with it.
+        writer: where the placeholder is kept.
+        indexer: told of it.
+    """
+    source = Source(path=str(path), lines=tuple, is_folder=path.is_dir())
+    reading = _Reading(str(path), indexer, writer, lambda _cases: None)
+    reading.take(Suite(name=path.stem.removesuffix(".eval") or "suite", dialect="unknown"))
+    reading.add(Placeholders(source, ()).of_file(problems))
+    loaded = reading.done()
+    return replace(loaded, suite=writer.keep(loaded.suite))
+
+
+def survey(
+    path: Path,
+    inspect: Callable[[Placed], None],
+    *,
+    dialect: str | None = None,
+    tell: Callable[[int], None] = lambda _cases: None,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] = {},
+) -> Loaded:
+    """Read a suite to its end, check all of it and show every case that is right; nothing is kept.
+
+    Args:
+        path: as for `load`, and so are `dialect`, `environ` and `options`.
+        inspect: called for each case that has no error, in file order.
+        dialect: its dialect's name, instead of finding it from the content.
+        tell: called with the number of cases read, now and then.
+        environ: what `${{ NAME }}` may name; None is this process's.
+        options: what `proctor.toml` says of reading.
+
+    Raises:
+        SuiteError: no dialect, or more than one, recognises the file.
+        UsageError: the file cannot be read, or there is no such dialect.
+    """
+    source = source_of(path, os.environ if environ is None else environ, options)
+    return survey_source(source, inspect, dialect=dialect, tell=tell)
+
+
+def survey_source(
+    source: Source,
+    inspect: Callable[[Placed], None],
+    *,
+    dialect: str | None = None,
+    tell: Callable[[int], None] = lambda _cases: None,
+) -> Loaded:
+    """Do the same wherever the bytes of the suite are.
+
+    Raises:
+        SuiteError: no dialect, or more than one, recognises it.
+        UsageError: there is no such dialect.
+    """
+    reading = _Reading(source.path, Indexer(Selection(), None), None, tell)
+    reading.inspect = inspect
+    return reading.of(dialect or dialect_of(source), source)
+
+
+@contextmanager
+def _collector_resting() -> Iterator[None]:
+    """Nothing that is read holds a cycle, and looking for some doubles the time that a YAML file takes."""
+    resting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if resting:
+            gc.enable()
+
+
+def dialect_of(source: Source) -> str:
+    """The name of the dialect that recognises a suite.
+
+    Raises:
+        SuiteError: none does (`unknown-dialect`), or several do.
+    """
+    if source.is_folder:
+        return "ai_tester"  # the only one whose suites are folders
+    beginning = head(source.path, source.lines())
+    known = DIALECTS.names()
+    try:
+        return detect(beginning, {name: DIALECTS.get(name) for name in known})
+    except SuiteError:
+        everything = DIALECTS.names(installed=True)
+        if everything == known:
+            raise
+        return detect(beginning, {name: DIALECTS.get(name) for name in everything})
+
+
+def with_repeats_rule(suite: Suite, rule: str | None) -> Suite:
+    """The header with the rule over repeats that a case brought, if one did."""
+    return suite if rule is None else replace(suite, repeats_rule=rule)
+
+
+class _Reading:
+    """What is known of a suite while it streams by."""
+
+    def __init__(
+        self, path: str, indexer: Indexer, writer: SuiteWriter | None, tell: Callable[[int], None]
+    ) -> None:
+        self._path = path
+        self._indexer = indexer
+        self._writer = writer
+        self._tell = tell
+        self._suite: Suite | None = None
+        self._lines: dict[str, int] = {}
+        self._paths: dict[str, str] = {}
+        """Where ids stand, but for those in the suite's own file."""
+        self._wrong_ids: dict[str, int] = {}
+        self._digests: list[tuple[str, str, str]] = []
+        self._repeats_rule: str | None = None
+        self._wishes = Wishes()
+        self._problems: list[Problem] = []
+        self.inspect: Callable[[Placed], None] | None = None
+        """Told of every case that has no error."""
+        self.placeholders: Placeholders | None = None
+        """Stand in for cases that are wrong, where these may be skipped."""
+        self.has_placeholders = False
+
+    def of(self, dialect: str, source: Source) -> Loaded:
+        """All of a source, read in that dialect."""
+        with _collector_resting():
+            items = read(dialect, DIALECTS.get(dialect), source)
+            for item in items if self.placeholders is None else self.placeholders.in_place_of_rows(items):
+                self.take(item)
+        return self.done()
+
+    def take(self, item: Suite | Placed | Problem | Case) -> None:
+        if isinstance(item, Placed):
+            self._take_case(item)
+        elif isinstance(item, Problem):
+            self._take_problem(item)
+        elif isinstance(item, Case):
+            self.add(item)
+        else:
+            self._suite = item
+
+    def _take_problem(self, problem: Problem) -> None:
+        """A case that is wrong is not yielded, but its id is taken all the same."""
+        if problem.repeated:
+            return
+        self._problems.append(problem)
+        if problem.level == "error" and problem.case and problem.line and problem.case not in self._lines:
+            self._wrong_ids.setdefault(problem.case, problem.line)
+            self._paths.setdefault(problem.case, problem.path)
+
+    def _take_case(self, placed: Placed) -> None:
+        self._repeats_rule = placed.repeats_rule or self._repeats_rule
+        graders: list[Grader] = []
+        problems = self._duplicates(placed)
+        is_duplicate = bool(problems)
+        if not is_duplicate:
+            if placed.path is not None:
+                self._paths.setdefault(placed.case.id, placed.path)
+            graders, problems = self._graders(placed)
+        if self.placeholders is not None:
+            placeholder = self.placeholders.of_case(placed, problems)
+            if placeholder is not None:
+                self.add(placeholder, place=(placed.path or self._path, placed.line))
+                return
+        self._problems += problems
+        if is_duplicate:
+            return
+        self.add(placed.case, graders, (placed.path or self._path, placed.line))
+        if self.inspect is not None and not problems:
+            self.inspect(placed)
+
+    def add(self, case: Case, graders: Sequence[Grader] = (), place: tuple[str, int] = ("", 0)) -> None:
+        """The next case of the suite, with its graders and its place; a placeholder has none."""
+        self._lines.setdefault(case.id, place[1])
+        sent = sent_digest(case)
+        self._digests.append((case.id, sent, judged_digest(case)))
+        if self._indexer.add(case):
+            self._wishes.add(case, graders, place)
+        self.has_placeholders = self.has_placeholders or bool(case.problems)
+        if self._writer is not None:
+            self._writer.add(case, sent)
+        if len(self._digests) % _TELL_EVERY == 0:
+            self._tell(len(self._digests))
+
+    def _duplicates(self, placed: Placed) -> list[Problem]:
+        """The problem that the id of a case is another one's, if it is."""
+        case_id = placed.case.id
+        first = self._wrong_ids.get(case_id) or self._lines.get(case_id)
+        if first is None:
+            return []
+        file = self._paths.get(case_id, self._path)
+        here = file == (placed.path or self._path)
+        where = f"line {first}" if here else f"line {first} of {file}"
+        message = f"Case id {case_id!r} stands already at {where}. Give each case an id of its own."
+        return [self._problem("duplicate-id", message, placed, "id")]
+
+    def _graders(self, placed: Placed) -> tuple[list[Grader], list[Problem]]:
+        """The graders of a case's assertions, and a problem for each that cannot be made."""
+        graders: list[Grader] = []
+        problems: list[Problem] = []
+        for assertion in placed.case.assertions:
+            try:
+                graders.append(bind(assertion, GRADERS.get))
+            except (UnknownName, ValueError) as error:
+                word = assertion.label or assertion.grader
+                message = f"Case {placed.case.id!r}, {word!r}: {error}"
+                problems.append(self._problem("bad-assertion", message, placed, "assertions"))
+        return graders, problems
+
+    def _problem(self, code: str, message: str, placed: Placed, field: str) -> Problem:
+        return Problem(
+            code=code,
+            message=message,
+            path=placed.path or self._path,
+            line=placed.line,
+            field=field,
+            case=placed.case.id,
+        )
+
+    def done(self) -> Loaded:
+        if self._suite is None:
+            raise SuiteError(self._problems)
+        if not self._digests and not any(problem.level == "error" for problem in self._problems):
+            message = "The suite has no cases. Add one and run again."
+            self._problems.append(Problem(code="no-cases", message=message, path=self._path, line=1))
+        suite = with_repeats_rule(self._suite, self._repeats_rule)
+        suite = replace(suite, case_count=len(self._digests), digest=suite_digest(suite, self._digests))
+        return Loaded(
+            path=self._path,
+            suite=suite,
+            indexer=self._indexer,
+            wanted=self._wishes.wanted,
+            problems=tuple(self._problems),
+        )

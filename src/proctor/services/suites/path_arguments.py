@@ -1,0 +1,149 @@
+"""The word that a user gives for a suite, to the files that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from proctor.errors import UsageError, suggestion
+from proctor.model import Problem
+from proctor.plurals import counted, listed
+from proctor.safe_text import one_line
+from proctor.services.runs.config import Config
+from proctor.services.suites.suite_sources import BUILTIN, TIERS, builtin, source_of, versioned
+
+if TYPE_CHECKING:
+    from proctor.services.suites.folder_search import Contents
+
+_NAMED = 10
+"""How many files a sentence names."""
+
+
+class NoSuchSuite(UsageError):
+    """A word that stands for no file."""
+
+
+class Located(Struct, frozen=True, kw_only=True):
+    """The suite files that a word stands for."""
+
+    paths: tuple[Path, ...]
+    problems: tuple[Problem, ...] = ()
+    """One error for each file that no format recognises, where the user wants that."""
+    warnings: tuple[str, ...] = ()
+    """Which files of a folder are left out, as a sentence."""
+    notes: tuple[str, ...] = ()
+    """Which suite a word means that could mean another one, and which files other suites read; sentences."""
+
+
+class Locator(Struct, frozen=True, kw_only=True):
+    """How words are read; the defaults are those of a command without flags."""
+
+    is_saved: Callable[[str], bool] = lambda _word: False
+    """Whether the store has a suite of that name."""
+    environ: Mapping[str, str] = {}
+    """What suites may name as `${{ NAME }}`."""
+    config: Config = Config()
+    """What the project says of reading suites."""
+    dialect: str | None = None
+    """The dialect of all files; None finds it from the content of each."""
+    strict: bool = False
+    """A file of a folder that no format recognises is an error."""
+
+    def find(self, word: str) -> Located:
+        """The files that a word stands for.
+
+        In this order: `builtin:TIER`; a file; a folder, which stands for every suite in it and below; a file
+        `suites/WORD.*`; a built-in tier, unless the store has a suite of its name. `NAME@v2` is no file.
+
+        Raises:
+            NoSuchSuite: it stands for nothing here; a store may still have a suite of that name.
+            UsageError: it stands for more than one file, or for a folder without any.
+        """
+        if not word.strip():
+            raise UsageError("The name of the suite is empty. Is a variable not set?")
+        tier = word.removeprefix(BUILTIN)
+        if word.startswith(BUILTIN) and versioned(word) is None:
+            if tier not in TIERS:
+                raise UsageError(f"There is no built-in suite {word!r}. {suggestion(tier, sorted(TIERS))}")
+            return Located(paths=(builtin(tier),))
+        path = Path(word)
+        if path.is_file():
+            return Located(paths=(path,), notes=choice(word, f"the file {word!r}"))
+        if path.is_dir():
+            return self._folder(word, path)
+        if versioned(word) is not None:
+            raise NoSuchSuite(
+                f"There is no file or folder {word!r}; only suites in a store have versions. "
+                f"`proctor suites export {word} -o FILE` writes one to a file."
+            )
+        return self._named(word)
+
+    def _folder(self, word: str, folder: Path) -> Located:
+        from proctor.services.suites.folder_search import contents_of  # a run of a file needs none of it
+
+        inside = contents_of(
+            folder, lambda path: source_of(path, self.environ, self.config.reading(path)), self.dialect
+        )
+        if not inside.suites:
+            raise UsageError(_empty(word, inside))
+        notes = choice(word, f"the folder {word!r}")
+        if inside.used:
+            notes += (f"Not run on their own, because other suites read them: {_names(inside.used)}.",)
+        if self.strict:
+            problems = tuple(_unrecognised(file) for file in inside.unrecognised)
+            return Located(paths=inside.suites, problems=problems, notes=notes)
+        return Located(paths=inside.suites, warnings=tuple(_skipped(inside)), notes=notes)
+
+    def _named(self, word: str) -> Located:
+        from proctor.services.suites.folder_search import is_other_yaml
+
+        suites = [file for file in Path("suites").glob("*") if file.is_file() and not is_other_yaml(file)]
+        named = sorted(file for file in suites if word in (file.stem, _name(file)))
+        if len(named) > 1:
+            raise UsageError(f"The suite {word!r} is more than one file: {_names(named)}. Name one of them.")
+        if named:
+            return Located(paths=(named[0],), notes=choice(word, f"the file {named[0].as_posix()!r}"))
+        if word not in TIERS:
+            known = sorted({*TIERS, *map(_name, suites)})
+            raise NoSuchSuite(
+                f"There is no suite {word!r}: no file, no folder and no name. {suggestion(word, known)}"
+            )
+        if self.is_saved(word):
+            raise NoSuchSuite(
+                f"{word!r} is a suite in the store, and no file. `{BUILTIN}{word}` is the built-in suite."
+            )
+        return Located(paths=(builtin(word),))
+
+
+def choice(word: str, chosen: str) -> tuple[str, ...]:
+    """What a word that is also the name of a built-in suite means, as a sentence; nothing for other words."""
+    if word not in TIERS:
+        return ()
+    return (f"{word!r} is {chosen} here. `{BUILTIN}{word}` is the built-in suite.",)
+
+
+def _name(file: Path) -> str:
+    return file.stem.removesuffix(".eval")
+
+
+def _names(files: Sequence[Path]) -> str:
+    return listed([one_line(file.as_posix()) for file in files], _NAMED)
+
+
+def _unrecognised(file: Path) -> Problem:
+    message = "No suite format recognises the file. Move it out of the folder, or leave --strict out."
+    return Problem(code="unknown-dialect", message=message, path=str(file), line=1)
+
+
+def _skipped(inside: Contents) -> Iterator[str]:
+    files = inside.unrecognised
+    if files:
+        yield f"Skipped {counted(len(files), 'file')} that no suite format recognises: {_names(files)}."
+
+
+def _empty(word: str, inside: Contents) -> str:
+    expected = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
+    return " ".join([f"The folder {word!r} has no suite in it ({expected}).", *_skipped(inside)])

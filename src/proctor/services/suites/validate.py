@@ -1,0 +1,193 @@
+"""A suite's file to everything that is wrong or doubtful in it, and its cases looked for in other files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.errors import SuiteError, UsageError
+from proctor.graders import GRADERS
+from proctor.lint.linter import Contamination, Linter, in_file_order
+from proctor.model import Problem
+from proctor.protocols import Placed, Source
+from proctor.services import events
+from proctor.services.suites.load import Loaded, survey, survey_source
+
+_PIECE = 1 << 18
+"""So many bytes of another file are looked through at once."""
+_BLANKS = b" \t\n\r\f\v"
+
+
+class Checked(Struct, frozen=True):
+    """What came of checking one file."""
+
+    path: str
+    loaded: Loaded | None
+    """None where it cannot be told what the file is."""
+    problems: tuple[Problem, ...]
+    """Errors and warnings, those of rules among them, in file order."""
+
+    def of_level(self, level: str) -> list[Problem]:
+        """The errors, or the warnings."""
+        return [problem for problem in self.problems if problem.level == level]
+
+
+def check(
+    path: Path,
+    *,
+    dialect: str | None = None,
+    ignored: Collection[str] = (),
+    against: Sequence[Path] = (),
+    options: Mapping[str, Any] = {},
+    listen: events.Listener = lambda _event: None,
+) -> Checked:
+    """Everything that is wrong or doubtful in a suite.
+
+    Args:
+        path: its file, or its folder.
+        dialect: its dialect's name, instead of finding it from the content.
+        ignored: codes of rules that are not told; see `linting.check_codes`.
+        against: other text files, in which the cases are looked for; the suite's own are none.
+        options: what `proctor.toml` says of reading.
+        listen: told how far reading and searching are.
+
+    Raises:
+        UsageError: a file cannot be read, or there is no such dialect.
+    """
+    linter = Linter(str(path), GRADERS.get, ignored)
+    contamination = Contamination(str(path), ignored) if against else None
+    try:
+        loaded = survey(
+            path,
+            _both(linter, contamination),
+            dialect=dialect,
+            tell=lambda cases: listen(events.Reading(str(path), cases)),
+            options=options,
+        )
+    except SuiteError as error:
+        return Checked(str(path), None, error.problems)
+    found = linter.done(loaded.suite)
+    if contamination is not None:
+        own = {Path(file).resolve() for file in (str(path), *linter.files)}
+        for file in against:
+            if file.resolve() not in own:
+                found += contamination.search(str(file), _told(str(file), pieces_of(file), listen))
+    return _checked(str(path), loaded, found, linter, is_folder=path.is_dir())
+
+
+def check_source(
+    source: Source,
+    inspect: Callable[[Placed], Iterable[Problem]] = lambda _placed: (),
+    *,
+    dialect: str | None = None,
+) -> Checked:
+    """Everything that is wrong or doubtful in a suite, wherever its bytes are.
+
+    Args:
+        source: the suite.
+        inspect: what else is wrong or doubtful in a case; asked about each that has no error, in file order.
+        dialect: its dialect's name, instead of finding it from the content.
+
+    Raises:
+        UsageError: there is no such dialect.
+    """
+    linter = Linter(source.path, GRADERS.get)
+    more: list[Problem] = []
+
+    def look(placed: Placed) -> None:
+        linter.add(placed)
+        more.extend(inspect(placed))
+
+    try:
+        loaded = survey_source(source, look, dialect=dialect)
+    except SuiteError as error:
+        return Checked(source.path, None, error.problems)
+    found = more + linter.done(loaded.suite)
+    return _checked(source.path, loaded, found, linter, is_folder=source.is_folder)
+
+
+def _checked(path: str, loaded: Loaded, found: list[Problem], linter: Linter, *, is_folder: bool) -> Checked:
+    problems = in_file_order([*loaded.problems, *found], linter.files)
+    if is_folder:  # which has no lines
+        problems = [replace(one, line=None) if one.path == path else one for one in problems]
+    return Checked(path, loaded, tuple(problems))
+
+
+def _told(path: str, pieces: Iterator[str], listen: events.Listener) -> Iterator[str]:
+    characters = 0
+    for piece in pieces:
+        yield piece
+        characters += len(piece)
+        listen(events.Searching(path, characters))
+
+
+def _both(linter: Linter, contamination: Contamination | None) -> Callable[[Placed], None]:
+    if contamination is None:
+        return linter.add
+
+    def add(placed: Placed) -> None:
+        linter.add(placed)
+        contamination.add(placed)
+
+    return add
+
+
+# --- other files -------------------------------------------------------------------------------------------
+
+
+def files_of(words: Iterable[str]) -> list[Path]:
+    """The text files that words stand for: each a file, or a folder for all files in it and below.
+
+    Raises:
+        UsageError: there is no such file or folder, or the folder has no file.
+    """
+    files: list[Path] = []
+    for word in words:
+        path = Path(word)
+        if path.is_dir():
+            inside = sorted(one for one in path.rglob("*") if one.is_file() and not _hidden(one, path))
+            if not inside:
+                raise UsageError(f"The folder {word!r} has no file to look for cases in.")
+            files += inside
+        elif path.exists():
+            files.append(path)
+        else:
+            raise UsageError(f"There is no file {word!r} to look for cases in.")
+    return list(dict.fromkeys(files))
+
+
+def _hidden(file: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def pieces_of(path: Path) -> Iterator[str]:
+    """The text of a file in pieces that end between two words, as UTF-8, or as Latin-1 where it is not.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    rest = b""
+    try:
+        with path.open("rb") as file:
+            while data := file.read(_PIECE):
+                rest += data
+                end = max(rest.rfind(blank) for blank in map(bytes, zip(_BLANKS, strict=True)))
+                if end < 0 and len(rest) < 4 * _PIECE:
+                    continue
+                yield _decoded(rest[: end + 1] or rest)
+                rest = rest[end + 1 :] if end >= 0 else b""
+    except OSError as error:
+        raise UsageError(f"The file {str(path)!r} cannot be read: {error.strerror}.") from None
+    if rest:
+        yield _decoded(rest)
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")

@@ -1,0 +1,88 @@
+"""The files of a converted suite to a disk: all of them or none, and never over one that is there unasked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from posixpath import normpath
+
+from proctor.errors import UsageError
+from proctor.services.suites.convert import MAIN, Converted
+
+_NAMED = 5
+"""So many files are named in a message."""
+
+
+def write(converted: Converted, output: str, *, force: bool = False) -> list[Path]:
+    """Write a suite to a file with whatever belongs beside it, or into a folder.
+
+    Args:
+        converted: the suite; nothing in it may have failed.
+        output: the name of the suite's own file, or a folder: one that is there, one that ends in `/`, or
+            any for a suite that is a folder. Folders that are missing are made.
+        force: replace files that are there.
+
+    Returns:
+        The files, the suite's own first.
+
+    Raises:
+        UsageError: a file is there already, or cannot be written. Nothing was written then.
+    """
+    if not output.strip():
+        raise UsageError("The name of the output is empty. Is a variable not set?")
+    places = _places(converted, output)
+    # Not after the file, since its name may be as long as a name can be.
+    parts = {place: place.with_name(f"{os.getpid()}-{nth}.part") for nth, place in enumerate(places)}
+    place = Path(output)
+    try:
+        for place in places:
+            if place.exists() and not place.is_file():
+                raise UsageError(f"{place.as_posix()!r} exists and is not a file. Name another one.")
+        if not force:
+            _check_free(converted, Path(output), list(places))
+        for place, data in places.items():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            parts[place].write_bytes(data)
+        for place, part in parts.items():
+            part.replace(place)
+    except OSError as error:
+        raise UsageError(f"{str(place)!r} cannot be written: {error.strerror}.") from None
+    finally:
+        for part in parts.values():
+            _forget(part)
+    return list(places)
+
+
+def _places(converted: Converted, output: str) -> dict[Path, bytes]:
+    files = converted.files
+    for path in files:
+        if path.startswith("/") or normpath(path).split("/")[0] == "..":
+            raise UsageError(f"The file {path!r} of the suite would lie outside its folder. Rename its case.")
+        if not path.isprintable():
+            raise UsageError(
+                f"The file {path!r} of the suite has invisible characters in its name. Rename it."
+            )
+    whole = Path(output)
+    if output.endswith(("/", os.sep)) or whole.is_dir() or MAIN not in files:
+        return {whole / (path or converted.name_hint): data for path, data in sorted(files.items())}
+    return {whole.parent / path if path else whole: data for path, data in sorted(files.items())}
+
+
+def _check_free(converted: Converted, output: Path, places: list[Path]) -> None:
+    there = [place for place in places if place.exists()]
+    if there:
+        names = ", ".join(place.as_posix() for place in there[:_NAMED])
+        more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""
+        raise UsageError(f"Already there: {names}{more}. Nothing was written; --force replaces them.")
+    if MAIN not in converted.files and output.is_dir() and any(output.iterdir()):
+        raise UsageError(
+            f"The folder {output.as_posix()!r} is not empty, and the suite would be all that is in it. "
+            "Nothing was written; name another one, or say --force."
+        )
+
+
+def _forget(part: Path) -> None:
+    try:
+        part.unlink(missing_ok=True)
+    except OSError:  # its folder could not be made
+        return

@@ -1,0 +1,220 @@
+"""A zip archive that a stranger may have made, to its files, or to what is wrong with it; and files to one.
+
+Everything that names say, and all that sizes promise, is checked before a byte is unpacked; what is unpacked
+is counted and held against that. Nothing is written anywhere.
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+import struct
+import unicodedata
+import zlib
+from collections.abc import Iterable, Mapping
+from io import BytesIO
+from posixpath import dirname
+from stat import S_IFMT, S_IFREG
+from typing import Final
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+from proctor.errors import UsageError
+from proctor.validation import shown
+
+MOST_FILES: Final = 2_000
+"""A folder of Markdown tests has hundreds; each file costs a look at every glob of the suite."""
+MOST_BYTES: Final = 48 * 2**20
+"""All of it is held in memory, by every visitor who has not saved yet."""
+MOST_TIMES: Final = 200
+"""How many times its packed size an archive may unpack to; tests written by people shrink to a tenth, and by
+machines to a hundredth."""
+_FREE_BYTES: Final = 2**20
+"""So much may be unpacked whatever it was packed to: a few short files of spaces are no attack."""
+LONGEST_PATH: Final = 240
+"""Most systems cannot have longer ones."""
+DEEPEST: Final = 16
+
+_BEGINNINGS: Final = (b"PK\x03\x04", b"PK\x05\x06")
+_END: Final = b"PK\x05\x06"
+_END_SIZE: Final = 22
+_LOCATOR: Final = b"PK\x06\x07"
+_LOCATOR_SIZE: Final = 20
+_DIRECTORY: Final = 512
+"""So many bytes of its directory a file may take."""
+_LEFT_OUT: Final = frozenset(("__macosx", ".ds_store", "thumbs.db", "desktop.ini"))
+"""What systems put into archives beside the files, in small letters."""
+_OFFICE: Final = (".docx", ".xlsx", ".pptx")
+"""Files that are zip archives and are attached as they are."""
+_ANY_DAY: Final = (2000, 1, 1, 0, 0, 0)
+_DRIVE: Final = re.compile(r"[A-Za-z]:")
+_BROKEN: Final = (
+    *(BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, NotImplementedError, RuntimeError, OSError, ValueError, OverflowError, KeyError, IndexError),
+)
+"""What reading a damaged archive raises."""
+
+
+def is_zip(data: bytes) -> bool:
+    """Whether bytes begin as a zip archive does."""
+    return data.startswith(_BEGINNINGS)
+
+
+def unpacked(data: bytes) -> dict[str, bytes]:
+    """The files of a zip archive by their paths; folders, and what systems add, are left out.
+
+    Raises:
+        UsageError: it is damaged, too large, or has what no suite needs; says what.
+    """
+    _check_directory(data)
+    try:
+        with ZipFile(BytesIO(data)) as archive:
+            entries = archive.infolist()
+            _check_all(entries, len(data))
+            wanted = [one for one in entries if not one.is_dir() and not _is_added(one.filename)]
+            check_paths([one.filename for one in wanted])
+            files = {one.filename: _content(archive, one) for one in wanted}
+    except _BROKEN as error:
+        raise UsageError(f"The zip archive is damaged: {_reason(error)}. Make it again.") from None
+    return files
+
+
+def _reason(error: Exception) -> str:
+    return shown(str(error).rstrip(".") or type(error).__name__)
+
+
+def _check_directory(data: bytes) -> None:
+    """Refuse a directory that is larger than that of any archive here, before it is read."""
+    at = data.rfind(_END, max(0, len(data) - _END_SIZE - 0xFFFF))
+    if at < 0 or len(data) < at + _END_SIZE:
+        raise UsageError("The zip archive is cut off: its end is missing. Make it again.")
+    count, size = struct.unpack_from("<HL", data, at + 10)
+    if data[max(0, at - _LOCATOR_SIZE) : at].startswith(_LOCATOR):
+        raise UsageError("The zip archive is of the kind for more than 4 GB. Pack the suite anew, by itself.")
+    if count > MOST_FILES or size > MOST_FILES * _DIRECTORY:
+        raise UsageError(_too_many(count))
+
+
+def _too_many(count: int) -> str:
+    return f"The zip archive has too many files ({count:,}); {MOST_FILES:,} are read. Pack the suite alone."
+
+
+def packed(files: Mapping[str, bytes]) -> bytes:
+    """Files as a zip archive, which is the same for the same files."""
+    whole = BytesIO()
+    with ZipFile(whole, "w", ZIP_DEFLATED) as archive:
+        for path, data in sorted(files.items()):
+            entry = ZipInfo(path, _ANY_DAY)
+            entry.compress_type = ZIP_DEFLATED
+            entry.external_attr = (S_IFREG | 0o644) << 16
+            archive.writestr(entry, data)
+    return whole.getvalue()
+
+
+# --- before it is unpacked ---------------------------------------------------------------------------------
+
+
+def _check_all(entries: list[ZipInfo], packed: int) -> None:
+    if len(entries) > MOST_FILES:
+        raise UsageError(_too_many(len(entries)))
+    for entry in entries:
+        _check_entry(entry)
+    whole = sum(entry.file_size for entry in entries)
+    if whole > MOST_BYTES:
+        raise UsageError(
+            f"Unpacked the zip archive is {_megabytes(whole)}, and {_megabytes(MOST_BYTES)} are read. "
+            "Use the command line for it."
+        )
+    if whole > max(_FREE_BYTES, packed * MOST_TIMES):
+        raise UsageError(
+            f"The zip archive unpacks to {whole // max(packed, 1):,} times its size, as no suite does. "
+            "Nothing of it was unpacked."
+        )
+
+
+def _check_entry(entry: ZipInfo) -> None:
+    name = entry.orig_filename
+    _check_path(name.removesuffix("/") if entry.is_dir() else name)
+    if entry.flag_bits & 0x41:
+        raise UsageError(f"{shown(name)} in the zip archive is encrypted. Pack it without a password.")
+    kind = S_IFMT(entry.external_attr >> 16)
+    if kind not in (0, S_IFREG) and not entry.is_dir():
+        raise UsageError(f"{shown(name)} in the zip archive is a link or no file. Pack what it leads to.")
+    if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise UsageError(f"{shown(name)} is packed in an unusual way. Pack the suite as a plain zip archive.")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MB"
+
+
+def _is_added(path: str) -> bool:
+    return not _LEFT_OUT.isdisjoint(path.lower().split("/"))
+
+
+def _content(archive: ZipFile, entry: ZipInfo) -> bytes:
+    """What is in a file; no more than its size says, and its checksum is checked."""
+    with archive.open(entry) as file:
+        data = file.read(entry.file_size + 1)
+        if len(data) != entry.file_size or file.read(1):
+            raise BadZipFile(f"{entry.filename} is not as long as it says")
+    if is_zip(data) and not entry.filename.lower().endswith(_OFFICE):
+        raise UsageError(f"{shown(entry.filename)} is an archive in the archive. Unpack it first.")
+    return data
+
+
+# --- paths -------------------------------------------------------------------------------------------------
+
+
+def check_paths(paths: Iterable[str]) -> None:
+    """Check that files of these paths can lie in one folder, on every system.
+
+    Raises:
+        UsageError: a path leads out of it, or two are of one place.
+    """
+    known: dict[str, str] = {}
+    folders: dict[str, str] = {}
+    for path in paths:
+        _check_path(path)
+        folded = _folded(path)
+        if folded in known:
+            same = (
+                "is there twice"
+                if known[folded] == path
+                else f"differs from {shown(known[folded])} in case only"
+            )
+            raise UsageError(f"The file {shown(path)} {same}. Give each file a name of its own.")
+        known[folded] = path
+        above = dirname(folded)
+        while above:
+            folders.setdefault(above, path)
+            above = dirname(above)
+    for folded, path in known.items():
+        if folded in folders:
+            raise UsageError(
+                f"{shown(path)} is a file, and the folder of {shown(folders[folded])}. Rename one."
+            )
+
+
+def _folded(path: str) -> str:
+    """The same for paths that some systems cannot tell apart."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFKC", path).casefold())
+
+
+def _check_path(path: str) -> None:
+    parts = path.split("/")
+    if not path or len(path) > LONGEST_PATH or len(parts) > DEEPEST:
+        raise UsageError(
+            f"The path {shown(path)} is empty, too long or too deep. Give the file a shorter one."
+        )
+    if "\\" in path:
+        raise UsageError(f"The path {shown(path)} has a backslash. Write `/` between folders.")
+    if not path.isprintable():
+        raise UsageError(f"The path {shown(path)} has signs that cannot be shown. Rename the file.")
+    if path.startswith("/") or _DRIVE.match(path):
+        raise UsageError(
+            f"The path {shown(path)} is absolute. Pack files by paths inside the suite's folder."
+        )
+    if ".." in parts or "." in parts or "" in parts:
+        raise UsageError(
+            f"The path {shown(path)} does not stay in the suite's folder. Pack the folder itself."
+        )

@@ -1,0 +1,4 @@
+"""Targets put to the test: what `proctor certify --target` asks them.
+
+In: a target. Out: the result of each check.
+"""

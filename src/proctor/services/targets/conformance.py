@@ -1,0 +1,104 @@
+"""A target put to the checks of `conformance`: every question asked, each answer made a reply."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from proctor.conformance import Check, Question, Reply
+from proctor.errors import TargetError
+from proctor.graders.lexicons.matcher import refusing_words
+from proctor.graders.reasoning import without_thoughts
+from proctor.model import Output, Prompt, TargetSpec
+from proctor.protocols import Answers
+from proctor.services.runs.execution.target_pool import Reach
+
+MOST_TOKENS = 1024
+"""Of an answer where neither the targets file nor the check says, so that no answer costs much."""
+_CUT = frozenset({"length", "max_tokens"})
+"""What endpoints call the end of an answer at its limit."""
+
+
+async def replies_of(
+    reach: Reach,
+    spec: TargetSpec,
+    checks: Sequence[Check],
+    *,
+    told: Callable[[int, int], None] = lambda _done, _total: None,
+) -> list[list[Reply]]:
+    """The replies to every question of every check, in their order.
+
+    As many questions are under way at once as `reach` has places; those of a check that stands alone come
+    one by one when all others are done. No fallback answers for the target.
+
+    Args:
+        reach: opens the target.
+        spec: the target.
+        checks: what is asked.
+        told: how many checks are done of how many, each time one is.
+
+    Raises:
+        UsageError: the target cannot be opened.
+    """
+    alone = replace(spec, fallbacks=(), judge=None)
+    limits = {question.max_tokens for check in checks for question in check.questions}
+    targets = {limit: await reach.target(_limited(alone, limit)) for limit in sorted(limits, key=str)}
+    done = 0
+
+    async def put(check: Check) -> list[Reply]:
+        nonlocal done
+        calls = [
+            reply_of(targets[question.max_tokens], question, f"{check.name} {place}")
+            for place, question in enumerate(check.questions, 1)
+        ]
+        replies = [await call for call in calls] if check.alone else list(await asyncio.gather(*calls))
+        done += 1
+        told(done, len(checks))
+        return replies
+
+    # Not a group of tasks: what it raises would be a group too, and no sentence for the user.
+    together = iter(await asyncio.gather(*(put(check) for check in checks if not check.alone)))
+    return [await put(check) if check.alone else next(together) for check in checks]
+
+
+async def reply_of(target: Answers, question: Question, case_id: str) -> Reply:
+    """What the target says to one question; that it says nothing is a reply too.
+
+    Args:
+        target: who is asked.
+        question: what is asked.
+        case_id: what the question is called for targets that answer by it.
+    """
+    prompt = Prompt(
+        messages=question.messages,
+        case_id=case_id,
+        json_answer=question.json_answer,
+        temperature=question.temperature,
+    )
+    try:
+        output = await target.answer(prompt)
+    except TargetError as error:
+        refused = error.kind == "refused" or (error.kind == "http" and not error.transient)
+        return Reply(error=str(error), is_refused=refused)
+    return _reply(output)
+
+
+def _reply(output: Output) -> Reply:
+    text = without_thoughts(output.text)
+    return Reply(
+        text=text,
+        declines=refusing_words(text) is not None,
+        latency_ms=output.latency_ms,
+        output_tokens=None if output.usage is None else output.usage.output_tokens,
+        is_cut=(output.finish_reason or "").lower() in _CUT,
+        refused_params=output.refused_params,
+        cost_usd=output.cost_usd,
+        model=output.model,
+    )
+
+
+def _limited(spec: TargetSpec, limit: int | None) -> TargetSpec:
+    most = limit or spec.params.max_tokens or MOST_TOKENS
+    return replace(spec, params=replace(spec.params, max_tokens=most))

@@ -1,0 +1,218 @@
+"""Answers in one SQLite file, found again by the digest of all that they depend on.
+
+It is only ever a shortcut: a file that is damaged is put aside, and one that cannot be used is done without;
+both are told and neither stops a run. Several processes may use the same file.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic, time
+from typing import Any
+
+from msgspec import Struct
+
+from proctor.plurals import counted
+from proctor.stores.sqlite.connection import Connection, connect
+from proctor.stores.sqlite.lock_wait import LockWait, is_locked
+
+APPLICATION_ID = 0x50524341
+"""`PRCA`; in the file's header, so that another program's database is never taken for a cache."""
+_VERSION = 1
+_SCHEMA = (
+    """CREATE TABLE answers (
+        key BLOB NOT NULL UNIQUE, about BLOB NOT NULL, kept_at REAL NOT NULL, parts BLOB NOT NULL,
+        value BLOB, why_not TEXT NOT NULL)""",
+    "CREATE INDEX answers_by_about ON answers (about, kept_at)",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {_VERSION}",
+)
+_PUT = """INSERT INTO answers (key, about, kept_at, parts, value, why_not) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (key) DO UPDATE
+    SET kept_at = excluded.kept_at, value = excluded.value, why_not = excluded.why_not
+    WHERE excluded.value IS NOT NULL OR answers.value IS NULL"""
+_GET = "SELECT value, why_not FROM answers WHERE key = ?"
+_EARLIER = "SELECT parts FROM answers WHERE about = ? AND kept_at < ? ORDER BY kept_at DESC LIMIT 50"
+_BATCH = 64
+"""So many answers are written at once."""
+_GATHER_S = 0.1
+"""An answer waits for others only when one was written less than so long ago."""
+_OPEN_PATIENCE_S = 5.0
+_RETRY_S = 1.0
+"""How long a file that another process has locked is left alone, and how long closing waits for it."""
+_MAX_WAITING = 10_000
+"""This many answers wait for a lock; later ones are not cached."""
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+class _Entry(Struct, frozen=True, gc=False):
+    about: bytes
+    kept_at: float
+    parts: bytes
+    value: bytes | None
+    why_not: str
+
+
+class AnswerCache:
+    """Keeps answers as bytes; it does not know what is in them."""
+
+    def __init__(self, path: Path, notify: Callable[[str], None] = lambda _message: None) -> None:
+        """Opens the file, or makes it.
+
+        Args:
+            path: the file.
+            notify: told, in a sentence, when the file is damaged or cannot be used.
+        """
+        self._path = path.absolute()
+        self._notify = notify
+        self._since = time()
+        self._waiting: dict[bytes, _Entry] = {}
+        self._written_at = float("-inf")
+        self._locked_until = float("-inf")
+        self._dropped = 0
+        self._db: Connection | None = None
+        self._open()
+
+    def get(self, key: bytes) -> tuple[bytes | None, str] | None:
+        """What was put under that key: an answer, or why there is none; None when nothing was."""
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            return waiting.value, waiting.why_not
+        rows = self._rows(_GET, (key,))
+        return rows[0] if rows else None
+
+    def earlier(self, about: str) -> list[bytes]:
+        """The parts of what was put about that before this cache was opened, newest first; 50 at most."""
+        return [parts for (parts,) in self._rows(_EARLIER, (_blob(about), self._since))]
+
+    def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
+        """Keep an answer, or why there is none, which never takes an answer's place.
+
+        It can be had at once, and is in the file when the cache is closed, if not before.
+
+        Args:
+            key: of all that the answer depends on.
+            about: what `earlier` finds it by.
+            parts: what `earlier` gives back.
+            value: the answer; None for none.
+            why_not: why there is none.
+        """
+        waiting = self._waiting.get(key)
+        if value is None and waiting is not None and waiting.value is not None:
+            return
+        if len(self._waiting) >= _MAX_WAITING:
+            self._dropped += 1
+            return
+        self._waiting[key] = _Entry(_blob(about), time(), parts, value, why_not)
+        now = monotonic()
+        if now >= self._locked_until and (
+            len(self._waiting) >= _BATCH or now - self._written_at >= _GATHER_S
+        ):
+            self._write()
+
+    def close(self) -> None:
+        """Write what waits, and close the file. Safe to call twice."""
+        if self._db is not None:
+            self._db.lock_wait.patience_s = _RETRY_S
+        self._write()
+        dropped = self._dropped + len(self._waiting)
+        if dropped and self._db is not None:
+            self._notify(
+                f"The cache {self._path} is locked by another process: "
+                f"{counted(dropped, 'answer')} could not be cached."
+            )
+        self._close()
+
+    def _rows(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
+        if self._db is None:
+            return []
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            if not is_locked(error):
+                self._give_up(error)
+            return []
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        if self._db is None or not waiting:
+            return
+        rows = [
+            (key, one.about, one.kept_at, one.parts, one.value, one.why_not) for key, one in waiting.items()
+        ]
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany(_PUT, rows)
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if is_locked(error):
+                self._waiting = waiting
+                self._locked_until = monotonic() + _RETRY_S
+            else:
+                self._give_up(error)
+        self._written_at = monotonic()
+
+    def _open(self) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = connect(str(self._path), LockWait(patience_s=_OPEN_PATIENCE_S))
+            _prepare(self._db)
+            self._db.lock_wait.patience_s = 0  # the event loop does not wait for a shortcut
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(error)
+        except _NotOurs:
+            self._close()
+            self._notify(f"{self._path} is no cache of this version of Proctor, so no answer is cached.")
+
+    def _give_up(self, error: Exception) -> None:
+        """Go on with a new file where this one is damaged, else without a cache."""
+        self._close()
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+            aside = self._path.with_name(f"{self._path.name}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+            try:
+                self._path.rename(aside)
+            except OSError as refused:
+                error = refused
+            else:
+                self._notify(f"The cache {self._path} is damaged: it was renamed to {aside.name}.")
+                self._open()
+                return
+        self._notify(f"The cache {self._path} cannot be used, so no answer is cached any more: {error}.")
+
+    def _close(self) -> None:
+        if self._db is not None:
+            with suppress(sqlite3.Error):
+                self._db.close()
+            self._db = None
+
+
+class _NotOurs(Exception):
+    """The file is another program's database, or a newer version's."""
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    """Make the tables in an empty file.
+
+    Raises:
+        _NotOurs: it holds something else.
+    """
+    db.execute("BEGIN IMMEDIATE")
+    with db:
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if not (application or version or tables):
+            for statement in _SCHEMA:
+                db.execute(statement)
+        elif (application, version) != (APPLICATION_ID, _VERSION):
+            raise _NotOurs
+    with suppress(sqlite3.OperationalError):  # another process is switching the same file at this moment
+        db.execute("PRAGMA journal_mode = WAL")
+
+
+def _blob(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,227 @@
+"""Questions about the lines of one run, each answered by one walk over them."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from proctor.plan import matches_id, tags_of
+from proctor.stores.catalogue.records import VERDICTS, Entry, Line, Page, Wanted
+
+TABLES = (
+    """CREATE TABLE lines (
+        run INTEGER NOT NULL, place INTEGER NOT NULL, verdict INTEGER NOT NULL, sealed INTEGER NOT NULL,
+        score REAL, latency REAL, cost REAL, split TEXT, category TEXT, case_id TEXT NOT NULL,
+        tags TEXT NOT NULL, graders TEXT NOT NULL, missed TEXT NOT NULL,
+        PRIMARY KEY (run, place)) WITHOUT ROWID""",
+    """CREATE TABLE shown (
+        run INTEGER NOT NULL, place INTEGER NOT NULL, question TEXT NOT NULL, answer TEXT NOT NULL,
+        why TEXT NOT NULL, PRIMARY KEY (run, place)) WITHOUT ROWID""",
+)
+"""What is filtered and sorted by, which stays narrow, and what is only shown."""
+_ADD_LINE = "INSERT OR REPLACE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_SHOWN = "INSERT OR REPLACE INTO shown VALUES (?, ?, ?, ?, ?)"
+_REPEAT_BITS = 20
+_HIDDEN = "CASE WHEN sealed THEN NULL ELSE {} END"
+"""What is told of a sealed trial is its verdict and its score."""
+_COLUMNS = {
+    "position": "place",
+    "case": "case_id",
+    "verdict": "verdict",
+    "score": "score",
+    "latency": "latency",
+    "cost": "cost",
+}
+_CURSOR = re.compile(r"(-?)([0-9]{1,12})\.([0-9]{1,6})", re.ASCII)
+_END = "\x1f"
+"""Around each of several names in one column."""
+
+
+def add(db: sqlite3.Connection, run: int, entries: Sequence[Entry]) -> None:
+    """Keep lines; those that are there already take their new form.
+
+    Args:
+        db: a connection to the catalogue.
+        run: the key of the run.
+        entries: the lines.
+    """
+    db.executemany(_ADD_LINE, [_row(run, entry) for entry in entries])
+    db.executemany(
+        _ADD_SHOWN,
+        [
+            (run, place_of(line.position, line.repeat), line.question, line.answer, line.why)
+            for line in (entry.line for entry in entries)
+        ],
+    )
+
+
+def _row(run: int, entry: Entry) -> tuple[object, ...]:
+    line = entry.line
+    place = place_of(line.position, line.repeat)
+    return (
+        *(run, place, VERDICTS.index(line.verdict), line.sealed, line.score, line.latency_ms, line.cost_usd),
+        *(line.split, line.category, line.case_id),
+        *(_joined(line.tags), _joined(entry.graders), _joined(entry.missed)),
+    )
+
+
+def place_of(position: int, repeat: int) -> int:
+    """The place of a trial among those of its run, as one number."""
+    return position << _REPEAT_BITS | repeat
+
+
+def sort_of(word: str) -> str:
+    """The sort that a word of an address means; what is none sorts by position."""
+    return word if word.removeprefix("-") in _COLUMNS else "position"
+
+
+class Asking:
+    """One moment's questions about some lines of a run."""
+
+    def __init__(self, db: sqlite3.Connection, run: int, wanted: Wanted, *, revealed: bool) -> None:
+        """Reads nothing yet.
+
+        Args:
+            db: a connection to the catalogue; where a text is wanted its table `found` has the places.
+            run: the key of the run.
+            wanted: which lines.
+            revealed: what is held out is shown too.
+        """
+        self._db = db
+        self._run = run
+        self._revealed = revealed
+        self._where, self._values = _conditions(run, wanted)
+        if wanted.case:
+            db.create_function("matches_id", 2, lambda case_id, glob: matches_id(case_id, [glob]))
+
+    def page(self, sort: str, after: str, limit: int) -> Page:
+        """Some lines; see `Catalogue.page`."""
+        cursor = _CURSOR.fullmatch(after)
+        back = cursor is not None and cursor[1] == "-"
+        start = None if cursor is None else place_of(int(cursor[2]), int(cursor[3]))
+        places = self._places(sort_of(sort), start, limit + 1, back=back)
+        more = len(places) > limit
+        places = places[:limit][:: -1 if back else 1]
+        before = bool(places) and (more if back else start is not None)
+        behind = bool(places) and (start is not None if back else more)
+        ((total,),) = self._rows("count(*)")
+        return Page(
+            lines=self._lines(places),
+            total=total,
+            next=_cursor(places[-1]) if behind else None,
+            previous=f"-{_cursor(places[0])}" if before else None,
+        )
+
+    def beside(self, sort: str, place: tuple[int, int], *, back: bool) -> tuple[int, int] | None:
+        """The trial before or after one; None where there is none."""
+        found = self._places(sort_of(sort), place_of(*place), 1, back=back)
+        return _apart(found[0]) if found else None
+
+    def numbers(self, column: str) -> list[float]:
+        """The numbers of a column as far as they are known, in the order of the lines."""
+        name = _COLUMNS[column]
+        return [number for (number,) in self._rows(name, f"AND {name} IS NOT NULL")]
+
+    def _rows(self, columns: str, rest: str = "", values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """All statements over the lines come from here; what somebody typed is in `values` alone."""
+        statement = f"SELECT {columns} FROM lines WHERE {self._where} {rest}"  # noqa: S608
+        return self._db.execute(statement, (*self._values, *values)).fetchall()
+
+    def _places(self, sort: str, start: int | None, limit: int, *, back: bool) -> list[int]:
+        """The places that follow one in an order, or all from the first on; back is towards the first."""
+        down = sort.startswith("-")
+        by = self._expression(sort.removeprefix("-"), down=down)
+        along, ahead = ("DESC", "<") if down != back else ("ASC", ">")
+        of_equals, beyond = ("DESC", "<") if back else ("ASC", ">")
+        rest = ""
+        values: tuple[object, ...] = ()
+        if start is not None:
+            at = self._db.execute(
+                f"SELECT {by} FROM lines WHERE run = ? AND place = ?",  # noqa: S608  # a column of ours
+                (self._run, start),
+            ).fetchone()
+            if at is None:
+                return []
+            rest = f"AND ({by} {ahead} ? OR ({by} = ? AND place {beyond} ?))"
+            values = (at[0], at[0], start)
+        order = f"{rest} ORDER BY {by} {along}, place {of_equals} LIMIT ?"
+        return [place for (place,) in self._rows("place", order, (*values, limit))]
+
+    def _expression(self, sort: str, *, down: bool) -> str:
+        """What is sorted by; what is not known comes last either way."""
+        if sort in ("latency", "cost", "score"):
+            known = _COLUMNS[sort] if self._revealed or sort == "score" else _HIDDEN.format(_COLUMNS[sort])
+            return f"coalesce({known}, {'-9e999' if down else '9e999'})"
+        return _COLUMNS[sort]
+
+    def _lines(self, places: Sequence[int]) -> tuple[Line, ...]:
+        marks = ", ".join("?" * len(places))
+        rows = self._db.execute(
+            "SELECT lines.place, verdict, sealed, score, latency, cost, split, category, case_id, tags, "  # noqa: S608
+            "question, answer, why FROM lines JOIN shown ON shown.run = lines.run AND "
+            f"shown.place = lines.place WHERE lines.run = ? AND lines.place IN ({marks})",
+            (self._run, *places),
+        ).fetchall()
+        made = {row[0]: self._line(*row) for row in rows}
+        return tuple([made[place] for place in places])
+
+    def _line(self, place: int, verdict: int, sealed: int, score: float | None, *rest: Any) -> Line:
+        latency, cost, split, category, case_id, tags, question, answer, why = rest
+        position, repeat = _apart(place)
+        hidden = bool(sealed) and not self._revealed
+        return Line(
+            position=position,
+            repeat=repeat,
+            case_id=case_id,
+            verdict=VERDICTS[verdict],
+            score=score,
+            split=split,
+            sealed=hidden,
+            category=category,
+            tags=tuple(tags[1:-1].split(_END)) if tags else (),
+            latency_ms=None if hidden else latency,
+            cost_usd=None if hidden else cost,
+            question="" if hidden else question,
+            answer="" if hidden else answer,
+            why="" if hidden else why,
+        )
+
+
+def _conditions(run: int, wanted: Wanted) -> tuple[str, list[object]]:
+    where: list[str] = ["run = ?"]
+    values: list[object] = [run]
+    parts: tuple[tuple[str, Sequence[str]], ...] = (
+        ("category = ?", [wanted.category] if wanted.category else ()),
+        ("split = ?", [wanted.split] if wanted.split else ()),
+        ("matches_id(case_id, ?)", [wanted.case] if wanted.case else ()),
+        ("instr(graders, ?)", [_joined([name]) for name in wanted.graders]),
+        ("instr(missed, ?)", [_joined([name]) for name in wanted.missed]),
+    )
+    for condition, given in parts:
+        where += [condition] * len(given)
+        values += given
+    for word in wanted.tags:
+        tags = [_joined([tag]) for tag in tags_of(word)]
+        where.append(f"({' OR '.join(['instr(tags, ?)'] * len(tags))})")
+        values += tags
+    if wanted.verdicts:
+        known = [str(place) for place, verdict in enumerate(VERDICTS) if verdict.value in wanted.verdicts]
+        where.append(f"verdict IN ({', '.join(known)})")
+    if wanted.text:
+        where.append("+place IN (SELECT place FROM found)")  # not to begin with: most texts are in many
+    return " AND ".join(where), values
+
+
+def _joined(names: Sequence[str]) -> str:
+    return f"{_END}{_END.join(names)}{_END}" if names else ""
+
+
+def _cursor(place: int) -> str:
+    position, repeat = _apart(place)
+    return f"{position}.{repeat}"
+
+
+def _apart(place: int) -> tuple[int, int]:
+    return place >> _REPEAT_BITS, place & ((1 << _REPEAT_BITS) - 1)

@@ -1,0 +1,118 @@
+"""What a store keeps beside its runs: how well judges judge, looks at holdouts, and the labels of people."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime
+from functools import partial
+
+from proctor.codec import decode, encode
+from proctor.errors import StoreError
+from proctor.model import Calibration, Label, Look
+from proctor.protocols import KeptLabel
+from proctor.stores.sqlite.connection import as_store_errors, is_read_only
+from proctor.stores.sqlite.transactions import made
+
+_NEWEST = "SELECT max(number) FROM labels {} GROUP BY run, case_id, repeat, by"
+"""The numbers of the labels that count: of each answer the newest one of each person."""
+
+
+class BesideRuns:
+    """The part of a store that outlives its runs: nothing here is deleted with one."""
+
+    def __init__(self, path: str, db: sqlite3.Connection) -> None:
+        """Reads nothing yet.
+
+        Args:
+            path: the store's file, for messages.
+            db: a connection to it.
+        """
+        self.path = path
+        self._db = db
+
+    # --- judges ---
+
+    def calibrate(self, calibration: Calibration) -> None:
+        """Keep how well a judge judged."""
+        with as_store_errors(self.path):
+            self._db.execute(
+                "INSERT INTO calibrations (judge, body) VALUES (?, ?)",
+                (calibration.judge, encode(calibration)),
+            )
+
+    def calibrations(self, judge: str) -> list[Calibration]:
+        """How well the judge of that target digest judged, oldest first."""
+        with as_store_errors(self.path):
+            rows = self._db.execute(
+                "SELECT body FROM calibrations WHERE judge = ? ORDER BY key", (judge,)
+            ).fetchall()
+        return [made(self.path, partial(decode, body, Calibration)) for (body,) in rows]
+
+    # --- looks ---
+
+    def check_can_count_looks(self) -> None:
+        """See `Store.check_can_count_looks`."""
+        if is_read_only(self._db):
+            raise StoreError(
+                f"This shows held-out cases, and each such access is counted in the store; {self.path} is "
+                "read-only, so nothing is shown. Copy the store to a folder that you can write to, and name "
+                "the copy with --store."
+            )
+
+    def look(self, look: Look) -> None:
+        """Keep a look at a holdout."""
+        self.check_can_count_looks()
+        with as_store_errors(self.path):
+            self._db.execute("INSERT INTO looks (suite, body) VALUES (?, ?)", (look.suite, encode(look)))
+
+    def looks(self, suite_digest: str) -> list[Look]:
+        """The looks at the holdout of the suite of that digest, oldest first; deleted runs' included."""
+        with as_store_errors(self.path):
+            rows = self._db.execute(
+                "SELECT body FROM looks WHERE suite = ? ORDER BY key", (suite_digest,)
+            ).fetchall()
+        return [made(self.path, partial(decode, body, Look)) for (body,) in rows]
+
+    # --- labels ---
+
+    def label(self, label: Label, *, held_out: bool = False) -> KeptLabel:
+        """Keep a label of a run's answer, in the place of what the same person said of it before."""
+        at = datetime.now(UTC)
+        row = (label.run, label.case_id, label.repeat, label.by, held_out, at.isoformat(), encode(label))
+        with as_store_errors(self.path):
+            done = self._db.execute(
+                "INSERT INTO labels (run, case_id, repeat, by, held_out, at, body) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+        assert done.lastrowid is not None
+        return KeptLabel(number=done.lastrowid, label=label, held_out=held_out, at=at)
+
+    def unlabel(self, number: int) -> bool:
+        """Take a label back, so that the one before it counts again; False when it is gone already."""
+        with as_store_errors(self.path):
+            return self._db.execute("DELETE FROM labels WHERE number = ?", (number,)).rowcount > 0
+
+    def labels(self, run_id: str | None = None) -> list[KeptLabel]:
+        """The labels that count, oldest first; only those of one run where it is given."""
+        one_run, values = ("WHERE run = ?", (run_id,)) if run_id is not None else ("", ())
+        with as_store_errors(self.path):
+            rows = self._db.execute(
+                f"SELECT number, held_out, at, body FROM labels WHERE number IN ({_NEWEST.format(one_run)}) "  # noqa: S608
+                "ORDER BY number",
+                values,
+            ).fetchall()
+        return [made(self.path, partial(_kept_label, *row)) for row in rows]
+
+    def labelled(self) -> dict[str, int]:
+        """How many answers of each run have a label, by the run's id."""
+        with as_store_errors(self.path):
+            rows = self._db.execute(
+                "SELECT run, count(*) FROM (SELECT DISTINCT run, case_id, repeat FROM labels) GROUP BY run"
+            ).fetchall()
+        return dict(rows)
+
+
+def _kept_label(number: int, held_out: int, at: str, body: bytes) -> KeptLabel:
+    label = decode(body, Label)
+    return KeptLabel(number=number, label=label, held_out=bool(held_out), at=datetime.fromisoformat(at))

@@ -1,0 +1,302 @@
+"""A path to a connection: what is no store of this version is refused before anything is written to it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from itertools import chain, count
+from pathlib import Path
+from threading import RLock
+from typing import Any
+from weakref import WeakSet
+
+from proctor.errors import StoreError
+from proctor.stores.sqlite.lock_wait import BUSY_TIMEOUT_MS, LockWait, is_locked
+from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, migrate
+
+REMEDY = (
+    "`proctor store check` says what is wrong with it, and `proctor store repair NEWFILE` saves what can be "
+    "read into a new store."
+)
+_SIBLINGS = ("", "-wal", "-shm")
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+class Connection(sqlite3.Connection):
+    """A connection that is known for as long as it is open."""
+
+    name: str
+    lock_wait: LockWait
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        """As sqlite3's; waits for a lock as `lock_wait` says."""
+        try:
+            return super().execute(*arguments)
+        except sqlite3.OperationalError as error:
+            if not is_locked(error):
+                raise
+        execute = super().execute
+        return self.lock_wait.retry(lambda: execute(*arguments))
+
+    def close(self) -> None:
+        """As sqlite3's."""
+        super().close()
+        with _OPENING:
+            _OPEN.discard(self)
+
+
+_OPEN: WeakSet[Connection] = WeakSet()
+_OPENING = RLock()
+
+
+def opened(
+    path: str, lock_wait: LockWait | None = None, notify: Callable[[str], None] = lambda _line: None
+) -> sqlite3.Connection:
+    """A connection to the store in that file, which is made or migrated if need be.
+
+    One that cannot be written is only read.
+
+    Args:
+        path: the file.
+        lock_wait: how it waits for locks; None is as commands do.
+        notify: told, in a sentence, where a store of an earlier version was backed up before its migration.
+
+    Raises:
+        StoreError: the file is no store, is damaged, or was written by a newer version; it is left as it is.
+    """
+    _check_before_opening(Path(path))
+    with as_store_errors(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        db = connect(path, lock_wait)
+        try:
+            _check_opened(Path(path), db)
+            if not is_read_only(db):
+                migrate(db, partial(_back_up, path, notify))
+                db.execute("PRAGMA journal_mode = WAL")
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def open_as_is(path: str) -> sqlite3.Connection:
+    """A connection that only reads, to the store of any version in that file.
+
+    Raises:
+        StoreError: the file is missing or no store, cannot be read, or was written by a newer version.
+    """
+    if not os.path.lexists(path):
+        raise StoreError(f"There is no store at {path}. Name one with --store.")
+    if Path(path).is_file() and not Path(path).stat().st_size:
+        raise StoreError(
+            f"The store {path} is empty. Restore it from a backup, or name another with --store."
+        )
+    _check_before_opening(Path(path))
+    with as_store_errors(path):
+        db = connect(path)
+        try:
+            _check_opened(Path(path), db)
+            db.execute("PRAGMA query_only = ON")
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def _back_up(path: str, notify: Callable[[str], None], version: int) -> None:
+    """Copy a store of an earlier version before it is changed.
+
+    Raises:
+        StoreError: the copy cannot be written.
+    """
+    from proctor.stores.sqlite.file_copy import copy_store
+
+    first = f"{path}.backup-v{version}"
+    names = chain([first], (f"{first}-{number}" for number in count(2)))
+    to = next(name for name in names if not os.path.lexists(name))
+    try:
+        with as_store_errors(path), closing(connect(path)) as source:
+            copy_store(source, Path(to))
+    except StoreError as error:
+        raise StoreError(
+            f"The store {path} is of version {version} and must be migrated to {len(MIGRATIONS)}, but "
+            f"its backup {to} cannot be written: {error.__cause__ or error}. Nothing was changed. Make room "
+            "there, or copy the store elsewhere and name the copy with --store."
+        ) from error
+    now = len(MIGRATIONS)
+    notify(f"The store {path} is being migrated from version {version} to {now}. Its backup is {to}.")
+
+
+def _check_before_opening(path: Path) -> None:
+    """Read the file's header as plain bytes, for even a read-only connection may write beside the file.
+
+    Not while this process has a connection to it: closing any other descriptor of a file lets go of all locks
+    that the process has on it, and another process would take away the log that the connection writes to.
+
+    Sources: "Database File Format", section 1.3; "How To Corrupt An SQLite Database File", section 2.2,
+    sqlite.org.
+    """
+    name = os.path.realpath(path)
+    with _OPENING:
+        if not any(one.name == name for one in _OPEN):
+            _look(path)
+            _check_log(Path(name))
+
+
+def _check_log(path: Path) -> None:
+    log = Path(f"{path}-wal")
+    if not log.is_file() or not log.stat().st_size:
+        return
+    from proctor.stores.sqlite.wal_check import is_foreign_log
+
+    if path.is_file() and path.stat().st_size and is_foreign_log(path):
+        raise StoreError(
+            f"{log} is not the log of the store {path}, and would overwrite it: nothing was changed. Move "
+            "the log away, or name another store with --store. `proctor store repair NEWFILE` saves the "
+            "store without it."
+        )
+
+
+def _look(path: Path) -> None:
+    try:
+        if path.exists() and not path.is_file():
+            raise StoreError(f"The store {path} is not a file. Name another one with --store.")
+        with path.open("rb") as file:
+            header = file.read(100)
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(
+            f"The store {path} cannot be read: {error.strerror}. Name another one with --store."
+        ) from None
+    if not header:
+        _refuse_if_emptied(path)
+        return
+    page = int.from_bytes(header[16:18], "big")
+    page = 65536 if page == 1 else page
+    if len(header) < 100 or not header.startswith(b"SQLite format 3\x00") or size % max(page, 1):
+        raise StoreError(
+            f"{path} is damaged or not a store. It was not changed. If it was a store, `proctor store repair "
+            "NEWFILE` saves what can be read into a new store; otherwise name another file with --store."
+        )
+    application, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
+    _refuse(path, application, version, has_content=int.from_bytes(header[28:32], "big") > 1)
+
+
+def _refuse_if_emptied(path: Path) -> None:
+    """An empty file may become a store, but not one that was a store: then something has emptied it."""
+    traces = [Path(f"{path}{ending}") for ending in ("-wal", "-claims", "-catalogue")]
+    left = next((trace for trace in traces if trace.exists()), None)
+    if left is not None:
+        raise StoreError(
+            f"The store {path} is empty, though {left.name} shows that it was not. It was not changed. "
+            "Restore it from a backup, or name another file with --store."
+        )
+
+
+def _check_opened(path: Path, db: sqlite3.Connection) -> None:
+    """The same through a connection, which also sees what waits in a log file beside the file."""
+    db.execute("BEGIN")  # one look, as another process may be making the same store at this moment
+    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    db.rollback()
+    _refuse(path, application, version, has_content=tables > 0)
+
+
+def _refuse(path: Path, application: int, version: int, *, has_content: bool) -> None:
+    if application != APPLICATION_ID:
+        if application or version or has_content:
+            raise StoreError(f"{path} is another program's database. Name another file with --store.")
+    elif version > len(MIGRATIONS):
+        raise StoreError(
+            f"{path} was written by a newer version of Proctor (store version {version}; this one reads "
+            f"up to {len(MIGRATIONS)}). Run `pip install -U proctor`, or name another file with --store."
+        )
+
+
+def connect(path: str, lock_wait: LockWait | None = None) -> Connection:
+    """One more connection to a store that was opened; `lock_wait` is as for `opened`.
+
+    Raises:
+        sqlite3.Error: the file cannot be used.
+    """
+    # Absolute, as SQLite gives names such as `:memory:` a meaning of their own.
+    name = str(Path(path).absolute())
+    if not is_writable(name):
+        from proctor.stores.sqlite.read_only import connect_read_only
+
+        return connect_read_only(name, _connect)
+    db = _connect(name)
+    db.lock_wait = lock_wait or LockWait()
+    try:
+        db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        db.execute("PRAGMA synchronous = NORMAL")  # with WAL a killed process loses nothing
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _connect(name: str, uri: bool = False) -> Connection:
+    with _OPENING:
+        db = sqlite3.connect(
+            name,
+            isolation_level=None,
+            cached_statements=64,
+            check_same_thread=False,
+            factory=Connection,
+            uri=uri,
+        )
+        db.name = os.path.realpath(name)
+        db.lock_wait = LockWait()
+        _OPEN.add(db)
+    return db
+
+
+@contextmanager
+def as_store_errors(path: str) -> Iterator[None]:
+    """Turns what SQLite and the system raise into a StoreError that names the store."""
+    try:
+        yield
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where a table's name is damaged
+        if is_locked(error):
+            raise StoreError(
+                f"The store {path} is locked by another process. Wait for that to end, then try again."
+            ) from error
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_READONLY:
+            raise StoreError(read_only_message(path)) from error
+        remedy = f" {REMEDY}" if code in _DAMAGED or isinstance(error, UnicodeDecodeError) else ""
+        raise StoreError(f"The store {path} cannot be used: {error}.{remedy}") from error
+    except OSError as error:
+        if Path(path).exists() and not is_writable(path):
+            raise StoreError(read_only_message(path)) from error
+        raise StoreError(f"The store {path} cannot be used: {error.strerror or error}.") from error
+
+
+def is_writable(path: str) -> bool:
+    """Whether a store can be written, with the files that SQLite makes beside it; True for one to be made."""
+    real = Path(os.path.realpath(path))
+    if not real.exists():
+        return True
+    places = [real.parent, *(Path(f"{real}{ending}") for ending in _SIBLINGS)]
+    effective = os.access in os.supports_effective_ids
+    return all(os.access(place, os.W_OK, effective_ids=effective) for place in places if place.exists())
+
+
+def is_read_only(db: sqlite3.Connection) -> bool:
+    """Whether a connection is one of `connect_read_only`."""
+    return bool(db.execute("PRAGMA query_only").fetchone()[0])
+
+
+def read_only_message(path: str) -> str:
+    """What is said where a store that cannot be written is to be written."""
+    return (
+        f"The store {path} is read-only: nothing can be written to it. Copy it to a folder that you can "
+        "write to, and name the copy with --store."
+    )

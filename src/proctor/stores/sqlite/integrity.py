@@ -1,0 +1,301 @@
+"""Whether a store is sound: the file as SQLite sees it, then what Proctor relies on in its rows.
+
+Nothing is written, and the rows are those of one moment, also while runs add to them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from msgspec import DecodeError, Struct
+
+from proctor.codec import decode
+from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Verdict
+from proctor.plurals import counted, listed
+from proctor.stores.sqlite.connection import as_store_errors, open_as_is
+from proctor.stores.sqlite.file_copy import count_rows
+from proctor.stores.sqlite.migrations import MIGRATIONS
+from proctor.stores.sqlite.orphan_rows import count_leftovers
+from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.sqlite.suite_staging import IS_UNFINISHED
+
+MAX_FAULTS = 100
+"""The most faults of the file that SQLite lists."""
+_REPAIR = "`proctor store repair NEWFILE` saves what can be read into a new store."
+_SAVE_AGAIN = (
+    "Save the suite's file again with `proctor suites save`, or save what can be read into a new store with "
+    "`proctor store repair NEWFILE`."
+)
+_BODIES: dict[str, type] = {
+    "cases": Case,
+    "looks": Look,
+    "calibrations": Calibration,
+    "labels": Label,
+    "trials": Trial,
+    "runs": Run,
+    "versions": Suite,
+}
+_SIBLINGS = ("", "-wal", "-shm", "-claims", "-catalogue", "-trash")
+
+Progress = Callable[[int, int], None]
+"""Told how many rows are read of how many."""
+
+
+class StoreProblem(Struct, frozen=True, kw_only=True):
+    """Something that is wrong with a store."""
+
+    code: str
+    """`file`, `row`, `case`, `suite`, `trial` or `run`."""
+    message: str
+    remedy: str
+
+
+class StoreReport(Struct, frozen=True, kw_only=True):
+    """The result of a check."""
+
+    path: str
+    version: int
+    problems: tuple[StoreProblem, ...]
+    notes: tuple[str, ...]
+    """What is no fault, and good to know: runs that were cut short, leftovers."""
+    rows: dict[str, int]
+    """How many rows each table has; empty where the file cannot be read so far."""
+    sizes: dict[str, int]
+    """The bytes of each file of the store, by its name."""
+
+
+def check_store(path: str, on_progress: Progress = lambda _done, _total: None) -> StoreReport:
+    """Check a store.
+
+    Args:
+        path: the file.
+        on_progress: told how far it is.
+
+    Raises:
+        StoreError: there is none, or it cannot be read at all.
+    """
+    with closing(open_as_is(path)) as db, closing(Claims(path)) as claims:
+        with as_store_errors(path):
+            db.execute("BEGIN")
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            problems = list(_check_file(db))
+        rows: dict[str, int] = {}
+        notes: list[str] = []
+        if version < len(MIGRATIONS):
+            notes.append(
+                f"The store has version {version}. The next command that writes to it migrates it to version "
+                f"{len(MIGRATIONS)} after a backup. Its rows were not checked."
+            )
+        else:
+            check = _RowCheck(db, claims, on_progress)
+            try:
+                rows = count_rows(db)
+                problems += check.problems(rows)
+                notes += check.notes()
+            except (sqlite3.DatabaseError, UnicodeDecodeError):
+                if not problems:
+                    raise
+                notes.append("The rows were not checked, as the file is damaged.")
+    return StoreReport(
+        path=path,
+        version=version,
+        problems=tuple(problems),
+        notes=tuple(notes),
+        rows=rows,
+        sizes=_sizes(path),
+    )
+
+
+def _check_file(db: sqlite3.Connection) -> Iterator[StoreProblem]:
+    try:
+        faults = [fault for (fault,) in db.execute(f"PRAGMA integrity_check({MAX_FAULTS})")]
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        faults = [str(error)]
+    if faults != ["ok"]:
+        more = "at least " if len(faults) >= MAX_FAULTS else ""
+        first = faults[0].strip().removeprefix("*** in database main ***\n")
+        yield StoreProblem(
+            code="file",
+            message=f"The file is damaged in {more}{counted(len(faults), 'place')}, such as: {first}.",
+            remedy=_REPAIR,
+        )
+
+
+class _RowCheck:
+    """What Proctor relies on in the rows of a store."""
+
+    def __init__(self, db: sqlite3.Connection, claims: Claims, on_progress: Progress) -> None:
+        self._db = db
+        self._claims = claims
+        self._on_progress = on_progress
+        self._done = 0
+
+    def problems(self, rows: dict[str, int]) -> Iterator[StoreProblem]:
+        """All that is wrong; `rows` are the numbers of rows by table."""
+        total = sum(rows.get(table, 0) for table in _BODIES)
+        for table, kind in _BODIES.items():
+            yield from self._check_bodies(table, kind, total)
+        yield from self._check_contents()
+        yield from self._check_references()
+        yield from self._check_runs()
+
+    def notes(self) -> Iterator[str]:
+        """What is no fault."""
+        for key, run_id, there, planned in self._unfinished():
+            if not self._claims.claimed(key):
+                yield (
+                    f"Run {run_id} is unfinished: it has {there:,} of {counted(planned, 'trial')}. "
+                    f"`proctor run --resume={run_id}` completes it."
+                )
+        for noun, count in count_leftovers(self._db, self._claims).items():
+            yield f"Not in use: {counted(count, noun)}. `proctor store gc` removes them."
+
+    def _check_bodies(self, table: str, kind: type, total: int) -> Iterator[StoreProblem]:
+        """Rows that cannot be read, and those that say otherwise than the columns by which they are found."""
+        unreadable, different = [], []
+        for row in self._db.execute(_SELECT.get(table, f"SELECT rowid, body FROM {table}")):  # noqa: S608
+            key, body, *columns = row
+            try:
+                if not isinstance(body, bytes):
+                    raise TypeError(body)
+                noun: Any = decode(body, kind)
+            except (DecodeError, ValueError, TypeError):
+                unreadable.append(str(key))
+            else:
+                if table in _COLUMNS and not _COLUMNS[table](noun, body, *columns):
+                    different.append(str(key))
+            self._done += 1
+            if not self._done % 1000:
+                self._on_progress(self._done, total)
+        for keys, fault in (
+            (unreadable, "that cannot be read"),
+            (different, "in which columns and content differ"),
+        ):
+            if keys:
+                yield StoreProblem(
+                    code="row",
+                    message=f"Table {table} has {counted(len(keys), 'row')} {fault}: {listed(keys, 3)}.",
+                    remedy=_REPAIR,
+                )
+
+    def _check_contents(self) -> Iterator[StoreProblem]:
+        """Suites whose cases are not those that their digest is of."""
+        names: dict[str, str] = {}
+        for body, content in self._db.execute("SELECT body, content FROM versions WHERE content IS NOT NULL"):
+            with suppress(DecodeError, ValueError, TypeError):
+                names[content] = decode(body, Suite).title
+        whole = f"SELECT key, content FROM contents WHERE {_IS_WHOLE}"  # noqa: S608
+        for key, content in self._db.execute(whole).fetchall():
+            name = names.get(content, content[:19])
+            count, digest, gaps = 0, sha256(b"proctor/content/1\n"), False
+            places = "SELECT position, digest FROM suite_cases WHERE suite = ? ORDER BY position"
+            for position, case in self._db.execute(places, (key,)):
+                gaps = gaps or position != count or not isinstance(case, bytes)
+                count += 1
+                digest.update(b"" if gaps else case)
+            if gaps:
+                yield StoreProblem(
+                    code="suite", message=f"Suite {name} lacks some of its cases.", remedy=_SAVE_AGAIN
+                )
+            elif "sha256:" + digest.hexdigest() != content:
+                yield StoreProblem(
+                    code="suite",
+                    message=f"The cases of suite {name} ({counted(count, 'case')}) do not match its digest.",
+                    remedy=_SAVE_AGAIN,
+                )
+
+    def _check_references(self) -> Iterator[StoreProblem]:
+        """Rows that name others which are not there."""
+        for query, code, message, noun in _REFERENCES:
+            names = [str(name) for (name,) in self._db.execute(query)]
+            if names:
+                yield StoreProblem(
+                    code=code,
+                    message=message.format(names=listed(names, 3), count=counted(len(names), noun)),
+                    remedy=_SAVE_AGAIN,
+                )
+
+    def _check_runs(self) -> Iterator[StoreProblem]:
+        """Runs that have another number of trials than they say."""
+        for _, run_id, status, planned, there in self._runs():
+            if status == "finished" and there != planned:
+                yield StoreProblem(
+                    code="run",
+                    message=f"Run {run_id} is marked as finished but has {there:,} of "
+                    f"{counted(planned, 'trial')}.",
+                    remedy="`proctor store repair NEWFILE` makes a new store in which it is unfinished, and "
+                    f"`proctor run --resume={run_id}` completes it there.",
+                )
+
+    def _unfinished(self) -> Iterator[tuple[int, str, int, int]]:
+        for key, run_id, status, planned, there in self._runs():
+            if status != "finished":
+                yield key, run_id, there, planned
+
+    def _runs(self) -> Iterator[tuple[int, str, str, int, int]]:
+        counts = dict(
+            self._db.execute("SELECT run, count(*) FROM trials WHERE verdict IS NOT NULL GROUP BY run")
+        )
+        for key, body in self._db.execute("SELECT key, body FROM runs ORDER BY key").fetchall():
+            with suppress(DecodeError, ValueError, TypeError):
+                run = decode(body, Run)
+                yield key, run.id, run.status, run.planned, counts.get(key, 0)
+
+
+_SELECT = {
+    "cases": "SELECT key, body, digest FROM cases",
+    "labels": "SELECT number, body, run, case_id, repeat, by FROM labels",
+    "trials": "SELECT rowid, body, position, repeat, verdict FROM trials",
+    "runs": "SELECT key, body, id, suite, content, status FROM runs",
+    "versions": "SELECT name || ' v' || number, body, name, number, digest, content FROM versions "
+    "WHERE content IS NOT NULL",
+}
+_WORDS = {None, *(verdict.value for verdict in Verdict)}
+
+
+def _is_run(run: Run, _body: bytes, *columns: Any) -> bool:
+    return columns == (run.id, run.suite.digest, run.suite.content, run.status)
+
+
+def _is_suite(suite: Suite, _body: bytes, *columns: Any) -> bool:
+    name, number, digest, content = columns
+    return (suite.name, suite.version, suite.digest, suite.content) == (name, f"v{number}", digest, content)
+
+
+def _is_trial(trial: Trial, _body: bytes, *columns: Any) -> bool:
+    position, repeat, verdict = columns
+    return (trial.position, trial.repeat) == (position, repeat) and verdict in _WORDS
+
+
+_COLUMNS: dict[str, Callable[..., bool]] = {
+    "cases": lambda _case, body, digest: sha256(body).digest() == digest,
+    "labels": lambda label, _body, *columns: columns == (label.run, label.case_id, label.repeat, label.by),
+    "trials": _is_trial,
+    "runs": _is_run,
+    "versions": _is_suite,
+}
+"""Whether the columns of a row are what its body says."""
+
+_IS_WHOLE = f"content NOT GLOB 'incomplete:*' AND NOT ({IS_UNFINISHED})"
+_LACKING_CASES = f"""SELECT DISTINCT contents.content FROM suite_cases
+    JOIN contents ON contents.key = suite_cases.suite
+    WHERE suite_cases.digest NOT IN (SELECT digest FROM cases) AND {_IS_WHOLE}"""  # noqa: S608
+_LACKING_CONTENTS = """SELECT name || ' v' || number FROM versions
+    WHERE content IS NOT NULL AND content NOT IN (SELECT content FROM contents)"""
+_LACKING_SUITES = "SELECT id FROM runs WHERE content NOT IN (SELECT content FROM contents)"
+_REFERENCES = (
+    (_LACKING_CASES, "suite", "Cases of {count} are missing: {names}.", "suite"),
+    (_LACKING_CONTENTS, "suite", "All cases of {count} are missing: {names}.", "version"),
+    (_LACKING_SUITES, "run", "The suite of {count} is missing: {names}.", "run"),
+)
+
+
+def _sizes(path: str) -> dict[str, int]:
+    files = [Path(f"{path}{ending}") for ending in _SIBLINGS]
+    files.append(files[0].parent / "cache.db")
+    return {file.name: file.stat().st_size for file in files if file.is_file()}

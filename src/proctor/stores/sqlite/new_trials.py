@@ -1,0 +1,79 @@
+"""The trials of a run in the order in which they were stored, so that whoever follows it reads each once."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+
+from proctor.codec import decode
+from proctor.model import Case, Trial, Verdict
+from proctor.protocols import Followed
+from proctor.stores.sqlite.connection import as_store_errors
+from proctor.stores.sqlite.transactions import made, page
+
+_MANY = 5000
+"""So many turns are looked up at once: from the index alone, which has no order by them."""
+_PAGE = 256
+_REACH = "SELECT count(*), coalesce(max(rowid), 0) FROM trials WHERE run = ?"
+_TURNS = "SELECT rowid FROM trials WHERE run = ? AND +rowid > ? ORDER BY rowid LIMIT ?"
+_SUITE = """SELECT contents.key FROM runs JOIN contents ON contents.content = runs.content
+    WHERE runs.key = ?"""
+_TRIALS = """SELECT trials.rowid, trials.verdict, trials.body, cases.body FROM json_each(?) AS wanted
+    JOIN trials ON trials.rowid = wanted.value
+    LEFT JOIN suite_cases ON suite_cases.suite = ? AND suite_cases.position = trials.position
+    LEFT JOIN cases ON cases.digest = suite_cases.digest
+    WHERE trials.run = ? AND (trials.rowid > ? OR trials.verdict IS NOT NULL) ORDER BY trials.rowid"""
+
+
+def reach(path: str, db: sqlite3.Connection, run: int) -> tuple[int, int]:
+    """See `Store.reach`; `run` is its key."""
+    with as_store_errors(path):
+        count, last = db.execute(_REACH, (run,)).fetchone()
+    return int(count), int(last)
+
+
+def changed(
+    path: str, db: sqlite3.Connection, run: int, after: int, waiting: Iterable[int]
+) -> Iterator[Followed]:
+    """See `Store.changed`.
+
+    Args:
+        path: the store's file, for messages.
+        db: a connection to it.
+        run: the run's key.
+        after: the turn of the last trial that is known.
+        waiting: the turns of known trials that are read again as soon as they have a verdict.
+    """
+    with as_store_errors(path):
+        suite = db.execute(_SUITE, (run,)).fetchone()
+    turns = _turns(path, db, run, after, sorted(waiting))
+    while some := list(islice(turns, _PAGE)):
+        while some:
+            with as_store_errors(path):
+                cursor = db.execute(_TRIALS, (json.dumps(some), suite and suite[0], run, after))
+                rows = page(cursor, 2)
+                cursor.close()
+            for row in rows:
+                yield made(path, partial(_followed, *row))
+            some = [turn for turn in some if rows and turn > rows[-1][0]]
+
+
+def _turns(path: str, db: sqlite3.Connection, run: int, after: int, waiting: Iterable[int]) -> Iterator[int]:
+    yield from waiting
+    while True:
+        with as_store_errors(path):
+            rows = db.execute(_TURNS, (run, after, _MANY)).fetchall()
+        yield from (turn for (turn,) in rows)
+        if len(rows) < _MANY:
+            return
+        after = rows[-1][0]
+
+
+def _followed(turn: int, verdict: str | None, body: bytes, case: bytes | None) -> Followed:
+    if case is None:
+        raise ValueError("a case is missing")
+    said = None if verdict is None else Verdict(verdict)
+    return Followed(turn, decode(body, Trial), said, decode(case, Case))

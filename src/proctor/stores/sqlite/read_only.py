@@ -1,0 +1,98 @@
+"""Connections to a store that cannot be written: one on a read-only mount, or in a folder of somebody else.
+
+SQLite needs a file beside a store even to read it, as its newest rows may wait in a log (`-wal`). Without
+such a log the store is read as it lies there; with one it is read through the index (`-shm`) of whoever wrote
+the log, or, where that is missing, from a temporary copy. Nothing is ever written through these connections.
+
+Sources: "Write-Ahead Logging", section 5, "Read-Only Databases", and "Uniform Resource Identifiers",
+sqlite.org.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, migrate
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
+C = TypeVar("C", bound=sqlite3.Connection)
+
+_COPIES: dict[str, tuple[tuple[int, ...], TemporaryDirectory[str]]] = {}
+"""The temporary copies of this process by the store's path, each with the stamp of what was copied."""
+
+
+def connect_read_only(path: str, connect: Callable[[str, bool], C]) -> C:
+    """A connection that sees all that is committed and writes nothing.
+
+    A store of an earlier version is copied and the copy migrated.
+
+    Args:
+        path: the store's file.
+        connect: opens a file, given by its path or, where the flag says so, by a URI.
+
+    Raises:
+        sqlite3.Error: the file cannot be used.
+        OSError: it cannot be copied.
+    """
+    real = os.path.realpath(path)
+    db = _connect_in_place(real, connect)
+    if db is not None and _is_outdated(db):
+        db.close()
+        db = None
+    if db is None:
+        db = connect(_copy(real), False)
+        if _is_outdated(db):
+            migrate(db)
+    db.execute("PRAGMA query_only = ON")
+    return db
+
+
+def _connect_in_place(real: str, connect: Callable[[str, bool], C]) -> C | None:
+    """A connection to the file itself; None where only SQLite could bring it up to date, by writing."""
+    uri = Path(real).as_uri()
+    if _size(f"{real}-journal"):
+        return None
+    if not _size(f"{real}-wal"):
+        return connect(f"{uri}?immutable=1", True)
+    db = connect(f"{uri}?mode=ro", True)
+    try:
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:  # the log has no index that can be read
+        db.close()
+        return None
+    return db
+
+
+def _is_outdated(db: sqlite3.Connection) -> bool:
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    return bool(application == APPLICATION_ID and version < len(MIGRATIONS))
+
+
+def _copy(real: str) -> str:
+    """The path of a copy of the store with its log, which goes when this process ends."""
+    import shutil
+    from tempfile import TemporaryDirectory
+
+    files = [Path(f"{real}{ending}") for ending in ("", "-wal", "-journal") if _size(f"{real}{ending}")]
+    stamp = tuple(number for file in files for number in (file.stat().st_size, file.stat().st_mtime_ns))
+    earlier = _COPIES.get(real)
+    if earlier is None or earlier[0] != stamp:
+        folder = TemporaryDirectory(prefix="proctor-store-")
+        for file in files:
+            shutil.copyfile(file, Path(folder.name) / file.name)
+        earlier = _COPIES[real] = (stamp, folder)
+    return str(Path(earlier[1].name) / Path(real).name)
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except FileNotFoundError:
+        return 0

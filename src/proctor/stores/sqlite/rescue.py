@@ -1,0 +1,117 @@
+"""A store that can no longer be written to a new one, while what it held can still be read.
+
+The descriptors of an open connection see all of a file that was deleted or replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Collection
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from proctor.errors import StoreError
+from proctor.stores.sqlite.connection import opened
+from proctor.stores.sqlite.file_copy import remove_database
+
+_CASES = "suite IN (SELECT key FROM rescue.contents)"
+_COPIES = (
+    ("runs", "key = :run"),
+    ("secrets", "run = :run"),
+    ("variables", "run = :run"),
+    ("contents", "content IN (SELECT content FROM rescue.runs)"),
+    ("suite_cases", _CASES),
+    ("cases", "digest IN (SELECT digest FROM rescue.suite_cases)"),
+    ("versions", "content IN (SELECT content FROM rescue.runs)"),
+    ("looks", "suite IN (SELECT suite FROM rescue.runs)"),
+    ("labels", "run IN (SELECT id FROM rescue.runs)"),
+    ("trials", "run = :run ORDER BY rowid"),
+)
+"""What belongs to a run, in an order in which each table finds what it refers to."""
+
+
+def save_elsewhere(db: sqlite3.Connection, path: str, runs: Collection[int], *, whole: bool) -> str:
+    """A new store with all of an old one, or with some of its runs; its path is given back.
+
+    It is made beside the old one, else in the working folder, else in the folder for temporary files.
+
+    Args:
+        db: a connection to the old store, outside of a transaction.
+        path: the old store's file, which may be gone.
+        runs: the keys of the runs, where not all is copied.
+        whole: copy all of the store, unless there is room for these runs only.
+
+    Raises:
+        sqlite3.Error: the old store cannot be read, or none of these folders takes the new one.
+        OSError: the same.
+        StoreError: the same.
+    """
+    error: sqlite3.Error | OSError | StoreError = OSError("there is no folder for it")
+    for folder in find_folders(path):
+        for copy in (_copy_all, _copy_runs) if whole else (_copy_runs,):
+            try:
+                new = _new_file(folder, path)
+            except OSError as refused:
+                error = refused
+                break
+            try:
+                copy(db, new, runs)
+            except (sqlite3.Error, OSError, StoreError) as refused:
+                error = refused
+                with suppress(OSError):
+                    remove_database(Path(new))
+            else:
+                return new
+    raise error
+
+
+def find_folders(path: str) -> list[Path]:
+    """Where a new store may be written, the best place first."""
+    folders = [Path(path).parent]
+    for find in (Path.cwd, lambda: Path(tempfile.gettempdir())):
+        with suppress(OSError):  # the working folder may be gone as well
+            folders.append(find())
+    return list(dict.fromkeys(folders))
+
+
+def _new_file(folder: Path, path: str) -> str:
+    """An empty file that only its owner can read, as a folder for temporary files is everybody's."""
+    old = Path(path)
+    time = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    for number in range(1, 100):
+        ending = f"-{number}" if number > 1 else ""
+        new = folder / f"{old.stem}-rescued-{time}{ending}{old.suffix}"
+        try:
+            os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            continue
+        return str(new)
+    raise FileExistsError(f"{folder} has too many rescued stores")
+
+
+def _copy_all(db: sqlite3.Connection, new: str, _runs: Collection[int]) -> None:
+    with closing(sqlite3.connect(new)) as target:
+        db.backup(target)
+
+
+def _copy_runs(db: sqlite3.Connection, new: str, runs: Collection[int]) -> None:
+    opened(new).close()
+    db.execute("ATTACH DATABASE ? AS rescue", (new,))
+    try:
+        db.execute("BEGIN")  # not IMMEDIATE: of the old store only a reader's lock is taken
+        try:
+            for run in runs:
+                for table, which in _COPIES:
+                    db.execute(
+                        f"INSERT OR IGNORE INTO rescue.{table} SELECT * FROM main.{table} WHERE {which}",  # noqa: S608  # names of ours
+                        {"run": run},
+                    )
+            db.execute("COMMIT")
+        except BaseException:
+            db.rollback()
+            raise
+    finally:
+        db.execute("DETACH DATABASE rescue")

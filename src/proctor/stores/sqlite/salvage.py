@@ -1,0 +1,444 @@
+"""A damaged store to a new one, with every row that can still be read; the old file is only read.
+
+A row is known by the types of its columns and by its content, so that it is found also where the way to it is
+lost, and damaged bytes are not taken for one. What is lost is counted by the entries of indexes that lead to
+no row. Runs that lost trials become unfinished, and suites that lost cases are put out of use, so that no
+number is ever shown over less than it says.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from msgspec import DecodeError, Struct
+from msgspec.structs import replace
+
+from proctor.codec import decode, encode
+from proctor.errors import StoreError, UsageError
+from proctor.model import Calibration, Case, Label, Look, Run, Suite, Trial, Verdict
+from proctor.plurals import counted
+from proctor.stores.sqlite.file_copy import count_rows, new_database
+from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, migrate
+from proctor.stores.sqlite.page_reader import PageFile, Row, Trees
+from proctor.stores.sqlite.suite_staging import UNFINISHED
+from proctor.stores.sqlite.transactions import transaction
+from proctor.stores.sqlite.wal_check import is_foreign_log
+
+INCOMPLETE = "incomplete:"
+"""Before the digest of the content of a suite that lost cases."""
+Progress = Callable[[int, int], None]
+"""Told how many pages are read of how many."""
+_VERDICTS = {None, *(verdict.value for verdict in Verdict)}
+_NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
+_TABLES = {
+    "NTB": ("looks", "calibrations"),
+    "NBB": ("cases",),
+    "NTTTTTTTB": ("runs",),
+    "IIINB": ("trials",),
+    "IIITB": ("trials",),
+    "TITTTIB": ("versions",),
+    "TITNTIB": ("versions",),
+    "NT": ("contents",),
+    "NB": ("secrets",),
+    "NTTITITB": ("labels",),
+    "TB": ("origins",),
+    "NTTTB": ("suites",),
+    "TI": ("sqlite_sequence",),
+}
+"""The tables whose rows have columns of these types: null, integer, text, blob."""
+_WITHOUT_ROWID = {"IIBB": "suite_cases", "ITB": "variables"}
+_KINDS: dict[str, type] = {
+    "looks": Look,
+    "calibrations": Calibration,
+    "cases": Case,
+    "runs": Run,
+    "trials": Trial,
+    "labels": Label,
+}
+_INDEXES = {
+    "sqlite_autoindex_cases_1": "cases",
+    "sqlite_autoindex_runs_1": "runs",
+    "sqlite_autoindex_trials_1": "trials",
+    "sqlite_autoindex_versions_1": "versions",
+    "sqlite_autoindex_contents_1": "contents",
+    "looks_by_suite": "looks",
+    "calibrations_by_judge": "calibrations",
+    "labels_by_answer": "labels",
+    "sqlite_autoindex_origins_1": "origins",
+}
+"""Indexes whose entries end in the rowid of a row of these tables."""
+_BY_SHAPE = {"IIII": "trials", "TTITI": "labels", "TII": "versions"}
+"""Of entries whose index is not known any more."""
+
+
+class SalvageResult(Struct, frozen=True, kw_only=True):
+    """The result of a repair."""
+
+    kept: dict[str, int]
+    """How many rows each table of the new store has."""
+    lost: dict[str, int]
+    """How many rows of each table are known to be lost; there may have been more."""
+    runs: tuple[tuple[str, int, int], ...]
+    """The runs that lost trials: their ids, the trials that they have, and those that they are to have."""
+    suites: tuple[str, ...]
+    """The suites that lost cases, and were put out of use."""
+
+
+def salvage(path: Path, to: Path, on_progress: Progress = lambda _done, _total: None) -> SalvageResult:
+    """Save what can be read of a store into a new one.
+
+    Args:
+        path: the damaged store.
+        to: the new file.
+        on_progress: told how far it is.
+
+    Raises:
+        UsageError: there is a new file already, or it cannot be written.
+        StoreError: the old one cannot be read, or nothing of it is a store's.
+    """
+    if os.path.lexists(to):
+        raise UsageError(f"{to} already exists. Remove it, or name another file.")
+    try:
+        with (
+            new_database(to) as part,
+            closing(_open_pages(path)) as pages,
+            closing(_create(path, pages, part)) as db,
+        ):
+            before = _stamp(path)
+            hints = _read(pages, db, on_progress)
+            if _stamp(path) != before:
+                raise StoreError(
+                    f"{path} was written to while it was read. Stop what uses it, and repair it again."
+                )
+            if not any(count_rows(db).values()):
+                raise StoreError(
+                    f"{path} has no row of a store: it was not a store, or all of it is lost. Restore it "
+                    "from a backup."
+                )
+            migrate(db)
+            result = _Restoration(db, hints).finish()
+            db.execute("PRAGMA journal_mode = DELETE")
+    except FileExistsError:
+        raise UsageError(f"{to} already exists. Remove it, or name another file.") from None
+    except (OSError, sqlite3.Error) as error:
+        raise UsageError(f"{to} cannot be written: {error}. No file was left behind.") from error
+    return result
+
+
+def _open_pages(path: Path) -> PageFile:
+    try:
+        if path.exists() and not path.is_file():
+            raise StoreError(f"The store {path} is not a file. Name another one with --store.")
+        # What overwrites a store that is whole is of another one.
+        return PageFile(path, with_log=not is_foreign_log(path))
+    except OSError as error:
+        raise StoreError(f"The store {path} cannot be read: {error.strerror}.") from None
+
+
+def _stamp(path: Path) -> list[tuple[int, int]]:
+    """What changes when the file or its log is written to."""
+    files = [file for file in (path, Path(f"{path}-wal")) if file.exists()]
+    return [(file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+
+
+def _create(path: Path, pages: PageFile, part: Path) -> sqlite3.Connection:
+    """An empty store of the version of the old one."""
+    version = pages.header_field(60) or len(MIGRATIONS)
+    if pages.header_field(68) == APPLICATION_ID and version > len(MIGRATIONS):
+        raise StoreError(
+            f"{path} was written by a newer version of Proctor (store version {version}; this one reads up "
+            f"to {len(MIGRATIONS)}). Run `pip install -U proctor`."
+        )
+    db = sqlite3.connect(part, isolation_level=None)
+    db.execute("PRAGMA synchronous = OFF")  # all of it is synced at the end
+    for step in MIGRATIONS[: version if 0 < version <= len(MIGRATIONS) else len(MIGRATIONS)]:
+        step(db)
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute(f"PRAGMA user_version = {min(version, len(MIGRATIONS))}")
+    return db
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+class _Hints:
+    """What indexes and damaged pages tell of rows that may be lost."""
+
+    def __init__(self) -> None:
+        self.unreadable: Counter[str] = Counter()
+        """Rows whose content is damaged, by table."""
+        self.sequences: dict[str, int] = {}
+        self.contents: dict[int, str] = {}
+        self.versions: dict[int, tuple[str, int]] = {}
+        self.looks: dict[int, str] = {}
+
+
+def _read(pages: PageFile, db: sqlite3.Connection, on_progress: Progress) -> _Hints:
+    """Copy every readable row into the new store; returns what indexes tell of the others."""
+    trees, hints = Trees(pages), _Hints()
+    db.execute(
+        "CREATE TEMP TABLE entries (name TEXT, id INTEGER, run INTEGER, PRIMARY KEY (name, id)) WITHOUT ROWID"
+    )
+    columns = {
+        name: len(db.execute(f"PRAGMA table_info({name})").fetchall())
+        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    }
+    with transaction(db):
+        for done, number in enumerate(trees.in_order()):
+            owner = trees.names.get(number)
+            for row in trees.rows(number):
+                _take(db, columns, row, owner, hints)
+            on_progress(done, pages.count)
+    return hints
+
+
+def _take(
+    db: sqlite3.Connection, columns: dict[str, int], row: Row, owner: str | None, hints: _Hints
+) -> None:
+    """Put one record where it belongs."""
+    shape = "".join(_LETTERS.get(type(value), "?") for value in row.values)
+    if row.rowid is None:
+        if (table := _WITHOUT_ROWID.get(shape)) in columns and owner in (None, table):
+            _insert(db, str(table), row.values)
+        else:
+            _note_entry(db, shape, row.values, owner, hints)
+        return
+    for table in _TABLES.get(shape, ()):
+        if table not in columns:
+            continue
+        if table == "sqlite_sequence":
+            hints.sequences[str(row.values[0])] = int(row.values[1] or 0)
+            return
+        if _is_readable(table, row.values):
+            _insert(db, table, row.values, row.rowid)
+            return
+    if _TABLES.get(shape):
+        hints.unreadable[_TABLES[shape][0]] += 1
+
+
+_LETTERS = {type(None): "N", int: "I", str: "T", bytes: "B"}
+_ROWID_COLUMNS = {
+    "trials": "rowid, run, position, repeat, verdict, body",
+    "versions": "rowid, name, number, digest, content, saved_at, turn, body",
+    "origins": "rowid, name, path",
+}
+
+
+def _insert(db: sqlite3.Connection, table: str, values: tuple[Any, ...], rowid: int | None = None) -> None:
+    if rowid is not None:  # a column that is the rowid is null in the record
+        values = (rowid, *(values if table in _ROWID_COLUMNS else values[1:]))
+    names = f" ({_ROWID_COLUMNS[table]})" if table in _ROWID_COLUMNS else ""
+    marks = ", ".join("?" * len(values))
+    # The first one wins: it is from a page to which the tree still leads.
+    db.execute(f"INSERT OR IGNORE INTO {table}{names} VALUES ({marks})", values)  # noqa: S608
+
+
+def _is_readable(table: str, values: tuple[Any, ...]) -> bool:
+    """Whether the body of a row is what it should be, and of this row."""
+    kind = _KINDS.get(table)
+    if kind is None:
+        return table != "secrets" or len(values[1]) == 32
+    try:
+        noun: Any = decode(values[-1], kind)
+    except (DecodeError, ValueError, TypeError):
+        return False
+    if table == "cases":
+        return bool(sha256(values[-1]).digest() == values[1])
+    if table == "runs":
+        return bool(noun.id == values[1])
+    if table == "trials":
+        return (noun.position, noun.repeat) == values[1:3] and values[3] in _VERDICTS
+    return True
+
+
+def _note_entry(
+    db: sqlite3.Connection, shape: str, values: tuple[Any, ...], owner: str | None, hints: _Hints
+) -> None:
+    """Remember what an entry of an index says of a row."""
+    if owner == "suite_cases_by_sent" or (owner is None and shape == "BII"):
+        db.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, 0)", ("suite_cases", _place_id(*values[1:])))
+        return
+    table = _INDEXES.get(owner) if owner is not None else _BY_SHAPE.get(shape)
+    if table is None or not isinstance(values[-1], int):
+        return
+    rowid = values[-1]
+    run = values[0] if table == "trials" else 0
+    db.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", (table, rowid, run))
+    if table == "contents":
+        hints.contents[rowid] = values[0]
+    elif table == "versions":
+        hints.versions[rowid] = values[:2]
+    elif table == "looks":
+        hints.looks[rowid] = values[0]
+
+
+def _place_id(suite: int, position: int) -> int:
+    return suite << 32 | position
+
+
+# --- restoring ---------------------------------------------------------------------------------------------
+
+
+class _Restoration:
+    """A store with the rows that were read, made into one in which nothing misleads."""
+
+    def __init__(self, db: sqlite3.Connection, hints: _Hints) -> None:
+        self._db = db
+        self._hints = hints
+
+    def finish(self) -> SalvageResult:
+        """Make the store consistent."""
+        db = self._db
+        with transaction(db):
+            for key, content in self._hints.contents.items():  # an index has all of it
+                db.execute("INSERT OR IGNORE INTO contents VALUES (?, ?)", (key, content))
+            lost = self._count_lost()
+            kept = count_rows(db)
+            self._restore_looks()
+            suites = tuple(self._put_aside_incomplete_suites())
+            self._restore_versions()
+            db.execute("DELETE FROM variables WHERE run NOT IN (SELECT run FROM secrets)")
+            self._restore_sequences()
+            runs = tuple(self._mark_runs())
+        return SalvageResult(kept=kept, lost=lost, runs=runs, suites=suites)
+
+    def _count_lost(self) -> dict[str, int]:
+        lost = Counter(self._hints.unreadable)
+        for table in {*_INDEXES.values(), "suite_cases"}:
+            rowid = "suite << 32 | position" if table == "suite_cases" else "rowid"
+            (count,) = self._db.execute(
+                f"SELECT count(*) FROM entries WHERE name = ? AND id NOT IN (SELECT {rowid} FROM {table})",  # noqa: S608
+                (table,),
+            ).fetchone()
+            lost[table] = max(lost[table], count)
+        return {table: count for table, count in lost.items() if count}
+
+    def _restore_looks(self) -> None:
+        """Looks at holdouts whose bodies are lost count as well; when and by which run is not known."""
+        for key, suite in self._hints.looks.items():
+            look = Look(suite=suite, run="", kind="reveal", at=datetime.fromtimestamp(0, UTC))
+            self._db.execute("INSERT OR IGNORE INTO looks VALUES (?, ?, ?)", (key, suite, encode(look)))
+
+    def _put_aside_incomplete_suites(self) -> Iterator[str]:
+        """Keep the cases of suites that are not whole, where nothing takes them for the suite."""
+        db = self._db
+        for key, content in db.execute("SELECT key, content FROM contents ORDER BY key").fetchall():
+            if content.startswith(UNFINISHED) or _digest_of(db, key) == content:
+                continue
+            db.execute("UPDATE contents SET content = ? WHERE key = ?", (INCOMPLETE + content, key))
+            select_versions = "SELECT name, number FROM versions WHERE content = ?"
+            for name, number in db.execute(select_versions, (content,)).fetchall():
+                yield f"{name} v{number}"
+            db.execute("UPDATE versions SET content = NULL, body = x'' WHERE content = ?", (content,))
+        without_content = (
+            "SELECT name, number FROM versions WHERE content NOT IN (SELECT content FROM contents)"
+        )
+        for name, number in db.execute(without_content).fetchall():
+            yield f"{name} v{number}"
+        db.execute(
+            "UPDATE versions SET content = NULL, body = x'' "
+            "WHERE content NOT IN (SELECT content FROM contents)"
+        )
+
+    def _restore_versions(self) -> None:
+        """Versions that runs still tell of; of others the number, so that it is given to no other suite."""
+        db = self._db
+        for run in self._runs():
+            number = _NUMBER.fullmatch(run.suite.version or "")
+            if number is None:
+                continue
+            content = db.execute("SELECT 1 FROM contents WHERE content = ?", (run.suite.content,)).fetchone()
+            body = encode(run.suite) if content else b""
+            self._add_version(run.suite, int(number[1]), content is not None, body, run.started_at)
+        for name, version in self._hints.versions.values():
+            header = Suite(name=name, dialect="", digest=f"lost:{name} v{version}")
+            self._add_version(header, version, False, b"", datetime.fromtimestamp(0, UTC))
+
+    def _add_version(
+        self, suite: Suite, number: int, has_content: bool, body: bytes, saved_at: datetime
+    ) -> None:
+        self._db.execute(
+            "INSERT OR IGNORE INTO versions (name, number, digest, content, saved_at, turn, body) VALUES "
+            "(?, ?, ?, ?, ?, (SELECT coalesce(min(turn), 1) - 1 FROM versions WHERE name = ?), ?)",
+            (
+                *(suite.name, number, suite.digest, suite.content if has_content else None),
+                *(saved_at.isoformat(), suite.name, body),
+            ),
+        )
+
+    def _restore_sequences(self) -> None:
+        """A key is never given twice: a new run must not get the trials of one that is lost."""
+        for table, keys in _SEQUENCES.items():
+            keys_in_use = [self._hints.sequences.get(table, 0)]
+            for other, key in keys:
+                keys_in_use += self._db.execute(f"SELECT max({key}) FROM {other}").fetchone()  # noqa: S608
+            self._db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+            highest = max(key or 0 for key in keys_in_use)
+            self._db.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (table, highest))
+
+    def _mark_runs(self) -> Iterator[tuple[str, int, int]]:
+        """Runs that lost trials are not finished any more."""
+        db = self._db
+        missing = dict(
+            db.execute(
+                "SELECT run, count(*) FROM entries WHERE name = 'trials' "
+                "AND id NOT IN (SELECT rowid FROM trials) GROUP BY run"
+            ).fetchall()
+        )
+        counts = dict(
+            db.execute("SELECT run, count(*) FROM trials WHERE verdict IS NOT NULL GROUP BY run").fetchall()
+        )
+        for run in self._runs():
+            (key,) = db.execute("SELECT key FROM runs WHERE id = ?", (run.id,)).fetchone()
+            there = counts.get(key, 0)
+            planned = max(run.planned, there + missing.get(key, 0))
+            if not missing.get(key) and (run.status != "finished" or there >= run.planned):
+                continue
+            warning = f"{counted(planned - there, 'trial')} of it were not there when its store was repaired."
+            status = "interrupted" if run.status == "finished" else run.status
+            run = replace(
+                run, status=status, finished_at=None, planned=planned, warnings=(*run.warnings, warning)
+            )
+            db.execute("UPDATE runs SET status = ?, body = ? WHERE key = ?", (status, encode(run), key))
+            yield run.id, there, planned
+
+    def _runs(self) -> Iterable[Run]:
+        bodies = self._db.execute("SELECT body FROM runs ORDER BY key DESC").fetchall()
+        return [decode(body, Run) for (body,) in bodies]
+
+
+_SEQUENCES = {
+    "runs": (
+        ("runs", "key"),
+        ("trials", "run"),
+        ("secrets", "run"),
+        ("variables", "run"),
+        ("entries", "run"),
+    ),
+    "labels": (("labels", "number"),),
+}
+"""Tables that never use a key twice, each with the columns that hold its keys."""
+
+
+def _digest_of(db: sqlite3.Connection, suite: int) -> str | None:
+    """The digest of the cases that are there of a suite; None where one is missing."""
+    digest = sha256(b"proctor/content/1\n")
+    places = db.execute(
+        "SELECT position, suite_cases.digest, cases.key FROM suite_cases "
+        "LEFT JOIN cases ON cases.digest = suite_cases.digest WHERE suite = ? ORDER BY position",
+        (suite,),
+    )
+    for expected, (position, case, key) in enumerate(places):
+        if position != expected or key is None:
+            return None
+        digest.update(case)
+    return "sha256:" + digest.hexdigest()

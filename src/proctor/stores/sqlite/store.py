@@ -1,0 +1,428 @@
+"""Runs, trials and suites in one SQLite file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import TypeVar
+
+from proctor.codec import decode, encode, settings_digest, target_digest
+from proctor.errors import StoreError
+from proctor.model import Case, Run, Suite, Trial, Verdict
+from proctor.protocols import Answered, Followed, SavedSuite, StoredCase, StoredTrial, StoreHealth
+from proctor.stores.sqlite.annotations import BesideRuns
+from proctor.stores.sqlite.connection import as_store_errors, connect, opened
+from proctor.stores.sqlite.lock_wait import LockWait
+from proctor.stores.sqlite.new_trials import changed, reach
+from proctor.stores.sqlite.prior_answers import answered
+from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.sqlite.suite_writer import SavingSuite
+from proctor.stores.sqlite.transactions import made, page, transaction
+from proctor.stores.sqlite.trial_writer import RunState, Writer
+from proctor.stores.sqlite.versions import Versions, sweep
+
+T = TypeVar("T")
+
+_PAGE = 256
+"""Rows per read: short statements leave no snapshot open, so the log file can shrink meanwhile."""
+_TAGGED = """SELECT body FROM runs WHERE EXISTS (
+    SELECT 1 FROM json_each(CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END, '$.tags')
+    WHERE value = ?) ORDER BY key DESC LIMIT 1"""
+"""The newest run with a tag; a row that is damaged has none."""
+
+
+def open_store(path: str, notify: Callable[[str], None] = lambda _line: None) -> SqliteStore:
+    """The store in that file, made if there is none.
+
+    Args:
+        path: the file.
+        notify: told, in a sentence, where a store of an earlier version was backed up before its migration.
+
+    Raises:
+        StoreError: the file is no store, is damaged, or was written by a newer version; it is left as it is.
+    """
+    path = str(Path(path).absolute())  # whoever changes the working directory later does not move the store
+    lock_wait = LockWait()
+    return SqliteStore(path, opened(path, lock_wait, notify), lock_wait)
+
+
+class SqliteStore(BesideRuns):
+    """The `Store` port over one file; see `proctor.stores.sqlite.migrations` for its tables."""
+
+    def __init__(self, path: str, db: sqlite3.Connection, lock_wait: LockWait | None = None) -> None:
+        """Use `open_store`.
+
+        Args:
+            path: the file.
+            db: a connection to it, migrated.
+            lock_wait: how the connection waits for locks.
+        """
+        super().__init__(path, db)
+        self._lock_wait = lock_wait or LockWait()
+        self._writer = Writer(path, lambda: connect(path, LockWait(patience_s=0)), self._lock_wait, db)
+        self._claims = Claims(path)
+        self._versions = Versions(path, db)
+        self._keys: dict[str, int] = {}
+        self._closed = False
+
+    # --- suites ---
+
+    def saving(
+        self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
+    ) -> SavingSuite:
+        """Begin to save a suite; nothing of it is there before `keep`.
+
+        Args:
+            aside: a version that is there keeps its content, and the one last saved under the name is still
+                that one; the content is kept for a run that is begun next.
+            again: the version was forgotten and becomes what it was, with its number and its place among the
+                others; one that is there already stays as it is.
+            name: chooses the name, while nobody else can save; None leaves it as it is.
+        """
+        return SavingSuite(
+            self.path, self._db, self._versions, self._claims, aside=aside, again=again, name=name
+        )
+
+    def suite(self, name: str, version: str | None = None) -> Suite | None:
+        """The suite of that name, or None.
+
+        Args:
+            name: its name.
+            version: `v2`, or the digest or at least 6 digits of its beginning, with `sha256:` or without;
+                None for the one last saved.
+
+        Raises:
+            StoreError: the digests of several versions begin like that.
+        """
+        return self._versions.find(name, version)
+
+    def versions(self, name: str | None = None) -> list[SavedSuite]:
+        """The versions of the suite of that name, or of all suites; by name, then in order of version."""
+        return self._versions.all(name)
+
+    def origin(self, name: str) -> str | None:
+        """The absolute path of the file that has a suite's name; None where no file has it."""
+        return self._versions.origin(name)
+
+    def names_from(self, path: str) -> list[str]:
+        """The names of suites that the file of an absolute path has."""
+        return self._versions.names_from(path)
+
+    def claim_name(self, name: str, path: str) -> None:
+        """Give a suite's name to the file of an absolute path, and take it from any other file."""
+        self._versions.claim_name(name, path)
+
+    def forget(self, name: str, version: str) -> None:
+        """Forget one version of a suite; its number is given to no other.
+
+        Raises:
+            StoreError: there is none, or runs of it are stored.
+        """
+        self._versions.forget(name, version)
+
+    def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
+        """The cases of the suite of that content from a position on, in order; nothing holds them all."""
+        while True:
+            with as_store_errors(self.path):
+                rows = self._db.execute(
+                    "SELECT cases.body, sent FROM contents "
+                    "JOIN suite_cases ON suite_cases.suite = contents.key "
+                    "JOIN cases ON cases.digest = suite_cases.digest WHERE contents.content = ? "
+                    "AND position >= ? AND position < ? ORDER BY position",
+                    (content, start, start + _PAGE),
+                ).fetchall()
+            if not rows:
+                return
+            for body, sent in rows:
+                yield self._read(partial(_stored_case, body, sent))
+            start += _PAGE
+
+    # --- runs ---
+
+    def begin(self, run: Run) -> None:
+        """Keep a run that is starting, and claim it.
+
+        Raises:
+            StoreError: its suite's content has been forgotten since it was saved.
+        """
+        with as_store_errors(self.path), transaction(self._db):
+            if self._one("SELECT 1 FROM contents WHERE content = ?", run.suite.content) is None:
+                raise StoreError(
+                    f"The cases of suite {run.suite.name!r} have just been removed from {self.path} by "
+                    "another process. Run it again."
+                )
+            self._db.execute(
+                "INSERT INTO runs (id, started_at, suite, content, target, settings, status, body) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    run.id,
+                    run.started_at.isoformat(),
+                    run.suite.digest,
+                    run.suite.content,
+                    target_digest(run.target),
+                    _what_decides_trials(run),
+                    run.status,
+                    encode(run),
+                ),
+            )
+            self.claim(run.id)  # while nobody else can see it
+            self.secret(run.id)  # so that copies of the store give the same bundles
+
+    def claim(self, run_id: str) -> None:
+        """Make sure that no other process makes this run, until the store is closed.
+
+        Raises:
+            StoreError: another process does.
+        """
+        with as_store_errors(self.path):
+            if not self._claims.claim(self._key(run_id)):
+                raise StoreError(
+                    f"Run {run_id} is being made by another process right now. Wait for it to end, "
+                    "or stop it, or begin a new run."
+                )
+
+    def update(self, run: Run, *, wait: bool = True) -> None:
+        """Keep a run's present state, after everything handed over so far; see `Store.update`."""
+        self._writer.put_state(RunState(self._key(run.id), run.status, encode(run)))
+        if wait:
+            self._writer.flush()
+
+    def runs(self) -> Iterator[Run]:
+        """Every run, newest first."""
+        with as_store_errors(self.path):
+            keys = self._db.execute("SELECT key FROM runs ORDER BY key DESC").fetchall()
+        for (key,) in keys:
+            row = self._one("SELECT body FROM runs WHERE key = ?", key)
+            if row is not None:
+                yield self._read(partial(decode, row[0], Run))
+
+    def run(self, word: str) -> Run:
+        """The run of that id; else `last`, the newest with that tag, or that unambiguous beginning of an id.
+
+        Raises:
+            StoreError: there is none, or more than one.
+        """
+        body = self._one("SELECT body FROM runs WHERE id = ?", word)
+        if body is None and word == "last":
+            body = self._one("SELECT body FROM runs ORDER BY key DESC LIMIT 1")
+        body = body or self._one(_TAGGED, word) or self._beginning(word)
+        if body is None:
+            raise StoreError(
+                f"There is no run {word!r} in {self.path}. `proctor runs list` shows what is there, and "
+                "`proctor runs tag` names one."
+            )
+        return self._read(partial(decode, body[0], Run))
+
+    def _beginning(self, word: str) -> tuple[bytes, ...] | None:
+        """The only run whose id begins like that; None when there is none."""
+        with as_store_errors(self.path):
+            found = self._db.execute(
+                "SELECT body, id FROM runs WHERE substr(id, 1, ?) = ? AND ? <> '' ORDER BY key DESC LIMIT 3",
+                (len(word), word, word),
+            ).fetchall()
+        if len(found) > 1:
+            ids = ", ".join(row[1] for row in found)
+            raise StoreError(f"More than one run begins with {word!r}: {ids}. Give more of the id.")
+        return found[0] if found else None
+
+    def alike(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
+        """The runs of that suite, target and settings, newest first."""
+        with as_store_errors(self.path):
+            rows = self._db.execute(
+                "SELECT body FROM runs WHERE suite = ? AND target = ? AND settings = ? ORDER BY key DESC",
+                (suite_digest, target_digest, settings_digest),
+            ).fetchall()
+        return [self._read(partial(decode, body, Run)) for (body,) in rows]
+
+    def answered(self, sent: str, target_digest: str, run_id: str | None = None) -> Iterator[Answered]:
+        """The trials with an output whose run asked the target of that digest the same, newest run first.
+
+        Nothing holds them all; only those of one run where it is given. What is not durable yet is not found.
+        """
+        return answered(self.path, self._db, sent, target_digest, run_id)
+
+    def delete(self, run_id: str) -> None:
+        """Forget a run and its trials; the version of the suite stays, and so do labels of its answers."""
+        self.claim(run_id)
+        key = self._key(run_id)
+        self._writer.flush()
+        with as_store_errors(self.path), transaction(self._db):
+            self._db.execute("DELETE FROM trials WHERE run = ?", (key,))
+            self._db.execute("DELETE FROM secrets WHERE run = ?", (key,))
+            self._db.execute("DELETE FROM variables WHERE run = ?", (key,))
+            self._db.execute("DELETE FROM runs WHERE key = ?", (key,))
+            sweep(self._db)
+        self._keys.pop(run_id, None)
+
+    def secret(self, run_id: str) -> bytes:
+        """32 random bytes of the run's own, which are made at first use and stay the same."""
+        key, select = self._key(run_id), "SELECT secret FROM secrets WHERE run = ?"
+        row = self._one(select, key)
+        if row is None:  # a store that can only be read may have one
+            with as_store_errors(self.path):
+                self._db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (key, os.urandom(32)))
+            row = self._one(select, key)
+        assert row is not None
+        return row[0]
+
+    def keep_variables(self, run_id: str, digests: Mapping[str, bytes]) -> None:
+        """Keep keyed digests of the values that variables have in a run, by their names."""
+        rows = [(self._key(run_id), *row) for row in digests.items()]
+        with as_store_errors(self.path), transaction(self._db):
+            self._db.executemany("INSERT OR REPLACE INTO variables VALUES (?, ?, ?)", rows)
+
+    def variables(self, run_id: str) -> dict[str, bytes]:
+        """What `keep_variables` was given for a run; empty for a run of an earlier version."""
+        with as_store_errors(self.path):
+            rows = self._db.execute("SELECT name, digest FROM variables WHERE run = ?", (self._key(run_id),))
+            return dict(rows.fetchall())
+
+    # --- trials ---
+
+    def arrived(self, run_id: str, trial: Trial) -> None:
+        """Keep an output whose grading has not ended."""
+        self._writer.put((self._key(run_id), trial.position, trial.repeat, None, encode(trial)))
+
+    def record(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
+        """Keep a finished trial; a second one for the same case and repeat changes nothing."""
+        key = self._keys.get(run_id) or self._key(run_id)
+        self._writer.put((key, trial.position, trial.repeat, verdict.value, encode(trial)))
+
+    def counts(self, run_id: str) -> dict[Verdict | None, int]:
+        """How many of a run's trials have each stored verdict; None for those that wait for one."""
+        with as_store_errors(self.path):
+            rows = self._db.execute(
+                "SELECT verdict, count(*) FROM trials WHERE run = ? GROUP BY verdict", (self._key(run_id),)
+            ).fetchall()
+        return self._read(lambda: {_verdict(verdict): count for verdict, count in rows})
+
+    def asked_cases(self, run_id: str) -> int:
+        """How many cases have a trial with a stored verdict in a run, whatever their repeats."""
+        with as_store_errors(self.path):
+            row = self._db.execute(
+                "SELECT count(DISTINCT position) FROM trials WHERE run = ? AND verdict IS NOT NULL",
+                (self._key(run_id),),
+            ).fetchone()
+        return int(row[0])
+
+    def trials(self, run_id: str) -> Iterator[StoredTrial]:
+        """A run's trials in suite order; nothing holds them all."""
+        self._writer.flush()
+        key, position, repeat = self._key(run_id), -1, 0
+        while True:
+            with as_store_errors(self.path):
+                cursor = self._db.execute(
+                    "SELECT position, repeat, verdict, body FROM trials WHERE run = ? "
+                    "AND (position, repeat) > (?, ?) ORDER BY position, repeat LIMIT ?",
+                    (key, position, repeat, _PAGE),
+                )
+                rows = page(cursor, 3)
+                cursor.close()
+            if not rows:
+                return
+            for _, _, verdict, body in rows:
+                yield self._read(partial(_stored_trial, body, verdict))
+            position, repeat = rows[-1][:2]
+
+    # --- following a run ---
+
+    def reach(self, run_id: str) -> tuple[int, int]:
+        """How many trials of a run are stored, and the turn of the last; 0 for none. Quick for any run."""
+        self._writer.flush()
+        return reach(self.path, self._db, self._key(run_id))
+
+    def changed(self, run_id: str, after: int = 0, waiting: Collection[int] = ()) -> Iterator[Followed]:
+        """A run's trials in the order in which they were first stored; nothing holds them all.
+
+        Args:
+            run_id: the run, which another process may be making.
+            after: only those with a later turn than this.
+            waiting: the turns of known trials that had no verdict; those that have one now come again.
+        """
+        self._writer.flush()
+        return changed(self.path, self._db, self._key(run_id), after, waiting)
+
+    def claimed(self, run_id: str) -> bool:
+        """Whether any process makes this run right now; True where the system cannot tell."""
+        with as_store_errors(self.path):
+            return self._claims.claimed(self._key(run_id))
+
+    def maker(self, run_id: str) -> int | None:
+        """The id of the process that makes this run right now; None where none does or it is not told."""
+        with as_store_errors(self.path):
+            return self._claims.maker(self._key(run_id))
+
+    # --- the file ---
+
+    def on_wait(self, tell: Callable[[str], None]) -> None:
+        """Tell in a sentence when a method has waited for another process's lock for 2 s."""
+        self._lock_wait.tell = lambda: tell(f"Waiting for another process, which has locked {self.path}.")
+
+    def protect(self) -> None:
+        """Lose no trial from now on; see `Store.protect`."""
+        self._lock_wait.patience_s = inf
+        self._writer.rescue = True
+
+    def abandon_lock(self) -> None:
+        """Wait for no lock any more; what waits is saved elsewhere where `protect` was called."""
+        self._lock_wait.abandoned.set()
+
+    def is_full(self) -> bool:
+        """Whether too many trials wait to be written for more to be requested."""
+        return self._writer.is_full()
+
+    def health(self) -> StoreHealth:
+        """How far the store is behind, and what is wrong with its file."""
+        return self._writer.health()
+
+    def flush(self, timeout_s: float | None = None) -> bool:
+        """Return when everything handed over so far is durable; False when that takes longer."""
+        return self._writer.flush(timeout_s)
+
+    def close(self) -> None:
+        """Flush and release everything. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._writer.close()
+        finally:
+            self._claims.close()
+            self._db.close()
+
+    def _key(self, run_id: str) -> int:
+        key = self._keys.get(run_id)
+        if key is None:
+            row = self._one("SELECT key FROM runs WHERE id = ?", run_id)
+            if row is None:
+                raise StoreError(f"There is no run {run_id!r} in {self.path}.")
+            key = self._keys[run_id] = int(row[0])
+        return key
+
+    def _read(self, make: Callable[[], T]) -> T:
+        return made(self.path, make)
+
+    def _one(self, statement: str, *values: object) -> tuple[bytes, ...] | None:
+        with as_store_errors(self.path):
+            row: tuple[bytes, ...] | None = self._db.execute(statement, values).fetchone()
+        return row
+
+
+def _stored_case(body: bytes, sent: bytes) -> StoredCase:
+    return StoredCase(decode(body, Case), "sha256:" + sent.hex())
+
+
+def _stored_trial(body: bytes, verdict: str | None) -> StoredTrial:
+    return StoredTrial(decode(body, Trial), _verdict(verdict))
+
+
+def _verdict(word: str | None) -> Verdict | None:
+    return None if word is None else Verdict(word)
+
+
+def _what_decides_trials(run: Run) -> str:
+    return settings_digest((run.settings.selection, run.settings.repeats))

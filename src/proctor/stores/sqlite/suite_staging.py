@@ -1,0 +1,256 @@
+"""The cases of a suite that is being saved: written in short transactions, and invisible until the last.
+
+They belong to a row of `contents` whose content is `unfinished:…`, which nothing asks for. Whoever saves
+claims that row, so an unfinished one without a claim was left behind by a process that died, and the next
+that saves removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from time import monotonic, sleep
+
+from proctor.errors import StoreError
+from proctor.stores.sqlite.run_locks import Claims
+from proctor.stores.sqlite.transactions import transaction
+
+MAX_LOCK_S = 0.3
+"""A transaction that lasts longer takes no further rows."""
+PAUSE_S = 0.01
+"""Between two transactions, so that others who wait for the lock get it: they ask every few milliseconds."""
+UNFINISHED = "unfinished:"
+_CLAIMS = 1 << 40
+"""Where claims of unfinished rows begin; those of runs are before."""
+_ROWS = 1000
+"""Rows written between two checks of the clock."""
+_STAGING_PRAGMAS = ("PRAGMA cache_size = -32000", "PRAGMA wal_autocheckpoint = 8000")
+"""While cases are staged: every page of the indexes is written by nearly every transaction."""
+_DEFAULT_PRAGMAS = ("PRAGMA cache_size = -2000", "PRAGMA wal_autocheckpoint = 1000")
+
+Body = tuple[bytes, bytes]
+"""digest, body."""
+Place = tuple[int, bytes, bytes]
+"""position, digest of the case, digest of what is sent."""
+
+
+class StagedCases:
+    """The cases of one suite, in their order; what the store has of them already is not written again."""
+
+    def __init__(self, path: str, db: sqlite3.Connection, claims: Claims) -> None:
+        """Writes nothing.
+
+        Args:
+            path: the store's file, for messages.
+            db: a connection to it.
+            claims: its claims.
+        """
+        self._path = path
+        self._db = db
+        self._claims = claims
+        self._key: int | None = None
+        self._twins: list[int] | None = None
+        """Contents that begin with all the cases so far, of which none was written yet."""
+        self._skipped = 0
+        """How many cases that is."""
+
+    def write(self, bodies: Sequence[Body], places: Sequence[Place]) -> None:
+        """Add the next cases, in transactions of a fraction of a second each."""
+        if self._key is None and self._are_stored(places):
+            return
+        key = self._begin()
+        chunks = iter(range(0, len(places), _ROWS))
+        _in_short_transactions(
+            self._db,
+            chunks,
+            lambda row: _insert(self._db, key, bodies[row : row + _ROWS], places[row : row + _ROWS]),
+        )
+
+    def prepare(self, content: str, bodies: Sequence[Body], places: Sequence[Place]) -> bool:
+        """Before the transaction of `publish`: write what takes long. Tells whether that was all.
+
+        Args:
+            content: the content that all cases make.
+            bodies: those that were not written yet, and so are `places`.
+            places: where they stand.
+        """
+        if self._key is None and (not self._skipped or self.has(content)):
+            return False
+        self._begin()
+        self.write(bodies, places)
+        return True
+
+    def has(self, content: str) -> bool:
+        """Whether the store has a content."""
+        row = self._db.execute("SELECT 1 FROM contents WHERE content = ?", (content,)).fetchone()
+        return row is not None
+
+    def publish(self, content: str, bodies: Sequence[Body], places: Sequence[Place]) -> None:
+        """Add the last cases and make all of them those of a content. Only inside a transaction.
+
+        Raises:
+            StoreError: another process has removed them.
+        """
+        key = self._key
+        if key is None:
+            if self._skipped:
+                raise self._cleaned()  # the content was there a moment ago
+            key = self._db.execute("INSERT INTO contents (content) VALUES (?)", (content,)).lastrowid
+            assert key is not None
+        else:
+            changed = self._db.execute(
+                f"UPDATE contents SET content = ? WHERE key = ? AND {IS_UNFINISHED}",  # noqa: S608
+                (content, key),
+            )
+            if not changed.rowcount:
+                raise self._cleaned()
+        _insert(self._db, key, bodies, places)
+
+    def release(self) -> None:
+        """Let go of what was published, when its transaction has ended, or is left to the next save."""
+        if self._key is not None:
+            self._claims.release(_CLAIMS + self._key)
+            self._key = None
+            for statement in _DEFAULT_PRAGMAS:
+                self._db.execute(statement)
+
+    def remove(self) -> None:
+        """Forget what was written. Safe to call at any time."""
+        if self._key is not None:
+            _remove(self._db, self._key)
+            self.release()
+
+    def _are_stored(self, places: Sequence[Place]) -> bool:
+        """Whether the next cases follow the ones before in a content that is there."""
+        digests = [digest for _, digest, _ in places]
+        if self._twins is None:
+            self._twins = [key for (key,) in self._db.execute(_TWINS, (digests[0],)).fetchall()]
+        first = places[0][0]
+        twins = [
+            key
+            for key in self._twins
+            if digests
+            == [row[0] for row in self._db.execute(_DIGESTS, (key, first, first + len(digests))).fetchall()]
+        ]
+        if twins:
+            self._twins = twins
+            self._skipped += len(places)
+        return bool(twins)
+
+    def _begin(self) -> int:
+        """The key of what is written, with all cases that were left out until now."""
+        if self._key is not None:
+            return self._key
+        remove_leftovers(self._db, self._claims)
+        for statement in _STAGING_PRAGMAS:
+            self._db.execute(statement)
+        with transaction(self._db):
+            key = self._key = _new_key(self._db, self._claims)
+        copied = 0
+
+        def copy(row: int) -> None:
+            nonlocal copied
+            assert self._twins
+            until = min(row + _ROWS, self._skipped)
+            copied += self._db.execute(_COPY, (key, self._twins[0], row, until)).rowcount
+
+        _in_short_transactions(self._db, iter(range(0, self._skipped, _ROWS)), copy)
+        if copied != self._skipped:
+            raise self._cleaned()
+        return key
+
+    def _cleaned(self) -> StoreError:
+        return StoreError(
+            f"Meanwhile another process deleted cases of the same suite from {self._path}. "
+            "Save the suite again."
+        )
+
+
+IS_UNFINISHED = f"content >= '{UNFINISHED}' AND content < '{UNFINISHED[:-1]};'"
+_TWINS = f"""SELECT contents.key FROM contents JOIN suite_cases ON suite = contents.key AND position = 0
+    WHERE digest = ? AND NOT ({IS_UNFINISHED}) ORDER BY contents.key DESC LIMIT 8"""  # noqa: S608
+_DIGESTS = (
+    "SELECT digest FROM suite_cases WHERE suite = ? AND position >= ? AND position < ? ORDER BY position"
+)
+_COPY = """INSERT INTO suite_cases SELECT ?, position, digest, sent FROM suite_cases
+    WHERE suite = ? AND position >= ? AND position < ?"""
+
+
+def _insert(db: sqlite3.Connection, key: int, bodies: Sequence[Body], places: Sequence[Place]) -> None:
+    # In the order of the index, so that each of its pages is looked up once.
+    db.executemany("INSERT OR IGNORE INTO cases (digest, body) VALUES (?, ?)", sorted(bodies))
+    db.executemany("INSERT INTO suite_cases VALUES (?, ?, ?, ?)", [(key, *place) for place in places])
+
+
+def _in_short_transactions(db: sqlite3.Connection, steps: Iterator[int], make: Callable[[int], None]) -> None:
+    """Do every step, as many in one transaction as fit into its time; others can write in between."""
+    step = next(steps, None)
+    while step is not None:
+        with transaction(db):
+            until = monotonic() + MAX_LOCK_S
+            while step is not None and monotonic() < until:
+                make(step)
+                step = next(steps, None)
+        if step is not None:
+            sleep(PAUSE_S)
+
+
+def _new_key(db: sqlite3.Connection, claims: Claims) -> int:
+    """A new, unfinished row of `contents`, claimed before other processes can see it.
+
+    It says which cases are older, and whether somebody else was saving, so that all can be removed again.
+    """
+    (last_case,) = db.execute("SELECT coalesce(max(key), 0) FROM cases").fetchone()
+    alone = 0 if _unfinished(db) else 1
+    content = f"{UNFINISHED}{os.urandom(8).hex()}:{alone}:{last_case}"
+    key = db.execute("INSERT INTO contents (content) VALUES (?)", (content,)).lastrowid
+    assert key is not None
+    claims.claim(_CLAIMS + key)
+    return key
+
+
+def _unfinished(db: sqlite3.Connection) -> list[int]:
+    return [key for (key,) in db.execute(f"SELECT key FROM contents WHERE {IS_UNFINISHED}").fetchall()]  # noqa: S608
+
+
+def find_leftovers(db: sqlite3.Connection, claims: Claims) -> list[int]:
+    """The rows of processes that died while they saved a suite."""
+    return [key for key in _unfinished(db) if not claims.claimed(_CLAIMS + key)]
+
+
+def remove_leftovers(db: sqlite3.Connection, claims: Claims) -> None:
+    """Remove what processes left behind that died while they saved a suite."""
+    for key in _unfinished(db):
+        if claims.seize(_CLAIMS + key):
+            _remove(db, key)
+            claims.release(_CLAIMS + key)
+
+
+def _remove(db: sqlite3.Connection, key: int) -> None:
+    """Remove an unfinished row with its cases, unless another suite may have them: `sweep` finds those."""
+    row = db.execute(f"SELECT content FROM contents WHERE key = ? AND {IS_UNFINISHED}", (key,)).fetchone()  # noqa: S608
+    if row is None:
+        return
+    _, _, alone, last_case = row[0].split(":")
+    (end,) = db.execute(
+        "SELECT coalesce(max(position), -1) FROM suite_cases WHERE suite = ?", (key,)
+    ).fetchone()
+
+    def remove_places(until: int) -> None:
+        db.execute("DELETE FROM suite_cases WHERE suite = ? AND position < ?", (key, until))
+
+    _in_short_transactions(db, iter(range(_ROWS, end + 1 + _ROWS, _ROWS)), remove_places)
+    (newest,) = db.execute("SELECT coalesce(max(key), 0) FROM cases").fetchone()
+
+    def remove_cases(first: int) -> None:
+        (others,) = db.execute(
+            f"SELECT count(*) FROM contents WHERE key > ? OR (key <> ? AND {IS_UNFINISHED})",  # noqa: S608
+            (key, key),
+        ).fetchone()
+        if not others:
+            db.execute("DELETE FROM cases WHERE key >= ? AND key < ?", (first, first + _ROWS))
+
+    if alone == "1":
+        _in_short_transactions(db, iter(range(int(last_case) + 1, newest + 1, _ROWS)), remove_cases)
+    db.execute(f"DELETE FROM contents WHERE key = ? AND {IS_UNFINISHED}", (key,))  # noqa: S608

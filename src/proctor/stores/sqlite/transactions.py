@@ -1,0 +1,60 @@
+"""What everything in a store's file has in common: transactions, and rows that may be damaged."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from msgspec import DecodeError
+
+from proctor.errors import StoreError
+from proctor.stores.sqlite.connection import REMEDY
+
+T = TypeVar("T")
+
+PAGE_BYTES = 2**22
+"""How many bytes of rows are read at once."""
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """All that the block writes, or nothing of it."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.rollback()
+        raise
+    db.execute("COMMIT")
+
+
+def page(rows: Iterable[Any], body: int) -> list[Any]:
+    """The first of some rows: all of them, or as many as have `PAGE_BYTES` together.
+
+    Args:
+        rows: a cursor, which reads a row at a time.
+        body: which column is large.
+    """
+    taken, size = [], 0
+    for row in rows:
+        taken.append(row)
+        size += len(row[body]) if isinstance(row[body], bytes) else 0  # else it is damaged
+        if size >= PAGE_BYTES:
+            break
+    return taken
+
+
+def made(path: str, make: Callable[[], T]) -> T:
+    """What is made of a row, which may be damaged in any way.
+
+    Raises:
+        StoreError: it is; the message names the store.
+    """
+    try:
+        return make()
+    except (DecodeError, ValueError, TypeError, AttributeError) as error:
+        raise StoreError(
+            f"The store {path} is damaged: a row of it cannot be read ({error}). {REMEDY}"
+        ) from error

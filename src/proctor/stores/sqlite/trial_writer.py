@@ -1,0 +1,388 @@
+"""The one thread that writes trials: rows are handed over without waiting and committed in batches.
+
+SQLite gives the interpreter lock up for every statement and must win it back afterwards, which a busy event
+loop allows only every few milliseconds; so many rows go into one statement.
+
+A row is dropped only when it can be written nowhere. While another process holds the lock, rows wait. With
+`rescue`, what can no longer be written to the store's file goes to a new one with all that belongs to it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from threading import Event, Lock, Thread
+from time import monotonic
+
+from msgspec import Struct
+
+from proctor.errors import StoreError
+from proctor.plurals import counted
+from proctor.protocols import StoreFault, StoreHealth
+from proctor.stores.sqlite.connection import connect
+from proctor.stores.sqlite.file_identity import FileChanged, FileIdentity
+from proctor.stores.sqlite.lock_wait import LockWait, interruptible, is_locked
+
+Row = tuple[int, int, int, str | None, bytes]
+"""run key, position, repeat, verdict, body."""
+
+
+class RunState(Struct, frozen=True, gc=False):
+    """The present state of a run, written after the rows before it."""
+
+    key: int
+    status: str
+    body: bytes
+
+
+MAX_WAITING_ROWS = 4096
+"""At this number of rows that are not durable, no more answers are requested."""
+MAX_WAITING_BYTES = 16 * 2**20
+_BLOCKING = 4
+"""This many times these limits make the next hand-over wait, which keeps memory flat whoever hands over."""
+CLOSE_PATIENCE_S = 1.0
+"""How long closing waits for a lock before what waits is saved elsewhere."""
+_GATHER_S = 0.03
+"""How long rows gather before they are committed: well under the promised 100 ms."""
+_PATIENCE_S = 0.1
+_CHUNKS = (512, 64, 8, 1)
+"""Rows per statement: few sizes, so that SQLite's statement cache knows them all."""
+
+
+def _insert(rows: int) -> str:
+    values = ",".join(["(?,?,?,?,?)"] * rows)
+    return (
+        f"INSERT INTO trials (run, position, repeat, verdict, body) VALUES {values} "  # noqa: S608  # marks only
+        "ON CONFLICT (run, position, repeat) DO UPDATE SET verdict = excluded.verdict, body = excluded.body "
+        "WHERE trials.verdict IS NULL"
+    )
+
+
+_STATEMENTS = {rows: _insert(rows) for rows in _CHUNKS}
+
+
+_UPDATE = "UPDATE runs SET status = ?, body = ? WHERE key = ?"
+
+
+class Writer:
+    """Takes rows from one thread and makes them durable in another, in order."""
+
+    def __init__(
+        self,
+        path: str,
+        open_connection: Callable[[], sqlite3.Connection],
+        lock_wait: LockWait,
+        main: sqlite3.Connection,
+    ) -> None:
+        """Starts nothing before the first row.
+
+        Args:
+            path: the store's file, which is open.
+            open_connection: opens the writer's own connection, in its thread.
+            lock_wait: how long a lock is waited for.
+            main: the store's connection, which sees what it held where no other can be opened.
+        """
+        self.rescue = False
+        """Save what cannot be written to a new file, and take rows after that; otherwise it is an error."""
+        self._path = path
+        self._open_connection = open_connection
+        self._lock_wait = lock_wait
+        self._main = main
+        self._files = [FileIdentity(path)]
+        self._db: sqlite3.Connection | None = None
+        self._pending: list[Row] = []
+        self._states: list[RunState] = []
+        self._rows = 0
+        """How many rows were handed over and are not durable."""
+        self._bytes = 0
+        self._lost: set[tuple[int, ...]] = set()
+        """The trials that could be written nowhere."""
+        self._lock = Lock()
+        self._some = Event()
+        self._hurry = Event()
+        self._idle = Event()
+        self._idle.set()
+        self._room = Event()
+        self._thread: Thread | None = None
+        self._closing = False
+        self._error: Exception | None = None
+        self._locked_since: float | None = None
+        self._cause = ""
+        """Why rows do not go to the store's file any more, as a sentence."""
+        self._new_path: str | None = None
+        """The file that they go to since."""
+        self._rescue_error: Exception | None = None
+
+    # --- for whoever hands over ---
+
+    def put(self, row: Row) -> None:
+        """Hand a row over; waits only when very many are waiting already."""
+        self._check()
+        if self._closing:
+            raise StoreError("The store is closed: nothing more can be written.")
+        with self._lock:
+            self._pending.append(row)
+            self._rows += 1
+            self._bytes += len(row[4])
+            first = len(self._pending) == 1
+            if first:
+                self._idle.clear()
+        if first:
+            self._wake()
+        elif self._is_over(_BLOCKING):
+            self._wait_for_room()
+
+    def put_state(self, state: RunState) -> None:
+        """Hand the present state of a run over, to be written after all rows so far."""
+        self._check()
+        with self._lock:
+            self._states.append(state)
+            self._idle.clear()
+        self._wake()
+
+    def flush(self, timeout_s: float | None = None) -> bool:
+        """Wait until every row handed over is durable; False if it takes longer than that."""
+        self._hurry.set()
+        last = None if timeout_s is None else monotonic() + timeout_s
+        self._wait(self._idle, lambda: self._idle.is_set() or (last is not None and monotonic() >= last))
+        return self._idle.is_set()
+
+    def is_full(self) -> bool:
+        """Whether so much waits that nothing should be added."""
+        return self._rows >= MAX_WAITING_ROWS or self._bytes >= MAX_WAITING_BYTES
+
+    def health(self) -> StoreHealth:
+        """How much waits, for which lock, and what is wrong with the file."""
+        since = self._locked_since
+        fault = None
+        if self._cause:
+            fault = StoreFault(message=self._fault_message(), path=self._new_path or self._path)
+        return StoreHealth(
+            waiting=self._rows, locked_s=0.0 if since is None else monotonic() - since, fault=fault
+        )
+
+    def close(self) -> None:
+        """Flush, and end the thread.
+
+        Raises:
+            StoreError: not all could be written, or only now and only to another file.
+        """
+        self._closing = True
+        had_fault = bool(self._cause)
+        if self._thread is not None:
+            self._wake()
+            self._hurry.set()
+            self._thread.join(CLOSE_PATIENCE_S if self.rescue else self._lock_wait.patience_s)
+            self._lock_wait.abandoned.set()
+            self._thread.join()
+            self._thread = None
+        self._check()
+        if self._cause and not had_fault:
+            raise StoreError(self._fault_message())
+
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = Thread(target=self._work, name="proctor-store", daemon=True)
+            self._thread.start()
+        self._some.set()
+
+    def _is_over(self, times: int) -> bool:
+        return self._rows >= times * MAX_WAITING_ROWS or self._bytes >= times * MAX_WAITING_BYTES
+
+    def _wait_for_room(self) -> None:
+        self._hurry.set()
+        self._room.clear()
+        self._wait(self._room, lambda: not self._is_over(_BLOCKING))
+
+    def _wait(self, event: Event, is_over: Callable[[], bool]) -> None:
+        """Wait until something is so; a thread that has died tells nobody else, so it is looked after.
+
+        Raises:
+            StoreError: the writer failed, or the store is locked for longer than anybody waits.
+        """
+        if not is_over():
+            with interruptible():
+                while not is_over() and not event.wait(_PATIENCE_S):
+                    self._check()
+                    since = self._locked_since
+                    if since is not None and monotonic() - since > self._lock_wait.patience_s:
+                        raise self._locked()
+        self._check()
+
+    def _check(self) -> None:
+        if self._error is None:
+            return
+        if is_locked(self._error):
+            raise self._locked() from self._error
+        raise StoreError(f"The store cannot be written: {self._error}.") from self._error
+
+    def _locked(self) -> StoreError:
+        rows = f" {counted(self._rows, 'trial')} could not be written." if self._rows else ""
+        return StoreError(
+            f"The store {self._path} is locked by another process.{rows} "
+            "Wait for that to end, then try again."
+        )
+
+    def _fault_message(self) -> str:
+        if self._new_path is not None:
+            message = f"{self._cause} The run and its answers are now in {self._new_path}."
+        else:
+            refusal = str(self._rescue_error).rstrip(".")
+            message = f"{self._cause} No other file could be written ({refusal})."
+        if self._lost:
+            answers = counted(len(self._lost), "answer")
+            message += f" {answers} could not be kept; resuming the run requests them again."
+        return message
+
+    # --- in the thread ---
+
+    def _work(self) -> None:
+        try:
+            try:
+                while not self._closing:
+                    self._some.wait()
+                    self._hurry.wait(_GATHER_S)
+                    self._hurry.clear()
+                    self._some.clear()
+                    self._write()
+                self._write()  # what came between the last look and the wish to close
+            finally:
+                if self._db is not None:
+                    self._db.close()
+        except Exception as error:  # noqa: BLE001  # whatever it is, the next hand-over must hear of it
+            self._error = error
+        finally:
+            self._idle.set()
+            self._room.set()
+
+    def _write(self) -> None:
+        while True:
+            with self._lock:
+                rows, self._pending = self._pending, []
+                states, self._states = self._states, []
+                if not rows and not states:
+                    self._idle.set()
+                    return
+            self._write_somewhere(rows, states)
+            with self._lock:
+                self._rows -= len(rows)
+                self._bytes -= sum([len(row[4]) for row in rows])
+            self._room.set()
+
+    def _write_somewhere(self, rows: Sequence[Row], states: Sequence[RunState]) -> None:
+        """To the store while it can be written, else to the file that takes its place."""
+        try:
+            if not self._cause:
+                self._connect_to_store()
+            if self._db is None:
+                self._lost.update(row[:3] for row in rows)
+                return
+            self._commit(rows, states)
+            if not self._cause:
+                self._find_change()
+        except (sqlite3.Error, OSError) as error:
+            if not self.rescue:
+                raise
+            if self._cause:
+                self._lost.update(row[:3] for row in rows)
+            else:
+                self._move(error, rows, states)
+
+    def _connect_to_store(self) -> None:
+        """Connect, unless the path names another file by now: SQLite would make a new one.
+
+        Raises:
+            FileChanged: it does.
+        """
+        if self._db is None:
+            self._find_change()
+            self._db = self._open_connection()
+            try:
+                self._find_change()
+            except FileChanged:
+                self._db.close()
+                self._db = None
+                raise
+
+    def _find_change(self) -> None:
+        for file in self._files:
+            file.check()
+
+    def _commit(self, rows: Sequence[Row], states: Sequence[RunState]) -> None:
+        assert self._db is not None
+        db = self._db
+        self._begin(db)
+        try:
+            _insert_all(db, rows)
+            for state in states:
+                db.execute(_UPDATE, (state.status, state.body, state.key))
+            db.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):  # SQLite has rolled back by itself, as when a disk is full
+                db.rollback()
+            raise
+        if len(self._files) == 1 and not self._cause:
+            self._files += _files_beside(db, self._path)
+
+    def _begin(self, db: sqlite3.Connection) -> None:
+        try:
+            while True:
+                try:
+                    db.execute("BEGIN IMMEDIATE")
+                except sqlite3.OperationalError as error:
+                    if not is_locked(error) or self._lock_wait.abandoned.is_set():
+                        raise
+                else:
+                    return
+                self._locked_since = self._locked_since or monotonic()
+        finally:
+            self._locked_since = None
+
+    def _move(self, error: sqlite3.Error | OSError, rows: Sequence[Row], states: Sequence[RunState]) -> None:
+        """Go on in a new file, if one can be written."""
+        from proctor.stores.sqlite.rescue import save_elsewhere
+
+        try:
+            self._find_change()
+        except FileChanged as change:
+            error = change
+        self._cause = _cause(self._path, error)
+        runs = {row[0] for row in rows} | {state.key for state in states}
+        old, self._db = self._db, None
+        try:
+            new = save_elsewhere(old or self._main, self._path, runs, whole=isinstance(error, FileChanged))
+            self._db = connect(new)
+            self._new_path = new
+            self._commit(rows, states)
+        except (sqlite3.Error, OSError, StoreError) as rescue_error:
+            self._rescue_error = rescue_error
+            self._lost.update(row[:3] for row in rows)
+        finally:
+            if old is not None:
+                old.close()
+
+
+def _cause(path: str, error: sqlite3.Error | OSError) -> str:
+    """Why a store cannot be written any more, as a sentence."""
+    if isinstance(error, FileChanged):
+        return f"The store cannot be used any more: {error} while it was open."
+    if is_locked(error):
+        return f"The store {path} is still locked by another process."
+    return f"The store {path} cannot be written: {error}."
+
+
+def _files_beside(db: sqlite3.Connection, path: str) -> list[FileIdentity]:
+    """The log of a store and its index, which stay the same from its first commit to its last connection."""
+    if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        return []
+    return [FileIdentity(f"{path}{ending}") for ending in ("-wal", "-shm")]
+
+
+def _insert_all(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    place = 0
+    for size in _CHUNKS:
+        while len(rows) - place >= size:
+            chunk = rows[place : place + size]
+            db.execute(_STATEMENTS[size], [value for row in chunk for value in row])
+            place += size

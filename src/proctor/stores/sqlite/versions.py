@@ -1,0 +1,207 @@
+"""Which contents a store has under which names: numbers given out in order, and found again by digest."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from proctor.codec import decode, encode
+from proctor.errors import StoreError
+from proctor.model import Run, Suite
+from proctor.protocols import SavedSuite
+from proctor.stores.sqlite.connection import as_store_errors
+from proctor.stores.sqlite.suite_staging import IS_UNFINISHED
+from proctor.stores.sqlite.transactions import made, transaction
+
+_NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
+_DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})", re.ASCII)
+
+
+class Versions:
+    """The versions in one store. A version that is forgotten keeps its row, so that its number is its own."""
+
+    def __init__(self, path: str, db: sqlite3.Connection) -> None:
+        """Reads nothing yet.
+
+        Args:
+            path: the store's file, for messages.
+            db: a connection to it.
+        """
+        self._path = path
+        self._folder = Path(path).parent
+        self._db = db
+
+    def save(self, suite: Suite, *, aside: bool = False) -> Suite:
+        """The suite with its version, of which its content is from now on the one that is kept.
+
+        Only inside a transaction, as two processes may be saving at once.
+
+        Args:
+            suite: its header.
+            aside: a version that is there stays as it is, and a new one comes before all others in turn.
+        """
+        known, kept, highest, turn, first = self._db.execute(
+            "SELECT max(CASE WHEN digest = ? THEN number END), max(digest = ? AND content IS NOT NULL), "
+            "coalesce(max(number), 0), coalesce(max(turn), 0), coalesce(min(turn), 1) "
+            "FROM versions WHERE name = ?",
+            (suite.digest, suite.digest, suite.name),
+        ).fetchone()
+        number = known or highest + 1
+        suite = replace(suite, version=f"v{number}")
+        if aside and kept:
+            return suite
+        self._db.execute(
+            "INSERT OR REPLACE INTO versions (name, number, digest, content, saved_at, turn, body) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                suite.name,
+                number,
+                suite.digest,
+                suite.content,
+                datetime.now(UTC).isoformat(),
+                first - 1 if aside else turn + 1,
+                encode(suite),
+            ),
+        )
+        return suite
+
+    def restore(self, suite: Suite) -> Suite | None:
+        """A version that was forgotten as it was, with its number, its time and its turn; None if it was not.
+
+        Only inside a transaction. One that has been saved again since stays as it is.
+        """
+        row = self._db.execute(
+            "SELECT number, content FROM versions WHERE name = ? AND digest = ?", (suite.name, suite.digest)
+        ).fetchone()
+        if row is None:
+            return None
+        number, content = row
+        suite = replace(suite, version=f"v{number}")
+        if content is None:
+            self._db.execute(
+                "UPDATE versions SET content = ?, body = ? WHERE name = ? AND digest = ?",
+                (suite.content, encode(suite), suite.name, suite.digest),
+            )
+        return suite
+
+    def find(self, name: str, version: str | None) -> Suite | None:
+        """See `Store.suite`.
+
+        Raises:
+            StoreError: the digests of several versions begin like that.
+        """
+        if version is None:
+            found = self._bodies("ORDER BY turn DESC LIMIT 1", name)
+        elif number := _NUMBER.fullmatch(version):
+            found = self._bodies("AND number = ?", name, int(number[1]))
+        elif digest := _DIGEST.fullmatch(version):
+            beginning = f"sha256:{digest[1]}"
+            found = self._bodies("AND substr(digest, 1, ?) = ?", name, len(beginning), beginning)
+        else:
+            return None
+        suites = [made(self._path, partial(decode, body, Suite)) for body in found]
+        if len(suites) > 1:
+            several = ", ".join(f"{one.version} ({one.digest[:19]})" for one in suites)
+            raise StoreError(
+                f"More than one version of {name!r} has a digest that begins with {version!r}: {several}. "
+                "Give more of it."
+            )
+        return suites[0] if suites else None
+
+    def _bodies(self, which: str, *values: object) -> list[bytes]:
+        with as_store_errors(self._path):
+            rows = self._db.execute(
+                f"SELECT body FROM versions WHERE name = ? AND content IS NOT NULL {which}",  # noqa: S608
+                values,
+            ).fetchall()
+        return [body for (body,) in rows]
+
+    def all(self, name: str | None) -> list[SavedSuite]:
+        """See `Store.versions`."""
+        with as_store_errors(self._path):
+            rows = self._db.execute(
+                "SELECT body, saved_at, turn, max(turn) OVER (PARTITION BY name) FROM versions "
+                "WHERE content IS NOT NULL AND (? IS NULL OR name = ?) ORDER BY name, number",
+                (name, name),
+            ).fetchall()
+        return [made(self._path, partial(_saved, *row)) for row in rows]
+
+    def origin(self, name: str) -> str | None:
+        """See `Store.origin`."""
+        with as_store_errors(self._path):
+            row = self._db.execute("SELECT path FROM origins WHERE name = ?", (name,)).fetchone()
+        return None if row is None else os.path.normpath(self._folder / os.fsdecode(row[0]))
+
+    def names_from(self, path: str) -> list[str]:
+        """See `Store.names_from`."""
+        with as_store_errors(self._path):
+            rows = self._db.execute("SELECT name FROM origins WHERE path = ?", (self._kept(path),)).fetchall()
+        return [name for (name,) in rows]
+
+    def claim_name(self, name: str, path: str) -> None:
+        """See `Store.claim_name`."""
+        with as_store_errors(self._path):
+            self._db.execute("INSERT OR REPLACE INTO origins VALUES (?, ?)", (name, self._kept(path)))
+
+    def _kept(self, path: str) -> bytes:
+        """A path as it is kept: from the store's folder on, where the system has a way there."""
+        try:
+            return os.fsencode(os.path.relpath(path, self._folder))
+        except ValueError:  # another drive
+            return os.fsencode(path)
+
+    def forget(self, name: str, version: str) -> None:
+        """See `Store.forget`.
+
+        Raises:
+            StoreError: there is none, or runs of it are stored.
+        """
+        with as_store_errors(self._path), transaction(self._db):
+            suite = self.find(name, version)
+            if suite is None:
+                raise StoreError(f"There is no version {version!r} of a suite {name!r} in {self._path}.")
+            self._refuse_if_held(suite)
+            self._db.execute(
+                "UPDATE versions SET content = NULL, body = x'' WHERE name = ? AND digest = ?",
+                (name, suite.digest),
+            )
+            sweep(self._db)
+
+    def _refuse_if_held(self, suite: Suite) -> None:
+        rows = self._db.execute("SELECT body FROM runs WHERE suite = ?", (suite.digest,)).fetchall()
+        runs = [made(self._path, partial(decode, body, Run)) for (body,) in rows]
+        held = [run.id for run in runs if run.suite.name == suite.name]
+        if held:
+            of_it = "1 run of it is" if len(held) == 1 else f"{len(held):,} runs of it are"
+            raise StoreError(
+                f"{suite.version} of {suite.name!r} cannot be forgotten: {of_it} stored, such as {held[-1]}. "
+                "Delete them first with `proctor runs delete`."
+            )
+
+
+def sweep(db: sqlite3.Connection) -> None:
+    """Forget contents that no version and no run has, and cases that no content has.
+
+    What is being saved at this moment stays; see `proctor.stores.sqlite.suite_staging`.
+    """
+    db.execute(
+        "DELETE FROM contents WHERE content NOT IN (SELECT content FROM runs) AND content NOT IN "  # noqa: S608
+        f"(SELECT content FROM versions WHERE content IS NOT NULL) AND NOT ({IS_UNFINISHED}) "
+        "AND content NOT GLOB 'incomplete:*'"  # what a repair saved of a suite
+    )
+    if db.execute("SELECT changes()").fetchone() == (0,):
+        return
+    db.execute("DELETE FROM suite_cases WHERE suite NOT IN (SELECT key FROM contents)")
+    db.execute("DELETE FROM cases WHERE digest NOT IN (SELECT digest FROM suite_cases)")
+
+
+def _saved(body: bytes, saved_at: str, turn: int, last_turn: int) -> SavedSuite:
+    return SavedSuite(
+        suite=decode(body, Suite), saved_at=datetime.fromisoformat(saved_at), current=turn == last_turn
+    )

@@ -1,0 +1,73 @@
+"""Whether the log beside a store belongs to it; asked when no process that wrote it is left.
+
+SQLite takes any log that has the store's name, and a log of another database would overwrite the store with
+pages of that. Nothing in it says whose it is, so the store is read with it and without it.
+
+Source: "How To Corrupt An SQLite Database File", section 1.4, sqlite.org.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from time import monotonic
+
+from proctor.stores.sqlite.run_locks import holder_of_lock
+
+_SHARED_BY_READERS = 128
+"""The byte of the index (`-shm`) that every connection keeps locked."""
+_MAX_CHECK_S = 2.0
+"""A store that takes longer is believed as far as it was checked."""
+
+
+def is_foreign_log(path: Path) -> bool:
+    """Whether the log beside a store is of another database; False where a process is using it.
+
+    To be called only while this process has no connection to the store.
+    """
+    log = Path(f"{path}-wal")
+    if not log.is_file() or not log.stat().st_size or _is_in_use(Path(f"{path}-shm")):
+        return False
+    if _page_size(path, 16, 2) != _page_size(log, 8, 4):
+        return True
+    with_log, runs_with = _look(path, "mode=ro")
+    if with_log is None:
+        return False
+    without, runs_without = _look(path, "immutable=1")
+    # A key is never given twice, so that it is always of the same run.
+    if any(runs_with.get(key, name) != name for key, name in runs_without.items()):
+        return True
+    return not with_log and bool(without)
+
+
+def _page_size(path: Path, offset: int, width: int) -> int:
+    with path.open("rb") as file:
+        file.seek(offset)
+        size = int.from_bytes(file.read(width), "big")
+    return 65536 if size == 1 else size
+
+
+def _is_in_use(index: Path) -> bool:
+    if not index.is_file():
+        return False
+    with index.open("rb") as file:
+        return holder_of_lock(file, _SHARED_BY_READERS) is not None
+
+
+def _look(path: Path, how: str) -> tuple[bool | None, dict[int, str]]:
+    """Whether a store is sound, read in one way, with its runs; None where it cannot be read so."""
+    until = monotonic() + _MAX_CHECK_S
+    runs: dict[int, str] = {}
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)) as db:
+            runs.update(db.execute("SELECT key, id FROM runs"))
+            db.set_progress_handler(lambda: monotonic() > until, 10_000)
+            (answer,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_INTERRUPT:
+            return True, runs
+        return None, runs
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
+        return False, runs
+    return answer == "ok", runs

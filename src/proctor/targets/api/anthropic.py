@@ -1,0 +1,221 @@
+"""Prompts to outputs over Anthropic's Messages interface.
+
+Source of the format: https://docs.anthropic.com/en/api/messages. A schema for the answer becomes a tool
+that the model is made to call, whose input is then the answer; beside tools of the prompt's own that cannot
+be. JSON of any shape cannot be asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from yarl import URL
+
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
+from proctor.pricing import UNREADABLE_USAGE, read_usage
+from proctor.targets.api.http import Post, key_of
+from proctor.targets.api.messages import as_text, base64_of, instructed, system_of, written
+from proctor.targets.api.openai import call_ids, named_model
+from proctor.targets.context import Opening
+
+ENDPOINT = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+MAX_TOKENS = 4096
+"""The interface demands a limit; this one is asked for where the user sets none."""
+
+_REPLY_TOOL = "reply"
+_OPTIONAL = ("temperature", "tool_choice", "tools")
+
+
+class _Request(Struct, omit_defaults=True):
+    model: str
+    max_tokens: int
+    messages: list[dict[str, Any]]
+    system: str | UnsetType = UNSET
+    temperature: float | None = None
+    tools: list[dict[str, Any]] | UnsetType = UNSET
+    tool_choice: dict[str, str] | UnsetType = UNSET
+
+
+class _Block(Struct):
+    type: str
+    text: str = ""
+    id: str | None = None
+    name: str = ""
+    input: dict[str, Any] = {}
+
+
+class _Reply(Struct):
+    content: list[_Block]
+    model: str | None = None
+    stop_reason: str | None = None
+    usage: Any = None
+
+
+_ENCODER = msgspec.json.Encoder()
+_REPLY = msgspec.json.Decoder(_Reply)
+
+
+class Anthropic:
+    """A Claude model."""
+
+    def __init__(self, model: str, params: Params, post: Post, system: Message | None = None) -> None:
+        self._model = model
+        self._params = params
+        self._post = post
+        self._system = system
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The model's answer.
+
+        Raises:
+            TargetError: there is none.
+        """
+        prompt = instructed(prompt, self._system)
+
+        def encode(refused: frozenset[str]) -> bytes:
+            return _ENCODER.encode(self._request(prompt, refused))
+
+        data, latency_ms = await self._post.send(encode, _OPTIONAL)
+        reply = self._post.read(_REPLY, data)
+        calls = [block for block in reply.content if block.type == "tool_use"]
+        text = "".join(block.text for block in reply.content if block.type == "text")
+        if _is_answered_by_a_call(prompt):
+            given = next((call for call in calls if call.name == _REPLY_TOOL), None)
+            if given is not None:
+                calls.remove(given)
+                text = _ENCODER.encode(given.input).decode()
+        output = Output(
+            text=text,
+            tool_calls=tuple(ToolCall(name=call.name, arguments=call.input, id=call.id) for call in calls),
+            usage=_usage(reply.usage),
+            latency_ms=latency_ms,
+            finish_reason=reply.stop_reason,
+            model=reply.model,
+            refused_params=self._not_applied(prompt),
+        )
+        return self._post.without_keys(output)
+
+    async def aclose(self) -> None:
+        """Nothing: the session belongs to whoever opened the target."""
+
+    def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
+        system = "\n\n".join(as_text(m) for m in prompt.messages if m.role in {"system", "developer"})
+        request = _Request(
+            model=self._model,
+            max_tokens=self._params.max_tokens or MAX_TOKENS,
+            messages=_turns(prompt.messages),
+            system=system or UNSET,
+        )
+        if "temperature" not in refused:
+            request.temperature = self._temperature(prompt)
+        if prompt.tools and "tools" not in refused:
+            request.tools = [_described(tool) for tool in prompt.tools]
+        elif _is_answered_by_a_call(prompt) and "tool_choice" not in refused:
+            description = "Give the answer in this form."
+            tool = {"name": _REPLY_TOOL, "description": description, "input_schema": prompt.response_schema}
+            request.tools = [tool]
+            request.tool_choice = {"type": "tool", "name": _REPLY_TOOL}
+        return request
+
+    def _temperature(self, prompt: Prompt) -> float | None:
+        return self._params.temperature if prompt.temperature is None else prompt.temperature
+
+    def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
+        refused = self._post.refused
+        formed = _is_answered_by_a_call(prompt) and "tool_choice" not in refused
+        not_applied = {
+            "temperature": self._temperature(prompt) is not None and "temperature" in refused,
+            "seed": self._params.seed is not None,
+            "response_format": not formed and (prompt.json_answer or prompt.response_schema is not None),
+            "tools": bool(prompt.tools) and "tools" in refused,
+        }
+        return tuple(name for name, is_so in not_applied.items() if is_so)
+
+
+async def open_target(spec: TargetSpec, opening: Opening) -> Anthropic:
+    """The target that a specification of kind `anthropic` names.
+
+    Raises:
+        UsageError: it names no model, or ANTHROPIC_API_KEY is not set.
+    """
+    endpoint = (spec.endpoint or ENDPOINT).rstrip("/").removesuffix("/v1")
+    headers = {"anthropic-version": VERSION}
+    model = named_model(spec)
+    key = key_of(spec, endpoint, opening)
+    if key:
+        headers["x-api-key"] = key
+    post = Post(opening, URL(endpoint + "/v1/messages"), headers)
+    return Anthropic(model, spec.params, post, system_of(spec, opening.environ))
+
+
+def _is_answered_by_a_call(prompt: Prompt) -> bool:
+    """Whether the answer is to be the input of a call that the model is made to make."""
+    return prompt.response_schema is not None and not prompt.tools
+
+
+def _described(tool: Tool) -> dict[str, Any]:
+    told = {"name": tool.name, "input_schema": tool.parameters or {"type": "object"}}
+    return told | ({"description": tool.description} if tool.description else {})
+
+
+def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """The conversation without its system messages; roles must alternate, so turns of one role are joined."""
+    ids = call_ids(messages)
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role in {"system", "developer"}:
+            continue
+        role = "user" if message.role == "tool" else message.role
+        blocks = _blocks(message, ids)
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def _blocks(message: Message, ids: Mapping[str, str]) -> list[dict[str, Any]]:
+    if message.role == "tool":
+        name = message.name or ""
+        return [{"type": "tool_result", "tool_use_id": ids.get(name, name), "content": as_text(message)}]
+    # A blank text block is refused beside others, but a turn without any block is refused as well.
+    blocks: list[dict[str, Any]] = []
+    if message.parts:
+        blocks.extend(_block(part) for part in message.parts if not isinstance(part, str) or part.strip())
+    elif message.content or not message.tool_calls:
+        blocks.append({"type": "text", "text": message.content})
+    blocks.extend(
+        {"type": "tool_use", "id": call.id or call.name, "name": call.name, "input": call.arguments}
+        for call in message.tool_calls
+    )
+    return blocks
+
+
+def _block(part: str | Attachment) -> dict[str, Any]:
+    if isinstance(part, str) or (part.kind == "image" and part.text is not None):
+        return {"type": "text", "text": part if isinstance(part, str) else written(part)}
+    if part.text is not None:
+        source = {"type": "text", "media_type": "text/plain", "data": part.text}
+    else:
+        source = {"type": "base64", "media_type": part.media_type, "data": base64_of(part)}
+    if part.kind == "image":
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, "title": part.path}
+
+
+def _usage(counts: Any) -> Usage | None:
+    """Token counts with the cached ones inside the input, where the interface reports them beside it."""
+    if counts is None:
+        return None
+    if not isinstance(counts, dict):
+        return UNREADABLE_USAGE
+    cached = counts.get("cache_read_input_tokens")
+    return read_usage(
+        (counts.get("input_tokens"), cached, counts.get("cache_creation_input_tokens")),
+        (counts.get("output_tokens"),),
+        cached,
+    )

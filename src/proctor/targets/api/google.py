@@ -1,0 +1,234 @@
+"""Prompts to outputs over Google's Gemini interface.
+
+Source of the format: https://ai.google.dev/api/generate-content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from yarl import URL
+
+from proctor.errors import TargetError
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
+from proctor.pricing import UNREADABLE_USAGE, read_usage
+from proctor.targets.api.http import Post, key_of
+from proctor.targets.api.messages import as_text, base64_of, instructed, system_of, written
+from proctor.targets.api.openai import named_model
+from proctor.targets.context import Opening
+
+ENDPOINT = "https://generativelanguage.googleapis.com"
+# What the interface calls that which may be left out, and our names of the same. The last two are how it says
+# that a model has no such thing at all.
+_OPTIONAL = {
+    "temperature": "temperature",
+    "seed": "seed",
+    "responseJsonSchema": "response_format",
+    "responseMimeType": "response_format",
+    "tools": "tools",
+    "JSON mode": "response_format",
+    "Function calling": "tools",
+}
+
+
+class _Config(Struct, omit_defaults=True, rename="camel"):
+    temperature: float | None = None
+    seed: int | None = None
+    max_output_tokens: int | None = None
+    response_mime_type: str | None = None
+    response_json_schema: dict[str, Any] | None = None
+
+
+class _Request(Struct, omit_defaults=True, rename="camel"):
+    contents: list[dict[str, Any]]
+    generation_config: _Config
+    system_instruction: dict[str, Any] | UnsetType = UNSET
+    tools: list[dict[str, Any]] | UnsetType = UNSET
+
+
+class _FunctionCall(Struct):
+    name: str
+    args: dict[str, Any] = {}
+    id: str | None = None
+
+
+class _Part(Struct, rename="camel"):
+    text: str = ""
+    thought: bool = False
+    function_call: _FunctionCall | None = None
+
+
+class _Content(Struct, frozen=True):
+    parts: list[_Part] = []
+
+
+class _Candidate(Struct, rename="camel"):
+    content: _Content = _Content()
+    finish_reason: str | None = None
+
+
+class _Feedback(Struct, rename="camel"):
+    block_reason: str | None = None
+
+
+class _Reply(Struct, rename="camel"):
+    candidates: list[_Candidate] = []
+    prompt_feedback: _Feedback | None = None
+    usage_metadata: Any = None
+    model_version: str | None = None
+
+
+_ENCODER = msgspec.json.Encoder()
+_REPLY = msgspec.json.Decoder(_Reply)
+
+
+class Google:
+    """A Gemini model."""
+
+    def __init__(self, model: str, params: Params, post: Post, system: Message | None = None) -> None:
+        self._model = model
+        self._params = params
+        self._post = post
+        self._system = system
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The model's answer.
+
+        Raises:
+            TargetError: there is none; of kind `refused` where the prompt was blocked.
+        """
+        prompt = instructed(prompt, self._system)
+
+        def encode(refused: frozenset[str]) -> bytes:
+            return _ENCODER.encode(self._request(prompt, refused))
+
+        data, latency_ms = await self._post.send(encode, tuple(_OPTIONAL))
+        reply = self._post.read(_REPLY, data)
+        if not reply.candidates:
+            reason = reply.prompt_feedback.block_reason if reply.prompt_feedback else None
+            raise TargetError(
+                f"{self._model!r} blocked the prompt: {reason or 'no reason given'}.", kind="refused"
+            )
+        candidate = reply.candidates[0]
+        parts = candidate.content.parts
+        calls = [part.function_call for part in parts if part.function_call]
+        output = Output(
+            text="".join(part.text for part in parts if not part.thought),
+            tool_calls=tuple(ToolCall(name=call.name, arguments=call.args, id=call.id) for call in calls),
+            usage=_usage(reply.usage_metadata),
+            latency_ms=latency_ms,
+            finish_reason=candidate.finish_reason,
+            model=reply.model_version,
+            refused_params=self._not_applied(prompt),
+        )
+        return self._post.without_keys(output)
+
+    async def aclose(self) -> None:
+        """Nothing: the session belongs to whoever opened the target."""
+
+    def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
+        config = _Config(max_output_tokens=self._params.max_tokens)
+        without = _ours(refused)
+        if "temperature" not in without:
+            config.temperature = self._temperature(prompt)
+        if self._params.seed is not None and "seed" not in without:
+            config.seed = self._params.seed + prompt.repeat
+        # Most models refuse a form of the answer beside tools.
+        if _is_formed(prompt) and not prompt.tools and "response_format" not in without:
+            config.response_mime_type = "application/json"
+            config.response_json_schema = prompt.response_schema
+        tools = prompt.tools if "tools" not in without else ()
+        system = [{"text": as_text(m)} for m in prompt.messages if m.role in {"system", "developer"}]
+        return _Request(
+            contents=_contents(prompt.messages),
+            generation_config=config,
+            system_instruction={"parts": system} if system else UNSET,
+            tools=[{"functionDeclarations": list(map(_described, tools))}] if tools else UNSET,
+        )
+
+    def _temperature(self, prompt: Prompt) -> float | None:
+        return self._params.temperature if prompt.temperature is None else prompt.temperature
+
+    def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
+        refused = _ours(self._post.refused)
+        not_applied = {
+            "temperature": self._temperature(prompt) is not None and "temperature" in refused,
+            "seed": self._params.seed is not None and "seed" in refused,
+            "response_format": _is_formed(prompt) and (bool(prompt.tools) or "response_format" in refused),
+            "tools": bool(prompt.tools) and "tools" in refused,
+        }
+        return tuple(name for name, is_so in not_applied.items() if is_so)
+
+
+async def open_target(spec: TargetSpec, opening: Opening) -> Google:
+    """The target that a specification of kind `google` names.
+
+    Raises:
+        UsageError: it names no model, or neither GEMINI_API_KEY nor GOOGLE_API_KEY is set.
+    """
+    endpoint = (spec.endpoint or ENDPOINT).rstrip("/").removesuffix("/v1beta")
+    model = named_model(spec)
+    key = key_of(spec, endpoint, opening)
+    # The name is data: a slash or a question mark in it must not reach another address.
+    url = URL(f"{endpoint}/v1beta/models/{quote(model, safe='')}:generateContent", encoded=True)
+    post = Post(opening, url, {"x-goog-api-key": key} if key else {})
+    return Google(model, spec.params, post, system_of(spec, opening.environ))
+
+
+def _ours(refused: frozenset[str]) -> set[str]:
+    return {_OPTIONAL[name] for name in refused}
+
+
+def _is_formed(prompt: Prompt) -> bool:
+    return prompt.json_answer or prompt.response_schema is not None
+
+
+def _described(tool: Tool) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": tool.name, "description": tool.description or tool.name}
+    return told | ({"parametersJsonSchema": tool.parameters} if tool.parameters else {})
+
+
+def _contents(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    roles = {"assistant": "model", "tool": "user"}
+    return [
+        {"role": roles.get(message.role, message.role), "parts": _parts(message)}
+        for message in messages
+        if message.role not in {"system", "developer"}
+    ]
+
+
+def _parts(message: Message) -> list[dict[str, Any]]:
+    if message.role == "tool":
+        response = {"name": message.name or "", "response": {"result": as_text(message)}}
+        return [{"functionResponse": response}]
+    parts: list[dict[str, Any]] = []
+    if message.parts:
+        parts.extend(_part(part) for part in message.parts if part)
+    elif message.content or not message.tool_calls:
+        parts.append({"text": message.content})
+    parts.extend({"functionCall": {"name": call.name, "args": call.arguments}} for call in message.tool_calls)
+    return parts
+
+
+def _part(part: str | Attachment) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"text": part}
+    if part.text is not None:
+        return {"text": written(part)}
+    return {"inlineData": {"mimeType": part.media_type, "data": base64_of(part)}}
+
+
+def _usage(counts: Any) -> Usage | None:
+    if counts is None:
+        return None
+    if not isinstance(counts, dict):
+        return UNREADABLE_USAGE
+    return read_usage(
+        (counts.get("promptTokenCount"),),
+        (counts.get("candidatesTokenCount"), counts.get("thoughtsTokenCount")),
+        counts.get("cachedContentTokenCount"),
+    )

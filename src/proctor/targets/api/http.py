@@ -1,0 +1,446 @@
+"""One JSON request to one HTTP endpoint, with every way it can fail turned into a `TargetError`.
+
+Knows statuses, `Retry-After`, TLS and keys; knows nothing of what the JSON says. Retries, rate limits and
+time limits are the caller's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from io import BytesIO
+from time import perf_counter
+from typing import TypeVar
+
+import msgspec
+from aiohttp import (
+    ClientConnectorCertificateError,
+    ClientConnectorError,
+    ClientError,
+    ClientHttpProxyError,
+    ClientResponse,
+    ClientSSLError,
+)
+from yarl import URL
+
+from proctor.env_vars import names_in
+from proctor.errors import AnswerTooLarge, EndpointFault, TargetError, UsageError
+from proctor.model import TargetSpec
+from proctor.targets.api.quota_headers import QuotaWatch, pause_s
+from proctor.targets.context import Opening
+from proctor.targets.key_redaction import MIN_KEY_LENGTH, REPLACEMENT, SECRET_HEADERS, KeyRedactor
+
+T = TypeVar("T")
+Body = bytes | bytearray
+
+KEY_VARIABLES: dict[str, tuple[str, ...]] = {
+    "https://api.openai.com": ("OPENAI_API_KEY",),
+    "https://api.anthropic.com": ("ANTHROPIC_API_KEY",),
+    "https://generativelanguage.googleapis.com": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "https://api.deepseek.com": ("DEEPSEEK_API_KEY",),
+    "https://api.groq.com": ("GROQ_API_KEY",),
+    "https://api.mistral.ai": ("MISTRAL_API_KEY",),
+    "https://api.together.xyz": ("TOGETHER_API_KEY",),
+    "https://integrate.api.nvidia.com": ("NVIDIA_API_KEY",),
+    "https://openrouter.ai": ("OPENROUTER_API_KEY",),
+}
+"""Which variables hold the key of which origin; the first that is set counts."""
+
+_TRANSIENT = frozenset({408, 409, 429})
+_BUSY = frozenset({429, 503, 529})
+_REMEDIES = {
+    401: "Check the key.",
+    402: "Check the account's balance.",
+    403: "Check the key and its permissions.",
+    404: "Check the model's name and the address.",
+    405: "Check the address.",
+    407: "Check the proxy's password.",
+    410: "Check the model's name and the address.",
+}
+"""Statuses that every request will get until somebody does this."""
+_NO_CREDIT = re.compile(r"insufficient_quota|billing_hard_limit")
+_WRONG_KEY = re.compile(r"API_KEY_INVALID|API key not valid")
+"""How Google says 401, in a reply of status 400."""
+_SHOWN = 300
+_MAX_HEADER = 1_000
+"""Characters of a header that are read."""
+# aiohttp warns when bytes of more than a MiB are handed over in one piece.
+_ONE_PIECE = 2**20
+_MAX_ERROR_BYTES = 2**16
+"""So much is read of a reply that is an error, which says why in its first words."""
+
+
+class RefusedRequest(TargetError):
+    """A request that the endpoint says is wrong (400 or 422); `param` is the field it names, if it does."""
+
+    def __init__(self, message: str, *, text: str, param: str | None) -> None:
+        super().__init__(message)
+        self.text = text
+        self.param = param
+
+    def names(self, optional: tuple[str, ...]) -> str | None:
+        """The first of these parameters that the endpoint's complaint is about."""
+        if self.param:
+            parts = re.split(r"[.\[\]]", self.param)
+            return next((name for name in optional if name in parts), None)
+        return next((name for name in optional if re.search(rf"\b{re.escape(name)}\b", self.text)), None)
+
+
+class Post:
+    """One URL that is asked with JSON bodies, without the parameters it has refused before."""
+
+    def __init__(self, opening: Opening, url: URL, headers: Mapping[str, str]) -> None:
+        self._session = opening.http()
+        self._url = url
+        self._headers = {"Content-Type": "application/json", **headers}
+        self.without_keys = KeyRedactor.for_headers(headers).output
+        """The output without the keys that are sent here, should the endpoint echo one."""
+        self._proxy = proxy_for(url, opening.environ)
+        self._max_bytes = opening.max_answer_bytes
+        self._large_answers = opening.large_answers
+        self._watch = None if opening.observe is None else QuotaWatch(opening.observe)
+        self.refused: frozenset[str] = frozenset()
+
+    async def send(
+        self, encode: Callable[[frozenset[str]], bytes], optional: tuple[str, ...]
+    ) -> tuple[Body, float]:
+        """The reply's body and how many milliseconds the successful request took.
+
+        A parameter of `optional` that the endpoint refuses is left out in a second attempt, and remembered
+        when that attempt succeeds: a complaint that only happens to hold its name changes nothing.
+
+        Args:
+            encode: the body without the parameters in the given set.
+            optional: the names, as the endpoint writes them, that may be left out.
+
+        Raises:
+            TargetError: a status other than 2xx, or no connection; its fields say whether to ask again.
+        """
+        refused = self.refused
+        body = encode(refused)
+        while True:
+            started = perf_counter()
+            try:
+                data = await self._once(body)
+            except RefusedRequest as error:
+                name = error.names(optional)
+                if name is None or name in refused:
+                    raise
+                refused |= {name}
+                shorter = encode(refused)
+                if shorter == body:
+                    raise
+                body = shorter
+                continue
+            latency_ms = (perf_counter() - started) * 1000
+            if refused is not self.refused:
+                self.refused |= refused
+            return data, latency_ms
+
+    async def _once(self, body: bytes) -> Body:
+        """The body of a 2xx reply; redirections are not followed, as they would carry the key along."""
+        try:
+            response = await self._session.post(
+                self._url,
+                data=body if len(body) < _ONE_PIECE else BytesIO(body),
+                headers=self._headers,
+                proxy=self._proxy,
+                allow_redirects=False,
+            )
+            try:
+                reply = await self._read(response)
+            except BaseException:
+                response.close()
+                raise
+        except (ClientError, OSError) as error:
+            raise _without_secrets(_unreached(self._url, error, self._headers), self._headers) from error
+        if self._watch is not None:
+            self._watch(response.headers)
+        if 200 <= response.status < 300:
+            return reply
+        raise _without_secrets(
+            fault(self._url, response.status, reply, response.headers, self._headers), self._headers
+        )
+
+    async def _read(self, response: ClientResponse) -> Body:
+        """The whole body of a reply, decompressed; of an error its first bytes.
+
+        A large one is read when it is its turn, so that memory does not hold one for each connection.
+
+        Raises:
+            AnswerTooLarge: it is larger than answers may be.
+        """
+        if not 200 <= response.status < 300:
+            body = await _first_bytes(response, _MAX_ERROR_BYTES)
+            response.close()  # without effect on a connection whose reply was read to its end
+            return body[:_MAX_ERROR_BYTES]
+        limit = self._max_bytes
+        # With a Content-Encoding it is the size of what is compressed, which may unfold without end.
+        size = None if "Content-Encoding" in response.headers else response.content_length
+        if size is not None and size > limit:
+            raise AnswerTooLarge(limit, size)
+        if size is not None and size <= _ONE_PIECE:
+            return await response.read()
+        body = bytearray() if size is not None else await _first_bytes(response, min(_ONE_PIECE, limit + 1))
+        if len(body) > limit:
+            raise AnswerTooLarge(limit)
+        if size is None and response.content.at_eof():
+            return body
+        async with self._large_answers.take(size or limit):
+            async for piece in response.content.iter_any():
+                body += piece
+                if len(body) > limit:
+                    raise AnswerTooLarge(limit)
+        return body
+
+    def read(self, decoder: msgspec.json.Decoder[T], data: Body) -> T:
+        """The reply in the shape that its decoder expects.
+
+        Raises:
+            TargetError: it has another. Not transient: the body arrived whole, and the next would be alike.
+        """
+        try:
+            return decoder.decode(data)
+        except msgspec.DecodeError as error:
+            start = _short(_without_keys(data.decode("utf-8", "replace"), self._headers))
+            raise TargetError(
+                f"{_place(self._url)} did not answer with the JSON of its interface ({error}): {start!r}.",
+                kind="protocol",
+            ) from error
+
+    def fault(self, status: int, data: Body) -> TargetError:
+        """What an error inside a reply of status 200 means, by the status that it names itself."""
+        return fault(self._url, status, data, {}, self._headers)
+
+
+async def _first_bytes(response: ClientResponse, count: int) -> bytearray:
+    """The body up to that many bytes and the rest of a piece, or to its end."""
+    body = bytearray()
+    async for piece in response.content.iter_any():
+        body += piece
+        if len(body) >= count:
+            break
+    return body
+
+
+def _without_secrets(error: TargetError, headers: Mapping[str, str]) -> TargetError:
+    """The error, its whole text searched once more: a key may come back in an address or a header."""
+    error.args = (_without_keys(str(error), headers),)
+    return error
+
+
+def _unreached(url: URL, error: ClientError | OSError, headers: Mapping[str, str]) -> TargetError:
+    """What it means that no reply came."""
+    if isinstance(error, (ClientConnectorCertificateError, ClientSSLError)):
+        return TargetError(
+            f"No encrypted connection to {_place(url)}: {_short(str(error))}.",
+            kind="connection",
+            fault=EndpointFault.PERMANENT,
+            remedy="Check the address and its certificate.",
+        )
+    if isinstance(error, ClientHttpProxyError):
+        return fault(url, error.status, b"the proxy refused it", {}, headers)
+    why = _short(str(error)) or type(error).__name__
+    if isinstance(error, ClientConnectorError):
+        return TargetError(
+            f"No connection to {_place(url)}: {error.os_error.strerror or error.os_error}. "
+            "Is a server listening there?",
+            kind="connection",
+            transient=True,
+            fault=EndpointFault.UNREACHABLE,
+            remedy="Check the address, and that the server runs.",
+        )
+    return TargetError(
+        f"No answer from {_place(url)}: {why}.",
+        kind="connection",
+        transient=True,
+        fault=EndpointFault.SERVER,
+        remedy="Check the server.",
+    )
+
+
+def fault(
+    url: URL, status: int, body: Body, reply_headers: Mapping[str, str], request_headers: Mapping[str, str]
+) -> TargetError:
+    """What an unsuccessful reply means; the keys that were sent are blotted out of its text."""
+    text, param = _complaint(body)
+    text = _without_keys(text, request_headers)
+    if 300 <= status < 400:
+        text = f"it points to {reply_headers.get('Location', 'nowhere')}, which is not followed"
+    phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "unknown status"
+    message = f"{_place(url)} answered {status} ({phrase})" + (f": {_short(text)}" if text else ".")
+    kind, remedy = _endpoint_fault(status, body)
+    wait_s = retry_after_s(reply_headers)
+    if wait_s is None and kind is EndpointFault.THROTTLED:
+        wait_s = pause_s(reply_headers)
+    if status in {400, 422} and kind is None:
+        return RefusedRequest(message, text=text, param=param)
+    return TargetError(
+        message,
+        transient=kind is not EndpointFault.PERMANENT and (status in _TRANSIENT or status >= 500),
+        busy=status in _BUSY,
+        retry_after_s=wait_s,
+        fault=kind,
+        remedy=remedy,
+    )
+
+
+def _endpoint_fault(status: int, body: bytes | bytearray) -> tuple[EndpointFault | None, str]:
+    """What a status says of the endpoint, and what to do about it."""
+    if status == 400 and _WRONG_KEY.search(body.decode("utf-8", "replace")):
+        status = 401
+    if 300 <= status < 400:
+        return EndpointFault.PERMANENT, "Check the address."
+    if status in _REMEDIES:
+        return EndpointFault.PERMANENT, _REMEDIES[status]
+    if status == 429:
+        if _NO_CREDIT.search(body.decode("utf-8", "replace")):
+            return EndpointFault.PERMANENT, "Check the account's balance."
+        return EndpointFault.THROTTLED, "Lower --concurrency, or ask for a higher rate limit."
+    return (EndpointFault.SERVER, "Check the server, or try again later.") if status >= 500 else (None, "")
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """How long the endpoint asks to wait, in seconds and never less than none; None where it does not say.
+
+    A number that no float can hold is `inf`. A date is read against the reply's own `Date`, as two clocks may
+    differ; the three forms of dates in RFC 9110, section 5.6.7, are read. Source: the same, section 10.2.3.
+    """
+    value = headers.get("Retry-After", "").strip()[:_MAX_HEADER]
+    if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?", value):
+        return max(float(value), 0.0)
+    until = _date(value)
+    if until is None:
+        return None
+    now = _date(headers.get("Date", "")[:_MAX_HEADER]) or datetime.now(UTC)
+    return max((until - now).total_seconds(), 0.0)
+
+
+def _date(value: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(value)
+        return date if date.tzinfo else date.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def key_of(spec: TargetSpec, endpoint: str, opening: Opening, variable: str | None = None) -> str | None:
+    """The key of a target: of the variable that its options name, else its kind's, else its origin's.
+
+    Args:
+        spec: the target; its options hold at most a reference, never a key.
+        endpoint: where the key is to be sent, and nowhere else.
+        opening: where the environment is.
+        variable: the one that holds the key of its kind, where the endpoint is known to be of that kind.
+
+    Raises:
+        UsageError: the variable is not set, or holds what no header can.
+    """
+    wanted_for = f"Target {spec.name!r}"
+    for name in (*names_in(spec.options.get("api_key")), *([variable] if variable else [])):
+        return _sendable(opening.key(name, wanted_for), name)
+    return key_for(endpoint, opening, wanted_for)
+
+
+def key_for(endpoint: str, opening: Opening, wanted_for: str) -> str | None:
+    """The key to send to an endpoint, decided by its origin; None where it gets none.
+
+    Origins of the table get their own key; any other gets `PROCTOR_API_KEY`, if set, and never another's.
+
+    Raises:
+        UsageError: a known service whose variable is not set, or a key that no header can hold.
+    """
+    origin = _origin(endpoint)
+    if origin is None:
+        raise UsageError(f"{wanted_for}: the address needs to be like http://HOST:PORT/v1.")
+    variables = KEY_VARIABLES.get(origin)
+    if variables:
+        name = next((name for name in variables if opening.environ.get(name, "").strip()), variables[0])
+        return _sendable(opening.key(name, wanted_for), name)
+    name = "PROCTOR_API_KEY"
+    return _sendable(opening.environ.get(name, "").strip(), name) or None
+
+
+def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
+    """The proxy that the environment names for a URL: `https_proxy`, `http_proxy`, `all_proxy`, `no_proxy`.
+
+    They count in capitals as well. An address on this machine is never asked through a proxy, which would
+    look for it on its own.
+
+    Raises:
+        UsageError: the variable holds no URL.
+    """
+    host = url.host or ""
+    if host in {"localhost", "::1"} or re.fullmatch(r"127(\.\d+){3}", host):
+        return None
+    names = [name for name in environ if name.lower().endswith("_proxy")]
+    # Sorting puts capitals first, so that the lower-case form wins.
+    proxies = {name.lower().removesuffix("_proxy"): environ[name].strip() for name in sorted(names)}
+    found = proxies.get(url.scheme) or proxies.get("all")
+    excepted = [name.strip().removeprefix("*").lstrip(".") for name in proxies.get("no", "").split(",")]
+    direct = proxies.get("no") == "*" or any(
+        place == name or place.endswith(f".{name}")
+        for name in excepted
+        if name
+        for place in (host, f"{host}:{url.port}")
+    )
+    if not found or direct:
+        return None
+    proxy = found if "://" in found else f"http://{found}"
+    if not proxy.lower().startswith("http") or _origin(proxy) is None:
+        raise UsageError(f"The proxy for {url.scheme} in the environment is not like http://HOST:PORT.")
+    return URL(proxy)
+
+
+def _origin(url: str) -> str | None:
+    try:
+        return str(URL(url).origin())
+    except ValueError:
+        return None
+
+
+def _sendable(key: str, variable: str) -> str:
+    if not (key.isascii() and (key.isprintable() or not key)):
+        raise UsageError(
+            f"The environment variable {variable} holds characters that no key has. Copy the key again."
+        )
+    return key
+
+
+def _complaint(body: Body) -> tuple[str, str | None]:
+    """The endpoint's own words in an error body, and the field they are about."""
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return body.decode("utf-8", "replace"), None
+    if isinstance(found, list) and found:
+        found = found[0]
+    param = None
+    for name in ("error", "message", "detail"):
+        if isinstance(found, dict) and found.get(name):
+            named = found.get("param")
+            param = named if isinstance(named, str) else param
+            found = found[name]
+    if isinstance(found, dict) and isinstance(found.get("param"), str):
+        param = found["param"]
+    return found if isinstance(found, str) else msgspec.json.encode(found).decode(), param
+
+
+def _without_keys(text: str, request_headers: Mapping[str, str]) -> str:
+    for name in SECRET_HEADERS:
+        secret = request_headers.get(name, "").removeprefix("Bearer ")
+        if len(secret) >= MIN_KEY_LENGTH:  # also one that answers may have, such as `not-needed`
+            text = text.replace(secret, REPLACEMENT)
+    return KeyRedactor.for_headers(request_headers).text(text)
+
+
+def _place(url: URL) -> str:
+    return str(url.with_query(None).with_user(None))
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split()).rstrip(".")
+    return flat if len(flat) <= _SHOWN else flat[: _SHOWN - 1] + "…"

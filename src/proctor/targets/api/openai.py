@@ -1,0 +1,347 @@
+"""Prompts to outputs over the chat-completions interface that OpenAI and most other services speak.
+
+Source of the format: https://platform.openai.com/docs/api-reference/chat. It does not know which service it
+talks to; the target's endpoint and the key that belongs to it decide that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from yarl import URL
+
+from proctor.errors import TargetError, UsageError
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
+from proctor.pricing import UNREADABLE_USAGE, read_usage
+from proctor.targets.api.http import Body, Post, key_for, key_of
+from proctor.targets.api.messages import as_text, data_uri, instructed, system_of, written
+from proctor.targets.context import Opening
+
+ENDPOINT = "https://api.openai.com/v1"
+# `max_tokens` is asked again under its newer name, so it is never left out altogether.
+_OPTIONAL = ("temperature", "seed", "response_format", "max_tokens", "tools")
+
+
+# --- the wire ----------------------------------------------------------------------------------------------
+
+
+class _Function(Struct):
+    name: str
+    arguments: Any = "{}"
+
+
+class _Call(Struct):
+    function: _Function
+    id: str | None = None
+    type: str = "function"
+
+
+class _Turn(Struct, omit_defaults=True):
+    role: str
+    content: str | list[dict[str, Any]]
+    name: str | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
+
+
+class _Request(Struct, omit_defaults=True):
+    model: str
+    messages: list[_Turn]
+    temperature: float | None = None
+    seed: int | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    response_format: dict[str, Any] | None = None
+    tools: list[dict[str, Any]] | None = None
+
+
+class _Answer(Struct):
+    content: str | list[dict[str, Any]] | None = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(Struct):
+    message: _Answer
+    finish_reason: str | None = None
+
+
+class _Reply(Struct):
+    choices: list[_Choice] | None = None
+    model: str | None = None
+    system_fingerprint: str | None = None
+    usage: Any = None
+    error: Any = None
+
+
+class _Vector(Struct):
+    embedding: list[float]
+    index: int = 0
+
+
+class _Vectors(Struct):
+    data: list[_Vector]
+
+
+_ENCODER = msgspec.json.Encoder()
+_REPLY = msgspec.json.Decoder(_Reply)
+_VECTORS = msgspec.json.Decoder(_Vectors)
+
+
+# --- the target --------------------------------------------------------------------------------------------
+
+
+class OpenAi:
+    """A model behind a chat-completions endpoint."""
+
+    def __init__(self, model: str, params: Params, post: Post, system: Message | None = None) -> None:
+        self._model = model
+        self._params = params
+        self._post = post
+        self._system = system
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The model's answer.
+
+        Raises:
+            TargetError: there is none.
+        """
+        prompt = instructed(prompt, self._system)
+
+        def encode(refused: frozenset[str]) -> bytes:
+            return _ENCODER.encode(self._request(prompt, refused))
+
+        data, latency_ms = await self._post.send(encode, _OPTIONAL)
+        reply = self._post.read(_REPLY, data)
+        if reply.error or not reply.choices:
+            raise self._without_answer(reply, data)
+        choice = reply.choices[0]
+        message = choice.message
+        output = Output(
+            text=_text(message.content) or message.refusal or "",
+            tool_calls=tuple(_tool_call(call) for call in message.tool_calls or ()),
+            usage=_usage(reply.usage),
+            latency_ms=latency_ms,
+            finish_reason=choice.finish_reason,
+            model=reply.model,
+            fingerprint=reply.system_fingerprint,
+            refused_params=self._not_applied(prompt) if self._post.refused else (),
+        )
+        return self._post.without_keys(output)
+
+    async def aclose(self) -> None:
+        """Nothing: the session belongs to whoever opened the target."""
+
+    def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
+        asked = self._params
+        request = _Request(model=self._model, messages=_turns(prompt.messages))
+        if "temperature" not in refused:
+            request.temperature = self._temperature(prompt)
+        if asked.seed is not None and "seed" not in refused:
+            request.seed = asked.seed + prompt.repeat
+        if "max_tokens" in refused:
+            request.max_completion_tokens = asked.max_tokens
+        else:
+            request.max_tokens = asked.max_tokens
+        if "response_format" not in refused:
+            request.response_format = _response_format(prompt)
+        if prompt.tools and "tools" not in refused:
+            request.tools = [{"type": "function", "function": _described(tool)} for tool in prompt.tools]
+        return request
+
+    def _temperature(self, prompt: Prompt) -> float | None:
+        return self._params.temperature if prompt.temperature is None else prompt.temperature
+
+    def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
+        asked = {
+            "temperature": self._temperature(prompt),
+            "seed": self._params.seed,
+            "response_format": _response_format(prompt),
+            "tools": prompt.tools or None,
+        }
+        return tuple(name for name in asked if asked[name] is not None and name in self._post.refused)
+
+    def _without_answer(self, reply: _Reply, data: Body) -> TargetError:
+        if reply.error is None:
+            return TargetError(f"The reply of {self._model!r} has no choices in it.", kind="protocol")
+        code = reply.error.get("code") if isinstance(reply.error, dict) else None
+        return self._post.fault(code if isinstance(code, int) and 400 <= code < 600 else 200, data)
+
+
+class OpenAiEmbeddings:
+    """A model behind an OpenAI-compatible `/embeddings` endpoint."""
+
+    def __init__(self, model: str, *, endpoint: str, opening: Opening, key: str | None = None) -> None:
+        self.name = model
+        self._post = Post(opening, URL(endpoint.rstrip("/") + "/embeddings"), bearer(key))
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector a text, in order.
+
+        Raises:
+            TargetError: there is none, or not one a text.
+        """
+        if not texts:
+            return []
+        body = _ENCODER.encode({"model": self.name, "input": list(texts)})
+        data, _ = await self._post.send(lambda _refused: body, ())
+        rows = sorted(self._post.read(_VECTORS, data).data, key=lambda row: row.index)
+        if [row.index for row in rows] != list(range(len(texts))):
+            raise TargetError(
+                f"{self.name!r} answered {len(texts)} texts with {len(rows)} embeddings.", kind="protocol"
+            )
+        return [row.embedding for row in rows]
+
+
+async def open_target(spec: TargetSpec, opening: Opening) -> OpenAi:
+    """The target that a specification of kind `openai` names.
+
+    Raises:
+        UsageError: it names no model, or the service's key is not set.
+    """
+    endpoint = spec.endpoint or ENDPOINT
+    model = named_model(spec)
+    post = post_to(endpoint, opening, key_of(spec, endpoint, opening))
+    return OpenAi(model, spec.params, post, system_of(spec, opening.environ))
+
+
+def post_to(endpoint: str, opening: Opening, key: str | None = None) -> Post:
+    """The chat completions of a base URL."""
+    return Post(opening, URL(endpoint.rstrip("/") + "/chat/completions"), bearer(key))
+
+
+def open_embeddings(spec: TargetSpec, opening: Opening) -> OpenAiEmbeddings:
+    """The embedding model that a specification of kind `openai` names; call it with an event loop running.
+
+    Raises:
+        UsageError: it names no model, or the service's key is not set.
+    """
+    endpoint = spec.endpoint or ENDPOINT
+    key = key_for(endpoint, opening, f"Embedding model {spec.name!r}")
+    return OpenAiEmbeddings(named_model(spec), endpoint=endpoint, opening=opening, key=key)
+
+
+def named_model(spec: TargetSpec) -> str:
+    """The model that a specification names.
+
+    Raises:
+        UsageError: it names none.
+    """
+    if not spec.model:
+        raise UsageError(f"Target {spec.name!r} names no model. Write {spec.kind}:MODEL.")
+    return spec.model
+
+
+def bearer(key: str | None) -> dict[str, str]:
+    """The header that carries a key, if there is one."""
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+# --- nouns and the wire ------------------------------------------------------------------------------------
+
+
+def call_ids(messages: Sequence[Message]) -> Mapping[str, str]:
+    """The id of each tool's last call, by the tool's name; a call without one is known by that name."""
+    return {call.name: call.id or call.name for message in messages for call in message.tool_calls}
+
+
+def _response_format(prompt: Prompt) -> dict[str, Any] | None:
+    schema = prompt.response_schema
+    if schema is None:
+        return {"type": "json_object"} if prompt.json_answer else None
+    wanted = {"name": "reply", "strict": _can_be_strict(schema), "schema": schema}
+    return {"type": "json_schema", "json_schema": wanted}
+
+
+def _can_be_strict(schema: Any) -> bool:
+    """Whether every object in a schema demands all that it names and allows nothing else; else it is refused.
+
+    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
+    """
+    if isinstance(schema, list):
+        return all(map(_can_be_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "object" or "properties" in schema:
+        named, demanded = schema.get("properties"), schema.get("required")
+        if schema.get("additionalProperties") is not False or not isinstance(named, dict):
+            return False
+        if not isinstance(demanded, list) or set(named) - set(demanded):
+            return False
+    return all(map(_can_be_strict, schema.values()))
+
+
+def _described(tool: Tool) -> dict[str, Any]:
+    """A tool's name, and of the rest what is there."""
+    told = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {name: part for name, part in told.items() if part}
+
+
+def _turns(messages: Sequence[Message]) -> list[_Turn]:
+    if not any(message.tool_calls or message.role == "tool" for message in messages):
+        return [_Turn(m.role, _blocks(m) if m.parts else m.content, m.name) for m in messages]
+    ids = call_ids(messages)
+    return [_tool_turn(message, ids) for message in messages]
+
+
+def _tool_turn(message: Message, ids: Mapping[str, str]) -> _Turn:
+    if message.role == "tool":
+        name = message.name or ""
+        return _Turn("tool", as_text(message), tool_call_id=ids.get(name, name))
+    calls = [
+        _Call(_Function(call.name, _ENCODER.encode(call.arguments).decode()), call.id or call.name)
+        for call in message.tool_calls
+    ]
+    content = _blocks(message) if message.parts else message.content
+    return _Turn(message.role, content, message.name, calls or None)
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    return [
+        {"type": "text", "text": part} if isinstance(part, str) else _attached(part) for part in message.parts
+    ]
+
+
+def _attached(attachment: Attachment) -> dict[str, Any]:
+    if attachment.text is not None:
+        return {"type": "text", "text": written(attachment)}
+    if attachment.kind == "image":
+        return {"type": "image_url", "image_url": {"url": data_uri(attachment)}}
+    return {"type": "file", "file": {"filename": attachment.path, "file_data": data_uri(attachment)}}
+
+
+def _text(content: str | list[dict[str, Any]] | None) -> str:
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content)
+    return content or ""
+
+
+def _tool_call(call: _Call) -> ToolCall:
+    """A call as the model wrote it; arguments that are no JSON object are kept under `arguments`."""
+    written = call.function.arguments
+    arguments = written
+    if isinstance(written, str):
+        try:
+            arguments = msgspec.json.decode(written or "{}")
+        except msgspec.DecodeError:
+            arguments = written
+    if not isinstance(arguments, dict):
+        arguments = {"arguments": arguments}
+    return ToolCall(name=call.function.name, arguments=arguments, id=call.id)
+
+
+def _usage(counts: Any) -> Usage | None:
+    if counts is None:
+        return None
+    if not isinstance(counts, dict):
+        return UNREADABLE_USAGE
+    details = counts.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else details
+    return read_usage(
+        (counts.get("prompt_tokens"),),
+        (counts.get("completion_tokens"),),
+        cached or counts.get("prompt_cache_hit_tokens"),
+    )

@@ -1,0 +1,86 @@
+"""Headers of replies to what they say of an endpoint's rate limits.
+
+Sources: https://platform.openai.com/docs/guides/rate-limits (which many services follow),
+https://docs.anthropic.com/en/api/rate-limits, and the IETF's draft-ietf-httpapi-ratelimit-headers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Literal
+
+from proctor.protocols import Quota
+
+_Resource = Literal["requests", "tokens"]
+_FAMILIES: tuple[tuple[_Resource, str, str], ...] = (
+    ("requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+    ("tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"),
+    ("requests", "anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
+    ("tokens", "anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset"),
+    ("tokens", "anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"),
+    ("tokens", "anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"),
+    ("requests", "ratelimit-remaining", "ratelimit-reset"),
+    ("requests", "x-ratelimit-remaining", "x-ratelimit-reset"),
+)
+_MAX_CHARACTERS = 100
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,12})?"
+_DURATION = re.compile(rf"(?:{_NUMBER}(?:ms|s|m|h|d))+")
+_PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
+_IETF = re.compile(r"\br(?:emaining)?=([0-9]{1,12})\b.*?\b(?:t|reset)=([0-9]{1,12})\b")
+_EPOCH_S = 1e9
+"""From here on a number of seconds is a time since 1970."""
+
+
+def read_quotas(headers: Mapping[str, str]) -> list[Quota]:
+    """What the headers say is left and until when; nothing of what cannot be read."""
+    quotas = []
+    for resource, remaining_name, reset_name in _FAMILIES:
+        remaining = headers.get(remaining_name)
+        if remaining is not None and re.fullmatch(r"[0-9]{1,12}", remaining.strip()):
+            reset_s = _seconds(headers.get(reset_name, "").strip()[:_MAX_CHARACTERS])
+            if reset_s is not None:
+                quotas.append(Quota(resource, int(remaining), reset_s))
+    match = _IETF.search(headers.get("ratelimit", "")[:_MAX_CHARACTERS])
+    if match is not None:
+        quotas.append(Quota("requests", int(match[1]), float(match[2])))
+    return quotas
+
+
+def pause_s(headers: Mapping[str, str]) -> float | None:
+    """How long until there is something left of everything; None where the headers do not say."""
+    return max((quota.reset_s for quota in read_quotas(headers) if not quota.remaining), default=None)
+
+
+class QuotaWatch:
+    """Passes on what replies say of rate limits; looks no further where the first says nothing."""
+
+    def __init__(self, observe: Callable[[list[Quota]], None]) -> None:
+        self._observe = observe
+        self._is_silent = False
+
+    def __call__(self, headers: Mapping[str, str]) -> None:
+        """The headers of one reply."""
+        if self._is_silent:
+            return
+        quotas = read_quotas(headers)
+        self._is_silent = not quotas
+        if quotas:
+            self._observe(quotas)
+
+
+def _seconds(value: str) -> float | None:
+    """The seconds until a reset: a duration such as `6m0s`, a number of seconds, or a time."""
+    if _DURATION.fullmatch(value):
+        return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(value))
+    if re.fullmatch(_NUMBER, value):
+        seconds = float(value)
+        return max(0.0, seconds - datetime.now(UTC).timestamp()) if seconds >= _EPOCH_S else seconds
+    try:
+        at = datetime.fromisoformat(value)
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        return max(0.0, (at - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):
+        return None

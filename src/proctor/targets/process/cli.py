@@ -1,0 +1,278 @@
+"""Prompts to outputs by a command line of the shell, such as that of a coding agent.
+
+`{PROMPT}`, `{PROMPT_FILE}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}` and `{OUTPUT_FILE}` are filled in, quoted.
+The answer is all of the output file, where the line names one, else stdout without its last line ending;
+`program_output` says how an agent reports its messages, tool calls and tokens. The line runs in the prompt's
+workspace, else in the folder of its options, else in the working directory. It inherits no secret but what
+the options name under `env`; `$PROCTOR_TARGETS_FOLDER` is the folder of the targets file, and `$PROCTOR_FORM`
+has what is asked besides the messages, where anything is.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from msgspec import Struct
+
+from proctor.env_vars import filled, masked, names_in
+from proctor.errors import TargetError, TargetTimeout, UsageError
+from proctor.model import Attachment, Message, Output, Prompt, TargetSpec
+from proctor.protocols import Finished
+from proctor.targets.api.messages import form_variable, mentioned, written_out
+from proctor.targets.context import Opening
+from proctor.targets.process.command_template import BATCH_PLACES, FILE_PLACES, FOLDER, Line, quoted, shell
+from proctor.targets.process.output import failed, output_of, read_answer
+from proctor.targets.process.subprocesses import inside, run_process, scrubbed
+from proctor.targets.redaction import hidden
+
+_HEALTH_S = 30.0
+
+
+class _Shell(Struct, frozen=True, kw_only=True):
+    """How lines of one target are run, and what is blotted out of what they say."""
+
+    name: str
+    environ: dict[str, str]
+    secrets: tuple[str, ...]
+    """The variables whose values were handed to the program."""
+    outside: Mapping[str, str]
+    max_answer_bytes: int
+
+    async def run(
+        self,
+        line: str,
+        *,
+        cwd: str | None,
+        timeout_s: float,
+        stdin: bytes = b"",
+        workspace: str | None = None,
+        variables: Mapping[str, str] = {},
+    ) -> Finished:
+        """Run a line to its end in the workspace, else in `cwd`; raises as `run_process` does."""
+        cwd = workspace or cwd
+        if cwd is not None and not Path(cwd).is_dir():  # noqa: ASYNC240 - as cheap as a look can be
+            raise TargetError(f"{self.name!r} cannot run in {cwd!r}, which is no folder.", kind="program")
+        argv = shell(line, self.environ)
+        return await run_process(
+            argv,
+            stdin,
+            timeout_s=timeout_s,
+            environ=inside(self.environ, workspace) | dict(variables),
+            cwd=cwd,
+            called=self.name,
+            output_limit=self.max_answer_bytes,
+            limit_flag="--max-answer-bytes",
+        )
+
+    def hidden(self, text: str) -> str:
+        """The text without the secrets."""
+        return masked(text, self.secrets, self.outside)
+
+
+class Cli:
+    """A command line that is run once a prompt."""
+
+    def __init__(self, line: Line, shell: _Shell, options: Mapping[str, Any], timeout_s: float) -> None:
+        """Runs nothing yet; raises ValueError where the form of files is wrong."""
+        self._line = line
+        self._shell = shell
+        self._form = Line(options.get("files_format", "{path}"), FILE_PLACES)
+        self._cwd: str | None = options.get("cwd")
+        self._timeout_s: float = options.get("timeout_seconds", timeout_s)
+        self.kept_in: str | None = None
+        """The folder below which the files of every prompt are kept, if they are."""
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """What the program answers.
+
+        Raises:
+            TargetError: it failed, wrote too much or did not end in time.
+        """
+        try:
+            output = await self._output(prompt)
+        except TargetTimeout as error:
+            raise TargetTimeout(self._shell.hidden(str(error))) from None
+        except TargetError as error:
+            raise TargetError(self._shell.hidden(str(error)), kind=error.kind) from None
+        except OSError as error:
+            message = f"{self._shell.name!r} cannot be given its files: {error}."
+            raise TargetError(message, kind="program") from error
+        return masked(output, self._shell.secrets, self._shell.outside)
+
+    async def aclose(self) -> None:
+        """Nothing is left running between two prompts."""
+
+    async def _output(self, prompt: Prompt) -> Output:
+        return output_of(*await self._run(prompt), from_file="OUTPUT_FILE" in self._line.places)
+
+    async def _run(self, prompt: Prompt) -> tuple[bytes, float]:
+        """What the program writes as its answer, and how many milliseconds it takes."""
+        with self._folder(prompt) as folder:
+            return await self._run_in(folder, prompt)
+
+    async def _run_in(self, folder: Path, prompt: Prompt) -> tuple[bytes, float]:
+        places = self._line.places
+        files = _unpacked(prompt.messages, folder / "files")
+
+        def mention(attachment: Attachment) -> str:
+            return "" if "FILES" in places else mentioned(attachment.kind, files[attachment])
+
+        text = written_out(prompt.messages, mention)
+        stdin = text.encode("utf-8", "surrogatepass")
+        answer = folder / "answer"
+        if "PROMPT_FILE" in places:
+            (folder / "prompt.txt").write_bytes(stdin)
+        line = self._line.filled(
+            {
+                "PROMPT": quoted(text),
+                "PROMPT_FILE": quoted(str(folder / "prompt.txt")),
+                "EVAL_ID": quoted(prompt.case_id),
+                "ATTEMPT": str(prompt.repeat),
+                "FILES": " ".join(self._file(path) for path in dict.fromkeys(files.values())),
+                "OUTPUT_FILE": quoted(str(answer)),
+            }
+        )
+        given = b"" if places & {"PROMPT", "PROMPT_FILE"} else stdin
+        started = perf_counter()
+        finished = await self._shell.run(
+            line,
+            cwd=self._cwd,
+            timeout_s=self._timeout_s,
+            stdin=given,
+            workspace=prompt.workspace,
+            variables=form_variable(prompt),
+        )
+        latency_ms = (perf_counter() - started) * 1000
+        name = repr(self._shell.name)
+        if finished.exit_code != 0:
+            raise failed(name, finished)
+        data = finished.stdout
+        if "OUTPUT_FILE" in places:
+            data = read_answer(answer, name, self._shell.max_answer_bytes)
+        return data, latency_ms
+
+    def _file(self, path: str) -> str:
+        return self._form.filled({"path": quoted(path), "basename": quoted(Path(path).name)})
+
+    @contextmanager
+    def _folder(self, prompt: Prompt) -> Iterator[Path]:
+        """A private folder for one prompt, which is gone afterwards unless it is to be kept."""
+        prefix = "proctor-"
+        if self.kept_in is not None:
+            prefix = f"{re.sub(r'[^A-Za-z0-9-]', '_', prompt.case_id)[:40]}-{prompt.repeat}-"
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self.kept_in))
+        try:
+            yield folder
+        finally:
+            if self.kept_in is None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unpacked(messages: Iterable[Message], folder: Path) -> dict[Attachment, str]:
+    """The file of each attachment, under its own name below the folder, whatever that name says."""
+    files: dict[Attachment, str] = {}
+    taken: set[str] = set()
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, str) or part in files:
+                continue
+            parts = [one for one in re.split(r"[/\\:]", part.path) if one not in {"", ".", ".."}] or ["file"]
+            # Names that differ only in their case are one file on some systems.
+            while "/".join(parts).casefold() in taken:
+                parts.insert(0, str(len(taken)))
+            taken.add("/".join(parts).casefold())
+            path = folder.joinpath(*parts)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(part.data if part.text is None else part.text.encode("utf-8"))
+            except (OSError, ValueError) as error:
+                raise TargetError(
+                    f"The file {part.path!r} cannot be given to a program: {error}.", kind="program"
+                ) from error
+            files[part] = str(path)
+    return files
+
+
+async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
+    """The target that a specification of kind `cli` names by its command line, once its health is checked.
+
+    Raises:
+        UsageError: the line or a variable in the options is wrong, or the check of health fails.
+    """
+    environ, options = opening.environ, spec.options
+    variables = options.get("env", {})
+    runs = _Shell(
+        name=spec.name,
+        environ={**scrubbed(environ), **_beside(options), **filled(variables, environ)},
+        secrets=names_in(variables),
+        outside=environ,
+        max_answer_bytes=opening.max_answer_bytes,
+    )
+    try:
+        made = _made(filled(spec.model, environ), runs, options, opening.timeout_s)
+    except ValueError as error:
+        raise UsageError(f"The command line of target {spec.name!r} {error}") from None
+    if "healthcheck" in options:
+        await _check(options["healthcheck"], options.get("cwd"), runs, opening)
+    if options.get("keep_temp_files"):
+        made.kept_in = tempfile.mkdtemp(prefix="proctor-kept-")
+        opening.notify(f"Target {spec.name!r} keeps its files in {made.kept_in}.")
+    return made
+
+
+def _made(line: str, runs: _Shell, options: Mapping[str, Any], timeout_s: float) -> Cli:
+    if not options.get("provider_batching"):
+        return Cli(Line(line), runs, options, timeout_s)
+    from proctor.targets.process.cli_batch import CliBatch
+
+    return CliBatch(Line(line, BATCH_PLACES), runs, options, timeout_s)
+
+
+def _beside(options: Mapping[str, Any]) -> dict[str, str]:
+    return {FOLDER: options["folder"]} if "folder" in options else {}
+
+
+async def _check(health: Mapping[str, Any], cwd: str | None, runs: _Shell, opening: Opening) -> None:
+    """Ask once whether a target is ready."""
+    timeout_s: float = health.get("timeout_seconds", _HEALTH_S)
+    if "url" in health:
+        what = f"GET {health['url']}"
+        url = filled(health["url"], opening.environ)
+        why = hidden(await _status(url, opening, timeout_s), url, health["url"])
+    else:
+        what = f"`{health['command']}`"
+        line = filled(health["command"], opening.environ)
+        try:
+            finished = await runs.run(line, cwd=health.get("cwd", cwd), timeout_s=timeout_s)
+        except TargetError as error:
+            why = str(error)
+        else:
+            why = str(failed("it", finished)) if finished.exit_code else ""
+    if why:
+        why = runs.hidden(why).rstrip(".")
+        raise UsageError(f"Target {runs.name!r} is not ready. Its health check, {what}, failed: {why}.")
+
+
+async def _status(url: str, opening: Opening, timeout_s: float) -> str:
+    """Why a URL does not answer a GET as it should; empty where it does."""
+    from aiohttp import ClientError, ClientTimeout
+    from yarl import URL
+
+    from proctor.targets.api.http import proxy_for
+
+    try:
+        proxy = proxy_for(URL(url), opening.environ)
+        limit = ClientTimeout(total=timeout_s)
+        async with opening.http().get(url, proxy=proxy, timeout=limit) as response:
+            return "" if 200 <= response.status < 300 else f"it answered {response.status}"
+    except TimeoutError:
+        return f"no answer within {timeout_s:g} s"
+    except (ClientError, OSError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"

@@ -1,0 +1,124 @@
+"""Prompts to outputs by a command: the prompt is its stdin, its stdout the answer.
+
+The words are split as a shell would, but no shell runs them. `{PROMPT}` inside an argument is replaced by
+the prompt, which is then not on stdin; `{OUTPUT_FILE}` by the path of a file from which the answer is read.
+A prompt of one user message is that message's text; any other is each message as `role: content`, with an
+empty line between them. It works in the prompt's workspace, where there is one. `$PROCTOR_FORM` has what is
+asked besides the messages, where anything is.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+
+from proctor.errors import UsageError
+from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
+from proctor.targets.api.messages import form_variable, written_out
+from proctor.targets.context import Opening
+from proctor.targets.process.output import decoded, failed, read_answer
+from proctor.targets.process.subprocesses import Finished, inside, run_process, scrubbed
+
+_PLACEHOLDER = re.compile(r"\{(PROMPT|OUTPUT_FILE)\}")
+
+
+class Command:
+    """A program that is started once a prompt."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        environ: Mapping[str, str],
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
+    ) -> None:
+        self._argv = tuple(argv)
+        self._max_answer_bytes = max_answer_bytes
+        self._timeout_s = timeout_s
+        self._environ = scrubbed(environ)
+        words = set(_PLACEHOLDER.findall("\n".join(argv)))
+        self._prompt_is_argument = "PROMPT" in words
+        self._answers_in_file = "OUTPUT_FILE" in words
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """What the program answers.
+
+        Raises:
+            TargetError: it failed, wrote too much or did not end in time.
+        """
+        text = written_out(prompt.messages)
+        if not self._answers_in_file:
+            finished, latency_ms = await self._run({"PROMPT": text}, prompt)
+            return Output(text=decoded(finished.stdout), latency_ms=latency_ms)
+        with tempfile.TemporaryDirectory(prefix="proctor-", ignore_cleanup_errors=True) as folder:
+            path = Path(folder) / "answer"
+            words = {"PROMPT": text, "OUTPUT_FILE": str(path)}
+            _, latency_ms = await self._run(words, prompt)
+            return Output(
+                text=decoded(read_answer(path, repr(self._argv[0]), self._max_answer_bytes)),
+                latency_ms=latency_ms,
+            )
+
+    async def aclose(self) -> None:
+        """Nothing is left running between two prompts."""
+
+    async def _run(self, words: Mapping[str, str], prompt: Prompt) -> tuple[Finished, float]:
+        cwd = prompt.workspace
+        argv = [_PLACEHOLDER.sub(lambda found: words[found[1]], argument) for argument in self._argv]
+        started = perf_counter()
+        finished = await run_process(
+            argv,
+            b"" if self._prompt_is_argument else words["PROMPT"].encode("utf-8", "surrogatepass"),
+            timeout_s=self._timeout_s,
+            environ=inside(self._environ, cwd) | form_variable(prompt),
+            cwd=cwd,
+            output_limit=self._max_answer_bytes,
+            limit_flag="--max-answer-bytes",
+        )
+        latency_ms = (perf_counter() - started) * 1000
+        if finished.exit_code != 0:
+            raise failed(repr(self._argv[0]), finished)
+        return finished, latency_ms
+
+
+async def open_target(spec: TargetSpec, opening: Opening) -> Command:
+    """The target that a specification of kind `command` names by its command line.
+
+    Raises:
+        UsageError: the command line cannot be split, or there is no such program.
+    """
+    argv = _split(spec)
+    program = shutil.which(argv[0], path=opening.environ.get("PATH"))
+    if program is None:
+        raise UsageError(
+            f"Target {spec.name!r}: there is no program {argv[0]!r}. Check its name and the PATH."
+        )
+    return Command(
+        [program, *argv[1:]],
+        timeout_s=opening.timeout_s,
+        environ=opening.environ,
+        max_answer_bytes=opening.max_answer_bytes,
+    )
+
+
+def _split(spec: TargetSpec) -> list[str]:
+    try:
+        if sys.platform == "win32":
+            # A backslash is part of a path there.
+            argv = [word.strip('"') for word in shlex.split(spec.model, posix=False)]
+        else:
+            argv = shlex.split(spec.model)
+    except ValueError as error:
+        raise UsageError(
+            f"The command line of target {spec.name!r} cannot be split into words: {error}."
+        ) from error
+    if not argv:
+        raise UsageError(f"Target {spec.name!r} names no command. Write command:PROGRAM ARGUMENTS.")
+    return argv

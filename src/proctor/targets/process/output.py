@@ -1,0 +1,210 @@
+"""What a program leaves behind to an Output: plain text, or the report of an agent.
+
+A report is a JSON object with `output` (or `output_messages`), a list of messages with their tool calls, or
+with `text`; beside it may stand `token_usage {input, output, cached}`, of which `input` counts the cached
+ones as well, `cost_usd` and `duration_ms`. A duration that is negative or no number is left out; tokens and
+costs that cannot be believed are passed on as such. Anything else is plain text, JSON objects of other forms
+too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from proctor.codec import encode
+from proctor.env_vars import last_words
+from proctor.errors import AnswerTooLarge, TargetError
+from proctor.model import Message, Output, ToolCall, Usage
+from proctor.pricing import UNREADABLE_USAGE, is_valid_cost, read_usage
+from proctor.protocols import Finished
+
+_SHOWN = 500
+
+
+def decoded(data: bytes) -> str:
+    """Text without the line ending that a program prints after its answer."""
+    text = data.decode("utf-8", "replace")
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def output_of(data: bytes, latency_ms: float, *, from_file: bool = False) -> Output:
+    """The output that a program's answer stands for.
+
+    Args:
+        data: the answer.
+        latency_ms: how long it took.
+        from_file: it is a file that the program wrote, whose plain text keeps its last line ending; else it
+            is stdout.
+
+    Raises:
+        TargetError: it reports messages in a form that nobody can read, or what no store can hold.
+    """
+    report = report_of(data)
+    if report is None:
+        plain = data.decode("utf-8", "replace").replace("\r\n", "\n") if from_file else decoded(data)
+        return Output(text=plain, latency_ms=latency_ms)
+    messages = [_message(item, place) for place, item in enumerate(_items(report) or ())]
+    said = [message.content for message in messages if message.role == "assistant" and message.content]
+    text = report.get("text")
+    output = Output(
+        text=said[-1] if said else text if isinstance(text, str) else "",
+        messages=tuple(messages),
+        tool_calls=tuple(call for message in messages for call in message.tool_calls),
+        usage=_usage(report.get("token_usage")),
+        cost_usd=_cost(report.get("cost_usd")),
+        duration_ms=_figure(report.get("duration_ms")),
+        latency_ms=latency_ms,
+    )
+    try:
+        encode(output)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise TargetError(f"The program's report cannot be kept: {error}.", kind="protocol") from error
+    return output
+
+
+def report_of(data: bytes) -> dict[str, Any] | None:
+    """The object that is a report, or None for plain text."""
+    if data.lstrip()[:1] != b"{":
+        return None
+    try:
+        # Not msgspec: a figure that is NaN is left out, and must not turn the whole report into a text.
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found.get("text"), str) or _items(found) is not None else None
+
+
+def _items(report: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The messages of a report, as they stand; None where there are none."""
+    for name in ("output", "output_messages"):
+        found = report.get(name)
+        if isinstance(found, list) and all(isinstance(item, dict) and "role" in item for item in found):
+            return found
+    return None
+
+
+def _message(item: dict[str, Any], place: int) -> Message:
+    where = f"message {place}"
+    role, name, calls = item["role"], item.get("name"), item.get("tool_calls")
+    if not isinstance(role, str) or not role:
+        raise _unreadable(where, "its role is no text")
+    if calls is not None and not isinstance(calls, list):
+        raise _unreadable(where, "its tool_calls are no list")
+    return Message(
+        role=role,
+        content=_content(item.get("content")),
+        name=name if isinstance(name, str) else None,
+        tool_calls=tuple(_call(call, f"{where}, tool call {nth}") for nth, call in enumerate(calls or ())),
+    )
+
+
+def _content(content: Any) -> str:
+    """A content as text: the texts of blocks one after the other, other data as JSON."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if isinstance(content, list) and all(isinstance(block, dict) and "type" in block for block in content):
+        return "".join(_text(block) for block in content if block["type"] == "text")
+    return json.dumps(content, ensure_ascii=False, indent=2)
+
+
+def _text(block: dict[str, Any]) -> str:
+    return next((block[name] for name in ("text", "value") if isinstance(block.get(name), str)), "")
+
+
+def _call(call: Any, where: str) -> ToolCall:
+    if not isinstance(call, dict):
+        raise _unreadable(where, "it is no object")
+    name = _first(call, "tool", "name")
+    if not isinstance(name, str) or not name:
+        raise _unreadable(where, "it has no name under `tool`")
+    arguments = _first(call, "input", "arguments", "args")
+    if arguments is None:
+        arguments = {}
+    id_ = call.get("id")
+    duration_ms = _figure(call.get("duration_ms"))
+    return ToolCall(
+        name=name,
+        arguments=arguments if isinstance(arguments, dict) else {"arguments": arguments},
+        id=id_ if isinstance(id_, str) else None,
+        output=call.get("output"),
+        duration_ms=_between(call) if duration_ms is None else duration_ms,
+    )
+
+
+def _first(fields: dict[str, Any], *names: str) -> Any:
+    return next((fields[name] for name in names if fields.get(name) is not None), None)
+
+
+def _between(call: dict[str, Any]) -> float | None:
+    """The milliseconds from `start_time` to `end_time`, where both are given in ISO 8601."""
+    try:
+        start, end = (datetime.fromisoformat(call[name]) for name in ("start_time", "end_time"))
+        return _figure((end - start).total_seconds() * 1000)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _usage(counts: Any) -> Usage | None:
+    if counts is None:
+        return None
+    if not isinstance(counts, dict):
+        return UNREADABLE_USAGE
+    sent, answered, cached = (counts.get(name) for name in ("input", "output", "cached"))
+    return None if sent is None and answered is None else read_usage((sent,), (answered,), cached)
+
+
+def _cost(value: Any) -> float | None:
+    """A cost as it is reported; -1 for what is no cost, which nobody will believe."""
+    return value if value is None or is_valid_cost(value) else -1.0
+
+
+def _figure(value: Any) -> float | None:
+    """A number of at least 0 and finite, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        return None
+    # An integer that no double can hold is no figure either.
+    return value if value <= sys.float_info.max else None
+
+
+def _unreadable(where: str, why: str) -> TargetError:
+    return TargetError(f"The program's report cannot be read: {where}: {why}.", kind="protocol")
+
+
+def failed(name: str, finished: Finished) -> TargetError:
+    """How a program ended that did not end well, with the last that it said."""
+    said = last_words(finished.stderr, _SHOWN) or last_words(finished.stdout, _SHOWN)
+    ended = f"{name} {finished.ending}"
+    return TargetError(f"{ended}: {said}" if said else f"{ended}.", kind="program")
+
+
+def read_answer(path: Path, name: str, limit: int) -> bytes:
+    """The answer that a program wrote to the file of `{OUTPUT_FILE}`.
+
+    Args:
+        path: the file.
+        name: the program, for messages.
+        limit: the most bytes that are read.
+
+    Raises:
+        AnswerTooLarge: it has more.
+        TargetError: there is no such file.
+    """
+    if path.exists() and not path.is_file():
+        # A pipe would be waited for until somebody writes into it.
+        raise TargetError(f"{name} made something of {{OUTPUT_FILE}} that is no file.", kind="program")
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(limit + 1) if size <= limit else b""
+    except OSError as error:
+        raise TargetError(
+            f"{name} ended without writing its answer to {{OUTPUT_FILE}}: {error.strerror}.", kind="program"
+        ) from error
+    if size > limit or len(data) > limit:
+        raise AnswerTooLarge(limit, max(size, len(data)))
+    return data

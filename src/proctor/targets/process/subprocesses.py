@@ -1,0 +1,223 @@
+"""Runs a foreign program with a time limit, an output limit, its own process group and no secrets.
+
+Whatever happens, nothing of the group is left running afterwards, not even when this process is killed (see
+`process_guard`). A program that had to be stopped takes with it, on Linux, also those that it started and
+that left its group; one that ended by itself may leave a server behind in a session of its own, until this
+process is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from proctor.env_vars import end_of
+from proctor.errors import TargetError, TargetTimeout
+from proctor.protocols import Finished as Finished
+
+OUTPUT_LIMIT = 10_000_000
+"""How many bytes a program may write to stdout."""
+
+_ERRORS_KEPT = 65_536
+_SHOWN = 500
+_GRACE_S = 1.0
+
+_PASSED_ON = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP"),
+        *("VIRTUAL_ENV", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "USERPROFILE"),
+        *("APPDATA", "LOCALAPPDATA", "PROGRAMFILES", "NUMBER_OF_PROCESSORS"),
+    }
+)
+
+
+def scrubbed(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a program needs in order to run, and none that could hold a secret."""
+    return {
+        name: value for name, value in environ.items() if name.upper() in _PASSED_ON or name.startswith("LC_")
+    }
+
+
+def inside(environ: Mapping[str, str], workspace: str | None) -> dict[str, str]:
+    """The environment of a program that works in a workspace: git looks for no repository above it."""
+    above = {} if workspace is None else {"GIT_CEILING_DIRECTORIES": str(Path(workspace).parent)}
+    return {**environ, **above}
+
+
+async def run_process(
+    argv: Sequence[str],
+    stdin: bytes = b"",
+    *,
+    timeout_s: float,
+    environ: Mapping[str, str],
+    output_limit: int = OUTPUT_LIMIT,
+    cwd: str | None = None,
+    called: str | None = None,
+    limit_flag: str = "",
+) -> Finished:
+    """Run a program to its end.
+
+    Args:
+        argv: the program and its arguments; no shell sees them.
+        stdin: what it is given to read; it need not.
+        timeout_s: after this many seconds its whole group is killed.
+        environ: its environment, already scrubbed.
+        output_limit: more bytes than this on stdout kill it.
+        cwd: the folder in which it runs; None is the present one.
+        called: what messages call it; None is its name.
+        limit_flag: the flag that raises the output limit, for messages.
+
+    Raises:
+        TargetTimeout: it did not end in time; the message has the ends of what it wrote.
+        TargetError: of kind `program`: it could not be started; or it wrote too much, which is of kind
+            `too-large` where a flag raises the limit.
+    """
+    from proctor.targets.process.guard import GUARD, MARK  # which a run without programs does not need
+
+    name = repr(argv[0] if called is None else called)
+    collector = _Collector(asyncio.get_running_loop(), output_limit)
+    try:
+        environ = {**environ, MARK: GUARD.new_mark()}
+        transport = await _start(collector, argv, stdin, environ, cwd)
+    except (OSError, ValueError) as error:
+        raise TargetError(f"{name} could not be started: {error}.", kind="program") from error
+    with GUARD.watch(transport.get_pid()):
+        try:
+            async with asyncio.timeout(timeout_s):
+                await collector.over
+            if not collector.too_much:
+                # What the program left behind in its group would hold its pipes open.
+                kill_group(transport.get_pid())
+                await asyncio.wait([collector.exited, collector.read], timeout=_GRACE_S)
+        except TimeoutError as error:
+            message = f"{name} did not end within {timeout_s:g} s and was killed"
+            raise TargetTimeout(collector.with_last_words(message)) from error
+        finally:
+            if transport.get_returncode() is None or collector.too_much:
+                _kill(transport, environ)
+                await asyncio.wait([collector.exited], timeout=_GRACE_S)
+            transport.close()
+    if collector.too_much:
+        limit = f"{output_limit:,} bytes" + (f" ({limit_flag})" if limit_flag else "")
+        message = collector.with_last_words(f"{name} wrote more than {limit} to stdout and was killed")
+        raise TargetError(message, kind="too-large" if limit_flag else "program")
+    return Finished(transport.get_returncode() or 0, bytes(collector.stdout), bytes(collector.stderr))
+
+
+async def _start(
+    collector: _Collector, argv: Sequence[str], stdin: bytes, environ: Mapping[str, str], cwd: str | None
+) -> asyncio.SubprocessTransport:
+    """Start the program; raises OSError or ValueError when it cannot be started.
+
+    Cancelled, it lets asyncio finish the start and then kills the program with all that it started. asyncio
+    would kill the program alone, and wait for ever where another process holds its pipes open.
+    """
+    starting = asyncio.ensure_future(_started(collector, argv, stdin, environ, cwd))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(OSError, ValueError):
+            transport = await starting
+            _kill(transport, environ)
+            transport.close()
+        raise
+
+
+def _kill(transport: asyncio.SubprocessTransport, environ: Mapping[str, str]) -> None:
+    from proctor.targets.process.watcher import MARK, kill_marked
+
+    kill_group(transport.get_pid())
+    kill_marked(environ[MARK])
+
+
+async def _started(
+    collector: _Collector, argv: Sequence[str], stdin: bytes, environ: Mapping[str, str], cwd: str | None
+) -> asyncio.SubprocessTransport:
+    """The program under way; raises OSError or ValueError when it cannot be started."""
+    from tempfile import TemporaryFile  # with seven other modules, which a run without programs does not need
+
+    # A file, not a pipe: nobody has to feed it, and the program may open /dev/stdin by its name.
+    with TemporaryFile() as given:
+        given.write(stdin)
+        given.seek(0)
+        transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: collector,
+            *argv,
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environ),
+            cwd=cwd,
+            **_own_group(),
+        )
+    return transport
+
+
+class _Collector(asyncio.SubprocessProtocol):
+    """Collects what a program writes; `over` is set when it has ended or has written too much."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limit: int) -> None:
+        self.stdout = bytearray()
+        self.stderr = bytearray()
+        self.too_much = False
+        self.over: asyncio.Future[None] = loop.create_future()
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self.read: asyncio.Future[None] = loop.create_future()
+        self._limit = limit
+        self._open = {1, 2}
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Keep stdout up to the limit, and the end of stderr."""
+        if fd == 1 and not self.too_much:
+            self.stdout += data
+            if len(self.stdout) > self._limit:
+                self.too_much = True
+                _settle(self.over)
+        elif fd == 2:
+            self.stderr += data
+            del self.stderr[:-_ERRORS_KEPT]
+
+    def pipe_connection_lost(self, fd: int, _exc: Exception | None) -> None:
+        """Note that all was read."""
+        self._open.discard(fd)
+        if not self._open:
+            _settle(self.read)
+
+    def process_exited(self) -> None:
+        """Note the end."""
+        _settle(self.exited)
+        _settle(self.over)
+
+    def with_last_words(self, message: str) -> str:
+        """A message, still without its full stop, with the ends of what the program wrote."""
+        ends = end_of(bytes(self.stdout), "stdout", _SHOWN), end_of(bytes(self.stderr), "stderr", _SHOWN)
+        return f"{message}.{''.join(ends)}"
+
+
+def kill_group(pid: int) -> None:
+    """Kill a process that was started in its own group, and everything in that group."""
+    if sys.platform == "win32":
+        command = ["taskkill", "/T", "/F", "/PID", str(pid)]
+        subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - a system program
+    else:
+        # macOS answers PermissionError where only zombies are left.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+
+def _own_group() -> dict[str, Any]:
+    if sys.platform == "win32":
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    return {"start_new_session": True}
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,103 @@
+"""The programs of one suite: its graders of the user's own and its hooks, run from the suite's folder.
+
+They inherit the few variables that a program needs and no secret. What they print is the caller's to read.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from proctor.errors import TargetError
+from proctor.targets.process.subprocesses import Finished, run_process, scrubbed
+
+_NAME_SHOWN = 100
+
+
+class SuitePrograms:
+    """Runs programs as the port `Programs` describes.
+
+    `python` is always the interpreter that runs Proctor, so that a grader finds the packages installed
+    beside it; `python3` is looked for on the PATH, and is that interpreter only where there is none.
+    """
+
+    def __init__(self, folder: str, environ: Mapping[str, str], python: str = sys.executable) -> None:
+        """Nothing is started yet.
+
+        Args:
+            folder: the suite's; empty is the present one.
+            environ: where the few variables that programs inherit are taken from.
+            python: the interpreter that `python` stands for.
+        """
+        self._folder = Path(folder).absolute()
+        # Where a system's own encoding is another, a script would misread what it is given.
+        self._environ = {**scrubbed(environ), "PYTHONUTF8": "1"}
+        self._python = python
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        stdin: bytes = b"",
+        *,
+        timeout_s: float,
+        cwd: str | None = None,
+        variables: Mapping[str, str] = {},
+    ) -> Finished:
+        """Run a program to its end; see `ports.Programs`.
+
+        Raises:
+            TargetTimeout: it did not end in time.
+            TargetError: of kind `program`: it or its folder is not there, it could not be started or it
+                wrote too much.
+        """
+        program, folder = self._program(argv), self._inside(cwd)
+        return await run_process(
+            [program, *argv[1:]],
+            stdin,
+            timeout_s=timeout_s,
+            environ={**self._environ, **variables},
+            cwd=folder,
+            called=shlex.join(argv)[:_NAME_SHOWN],
+        )
+
+    def _inside(self, cwd: str | None) -> str:
+        folder = self._folder / (cwd or "")
+        if not folder.is_dir():
+            named = self._folder if cwd is None else cwd
+            raise TargetError(f"There is no folder {str(named)!r} to run a program in.", kind="program")
+        return str(folder)
+
+    def _program(self, argv: Sequence[str]) -> str:
+        """The path of the program that a command line begins with."""
+        if not argv or not argv[0]:
+            raise TargetError("The command is empty; give a program and its arguments.", kind="program")
+        name = argv[0]
+        if name == "python":
+            return self._python
+        if Path(name).name != name:
+            return self._file(name)
+        from shutil import which
+
+        found = which(name, path=self._environ.get("PATH", os.defpath))
+        if found is not None:
+            return found
+        if name == "python3":
+            return self._python
+        beside = f"; write ./{name} for the file beside the suite" if (self._folder / name).is_file() else ""
+        raise TargetError(f"There is no program {name!r} on the PATH{beside}.", kind="program")
+
+    def _file(self, name: str) -> str:
+        path = self._folder / name
+        if not path.is_file():
+            raise TargetError(
+                f"There is no program {name!r}; its path begins at the suite's folder.", kind="program"
+            )
+        if not os.access(path, os.X_OK):
+            raise TargetError(
+                f"The file {name!r} may not be run; make it executable, or put its interpreter before it.",
+                kind="program",
+            )
+        return str(path)

@@ -1,0 +1,63 @@
+"""Keeps an address that a targets file has from a variable out of what its target complains of."""
+
+from __future__ import annotations
+
+import re
+
+from proctor.errors import TargetError
+from proctor.model import Output, Prompt, TargetSpec
+from proctor.protocols import Target
+
+_HOST_IN_REFERENCE = re.compile(r"\s*(\w+://)?[^/]*\$\{\{")
+_SOCKET = re.compile(r" ?\(['\"][0-9A-Fa-f.:%]+['\"], \d+[^)]*\)")
+"""The numbers of an address, as the system names them."""
+
+
+class Discreet:
+    """A target whose errors name its address as the targets file does."""
+
+    def __init__(self, target: Target, address: str, written: str) -> None:
+        """Wraps a target.
+
+        Args:
+            target: the one to ask; closing this closes it.
+            address: where it is.
+            written: the address with its references.
+        """
+        self._target = target
+        self._address = address
+        self._written = written
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """What the target answers.
+
+        Raises:
+            TargetError: as the target does, in other words.
+        """
+        try:
+            return await self._target.answer(prompt)
+        except TargetError as error:
+            error.args = (hidden(str(error), self._address, self._written),)
+            raise
+
+    async def aclose(self) -> None:
+        """Close the target."""
+        await self._target.aclose()
+
+
+def discreet(target: Target, spec: TargetSpec) -> Target:
+    """The target, discreet where its address has references."""
+    written = spec.options.get("base_url")
+    return target if written is None or spec.endpoint is None else Discreet(target, spec.endpoint, written)
+
+
+def hidden(text: str, address: str, written: str) -> str:
+    """The text with the address as it is written, and without its host where that is in a reference."""
+    text = re.sub(
+        re.escape(address.rstrip("/")), lambda _: written.strip().rstrip("/"), text, flags=re.IGNORECASE
+    )
+    name = re.sub(r":\d*$", "", address.partition("://")[2].partition("/")[0]).strip("[]")
+    if not name or not _HOST_IN_REFERENCE.match(written):
+        return text
+    host = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
+    return _SOCKET.sub("", host.sub("[host]", text))

@@ -1,0 +1,139 @@
+"""The API for programs: an application of its own under `/api/v1`, with its document and its problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import compile_path
+
+from proctor import __version__
+from proctor.errors import ProctorError
+from proctor.web.api.openapi import DESCRIPTION, PATH, TAGS, document_of
+from proctor.web.api.problems import KINDS, PREFIX, invalid, problem, refusal_of, unknown_fields
+from proctor.web.api.requests import UnknownParameters, known_parameters, known_query
+from proctor.web.api.responses import answer
+from proctor.web.project import Site
+from proctor.web.security import Refused
+from proctor.web.templates_env import NotThere
+
+ROUTERS = (
+    "proctor.web.api.suites:router",
+    "proctor.web.api.runs:router",
+    "proctor.web.api.trials:router",
+    "proctor.web.api.starts:router",
+    "proctor.web.api.comparisons:router",
+    "proctor.web.api.certificates:router",
+    "proctor.web.api.targets:router",
+)
+"""What is answered; a further thing is a file and a line here."""
+
+
+def mount(app: FastAPI) -> None:
+    """Add the API to the application.
+
+    Args:
+        app: the application; its `state.site` is set.
+    """
+    app.mount(PATH, make_api(app.state.site))
+
+
+def make_api(site: Site) -> FastAPI:
+    """The API of a site."""
+    api = FastAPI(
+        title="Proctor",
+        version=__version__,
+        description=DESCRIPTION,
+        openapi_tags=TAGS,
+        servers=[{"url": PATH}],
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+        dependencies=[Depends(known_query)],
+    )
+    api.state.site = site
+    for place in ROUTERS:
+        module, _, name = place.partition(":")
+        api.include_router(getattr(import_module(module), name))
+    api.include_router(own_router)
+    api.add_exception_handler(ProctorError, _refuse)
+    api.add_exception_handler(HTTPException, _no_such_address)
+    api.add_exception_handler(RequestValidationError, _invalid)
+    api.add_exception_handler(UnknownParameters, _unknown)
+    api.add_exception_handler(Exception, _broke)
+    return api
+
+
+# --- what the API tells of itself --------------------------------------------------------------------------
+
+own_router = APIRouter()
+_UNTOLD = ("/openapi.json", "/problems/{name}")
+"""What the document does not tell of."""
+
+
+@own_router.get("/openapi.json", include_in_schema=False)
+def openapi(request: Request) -> Response:
+    """The OpenAPI document."""
+    return answer(document_of(request.app))
+
+
+@own_router.get("/problems/{name}", include_in_schema=False)
+def about_problem(name: str) -> Response:
+    """What a type of problems means."""
+    kind = KINDS.get(name)
+    if kind is None:
+        raise NotThere(f"There is no problem {name!r}. The document /api/v1/openapi.json has all of them.")
+    return answer({"type": f"{PREFIX}{name}", **kind._asdict()})
+
+
+# --- problems ----------------------------------------------------------------------------------------------
+
+
+def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ProctorError)
+    return refusal_of(error, request.url.path)
+
+
+def _no_such_address(request: Request, error: Exception) -> Response:
+    """A path or a method that is not there; or a body that cannot be read."""
+    assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, Refused):  # the body grew too large while it was read
+        return refusal_of(error.__cause__, request.url.path)
+    path = request.url.path
+    if error.status_code == 404:
+        return problem(404, f"There is no {path}. {PATH}/openapi.json lists what there is.", instance=path)
+    if error.status_code == 405:
+        allowed = ", ".join(_methods(request))
+        detail = f"{path} does not take {request.method}. It takes: {allowed}."
+        return problem(405, detail, headers={"allow": allowed}, instance=path)
+    return problem(400, f"The body cannot be read: {error.detail}.", instance=path)
+
+
+def _methods(request: Request) -> list[str]:
+    """What an address takes, all of its operations together."""
+    paths: dict[str, Iterable[str]] = dict.fromkeys(_UNTOLD, ("get",)) | document_of(request.app)["paths"]
+    inner = request.url.path.removeprefix(PATH)
+    fitting = (methods for path, methods in paths.items() if compile_path(path)[0].match(inner))
+    return sorted({method.upper() for methods in fitting for method in methods})
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return invalid(error, request.url.path, known_parameters(request, error))
+
+
+def _unknown(request: Request, error: Exception) -> Response:
+    assert isinstance(error, UnknownParameters)
+    return unknown_fields(error.names, error.known, request.url.path)
+
+
+def _broke(request: Request, _error: Exception) -> Response:
+    """A fault of Proctor's own, which the application around this one tells of in the terminal."""
+    return problem(500, KINDS["broken"].about, instance=request.url.path)

@@ -1,0 +1,126 @@
+"""The OpenAPI document of the API: what the routes say of themselves, and what holds for all of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.requests import Request
+
+from proctor.web.api.problems import KINDS, MEDIA, PREFIX, ProblemDetails
+
+PATH = "/api/v1"
+DESCRIPTION = """\
+Suites, runs, trials, comparisons and certificates of one project, as JSON. The names of fields are those of
+`proctor … --json`. Shares and intervals are of 1, times are in UTC, what is not known is `null`.
+
+Whatever goes wrong is a problem (RFC 9457) of type `application/problem+json`. Long lists come in pages: the
+`next` of one page is the `after` of the following one, and `null` on the last.
+
+What is held out is sealed: its answers and reasons are `null` until a run is revealed, which is recorded.
+"""
+TAGS = [
+    {"name": "suites", "description": "Saved suites and their versions."},
+    {"name": "runs", "description": "Runs: start, follow, stop, resume, read."},
+    {"name": "trials", "description": "The trials of a run."},
+    {"name": "comparisons", "description": "Runs of one suite against one another."},
+    {"name": "certificates", "description": "Bundles and certificates: make, list, read, verify."},
+    {"name": "targets", "description": "Who can be asked."},
+]
+_COMMON = (403, 421, 422, 503)
+"""Statuses that any operation can have."""
+_CHANGING = (400, 413, 415)
+"""Those that any operation with a body can have besides."""
+_BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "The token of `proctor serve --token`; a server on this machine alone may have none.",
+}
+_METHODS = ("get", "post")
+_NOT_SAID = "Successful Response"
+"""What stands where a route does not say what its answer is."""
+
+
+@cache
+def document_of(api: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document of an API."""
+    found = get_openapi(
+        title=api.title,
+        version=api.version,
+        description=api.description,
+        routes=api.routes,
+        tags=api.openapi_tags,
+        servers=api.servers,
+    )
+    with_token: bool = api.state.site.token is not None
+    schemas = found["components"]["schemas"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    details = ProblemDetails.model_json_schema(
+        mode="serialization", ref_template="#/components/schemas/{model}"
+    )
+    schemas |= details.pop("$defs") | {"ProblemDetails": details}
+    found["components"]["responses"] = {f"Problem{status}": _problem(status) for status in _statuses()}
+    if with_token:
+        found["components"]["securitySchemes"] = {"token": _BEARER}
+        found["security"] = [{"token": []}]
+    for methods in found["paths"].values():
+        for method in _METHODS:
+            if method in methods:
+                _complete(methods[method], changing=method != "get", with_token=with_token)
+    return found
+
+
+def operation_of(request: Request, *, body: bool = False) -> dict[str, Any]:
+    """What the document says of the operation that a request is for; nothing for one that is not in it.
+
+    Args:
+        request: the request.
+        body: only the schema of its body.
+    """
+    found = document_of(request.app)
+    methods = found["paths"].get(request.scope["route"].path_format, {})
+    operation: dict[str, Any] = methods.get(request.method.lower(), {})
+    if not body:
+        return operation
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
+    schema: dict[str, Any] = found["components"]["schemas"].get(name, {})
+    return schema
+
+
+def _statuses() -> list[int]:
+    return sorted({kind.status for kind in KINDS.values()})
+
+
+def _complete(operation: dict[str, Any], *, changing: bool, with_token: bool) -> None:
+    """Say of an operation what holds for all of its kind."""
+    own = {int(status) for status in operation["responses"] if int(status) >= 400}
+    wanted = own | {*_COMMON, *(_CHANGING if changing else ()), *([401] if with_token else ())}
+    for response in operation["responses"].values():
+        if response.get("description") == _NOT_SAID:
+            response["description"] = operation["description"].partition("\n\n")[0]
+    problems = {str(status): {"$ref": f"#/components/responses/Problem{status}"} for status in wanted}
+    operation["responses"] = dict(sorted((operation["responses"] | problems).items()))
+
+
+def _problem(status: int) -> dict[str, Any]:
+    name, kind = next((name, kind) for name, kind in KINDS.items() if kind.status == status)
+    headers = {401: "WWW-Authenticate", 405: "Allow", 415: "Accept"}
+    example = {
+        "type": f"{PREFIX}{name}",
+        "title": kind.title,
+        "status": status,
+        "detail": kind.about,
+        "errors": [],
+    }
+    schema = {"$ref": "#/components/schemas/ProblemDetails"}
+    response: dict[str, Any] = {
+        "description": f"{kind.title}.",
+        "content": {MEDIA: {"schema": schema, "example": example}},
+    }
+    if status in headers:
+        response["headers"] = {headers[status]: {"schema": {"type": "string"}}}
+    return response

@@ -1,0 +1,114 @@
+"""What is checked of a request to the API besides its values: names of parameters, and the body's type."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict
+from starlette.requests import Request
+
+from proctor.web.api.openapi import operation_of
+from proctor.web.security import Refused
+
+LARGEST = 2**31 - 1
+"""No count of anything here is larger, and every database can hold it."""
+
+
+class Asked(BaseModel):
+    """The body of a request: only what is described, of exactly the type that is described."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Nothing(Asked):
+    """An empty object: all is said by the address."""
+
+
+class UnknownParameters(Exception):
+    """An address has parameters that are not known, and would have no effect."""
+
+    def __init__(self, names: Collection[str], known: Sequence[str]) -> None:
+        super().__init__(", ".join(names))
+        self.names = names
+        self.known = known
+
+
+def known_query(request: Request) -> None:
+    """Refuse an address with parameters that would have no effect, such as a filter that is misspelt.
+
+    Raises:
+        UnknownParameters: there are some.
+    """
+    known = _names(request, "query")
+    unknown = [name for name in dict.fromkeys(request.query_params.keys()) if name not in known]
+    if unknown:
+        raise UnknownParameters(unknown, known)
+
+
+def known_parameters(request: Request, error: RequestValidationError) -> list[str]:
+    """The names of what a request may have where something is wrong: in its body, or in its address."""
+    if any(one["loc"][0] == "body" for one in error.errors()):
+        return list(_body(request).get("properties", {}))
+    return _names(request, "query")
+
+
+def _names(request: Request, place: str) -> list[str]:
+    operation = operation_of(request)
+    return [one["name"] for one in operation.get("parameters", ()) if one["in"] == place]
+
+
+def _body(request: Request) -> dict[str, Any]:
+    schema: dict[str, Any] = operation_of(request, body=True)
+    return schema
+
+
+def json_body(request: Request) -> None:
+    """Refuse a body that is not called JSON, as that of a form on another site never is.
+
+    Raises:
+        Refused: it is not.
+    """
+    _check_type(request, "application/json")
+
+
+async def zip_body(request: Request) -> bytes:
+    """The body of a request, which is a zip archive.
+
+    Raises:
+        Refused: it is not called one, or is too large.
+    """
+    _check_type(request, "application/zip")
+    return await request.body()
+
+
+def _check_type(request: Request, wanted: str) -> None:
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given != wanted:
+        raise Refused(415, f"Send the body as `Content-Type: {wanted}`.", {"accept": wanted})
+
+
+JSON = [Depends(json_body)]
+"""The dependencies of an operation that reads JSON."""
+LOCATION = {"Location": {"description": "Where it is.", "required": True, "schema": {"type": "string"}}}
+"""The header of an answer about something new."""
+
+RunId = Annotated[str, Path(description="The whole id of a run.", examples=["20261121-225349-e91629"])]
+Group = Annotated[
+    str,
+    Path(description="What runs that were started are called together.", pattern="^[A-Za-z0-9._-]{1,64}$"),
+]
+SuiteName = Annotated[str, Query(description="The name of a suite in the store.", examples=["my_suite"])]
+Version = Annotated[
+    str | None,
+    Query(
+        description="`v2`, or `sha256:` and at least 6 digits; the version saved last without it.",
+        pattern="^(v[0-9]+|sha256:[0-9a-f]{6,64})$",
+        examples=["v2"],
+    ),
+]
+Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+Position = Annotated[int, Path(ge=0, le=LARGEST, description="The place of the case in its suite, from 0.")]
+Repeat = Annotated[int, Path(ge=0, le=LARGEST, description="The number of the attempt, from 0.")]

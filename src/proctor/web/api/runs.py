@@ -1,0 +1,108 @@
+"""Stored runs over the API: listed, followed, read, revealed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from proctor.model import Run
+from proctor.protocols import Store
+from proctor.reports.formatting import utc
+from proctor.reports.runs import listing
+from proctor.services.runs.reading.catalogue_sync import Looked
+from proctor.services.runs.reading.listing import Filter, fitting, listed
+from proctor.services.runs.reading.report import has_holdout
+from proctor.web.api.models import runs as models
+from proctor.web.api.problems import Conflict
+from proctor.web.api.requests import JSON, Nothing, RunId
+from proctor.web.api.responses import answer
+from proctor.web.browser_sessions import visitor_of
+from proctor.web.project import site_of
+from proctor.web.templates_env import run_of
+
+router = APIRouter(tags=["runs"])
+
+_PATIENCE_S = 60.0
+"""So long a request waits while the trials of a run are counted for the first time."""
+_SHORT_S = 2.0
+"""The same for how far a run is, which is asked often."""
+
+
+@router.get("/runs", response_model=models.RunPage, responses={404: {}})
+def list_runs(request: Request, asked: Annotated[models.RunFilter, Query()]) -> Response:
+    """Stored runs, newest first; a list is no look at a holdout, and tells no rate of one."""
+    wanted = Filter(
+        suite=asked.suite,
+        version=asked.version,
+        target=asked.target,
+        tag=asked.tag,
+        group=asked.group,
+        status=asked.status,
+    )
+    with site_of(request).store() as store:
+        if asked.after:
+            run_of(store, asked.after)
+        runs = list(islice(fitting(store, wanted, asked.after), asked.limit + 1))
+        rows = [listing.row(listed(store, run)) for run in runs[: asked.limit]]
+    return answer({"runs": rows, "next": rows[-1]["run"] if len(runs) > asked.limit else None})
+
+
+@router.get("/runs/{run_id}", response_model=models.RunRow, responses={404: {}})
+def get_run(request: Request, run_id: RunId) -> Response:
+    """The numbers of a run, counted from its trials; of one with a holdout this counts as a look at it."""
+    site = site_of(request)
+    with site.store() as store:
+        run = run_of(store, run_id)
+        summary = site.cataloguer.look_in(store, run, _PATIENCE_S).summary
+        if "holdout" in summary["splits"]:
+            visitor_of(request).looks_at(store, run)
+            summary = {**summary, "looks": len(store.looks(run.suite.digest))}
+        return answer(summary)
+
+
+@router.get("/runs/{run_id}/progress", response_model=models.ProgressRow, responses={404: {}})
+def get_progress(request: Request, run_id: RunId) -> Response:
+    """How far a run is, wherever it was started; what it says of a holdout is what a list says."""
+    site = site_of(request)
+    with site.store() as store:
+        run = run_of(store, run_id)
+        return answer(_progress(store, run, site.cataloguer.look_in(store, run, _SHORT_S)))
+
+
+def _progress(store: Store, run: Run, looked: Looked) -> dict[str, Any]:
+    counts = listing.row(listed(store, run))
+    done = run.planned - counts["missing"]
+    took = ((run.finished_at or datetime.now(UTC)) - run.started_at).total_seconds()
+    rate = done / took if looked.alive and took > 0 else None
+    return {
+        **{name: counts[name] for name in models.ProgressRow.model_fields if name in counts},
+        "status": looked.status,
+        "alive": looked.alive,
+        "done": done,
+        "waiting": max(0, looked.stored - done),
+        "per_second": None if rate is None else round(rate, 3),
+        "seconds_left": round(counts["missing"] / rate, 1) if rate else None,
+        "cost_usd": looked.summary["cost_usd"],
+        "at": utc(datetime.now(UTC)),
+    }
+
+
+@router.post(
+    "/runs/{run_id}/reveal", response_model=models.Revealed, responses={404: {}, 409: {}}, dependencies=JSON
+)
+def reveal_run(request: Request, run_id: RunId, _body: Nothing) -> Response:
+    """Show what is held out in a run to the programs that ask, until the server is stopped.
+
+    It is recorded as a look at the holdout, for good.
+    """
+    with site_of(request).store() as store:
+        run = run_of(store, run_id)
+        if not has_holdout(store, run):
+            raise Conflict(f"Nothing is held out in run {run.id}, so there is nothing to reveal.")
+        visitor_of(request).reveal(store, run)
+        return answer({"run": run.id, "looks": len(store.looks(run.suite.digest))})

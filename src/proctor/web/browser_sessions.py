@@ -1,0 +1,113 @@
+"""Who looks at the pages: one visitor a browser, known by a cookie for as long as the server runs."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from threading import Lock
+
+from starlette.requests import HTTPConnection
+
+from proctor.model import Run
+from proctor.protocols import Store
+from proctor.services.runs.reading.report import keep_look
+
+_MOST = 10_000
+"""So many are remembered; forgotten is who was away longest, and first of those who have shown no token."""
+
+
+class Visitor:
+    """One browser, and what it was shown."""
+
+    def __init__(self) -> None:
+        """Nobody was told anything yet."""
+        self.id = secrets.token_urlsafe(32)
+        self.csrf = secrets.token_urlsafe(32)
+        """What every change must come with, so that no other site can make one."""
+        self.allowed = False
+        """It has shown the server's token."""
+        self.name = ""
+        """What this person calls themself when they review answers."""
+        self.revealed: set[str] = set()
+        """The runs whose held-out answers it is shown."""
+        self._looked: set[str] = set()
+        self._told: list[str] = []
+        self._lock = Lock()
+
+    def tell(self, sentence: str) -> None:
+        """Say a sentence once, on the next page."""
+        with self._lock:
+            self._told.append(sentence)
+
+    def told(self) -> list[str]:
+        """What is to be said now; nothing of it is said again."""
+        with self._lock:
+            sentences, self._told = self._told, []
+        return sentences
+
+    def looks_at(self, store: Store, run: Run) -> None:
+        """Count a look at the pass rate of a run's holdout, once a visitor and run.
+
+        Reading a page again tells nothing more than the first time did.
+
+        Raises:
+            StoreError: the look cannot be kept; nothing may be shown then.
+        """
+        with self._lock:
+            if run.id in self._looked:
+                return
+            keep_look(store, run, "rate")
+            self._looked.add(run.id)
+
+    def reveal(self, store: Store, run: Run) -> None:
+        """Count a look at what a run has sealed, and show it to this visitor from now on.
+
+        Raises:
+            StoreError: the look cannot be kept; nothing is revealed then.
+        """
+        with self._lock:
+            if run.id in self.revealed:
+                return
+            keep_look(store, run, "reveal")
+            self.revealed.add(run.id)
+
+
+class Visitors:
+    """All visitors of one server."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._known: OrderedDict[str, Visitor] = OrderedDict()
+        self._lock = Lock()
+        self.program = Visitor()
+        """Whoever asks the API; programs send no cookie."""
+
+    def find(self, key: str | None) -> Visitor | None:
+        """The visitor of a cookie, or None."""
+        with self._lock:
+            visitor = None if key is None else self._known.get(key)
+            if visitor is not None:
+                self._known.move_to_end(visitor.id)
+        return visitor
+
+    def keep(self, visitor: Visitor) -> None:
+        """Remember another visitor."""
+        with self._lock:
+            self._known[visitor.id] = visitor
+            if len(self._known) > _MOST:
+                oldest = next(iter(self._known))
+                del self._known[next((key for key, one in self._known.items() if not one.allowed), oldest)]
+
+    def admit(self, visitor: Visitor) -> None:
+        """Let in who has shown the token, by another id: the one before may be somebody else's choice."""
+        with self._lock:
+            self._known.pop(visitor.id, None)
+            visitor.id, visitor.csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+            visitor.allowed = True
+            self._known[visitor.id] = visitor
+
+
+def visitor_of(connection: HTTPConnection) -> Visitor:
+    """Who sent a request; for the API that is everybody who may."""
+    visitor: Visitor = connection.scope["proctor.visitor"]
+    return visitor

@@ -1,0 +1,171 @@
+"""Server-sent events: what is going on with runs, told to every page that watches, whoever makes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from proctor.errors import ProctorError
+from proctor.web import internal_errors
+from proctor.web.browser_sessions import visitor_of
+from proctor.web.project import Site, site_of
+from proctor.web.run_status import Followed, FollowedGroup, FollowedRun, Seen
+from proctor.web.sse import event, streamed
+from proctor.web.templates_env import run_of
+
+router = APIRouter()
+
+EVERY_S = 0.5
+"""How often what is watched is looked at."""
+PAUSE_PER_WATCHER_S = 0.002
+"""With more than 250 streams, less often: to send one event to each takes the server about half of this."""
+PAUSE_PER_WATCH_S = 0.02
+"""With more than 25 runs that are watched, less often too."""
+WAKE_BATCH = 10
+"""Streams that are sent an event before other requests have their turn."""
+HEARTBEAT_S = 15.0
+"""After so long without a change a comment is sent, so that nobody in between takes the line for dead."""
+_PATIENCE = 20
+"""After so many looks in a row that failed, the page is told to load itself again, and says why."""
+
+
+class Watch:
+    """One thing that is looked at for all who watch it, as long as anybody does."""
+
+    def __init__(self, look: Callable[[], Seen], pause_s: Callable[[], float] = lambda: EVERY_S) -> None:
+        """Looks at nothing yet.
+
+        Args:
+            look: looks once; called in a thread.
+            pause_s: how long nobody looks after a look.
+        """
+        self._look = look
+        self._pause_s = pause_s
+        self._seen: Seen | None = None
+        self._waiters: dict[asyncio.Future[None], None] = {}
+        self._task: asyncio.Task[None] | None = None
+        self.watchers = 0
+        self.looks = 0
+        """How often it was looked at."""
+
+    async def changes(self) -> AsyncIterator[Seen | None]:
+        """What there is to see now, and each time it changes; None where nothing did for a while."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._watching())
+        known: Seen | None = None
+        while True:
+            try:
+                async with asyncio.timeout(HEARTBEAT_S):
+                    while self._seen is None or self._seen is known:
+                        await self._change()
+            except TimeoutError:
+                yield None
+                continue
+            yield (known := self._seen)
+            if known.done:
+                return
+
+    async def _change(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = None
+        try:
+            await waiter
+        finally:
+            self._waiters.pop(waiter, None)
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _watching(self) -> None:
+        failed = 0
+        while True:
+            try:
+                seen: Seen | None = await asyncio.to_thread(self._look)
+                failed = 0
+            except Exception as error:  # noqa: BLE001  # the page, loaded again, says what it is
+                failed += 1
+                if failed == 1 and not isinstance(error, ProctorError):
+                    internal_errors.tell("while it watched", error)
+                seen = self._seen if failed < _PATIENCE else Seen("", done=True)
+            self.looks += 1
+            if seen is not None and seen != self._seen:
+                self._seen = seen
+                await self._wake()
+                if seen.done:
+                    return
+            await asyncio.sleep(self._pause_s())
+
+    async def _wake(self) -> None:
+        """Wake all who wait, a few at a time: requests are answered in between."""
+        waiters = list(self._waiters)
+        for start in range(0, len(waiters), WAKE_BATCH):
+            for waiter in waiters[start : start + WAKE_BATCH]:
+                if not waiter.done():
+                    waiter.set_result(None)
+            await asyncio.sleep(0)
+
+
+class Watches:
+    """What is watched at one site; used from its event loop alone."""
+
+    def __init__(self) -> None:
+        """Nothing is watched."""
+        self.open: dict[str, Watch] = {}
+
+    def pause_s(self) -> float:
+        """How long nobody looks after a look: longer where many watch, or many things are watched."""
+        watchers = sum(watch.watchers for watch in self.open.values())
+        return max(EVERY_S, watchers * PAUSE_PER_WATCHER_S + len(self.open) * PAUSE_PER_WATCH_S)
+
+    async def events(self, key: str, followed: Followed) -> AsyncIterator[str]:
+        """The events of one page.
+
+        Args:
+            key: what it watches.
+            followed: looks at that, where nobody watches it yet.
+        """
+        watch = self.open.get(key)
+        if watch is None:
+            watch = self.open[key] = Watch(followed.look, self.pause_s)
+        watch.watchers += 1
+        try:
+            async for seen in watch.changes():
+                yield ": still here\n\n" if seen is None else event(seen.html)
+            yield event("done", "done")
+        finally:
+            watch.watchers -= 1
+            if not watch.watchers:
+                watch.close()
+                if self.open.get(key) is watch:
+                    del self.open[key]
+
+
+def watches_of(site: Site) -> Watches:
+    """What is watched at a site."""
+    return site.shared("watches", Watches)
+
+
+@router.get("/starts/{group}/events")
+def follow_start(request: Request, group: str) -> StreamingResponse:
+    """What was started under an id, as it goes on."""
+    site = site_of(request)
+    followed = FollowedGroup(site, group)
+    followed.look()  # there is such a thing
+    return streamed(watches_of(site).events(f"start {group}", followed))
+
+
+@router.get("/runs/{run_id}/events")
+def follow_run(request: Request, run_id: str) -> StreamingResponse:
+    """A run, as it goes on; what is held out is in its numbers."""
+    site = site_of(request)
+    with site.store() as store:
+        run = run_of(store, run_id)
+        if run.suite.split_rule is not None and run.settings.selection.split != "dev":
+            visitor_of(request).looks_at(store, run)  # its page has counted that already
+    return streamed(watches_of(site).events(f"run {run.id}", FollowedRun(site, run.id)))

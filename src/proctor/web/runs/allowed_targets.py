@@ -1,0 +1,146 @@
+"""Who may be asked from a page: by a name of the project's own files, or as a model of a known service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+
+from proctor.comparison.outcomes import Split
+from proctor.errors import ProctorError, UsageError
+from proctor.model import Params
+from proctor.services.runs.config import Config
+from proctor.services.runs.planning.target_names import Names
+from proctor.targets.parse import HTTP, parse_target
+
+T = TypeVar("T")
+
+BUILT_IN: Final = {
+    "echo": "gives the question back; to try a suite out",
+    "local": "the embedded model, SmolLM2-135M; needs proctor[local]",
+}
+"""Targets that are always offered, and what they are."""
+_TYPED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
+_SERVED = frozenset({"anthropic", "azure", "google", "openai"})
+"""Kinds of target that are asked over HTTP."""
+_SHOWN = HTTP | {"local", "→"}
+"""Kinds of which the model, or the other name, is shown; a command line may say more than a page should."""
+_ADDRESS = re.compile(r"@\s*https?://.*", re.DOTALL | re.IGNORECASE)
+SPLITS: Final[tuple[Split, ...]] = ("all", "dev", "holdout")
+
+
+class Usual:
+    """What counts where nothing is chosen: what the project's `proctor.toml` says, else what is usual."""
+
+    def __init__(self, config: Config) -> None:
+        """Of a project.
+
+        Args:
+            config: its `proctor.toml`.
+        """
+        self._flags: dict[str, Any] = config.flags
+
+    def value(self, flag: str, kind: type[T]) -> T | None:
+        """The value of a flag; None where there is none of that kind, which the command line would refuse."""
+        value = self._flags.get(flag)
+        return value if isinstance(value, kind) and isinstance(value, bool) == (kind is bool) else None
+
+    def texts(self, *flags: str) -> tuple[str, ...]:
+        """The values of a flag that may be repeated, by the first of its names that is there."""
+        for flag in flags:
+            value = self._flags.get(flag, [])
+            if value:
+                return tuple(map(str, value if isinstance(value, list) else [value]))
+        return ()
+
+    def number(self, flag: str) -> float | None:
+        """The number of a flag."""
+        whole = self.value(flag, int)
+        return self.value(flag, float) if whole is None else float(whole)
+
+    @property
+    def split(self) -> Split:
+        """Which cases are asked."""
+        return next((one for one in SPLITS if one == self._flags.get("split")), "all")
+
+
+class Project(Struct, frozen=True, kw_only=True):
+    """The folder in which runs are made, and what it says."""
+
+    folder: Path
+    environ: Mapping[str, str]
+    config: Config
+    names: Names
+
+    @property
+    def usual(self) -> Usual:
+        """What counts where nothing is chosen."""
+        return Usual(self.config)
+
+
+class Offered(Struct, frozen=True):
+    """Somebody who may be asked, by name."""
+
+    name: str
+    what: str
+    """Its kind, and the model where there is one; nothing else of it."""
+    missing: tuple[str, ...] = ()
+    """The variables that it names and that are not set."""
+
+
+class Offer(Struct, frozen=True):
+    """Everybody who may be asked by name, and what is wrong with the file that names them."""
+
+    targets: tuple[Offered, ...]
+    wrong: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names."""
+        return frozenset(one.name for one in self.targets)
+
+
+def offer_of(project: Project) -> Offer:
+    """Who may be asked by name: the targets of the project's files, and those that are built in."""
+    found, wrong = list[Offered](), ""
+    try:
+        file = project.names.file
+        for one in file.listed(project.environ) if file is not None else ():
+            model = _ADDRESS.sub("", one.what) if one.kind in _SHOWN else ""
+            found.append(Offered(one.name, f"{one.kind} {model}".strip(), one.unset))
+        wrong = "\n".join(map(str, file.errors if file is not None else ()))
+    except ProctorError as error:
+        wrong = str(error)
+    usual, known = project.usual, {one.name for one in found}
+    for name in dict.fromkeys((*usual.texts("target", "model"), *usual.texts("judge"), *BUILT_IN)):
+        if name not in known:
+            found.append(Offered(name, BUILT_IN.get(name, "named in proctor.toml")))
+    return Offer(tuple(found), wrong)
+
+
+def check_named(word: str, offer: Offer, environ: Mapping[str, str]) -> None:
+    """Refuse whoever may not be asked from a page.
+
+    Raises:
+        UsageError: the word is neither offered nor a model of a known service.
+    """
+    if word in offer.names:
+        return
+    if not _TYPED.fullmatch(word) or "://" in word or ".." in word:
+        raise UsageError(_not_from_here(word))
+    try:
+        kind = parse_target(word, Params(), environ).kind
+    except UsageError as error:
+        raise UsageError(f"{_not_from_here(word)} {error}" if ":" not in word else str(error)) from None
+    if kind not in _SERVED:
+        raise UsageError(_not_from_here(word))
+
+
+def _not_from_here(word: str) -> str:
+    return (
+        f"{word[:80]!r} cannot be asked from here. Choose a name of targets.yaml, echo or local, or type a "
+        "model of a service, such as openai:gpt-5.2. Anything else needs a name in targets.yaml first."
+    )

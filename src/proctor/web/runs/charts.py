@@ -1,0 +1,77 @@
+"""The charts of a run's page: their numbers as tables, and their drawings, made once for the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from msgspec import Struct
+
+from proctor.reports.runs import histogram
+from proctor.reports.runs.histogram import HEIGHT, WIDTH, Class, dollars, times
+from proctor.services.runs.reading.catalogue_sync import Looked
+from proctor.stores.catalogue.database import Catalogue
+from proctor.stores.catalogue.records import Sort
+from proctor.web.project import Site
+
+_REMEMBERED = 128
+
+
+class Kind(Struct, frozen=True):
+    """What one chart shows."""
+
+    column: Sort
+    title: str
+    unit: str
+    write: Callable[[float], str]
+
+
+CHARTS = {
+    "latency": Kind("latency", "How long answers took", "latency", times),
+    "cost": Kind("cost", "What answers cost", "cost of an answer", dollars),
+}
+"""By the name that a chart has in its address."""
+
+
+class Drawing(Struct, frozen=True, kw_only=True):
+    """A chart as its page has it."""
+
+    name: str
+    title: str
+    rows: tuple[tuple[str, int], ...]
+    """The same as a table: each class with how many answers are in it."""
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+def drawings(site: Site, looked: Looked) -> list[Drawing]:
+    """The charts that a run has numbers for."""
+    found = []
+    for name, kind in CHARTS.items():
+        classes = _classes(site.catalogue, looked.run.id, looked.done, kind.column)
+        if sum(one.count for one in classes) > 1:
+            rows = tuple([(one.words(kind.write), one.count) for one in classes])
+            found.append(Drawing(name=name, title=kind.title, rows=rows))
+    return found
+
+
+def svg_of(site: Site, looked: Looked, name: str, *, dark: bool) -> str | None:
+    """A chart as SVG; None where there is nothing to draw.
+
+    Raises:
+        UsageError: the package that draws is not installed.
+    """
+    classes = _classes(site.catalogue, looked.run.id, looked.done, CHARTS[name].column)
+    return _drawn(name, classes, dark=dark) if classes else None
+
+
+@lru_cache(_REMEMBERED)
+def _classes(catalogue: Catalogue, run_id: str, _done: int, column: Sort) -> tuple[Class, ...]:
+    """The classes of a run's numbers; with more trials it is asked anew."""
+    return tuple(histogram.classes(catalogue.numbers(run_id, column)))
+
+
+@lru_cache(_REMEMBERED)
+def _drawn(name: str, classes: tuple[Class, ...], *, dark: bool) -> str:
+    kind = CHARTS[name]
+    return histogram.chart(classes, title=kind.title, unit=kind.unit, write=kind.write).svg(dark=dark)

@@ -1,0 +1,43 @@
+"""How a run was made, as the names and values of its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from proctor.model import Run
+from proctor.reports.formatting import costs, milliseconds, seconds
+from proctor.reports.runs.settings import in_words
+from proctor.services.runs.reading.catalogue_sync import Looked
+
+
+def facts_of(looked: Looked) -> list[tuple[str, str]]:
+    """What is known of a run besides its numbers; what is as it always is, is left out."""
+    return [(name, value) for name, value in _facts(looked.run, looked.summary) if value]
+
+
+def _facts(run: Run, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    params, latency, judge = run.target.params, row["latency_ms"], row["judge"]
+    yield "cost", costs(row["cost_usd"], judge["cost_usd"], judge["calls"])
+    if latency["p50"] is not None:
+        yield "latency", f"median {milliseconds(latency['p50'])}, 95 % within {milliseconds(latency['p95'])}"
+    yield "tokens", f"{row['usage']['input_tokens']:,} in, {row['usage']['output_tokens']:,} out"
+    yield "not asked again", ", ".join(_spared(row))
+    if row["mean_score"] is not None:
+        yield "mean score", f"{row['mean_score']:.3f}"
+    yield "model", run.target.model
+    asked = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
+    yield "asked with", ", ".join(f"{name} {value:g}" for name, value in asked.items() if value is not None)
+    yield "not applied", ", ".join(row["refused_params"])
+    yield "judges", ", ".join(row["judges"])
+    yield "settings", ", ".join(in_words(run.settings))
+    if run.finished_at is not None:
+        yield "took", seconds((run.finished_at - run.started_at).total_seconds())
+    yield "prices of", run.prices_date or ""
+    yield "made with", ", ".join(f"{name} {version}" for name, version in run.versions.items())
+
+
+def _spared(row: dict[str, Any]) -> Iterator[str]:
+    judged = row["judge"]["cached"]
+    counts = ((row["cached"], "from the cache"), (row["reused"], "reused"), (judged, "judgments reused"))
+    return (f"{count:,} {what}" for count, what in counts if count)

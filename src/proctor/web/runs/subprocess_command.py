@@ -1,0 +1,42 @@
+"""Commands of Proctor as processes of their own, for what a page asks that takes long or may break."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from proctor.errors import UsageError
+from proctor.targets.process.guard import GUARD, MARK
+from proctor.web.project import Site
+
+
+def started(
+    site: Site, words: Sequence[str], *, outlives_server: bool = False, **streams: Any
+) -> subprocess.Popen[bytes]:
+    """A command that has begun, in the site's folder and with its environment.
+
+    Args:
+        site: where it works.
+        words: what comes after `proctor`; each of them checked, or of the server's own making.
+        outlives_server: whether it goes on when the server is killed, as runs do; else it dies too (Linux).
+        **streams: where its output goes, and what else `Popen` is told.
+
+    Raises:
+        UsageError: no process can be started.
+    """
+    environ = dict(site.environ)
+    try:
+        if not outlives_server:
+            environ[MARK] = GUARD.new_mark()
+        return subprocess.Popen(  # noqa: S603  # it is Proctor itself
+            # Without -P a file `proctor.py` of the project would be run instead.
+            [sys.executable, "-P", "-m", "proctor", *words],
+            cwd=site.folder,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            **streams,
+        )
+    except (OSError, ValueError) as error:  # a word may hold what no system takes
+        raise UsageError(f"No process can be started: {error}.") from None

@@ -1,0 +1,161 @@
+"""A site on a port: bound first, so that what is wrong is a sentence, then served until somebody stops it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable
+from functools import partial
+from ipaddress import ip_address
+
+import uvicorn
+
+from proctor.errors import UsageError
+from proctor.web.app import make_app
+from proctor.web.client_limits import DEFAULT_LIMITS, ServerLimits
+from proctor.web.http_protocol import IdleConnections, LimitedProtocol
+from proctor.web.project import Site
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_TRIED = 20
+"""So many ports are tried, from the usual one on, where the user names none."""
+_WAITING = 1024
+"""Connections that may wait before they are taken up."""
+MAX_OPEN_FILES = 4096
+"""Enough for 1,000 event streams, idle connections, and the store's files for each request under way."""
+MIN_OPEN_FILES = 2048
+"""With fewer, 1,000 event streams and the pages beside them may find none left."""
+_GRACE_S = 1
+"""How long open pages may finish what they load when the server is stopped."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server there."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def bound(host: str, port: int, *, exactly: bool) -> socket.socket:
+    """A socket that listens on that host and port; whoever comes now waits until it is served.
+
+    Args:
+        host: a name or an address of this machine.
+        port: the port; 0 is any that is free.
+        exactly: this port and no other; else the next one that is free.
+
+    Raises:
+        UsageError: there is no such host here, or the port is taken.
+    """
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise UsageError(f"{host!r} is no address of this machine: {error.strerror}.") from None
+    for further in range(1 if exactly else _TRIED):
+        made = socket.socket(family, kind, proto)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((address[0], port + further, *address[2:]))
+            made.listen(_WAITING)
+        except OSError as error:
+            made.close()
+            why = error.strerror
+        else:
+            return made
+    raise UsageError(f"Nothing can be served at {host}:{port}: {why}. Choose another one with --port.")
+
+
+def hosts_of(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
+    """The values of the header Host by which a server may be called.
+
+    Args:
+        host: what it is bound to.
+        port: its port.
+        more: further names by which people reach it, such as that of a proxy; with a port or without.
+    """
+    names = {host if ":" not in host or host.startswith("[") else f"[{host}]"}
+    if is_loopback(host):
+        names |= set(LOOPBACK_NAMES)
+    elif host in ("0.0.0.0", "::"):  # noqa: S104  # the user asked for it, and there is a token
+        names |= {*LOOPBACK_NAMES, socket.gethostname(), *_own_addresses()}
+    found = {f"{name}:{port}" for name in names}
+    if port == 80:
+        found |= names
+    for name in more:
+        found |= {name, f"{name}:{port}"}
+    return frozenset(name.lower() for name in found)
+
+
+def _own_addresses() -> set[str]:
+    try:
+        found = socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        return set()
+    addresses = {str(address[0]).partition("%")[0] for *_, address in found}
+    return {f"[{address}]" if ":" in address else address for address in addresses}
+
+
+def raise_file_limit(wanted: int = MAX_OPEN_FILES) -> int:
+    """Let this process open more files and connections, as far as the system allows; how many it may open."""
+    try:
+        import resource
+    except ImportError:  # Windows, where there is no such limit
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    allowed = wanted if hard == unlimited else min(wanted, hard)
+    if soft == unlimited or soft >= allowed:
+        return wanted if soft == unlimited else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return allowed
+
+
+def serve(site: Site, made: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+    """Serve a site until the process is told to stop.
+
+    Args:
+        site: the site; its hosts are set.
+        made: where it listens.
+        ready: called when the first request can come.
+    """
+    try:
+        make_server(site, ready).run(sockets=[made])
+    finally:
+        made.close()
+
+
+class _Server(uvicorn.Server):
+    """Says when the first request can come."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+
+def make_server(
+    site: Site, ready: Callable[[], None] = lambda: None, limits: ServerLimits = DEFAULT_LIMITS
+) -> uvicorn.Server:
+    """The server of a site, not yet started; `ready` is called when it is."""
+    # h11 is always there; httptools, which may be, takes a second Host, and headers of any size.
+    protocol = partial(LimitedProtocol, limits=limits, idle=IdleConnections(limits.idle_connections))
+    config = uvicorn.Config(
+        make_app(site, limits),
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_GRACE_S,
+        backlog=_WAITING,
+        http=protocol,  # type: ignore[arg-type]  # uvicorn calls it, as it would a class
+        h11_max_incomplete_event_size=limits.max_head_bytes,
+        ws="none",
+    )
+    return _Server(config, ready)

@@ -1,0 +1,116 @@
+"""Values to pages: the templates, what all of them know, and errors as pages."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from proctor import __version__
+from proctor.errors import ProctorError, StoreError
+from proctor.model import Run
+from proctor.protocols import Store
+from proctor.reports.html_templates import environment
+from proctor.web.browser_sessions import Visitor, visitor_of
+from proctor.web.project import Site, site_of
+
+PLACES = {
+    "/suites": "Suites",
+    "/run": "Run Suite",
+    "/runs": "Runs",
+    "/compare": "Compare",
+    "/trends": "Trends",
+    "/review": "Review",
+    "/certificates": "Certificates",
+}
+"""What stands at the top of every page, with its address."""
+_INSIDE = {"/suite": "/suites", "/starts": "/run"}
+"""Addresses that belong to another place."""
+
+
+class NotThere(ProctorError):
+    """What a page is asked for is not there."""
+
+
+def templates(site: Site) -> Environment:
+    """The templates of a site's pages, and those that reports share with them."""
+    return site.shared("templates", lambda: _templates(site))
+
+
+def _templates(site: Site) -> Environment:
+    made = environment(PackageLoader("proctor.web"))
+    made.globals.update(url=url, places=PLACES, proctor_version=__version__)
+    made.filters["in_terminal"] = partial(_in_terminal, site)
+    return made
+
+
+def _in_terminal(site: Site, command: str) -> str:
+    """A command as it finds this site's store; a bundle is verified without one."""
+    if not site.store_words or "--store" in command or command.startswith("proctor verify "):
+        return command
+    return f"{command} {shlex.join(site.store_words)}"
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """A page.
+
+    Args:
+        request: what asks for it.
+        template: its template's name.
+        status: its status.
+        **values: what the template shows.
+    """
+    visitor, site = visitor_of(request), site_of(request)
+    known = {
+        "here": _place_of(request.url.path),
+        "visitor": visitor,
+        "site": site,
+        "csrf": _csrf_field(visitor),
+        "told": visitor.told() if request.method in ("GET", "POST") else [],
+    }
+    return HTMLResponse(templates(site).get_template(template).render(**known, **values), status)
+
+
+def part(request: Request, template: str, **values: Any) -> str:
+    """A piece of a page that is sent alone, as to a live section."""
+    visitor, site = visitor_of(request), site_of(request)
+    known = {"visitor": visitor, "site": site, "csrf": _csrf_field(visitor)}
+    return templates(site).get_template(template).render(**known, **values)
+
+
+def url(path: str, **query: Any) -> str:
+    """An address of this server; what is None is left out, a list is given once for each value."""
+    given = {name: value for name, value in query.items() if value is not None and value != ""}
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
+
+
+def run_of(store: Store, run_id: str) -> Run:
+    """The run of exactly that id.
+
+    Raises:
+        NotThere: there is none.
+    """
+    try:
+        run = store.run(run_id)
+    except StoreError as error:
+        raise NotThere(str(error)) from None
+    if run.id != run_id:
+        raise NotThere(f"There is no run {run_id!r} here.")
+    return run
+
+
+def _csrf_field(visitor: Visitor) -> Callable[[], Markup]:
+    field = Markup('<input type="hidden" name="csrf" value="{}">').format(visitor.csrf)
+    return lambda: field
+
+
+def _place_of(path: str) -> str:
+    top = f"/{path.split('/')[1]}"
+    return _INSIDE.get(top, top)

@@ -1,0 +1,75 @@
+"""Cases to stays in workspaces; cases whose workspaces are equal form a group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from proctor.model import Case, Workspace
+from proctor.protocols import Stay
+from proctor.workspaces.group import Group, Visit
+from proctor.workspaces.run_shared import Site
+
+
+class Workspaces:
+    """The workspaces of one run; a `ports.Environment`.
+
+    Cases are given with the values of their variables, to `expect` as to `enter`.
+    """
+
+    def __init__(self, site: Site) -> None:
+        """Nothing is made yet.
+
+        Args:
+            site: what all of them share.
+        """
+        self._site = site
+        self._groups: dict[Workspace, Group] = {}
+        self._turns: dict[Path, asyncio.Lock] = {}
+
+    @property
+    def kept(self) -> Mapping[Path, str]:
+        """The folders that were kept, each with the id of its case; empty for a group of several."""
+        return self._site.kept
+
+    def expect(self, case: Case, trials: int = 1) -> None:
+        """Say that so many trials of a case will come.
+
+        A group of one case then has that case in the hooks of all, and a group of which every trial has
+        ended is closed at once instead of at the end of the run.
+        """
+        if case.workspace is not None:
+            self._group(case.workspace).expect(case, trials)
+
+    async def enter(self, case: Case, repeat: int) -> Stay:
+        """A stay in the workspace of the case; `before_all` and `before_each` have run.
+
+        Raises:
+            WorkspaceError: it could not be made, or a hook failed.
+        """
+        assert case.workspace is not None
+        return await self._group(case.workspace).enter(case, repeat)
+
+    async def leave(self, stay: Stay, *, passed: bool) -> None:
+        """End a stay: `after_each`, then what is to be undone; what fails in it is told as a warning."""
+        assert isinstance(stay, Visit)
+        await stay.group.leave(stay, passed=passed)
+
+    async def aclose(self) -> None:
+        """Run every `after_all`; remove the workspaces that are not to be kept. Safe to call twice."""
+        try:
+            for group in self._groups.values():
+                await group.close()
+        finally:
+            self._site.close()
+
+    def _group(self, workspace: Workspace) -> Group:
+        group = self._groups.get(workspace)
+        if group is None:
+            turn = asyncio.Lock()
+            if workspace.path is not None:
+                # Two groups may have the same folder.
+                turn = self._turns.setdefault((self._site.folder / workspace.path).resolve(), turn)
+            group = self._groups[workspace] = Group(workspace, self._site, turn)
+        return group

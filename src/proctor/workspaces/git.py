@@ -1,0 +1,116 @@
+"""Runs git as if nobody had ever configured it: the same on every machine, and it never asks anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from proctor.env_vars import last_words
+from proctor.errors import TargetError, WorkspaceError
+from proctor.protocols import Programs
+from proctor.workspaces.copying import remove_tree
+from proctor.workspaces.threads import aside
+
+_VARIABLES = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+}
+_OPTIONS = tuple(
+    word
+    for option in (
+        # Files that git finds by itself, without any configuration.
+        "core.excludesFile=",
+        "core.attributesFile=",
+        f"core.hooksPath={os.devnull}",
+        "core.autocrlf=false",
+        "core.quotePath=false",
+        "advice.detachedHead=false",
+        "init.defaultBranch=main",
+        # In a container a checkout often belongs to another user.
+        "safe.directory=*",
+    )
+    for word in ("-c", option)
+)
+_STDERR_SHOWN = 1000
+
+
+class Git:
+    """The git of this machine."""
+
+    def __init__(self, programs: Programs, environ: Mapping[str, str]) -> None:
+        """Nothing is started.
+
+        Args:
+            programs: runs it.
+            environ: whose `PATH` it is looked for on.
+        """
+        self._programs = programs
+        self.there = shutil.which("git", path=environ.get("PATH", os.defpath)) is not None
+
+    async def run(
+        self,
+        *words: str,
+        cwd: Path,
+        stdin: bytes = b"",
+        timeout_s: float = 60.0,
+        fine: Collection[int] = (0,),
+    ) -> bytes:
+        """What a git command prints.
+
+        Args:
+            words: the command with its arguments.
+            cwd: where it runs; it does not look for a repository in the folders above.
+            stdin: what it is given to read.
+            timeout_s: after this many seconds it is killed.
+            fine: the exit codes that are no failure.
+
+        Raises:
+            WorkspaceError: there is no git, or the command failed.
+        """
+        try:
+            done = await self._programs.run(
+                ["git", *_OPTIONS, *words],
+                stdin,
+                timeout_s=timeout_s,
+                cwd=str(cwd),
+                variables={**_VARIABLES, "GIT_CEILING_DIRECTORIES": str(cwd.parent)},
+            )
+        except TargetError as error:
+            raise WorkspaceError(f"`git {words[0]}` could not be run: {error}") from error
+        if done.exit_code not in fine:
+            said = last_words(done.stderr, _STDERR_SHOWN)
+            raise WorkspaceError(f"`git {words[0]}` {done.ending}: {said}")
+        return done.stdout
+
+    async def ignored(self, root: Path, paths: Collection[str], scratch: Path) -> frozenset[str]:
+        """Those of the paths that the `.gitignore` files of a folder name.
+
+        Args:
+            root: the folder; whether it is in a repository does not matter.
+            paths: relative to it.
+            scratch: a folder that is not there; it is made and removed.
+
+        Raises:
+            WorkspaceError: there is no git, or it failed.
+        """
+        if not paths:
+            return frozenset()
+        try:
+            await self.run("init", "--quiet", "--bare", "--template=", str(scratch), cwd=scratch.parent)
+            found = await self.run(
+                f"--git-dir={scratch}",
+                f"--work-tree={root}",
+                *("check-ignore", "-z", "--stdin", "--no-index"),
+                cwd=root,
+                # A path that begins with a colon would be taken for a pattern.
+                stdin=b"\0".join(os.fsencode(f"./{path}") for path in sorted(paths)),
+                fine=(0, 1),
+            )
+        finally:
+            await aside(remove_tree, scratch)
+        return frozenset(os.fsdecode(path).removeprefix("./") for path in found.split(b"\0"))

@@ -1,0 +1,263 @@
+"""One workspace and the trials in it: how it is made, begun, ended and closed.
+
+A shared folder is one trial's at a time. Where each trial has its own, it is a copy of a folder that was
+prepared once, with template, repositories and `before_all`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from errno import EACCES, EDQUOT, ENOSPC, ENOTDIR, EROFS
+from pathlib import Path
+
+from proctor.errors import WorkspaceError
+from proctor.model import Case, Hook, Workspace
+from proctor.workspaces.copying import GIT, copy_prepared
+from proctor.workspaces.diffs import difference
+from proctor.workspaces.run_shared import Site
+from proctor.workspaces.setup import fill, fill_own, own_folder
+from proctor.workspaces.snapshots import NOTHING, Snapshot, look, restore, same
+from proctor.workspaces.threads import aside
+
+_DISK = frozenset({EACCES, EDQUOT, ENOSPC, ENOTDIR, EROFS})
+
+
+class Visit:
+    """One trial's time in a workspace; a `ports.Stay`."""
+
+    def __init__(self, group: Group, case: Case, repeat: int) -> None:
+        """Begin to wait: `path` is set when the folder is ready."""
+        self.path = ""
+        self.group = group
+        self.case = case
+        self.repeat = repeat
+        self.before = NOTHING
+        self.holds_turn = True
+        self.over = False
+
+    async def changes(self) -> str | None:
+        """What was changed in the folder since the stay began, as a unified diff; None for nothing.
+
+        It is None as well, with a warning, where it cannot be told.
+        """
+        return await self.group.changes(self)
+
+    def __str__(self) -> str:
+        return f"test {self.case.id!r}" + (f", repeat {self.repeat}" if self.repeat else "")
+
+
+class Group:
+    """The cases whose workspaces are equal."""
+
+    def __init__(self, workspace: Workspace, site: Site, turn: asyncio.Lock) -> None:
+        """Make nothing yet.
+
+        Args:
+            workspace: the workspace of all of them.
+            site: where it is made.
+            turn: held by the trial that is in the shared folder, or that prepares the folder of all.
+        """
+        self._workspace = workspace
+        self._site = site
+        self._turn = turn
+        self._folder: Path | None = None
+        self._pristine: Snapshot | None = None
+        """The folder after `before_all`, where a hook goes back to that."""
+        self._latest = NOTHING
+        self._failure: str | None = None
+        self._passed = True
+        self._cases = 0
+        self._case: Case | None = None
+        self._trials = 0
+        self._ended = 0
+        self._inside: set[Visit] = set()
+
+    def expect(self, case: Case, trials: int) -> None:
+        """So many trials of a case will come."""
+        self._cases += 1
+        self._case = case if self._cases == 1 else None
+        self._trials += trials
+
+    async def enter(self, case: Case, repeat: int) -> Visit:
+        """A stay, when it is the trial's turn.
+
+        Raises:
+            WorkspaceError: the workspace could not be made, or a hook failed.
+        """
+        await self._turn.acquire()
+        visit = Visit(self, case, repeat)
+        self._inside.add(visit)
+        try:
+            folder = await self._prepared()
+            if self._is_shared:
+                visit.path = str(folder)
+            else:
+                self._pass_on(visit)
+                own = self._site.fresh()
+                visit.path = str(own)
+                await aside(copy_prepared, folder, own)
+            await self._begin(visit)
+        except OSError as error:
+            await self.end(visit, passed=False)
+            raise WorkspaceError(_not_made(error)) from error
+        except BaseException:
+            await self.end(visit, passed=False)
+            raise
+        return visit
+
+    async def changes(self, visit: Visit) -> str | None:
+        """See `Visit.changes`."""
+        site = self._site
+        if not site.git.there:
+            site.warn("There is no git on the PATH, so what agents change in their workspaces is not told.")
+            return None
+        try:
+            now = await aside(look, Path(visit.path), site.contents, visit.before)
+            if self._is_shared:
+                self._latest = now
+            return await difference(visit.before, now, site.contents, site.git, site.scratch)
+        except (WorkspaceError, OSError) as error:
+            site.warn(f"What {visit} changed in its workspace cannot be told: {error}")
+            return None
+
+    async def leave(self, visit: Visit, *, passed: bool) -> None:
+        """End a stay after its trial: `after_each` first."""
+        try:
+            if not visit.over:
+                hook = self._workspace.hooks.after_each
+                await self._site.run(hook, "after_each", Path(visit.path), visit.case)
+        except WorkspaceError as error:
+            self._site.warn(f"After {visit}: {error}")
+        finally:
+            await self.end(visit, passed=passed)
+
+    async def end(self, visit: Visit, *, passed: bool) -> None:
+        """End a stay, however it came to that: undo, remove, and let the next one in."""
+        if visit.over:
+            return
+        visit.over = True
+        self._inside.discard(visit)
+        self._passed = self._passed and passed
+        self._ended += 1
+        try:
+            if not self._is_shared:
+                if visit.path:
+                    await self._site.settle(Path(visit.path), passed=passed, used_by=visit.case.id)
+            elif self._folder is not None:
+                await self._reset(self._workspace.hooks.after_each)
+            if self._trials and self._ended >= self._trials and not self._inside:
+                await self.close()
+        except (WorkspaceError, OSError) as error:
+            self._site.warn(f"After {visit}: its workspace could not be reset: {error}")
+        finally:
+            self._pass_on(visit)
+
+    async def close(self) -> None:
+        """Run `after_all`, then keep or remove the folder. It is made anew for whoever still comes."""
+        for visit in list(self._inside):
+            await self.end(visit, passed=False)
+        folder, self._folder = self._folder, None
+        if folder is None:
+            return
+        hook, site = self._workspace.hooks.after_all, self._site
+        try:
+            await site.run(hook, "after_all", folder, self._case)
+            if self._workspace.path is not None:
+                await self._restore(hook, folder)
+        except (WorkspaceError, OSError) as error:
+            site.warn(f"After the last test of a workspace: {error}")
+        finally:
+            if not self._is_shared:
+                await site.remove(folder)
+            elif self._workspace.path is None:
+                await site.settle(folder, passed=self._passed, used_by=self._name)
+
+    # --- its parts -----------------------------------------------------------------------------------------
+
+    @property
+    def _is_shared(self) -> bool:
+        return self._workspace.isolation == "shared"
+
+    @property
+    def _name(self) -> str:
+        return "" if self._case is None else self._case.id
+
+    def _pass_on(self, visit: Visit) -> None:
+        if visit.holds_turn:
+            visit.holds_turn = False
+            self._turn.release()
+
+    async def _prepared(self) -> Path:
+        """The folder after `before_all`, which runs once, and fails once for all tests."""
+        if self._failure is not None:
+            raise WorkspaceError(self._failure)
+        if self._folder is None:
+            try:
+                self._folder = await self._make()
+            except OSError as error:
+                self._failure = _not_made(error)
+                raise WorkspaceError(self._failure) from error
+            except WorkspaceError as error:
+                self._failure = str(error)
+                raise
+        return self._folder
+
+    async def _make(self) -> Path:
+        workspace, site = self._workspace, self._site
+        given = (site.folder, site.git, site.root)
+        if workspace.path is not None:
+            folder = own_folder(workspace, site.folder, site.home)
+            await fill_own(workspace, folder, *given)
+            await self._set_up(folder)
+            return folder
+        folder = site.fresh()
+        try:
+            await fill(workspace, folder, *given)
+            await self._set_up(folder)
+        except WorkspaceError:
+            await site.settle(folder, passed=False, used_by=self._name)
+            raise
+        except BaseException:
+            await site.remove(folder)
+            raise
+        return folder
+
+    async def _set_up(self, folder: Path) -> None:
+        hooks = self._workspace.hooks
+        await self._site.run(hooks.before_all, "before_all", folder, self._case)
+        resets = [hook.reset for hook in (hooks.before_each, hooks.after_each, hooks.after_all) if hook]
+        if self._is_shared and {*resets} - {"none"}:
+            self._pristine = await aside(look, folder, self._site.contents, limit=None, git=True)
+
+    async def _begin(self, visit: Visit) -> None:
+        hook, folder = self._workspace.hooks.before_each, Path(visit.path)
+        await self._reset(hook)
+        await self._site.run(hook, "before_each", folder, visit.case)
+        earlier = self._latest if self._is_shared else NOTHING
+        visit.before = await aside(look, folder, self._site.contents, earlier)
+
+    async def _reset(self, hook: Hook | None) -> None:
+        if self._folder is not None:
+            await self._restore(hook, self._folder)
+
+    async def _restore(self, hook: Hook | None, folder: Path) -> None:
+        """Undo in a shared folder what a hook says; a folder of one's own is removed instead."""
+        if hook is None or hook.reset == "none" or self._pristine is None:
+            return
+        contents, wanted = self._site.contents, self._pristine
+        now = await aside(look, folder, contents, wanted, git=True)
+        spared: frozenset[str] = frozenset()
+        if hook.reset == "fast":
+            changed = [
+                path
+                for path in now.files.keys() | wanted.files.keys()
+                if GIT not in path.split("/") and not same(now.files.get(path), wanted.files.get(path))
+            ]
+            spared = await self._site.git.ignored(folder, changed, self._site.unused())
+        await aside(restore, folder, wanted, now, contents, spared)
+
+
+def _not_made(error: OSError) -> str:
+    """Why there is no workspace, and what may help where the disk does not take it."""
+    elsewhere = " Workspaces are in the folder for caches; PROCTOR_CACHE names another one."
+    return f"The workspace could not be made: {error}." + elsewhere * (error.errno in _DISK)

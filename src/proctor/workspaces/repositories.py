@@ -1,0 +1,94 @@
+"""Git repositories into a workspace, each at one commit.
+
+What is cloned is on no branch, and nothing can be pushed from it to where it came from.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from proctor.errors import WorkspaceError
+from proctor.model import Repository
+from proctor.workspaces.copying import inside
+from proctor.workspaces.git import Git
+
+_CLONE_S = 600.0
+_FOUND_OR_NOT = (0, 1, 128)
+_WHOEVER_OWNS_IT = ("--upload-pack", "git -c safe.directory='*' upload-pack")
+"""Git does not pass such a setting on to the program that reads the other repository."""
+
+
+async def place(repository: Repository, workspace: Path, folder: Path, git: Git) -> None:
+    """Clone a repository and check out its commit.
+
+    Args:
+        repository: which, where and what of it.
+        workspace: the workspace's folder.
+        folder: the suite's.
+        git: does it.
+
+    Raises:
+        WorkspaceError: it cannot be had, has no such commit, or would lie outside of the workspace.
+    """
+    target = inside(workspace, repository.path, "The path of a repository")
+    try:
+        source = _local(folder, repository.source) if repository.local else repository.source
+        words = [*_manner(repository), "--", source, str(target)]
+        await git.run("clone", *words, cwd=workspace, timeout_s=_CLONE_S)
+        commit = await _commit(repository, target, git)
+        if repository.sparse:
+            paths = "\n".join(repository.sparse).encode()
+            await git.run("sparse-checkout", "set", "--cone", "--stdin", cwd=target, stdin=paths)
+        await git.run("checkout", "--quiet", "--detach", commit, cwd=target, timeout_s=_CLONE_S)
+    except WorkspaceError as error:
+        what = f"The repository {repository.source!r} cannot be put into the workspace."
+        raise WorkspaceError(f"{what} {error}") from None
+
+
+def _local(folder: Path, source: str) -> str:
+    path = (folder / source).resolve()
+    if not path.is_dir():
+        raise WorkspaceError("There is no such folder; its path begins at the suite's folder.")
+    return str(path)
+
+
+def _manner(repository: Repository) -> list[str]:
+    """How it is cloned."""
+    words = ["--quiet", "--no-checkout", "--template=", "--config", "remote.origin.pushUrl=nowhere"]
+    words += _WHOEVER_OWNS_IT * repository.local
+    if repository.depth is not None:
+        # A clone of a folder would be a whole one, whatever its depth, if it were not fetched.
+        return [*words, "--depth", str(repository.depth), "--no-local"]
+    # Linked files would let an agent break the repository that they come from.
+    return [*words, "--no-hardlinks"]
+
+
+async def _commit(repository: Repository, target: Path, git: Git) -> str:
+    """The digest of the commit that is wanted."""
+    ref = repository.ref
+    fetch = ("fetch", "--quiet", *(_WHOEVER_OWNS_IT * repository.local))
+    if ref.startswith("-"):
+        raise WorkspaceError(f"Its ref is {ref!r}; no ref begins with '-'.")
+    commit = await _found(f"refs/remotes/origin/{ref}", target, git) or await _found(ref, target, git)
+    if commit is None:
+        depth = () if repository.depth is None else ("--depth", str(repository.depth))
+        await git.run(*fetch, *depth, "origin", ref, cwd=target, timeout_s=_CLONE_S)
+        commit = await _found("FETCH_HEAD", target, git)
+    if commit is None:
+        raise WorkspaceError(f"It has no commit {ref!r}.")
+    if not repository.ancestor:
+        return commit
+    wanted = f"{commit}~{repository.ancestor}"
+    older = await _found(wanted, target, git)
+    if older is None and repository.depth is not None:
+        deepen = f"--deepen={repository.ancestor}"
+        await git.run(*fetch, deepen, "origin", ref, cwd=target, timeout_s=_CLONE_S)
+        older = await _found(wanted, target, git)
+    if older is None:
+        raise WorkspaceError(f"Fewer than {repository.ancestor} commits come before {ref!r} in it.")
+    return older
+
+
+async def _found(name: str, target: Path, git: Git) -> str | None:
+    words = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    return (await git.run(*words, cwd=target, fine=_FOUND_OR_NOT)).decode().strip() or None

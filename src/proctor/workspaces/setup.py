@@ -1,0 +1,79 @@
+"""What a workspace is made of to the folder itself: where it is, its template and its repositories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from proctor.errors import WorkspaceError
+from proctor.model import Workspace
+from proctor.workspaces.copying import copy_template, remove_tree
+from proctor.workspaces.git import Git
+from proctor.workspaces.repositories import place
+from proctor.workspaces.threads import aside
+
+
+async def fill(workspace: Workspace, target: Path, folder: Path, git: Git, skip: Path) -> None:
+    """Put template and repositories into an empty folder.
+
+    Args:
+        workspace: what belongs into it.
+        target: the folder.
+        folder: the suite's, where relative paths begin.
+        git: clones.
+        skip: a folder that is in no template.
+
+    Raises:
+        WorkspaceError: something of it cannot be had.
+        OSError: something cannot be copied.
+    """
+    if workspace.template is not None:
+        template = folder / workspace.template
+        if not template.is_dir():
+            raise WorkspaceError(
+                f"There is no folder {workspace.template!r} for the template of a workspace; its path begins "
+                "at the suite's folder."
+            )
+        await aside(copy_template, template, target, skip)
+    for repository in workspace.repositories:
+        await place(repository, target, folder, git)
+
+
+async def fill_own(workspace: Workspace, target: Path, folder: Path, git: Git, skip: Path) -> None:
+    """`fill` a folder of the user's, if nothing is in it; it is as empty as before if that fails."""
+    if not _empty(target):
+        return
+    try:
+        await fill(workspace, target, folder, git, skip)
+    except BaseException:
+        await aside(remove_tree, target)
+        _empty(target)
+        raise
+
+
+def _empty(folder: Path) -> bool:
+    """Whether nothing is in a folder; it is made if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return not any(folder.iterdir())
+
+
+def own_folder(workspace: Workspace, folder: Path, home: str | None) -> Path:
+    """The folder of the user's that a workspace names by its path.
+
+    Raises:
+        WorkspaceError: it is none to let an agent work in.
+    """
+    assert workspace.path is not None
+    path = (folder / workspace.path).resolve()
+    if workspace.isolation == "per_test":
+        raise WorkspaceError(
+            f"The workspace has the path {workspace.path!r}, which all tests share, and the isolation "
+            "per_test. Remove one of them."
+        )
+    if path.exists() and not path.is_dir():
+        raise WorkspaceError(f"The workspace's path {workspace.path!r} is not a folder.")
+    if path == Path(path.anchor) or folder.is_relative_to(path) or (home and Path(home).resolve() == path):
+        raise WorkspaceError(
+            f"The workspace's path {workspace.path!r} is {str(path)!r}: an agent would work in the suite "
+            "itself, in a home or in everything there is. Name a folder of its own."
+        )
+    return path

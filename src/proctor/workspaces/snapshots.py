@@ -1,0 +1,267 @@
+"""What is in a folder at one moment, what differs at another one, and the way back.
+
+A file is told by what the system says of it (its size, its times, its number), so that only what has
+changed is read again. Contents are kept once, in a file without a name that no program can find.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from hashlib import blake2b
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryFile
+from threading import Lock
+from typing import BinaryIO, NamedTuple
+
+from proctor.workspaces.copying import GIT, open_up, remove_tree
+
+LARGE = 8 * 2**20
+"""In bytes; of a larger file only that it changed is known, not how."""
+
+_FRESH_NS = 50_000_000
+"""A file system's clock ticks every few milliseconds: a file that is younger may change once more within
+the tick, and look the same. On such a file nothing is believed but its content."""
+_BLOCK = 2**20
+_LOOKING = 0o500
+
+
+class Entry(NamedTuple):
+    """One file."""
+
+    mode: str
+    """As git writes it; empty for what is neither a file nor a link."""
+    sign: tuple[int, ...]
+    """What the system says of it."""
+    settled: bool
+    """The same sign means the same content."""
+    size: int
+    digest: bytes | None
+    """Of its content; None where that is not kept."""
+
+
+class Snapshot(NamedTuple):
+    """A folder at one moment; paths have `/` between folders."""
+
+    files: Mapping[str, Entry]
+    folders: Collection[str]
+
+
+NOTHING = Snapshot({}, frozenset())
+
+
+class Contents:
+    """The contents of files, each kept once; safe to use from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep them on the disk that a folder is on."""
+        self._file = TemporaryFile(dir=folder)  # noqa: SIM115  # open until `close`
+        self._end = 0
+        self._places: dict[bytes, tuple[int, int]] = {}
+        self._lock = Lock()
+
+    def keep(self, source: BinaryIO) -> bytes:
+        """The digest by which the content of an open file can be had again."""
+        hasher, size = blake2b(digest_size=32), 0
+        with self._lock:
+            self._file.seek(self._end)
+            while block := source.read(_BLOCK):
+                hasher.update(block)
+                self._file.write(block)
+                size += len(block)
+            digest = hasher.digest()
+            if digest not in self._places:
+                self._places[digest] = (self._end, size)
+                self._end += size
+        return digest
+
+    def blocks(self, digest: bytes) -> Iterator[bytes]:
+        """A content, piece by piece."""
+        begin, size = self._places[digest]
+        end = begin + size
+        while begin < end:
+            with self._lock:
+                self._file.seek(begin)
+                block = self._file.read(min(_BLOCK, end - begin))
+            yield block
+            begin += len(block)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._file.close()
+
+
+# --- looking -----------------------------------------------------------------------------------------------
+
+
+def look(
+    root: Path,
+    contents: Contents,
+    before: Snapshot = NOTHING,
+    *,
+    limit: int | None = LARGE,
+    git: bool = False,
+) -> Snapshot:
+    """What is in a folder now.
+
+    Args:
+        root: the folder.
+        contents: keeps what is in its files.
+        before: an earlier look at the same folder, which spares reading what has not changed.
+        limit: the content of a file with more bytes is not kept; None keeps all.
+        git: look into every `.git` as well.
+    """
+    files: dict[str, Entry] = {}
+    folders: set[str] = set()
+    fresh = time.time_ns() - _FRESH_NS
+    # A link in the place of the folder leads to what is not ours.
+    waiting = [] if root.is_symlink() else [""]
+    with ExitStack() as opened:
+        while waiting:
+            folder = waiting.pop()
+            _open(root / folder, opened)
+            for name, found in _listed(root / folder):
+                path = f"{folder}/{name}" if folder else name
+                if name == GIT and not git:
+                    continue
+                if stat.S_ISDIR(found.st_mode):
+                    folders.add(path)
+                    waiting.append(path)
+                    continue
+                old = before.files.get(path)
+                if old is not None and old.settled and old.sign == _sign(found):
+                    files[path] = old
+                else:
+                    files[path] = _entry(root / path, found, contents, fresh, limit)
+    return Snapshot(files, folders)
+
+
+def same(old: Entry | None, new: Entry | None) -> bool:
+    """Whether two looks at one path have found the same thing."""
+    if old is None or new is None:
+        return old is new
+    if old.digest is None or new.digest is None:
+        return old.sign == new.sign
+    return old.mode == new.mode and old.digest == new.digest
+
+
+def _listed(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """What is in a folder that may be gone, or closed, by now."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                yield entry.name, entry.stat(follow_symlinks=False)
+
+
+def _open(folder: Path, opened: ExitStack) -> None:
+    """Let the owner look into a folder until the stack is closed."""
+    with suppress(OSError):
+        mode = folder.lstat().st_mode
+        if stat.S_ISDIR(mode) and mode & _LOOKING != _LOOKING:
+            folder.chmod(mode | _LOOKING)
+            opened.callback(_close, folder, mode)
+
+
+def _close(folder: Path, mode: int) -> None:
+    with suppress(OSError):
+        folder.chmod(mode)
+
+
+def _sign(found: os.stat_result) -> tuple[int, ...]:
+    return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def _entry(path: Path, found: os.stat_result, contents: Contents, fresh: int, limit: int | None) -> Entry:
+    mode = _mode(found.st_mode)
+    digest = None
+    if mode and (limit is None or found.st_size <= limit):
+        # Gone, or closed to us: it is told by its sign.
+        with suppress(OSError):
+            digest = _kept(path, mode, contents)
+    settled = max(found.st_mtime_ns, found.st_ctime_ns) < fresh
+    return Entry(mode, _sign(found), settled, found.st_size, digest)
+
+
+def _mode(bits: int) -> str:
+    if stat.S_ISLNK(bits):
+        return "120000"
+    if not stat.S_ISREG(bits):
+        return ""
+    return "100755" if bits & stat.S_IXUSR else "100644"
+
+
+def _kept(path: Path, mode: str, contents: Contents) -> bytes:
+    if mode == "120000":
+        return contents.keep(BytesIO(os.fsencode(os.readlink(path))))  # noqa: PTH115  # as it is written
+    # Unbuffered: it is read in large blocks.
+    with path.open("rb", buffering=0) as file:
+        return contents.keep(file)
+
+
+# --- the way back ------------------------------------------------------------------------------------------
+
+
+def write(path: Path, entry: Entry, contents: Contents) -> None:
+    """Write a file whose content was kept, where nothing is."""
+    assert entry.digest is not None
+    if entry.mode == "120000":
+        path.symlink_to(os.fsdecode(b"".join(contents.blocks(entry.digest))))
+        return
+    with path.open("xb") as file:
+        file.writelines(contents.blocks(entry.digest))
+    path.chmod(stat.S_IMODE(entry.sign[0]))
+
+
+def restore(
+    root: Path, wanted: Snapshot, now: Snapshot, contents: Contents, spared: Collection[str] = ()
+) -> None:
+    """Bring a folder back to what it was.
+
+    Args:
+        root: the folder.
+        wanted: what it was, with the content of every file.
+        now: what it is.
+        contents: has the contents.
+        spared: paths of files that stay as they are now.
+
+    Raises:
+        OSError: it cannot be done.
+    """
+    try:
+        _restore(root, wanted, now, contents, spared)
+    except PermissionError:
+        open_up(root)
+        _restore(root, wanted, now, contents, spared)
+
+
+def _restore(
+    root: Path, wanted: Snapshot, now: Snapshot, contents: Contents, spared: Collection[str]
+) -> None:
+    if root.is_symlink() or not root.is_dir():
+        _cleared(root).mkdir()
+    for path in now.files.keys() - wanted.files.keys():
+        if path not in spared:
+            (root / path).unlink(missing_ok=True)
+    # What is spared keeps the folders that it is in.
+    used = {str(folder) for path in spared for folder in PurePosixPath(path).parents}
+    for folder in sorted({*now.folders} - {*wanted.folders} - used):
+        remove_tree(root / folder)
+    for folder in sorted({*wanted.folders} - {*now.folders}):
+        _cleared(root / folder).mkdir()
+    for path, entry in wanted.files.items():
+        if path not in spared and entry.digest is not None and not _untouched(now.files.get(path), entry):
+            write(_cleared(root / path), entry, contents)
+
+
+def _untouched(now: Entry | None, entry: Entry) -> bool:
+    return now is not None and same(now, entry) and now.sign[0] == entry.sign[0]
+
+
+def _cleared(path: Path) -> Path:
+    """The path, where nothing is any more."""
+    remove_tree(path)
+    return path

@@ -1,0 +1,181 @@
+"""Whom a user trusts: what the trust file says, and what is made of one that is damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.bundles import keys
+from proctor.bundles.trust_store import FILE, Trusted, distrust, trust, trusted
+from proctor.errors import UsageError
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "keys"
+
+
+def pem(word: str) -> str:
+    """A public key; nobody knows its private one."""
+    return keys._pem(keys._ED25519 + sha256(word.encode()).digest())
+
+
+def names(folder: Path) -> list[str]:
+    return [one.name for one in trusted(folder).values()]
+
+
+def test_nobody_is_trusted_at_first(folder: Path) -> None:
+    assert trusted(folder) == {}
+    assert not folder.exists()
+
+
+def test_a_key_that_is_trusted_stays_so_until_it_is_not(folder: Path) -> None:
+    one, new = trust(folder, pem("a"), "alice", NOW)
+    assert new
+    assert one == Trusted(keys.fingerprint(pem("a")), "alice", pem("a"), NOW)
+    assert trusted(folder) == {one.id: one}
+    assert distrust(folder, "alice") == one
+    assert trusted(folder) == {}
+
+
+def test_a_key_is_distrusted_by_its_whole_fingerprint_alone(folder: Path) -> None:
+    one, _ = trust(folder, pem("a"), "alice", NOW)
+    with pytest.raises(UsageError, match="full fingerprint"):
+        distrust(folder, one.id[:-1])
+    assert distrust(folder, one.id) == one
+
+
+def test_a_key_of_your_own_is_trusted_as_yours(folder: Path) -> None:
+    own = keys.signing_key(folder, None, {})
+    assert {one.id: (one.name, one.yours, one.own_name) for one in trusted(folder).values()} == {
+        own.id: ("yours: default", True, "default")
+    }
+    assert trust(folder, own.public_pem, "default", NOW) == (trusted(folder)[own.id], False)
+    with pytest.raises(UsageError, match="a key of your own"):
+        distrust(folder, "default")
+    (folder / "default.key.pem").unlink()
+    assert trusted(folder) == {}  # a public key that lies there is not yours
+
+
+def test_a_name_is_one_keys(folder: Path) -> None:
+    one, _ = trust(folder, pem("a"), "alice", NOW)
+    before = (folder / FILE).read_bytes()
+    with pytest.raises(UsageError, match=f"another key.*{one.id}"):
+        trust(folder, pem("b"), "alice", NOW)
+    with pytest.raises(UsageError, match="trusted as 'alice' already"):
+        trust(folder, pem("a"), "bob", NOW)
+    assert trust(folder, pem("a"), "alice", NOW) == (one, False)
+    assert (folder / FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["yours: me", "../x", "", "a b", "0" * 64, "\x1b[31m"])
+def test_a_name_cannot_pass_for_something_else(folder: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be called"):
+        trust(folder, pem("a"), name, NOW)
+    assert trusted(folder) == {}
+
+
+def test_what_is_no_key_is_not_trusted(folder: Path) -> None:
+    with pytest.raises(UsageError, match="no public key to trust"):
+        trust(folder, "hello", "alice", NOW)
+
+
+def test_all_who_trust_at_once_are_heard(folder: Path) -> None:
+    wanted = [f"k{n}" for n in range(16)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: trust(folder, pem(name), name, NOW), wanted))
+    assert sorted(names(folder)) == sorted(wanted)
+
+
+def test_the_file_reads_one_key_a_line_and_is_the_same_whatever_the_order(tmp_path: Path) -> None:
+    for place, order in (("one", "abc"), ("two", "cab")):
+        for name in order:
+            trust(tmp_path / place, pem(name), name, NOW)
+    first, second = ((tmp_path / place / FILE).read_bytes() for place in ("one", "two"))
+    assert first == second
+    assert first.count(b"\n") == 5
+    assert not list(tmp_path.rglob("*.part"))
+
+
+# --- damaged -----------------------------------------------------------------------------------------------
+
+
+def written(folder: Path, change: Any) -> None:
+    trust(folder, pem("a"), "alice", NOW)
+    trust(folder, pem("b"), "bob", NOW)
+    data = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    change(data)
+    text = ",\n".join(json.dumps(one) for one in data.pop("keys"))
+    rest = "".join(f", {json.dumps(key)}: {json.dumps(value)}" for key, value in data.items())
+    (folder / FILE).write_text(f'{{"keys": [\n{text}\n]{rest}}}\n', encoding="utf-8")
+
+
+def entry(place: int, **fields: Any) -> Any:
+    return lambda data: data["keys"][place].update(fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "why"),
+    [
+        (entry(1, public_pem=pem("forged")), 3, "is not the fingerprint"),
+        (entry(1, id=keys.fingerprint(pem("forged"))), 3, "is not the fingerprint"),
+        (entry(1, public_pem="no key"), 3, "no|not one block"),
+        (entry(1, name="alice"), 3, "twice"),
+        (entry(1, name="yours: default"), 3, "cannot be called"),
+        (entry(1, since="soon"), 3, "soon"),
+        (entry(1, extra="x"), 3, "fields"),
+        (entry(0, name=7), 2, "fields"),
+        (lambda data: data["keys"].append(data["keys"][0]), 2, "twice"),
+        (lambda data: data["keys"].append(None), 1, "fields"),
+        (lambda data: data.update(version=2), 1, "version"),
+        (lambda data: data.pop("version"), 1, "version"),
+    ],
+)
+def test_a_damaged_file_is_believed_in_nothing(folder: Path, change: Any, line: int, why: str) -> None:
+    written(folder, change)
+    before = (folder / FILE).read_bytes()
+    for use in (
+        lambda: trusted(folder),
+        lambda: trust(folder, pem("c"), "carol", NOW),
+        lambda: distrust(folder, "alice"),
+    ):
+        with pytest.raises(UsageError, match=rf"trusted\.json:{line}: .*({why})"):
+            use()
+    assert (folder / FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("", 1), ('{"keys": [\n\n}', 3), ("[" * 100_000, 1), ("[]", 1), ("\0", 1), ("9" * 5000, 1)],
+)
+def test_a_file_that_is_no_json_says_where(folder: Path, text: str, line: int) -> None:
+    folder.mkdir()
+    (folder / FILE).write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=rf"trusted\.json:{line}: "):
+        trusted(folder)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of others are a matter of POSIX")
+def test_a_file_that_anybody_may_write_is_not_believed(folder: Path) -> None:
+    trust(folder, pem("a"), "alice", NOW)
+    (folder / FILE).chmod(0o666)
+    with pytest.raises(UsageError, match=r"Anybody may write .*chmod 644"):
+        trusted(folder)
+
+
+def test_a_trust_file_that_is_a_link_stays_one(folder: Path, tmp_path: Path) -> None:
+    trust(folder, pem("a"), "alice", NOW)
+    (folder / FILE).rename(tmp_path / "settings.json")
+    (folder / FILE).symlink_to(tmp_path / "settings.json")
+    distrust(folder, "alice")
+    assert (folder / FILE).is_symlink()
+    assert b"alice" not in (tmp_path / "settings.json").read_bytes()

@@ -1,0 +1,796 @@
+"""Suites written in the dialect agentv: what it says is read as it was, and what it cannot say is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from posixpath import normpath
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from proctor.codec import assertion_digest, decode, encode, judged_digest, sent_digest
+from proctor.dialects.agentv.dialect import DIALECT
+from proctor.dialects.agentv.read.assertions import DEFAULT
+from proctor.dialects.shared.attachments import attachment
+from proctor.dialects.shared.js_regex import to_python
+from proctor.dialects.agentv.write.suite import render
+from proctor.model import (
+    Assertion,
+    Attachment,
+    Case,
+    Defaults,
+    Form,
+    Hook,
+    Hooks,
+    Message,
+    PassRule,
+    Problem,
+    Repository,
+    SplitRule,
+    Suite,
+    Tool,
+    ToolCall,
+    Workspace,
+)
+from proctor.protocols import Found, Placed, Rendered, Source
+from proctor.services.suites.suite_sources import source_of
+from proctor.yaml12 import load
+
+HERE = Path(__file__).parent / "agentv"
+ENVIRON = json.loads((HERE.parent / "environ.json").read_text(encoding="utf-8"))
+SUITE = Suite(name="s", dialect="agentv", pass_rule=PassRule(threshold=0.8))
+
+
+@dataclass
+class Written:
+    """What was rendered, and what it is read as."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    told: list[Problem] = field(default_factory=list)
+    suite: Suite = SUITE
+    cases: list[Case] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def fields(self) -> list[tuple[str | None, str | None]]:
+        return [(problem.case, problem.field) for problem in self.told]
+
+    @property
+    def tests(self) -> Any:
+        return load(self.files[""].decode())["tests"]
+
+
+def written(cases: Iterable[Case], suite: Suite = SUITE, *, lossy: bool = False) -> Written:
+    made = Written()
+    for item in render(suite, cases, lossy=lossy):
+        if isinstance(item, Problem):
+            made.told.append(item)
+        else:
+            made.files[item.path] = made.files.get(item.path, b"") + item.data
+
+    def find(reference: str) -> Found | None:
+        path = normpath(reference)
+        return Found(path=path, data=made.files[path]) if path in made.files else None
+
+    source = Source(path="s.yaml", lines=lambda: BytesIO(made.files[""]), find=find, environ=ENVIRON)
+    for read in DIALECT.read(source):
+        if isinstance(read, Suite):
+            made.suite = read
+        elif isinstance(read, Placed):
+            made.cases.append(read.case)
+        elif read.level == "error":
+            made.wrong.append(str(read))
+    return made
+
+
+def make(text: str = "Which day is it?", **fields: Any) -> Case:
+    given: dict[str, Any] = {"id": "a", "input": (Message(role="user", content=text),), "criteria": "c"}
+    return Case(**given | {"assertions": (DEFAULT,)} | fields)
+
+
+def as_json(thing: Any) -> Any:
+    return decode(encode(thing), object)
+
+
+def assert_same(case: Case, suite: Suite = SUITE) -> Written:
+    """The case is written without a word and read as it was."""
+    made = written([case], suite)
+    assert [problem.message for problem in made.told] == []
+    assert made.wrong == []
+    (read,) = made.cases
+    assert sent_digest(read) == sent_digest(case)
+    assert judged_digest(read) == judged_digest(case)
+    for name in ("id", "tags", "category", "target", "only_targets", "repeats", "notes", "variables"):
+        assert getattr(read, name) == getattr(case, name)
+    assert encode({**read.metadata, **case.metadata}) == encode(read.metadata)
+    return made
+
+
+# --- what was read ------------------------------------------------------------------------------------------
+
+UNSAYABLE = {("elsewhere.yaml", "listed-2"): "input[0]", ("errors_files.yaml", "listed-2"): "input[0]"}
+"""Cases of the goldens that attach a file from above the suite's folder, where nothing is written."""
+BROKEN = {"errors_suite.yaml": {"pass_rule", "defaults"}}
+"""Suites whose header is read with errors."""
+
+
+def golden(path: Path) -> tuple[Suite, list[Case]]:
+    # Without its folder nobody looks whether the workspaces of a suite are there.
+    items = list(DIALECT.read(replace(source_of(path, ENVIRON), folder="")))
+    (suite,) = [item for item in items if isinstance(item, Suite)]
+    return suite, [item.case for item in items if isinstance(item, Placed)]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(HERE.iterdir()) if path.with_name(f"{path.stem}.suite.json").exists()],
+    ids=lambda path: path.name,
+)
+def test_every_golden_is_said_again_or_named(path: Path) -> None:
+    if path.name.endswith(".suite.json"):
+        pytest.skip("a golden itself")
+    suite, cases = golden(path)
+    made = written(cases, suite)
+    named = {(path.name, one.case): one.field for one in made.told if one.case}
+    assert named == {key: place for key, place in UNSAYABLE.items() if key[0] == path.name}
+    assert {one.field for one in made.told if not one.case} == BROKEN.get(path.name, set())
+    if path.name == "unset_above.yaml":  # its variables are set nowhere
+        assert len(made.wrong) == 4
+        return
+    assert made.wrong == []
+    rest = [case for case in cases if (path.name, case.id) not in named]
+    for case, read in zip(rest, made.cases, strict=True):
+        assert (sent_digest(read), judged_digest(read)) == (sent_digest(case), judged_digest(case))
+        assert [one.label for one in read.assertions] == [one.label for one in case.assertions]
+        for name in ("id", "tags", "category", "only_targets", "repeats", "notes", "variables"):
+            assert getattr(read, name) == getattr(case, name)
+        assert case.metadata.items() <= read.metadata.items()
+    for name in ("name", "description", "declared_version", "repeats_rule", "notes"):
+        assert getattr(made.suite, name) == getattr(suite, name)
+    if path.name not in BROKEN:
+        assert (made.suite.pass_rule, made.suite.defaults) == (suite.pass_rule, suite.defaults)
+
+
+# --- what can be said ---------------------------------------------------------------------------------------
+
+CHARACTERS = st.characters(exclude_categories=["Cs", "Co"])
+TEXTS = st.text(CHARACTERS, max_size=12)
+WORDS = st.text(CHARACTERS, min_size=1, max_size=12).filter(str.strip)
+NAMES = st.text(st.characters(codec="ascii", categories=["Ll", "Nd"]), min_size=1, max_size=6)
+SHARES = st.floats(0, 1)
+GATES = st.floats(0, 1, exclude_min=True)
+AMOUNTS = st.floats(0, 1e9)
+SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | TEXTS
+VALUES = st.recursive(
+    SCALARS | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=5,
+)
+OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=3)
+
+
+def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects with any of these fields."""
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+def with_fields(needed: dict[str, st.SearchStrategy[Any]], **fields: st.SearchStrategy[Any]) -> Any:
+    return st.fixed_dictionaries(needed, optional=fields)
+
+
+def texts(grader: str, values: st.SearchStrategy[Any]) -> st.SearchStrategy[Assertion]:
+    name = "values" if grader.endswith(("_any", "_all")) else "value"
+    params = with_fields({name: values}, ignore_case=st.just(True))
+    return st.builds(Assertion, grader=st.just(grader), params=params)
+
+
+def plain(grader: str, params: st.SearchStrategy[Any]) -> st.SearchStrategy[Assertion]:
+    return st.builds(Assertion, grader=st.just(grader), params=params)
+
+
+def fractional(grader: str, params: st.SearchStrategy[Any]) -> st.SearchStrategy[Assertion]:
+    return st.builds(Assertion, grader=st.just(grader), params=params, pass_at=st.just(0.8))
+
+
+PATTERNS = st.tuples(
+    st.sampled_from(
+        [
+            *(
+                "a+$",
+                "^\\d{4}$",
+                "(?<year>\\d+)-\\k<year>",
+                "[^]",
+                "[]",
+                "a{,3}",
+                "\\u{1F600}",
+                "\\cA",
+                "[$]",
+                "\\bx\\B",
+                "[\\w-]\\W",
+                "[^\\D]",
+                "[\\W_]\\w",
+            ),
+            *("(?i:x)\\.", "${{ WHO }}$", "[\\]a]\\$", "\\\\Z", "(?<!x)y"),
+        ]
+    ),
+    st.sampled_from(["", "i", "ims", "m", "u", "y", "s"]),
+)
+
+
+def pattern(written: tuple[str, str]) -> dict[str, str]:
+    found, flags = to_python(*written)
+    return {"pattern": found, **({"flags": flags} if flags else {})}
+
+
+RANGES = st.sampled_from(
+    [
+        [{"low": 0, "high": 10, "outcome": "all"}],
+        [{"low": 0, "high": 3, "outcome": "bad"}, {"low": 4, "high": 10, "outcome": "good"}],
+    ]
+)
+ITEMS = st.lists(
+    with_fields(
+        {"outcome": WORDS},
+        weight=st.floats(0.5, 9).filter(lambda weight: weight != 1),
+        required=st.just(True),
+        min_score=GATES,
+        operator=st.just("contradiction"),
+        score_ranges=RANGES,
+    ),
+    min_size=1,
+    max_size=4,
+).map(lambda items: [{"id": f"rubric-{number}", **item} for number, item in enumerate(items, 1)])
+PROMPTS = st.tuples(WORDS, WORDS).map(lambda words: f"{words[0].strip()}x\n\n{words[1].strip()}y")
+COMMANDS = st.lists(TEXTS, max_size=3).map(lambda rest: ["tool", *rest])
+PROGRAMS: dict[str, Any] = {"cwd": NAMES, "timeout_s": st.floats(0.1, 1e6)}
+CONFIG = st.dictionaries(NAMES, VALUES, min_size=1, max_size=2)
+CALLS = st.lists(
+    with_fields(
+        {"tool": NAMES},
+        args=OBJECTS,
+        args_match=st.sampled_from(["exact", "ignore", "superset", "subset"]),
+        max_duration_ms=AMOUNTS,
+    ),
+    min_size=1,
+    max_size=3,
+)
+SIMPLE = st.one_of(
+    texts("contains", TEXTS.filter(bool)),
+    texts("contains_any", st.lists(TEXTS.filter(bool), min_size=1, max_size=3)),
+    texts("contains_all", st.lists(TEXTS.filter(bool), min_size=1, max_size=3)),
+    *(plain(grader, with_fields({"value": WORDS})) for grader in ("starts_with", "ends_with", "exact")),
+    plain("regex", PATTERNS.map(pattern)),
+    plain("is_json", st.just({"strip_fences": False})),
+    *(
+        plain(grader, with_fields({"value": WORDS}, rel_tolerance=AMOUNTS))
+        for grader in ("numeric_match", "numeric_equal")
+    ),
+    plain("latency", with_fields({"threshold_ms": AMOUNTS})),
+    plain("cost", with_fields({"budget_usd": AMOUNTS})),
+    plain("token_usage", with_fields({"max_input": st.integers(0, 99)}, max_output=st.integers(0, 99))),
+    plain(
+        "token_usage",
+        with_fields({"max_total": st.integers(0, 99), "add_cached": st.just(True)}, max_input=st.integers(0, 99)),
+    ),
+    plain("skill_trigger", with_fields({"skill": NAMES}, should_trigger=st.just(False))),
+)
+JUDGED = st.one_of(
+    fractional("llm_grader", some(prompt=PROMPTS, judge=NAMES, temperature=st.floats(0, 2), config=CONFIG)),
+    fractional("rubrics", with_fields({"items": ITEMS}, judge=NAMES, temperature=st.floats(0, 2))),
+    fractional("program", with_fields({"command": COMMANDS}, **PROGRAMS, config=CONFIG)),
+    fractional("program", with_fields({"command": COMMANDS, "max_calls": st.integers(1, 60)}, judge=NAMES)),
+    fractional(
+        "tool_trajectory",
+        with_fields(
+            {"mode": st.sampled_from(["in_order", "exact", "superset", "subset"]), "expected": CALLS}
+        ),
+    ),
+    fractional(
+        "tool_trajectory",
+        with_fields(
+            {
+                "mode": st.just("any_order"),
+                "minimums": st.dictionaries(NAMES, st.integers(1, 9), min_size=1, max_size=2),
+            },
+            args_match=st.lists(NAMES, max_size=2),
+        ),
+    ),
+    fractional(
+        "field_accuracy",
+        with_fields(
+            {
+                "fields": st.lists(
+                    with_fields({"path": NAMES, "match": st.just("exact")}, required=st.just(False)),
+                    min_size=1,
+                    max_size=2,
+                )
+            },
+            aggregation=st.sampled_from(["weighted_average", "all_or_nothing"]),
+        ),
+    ),
+    fractional(
+        "execution_metrics", with_fields({"max_tokens": st.integers(0, 99)}, exploration_tolerance=SHARES)
+    ),
+)
+
+
+def members(assertions: list[Assertion]) -> list[dict[str, Any]]:
+    made = []
+    for number, one in enumerate(assertions):
+        inside: dict[str, Any] = {"grader": one.grader, "params": one.params}
+        if one.pass_at is not None:
+            inside["pass_at"] = one.pass_at
+        made.append({"name": f"m{number}", "assertion": inside})
+    return made
+
+
+COMPOSITES = st.builds(
+    Assertion,
+    grader=st.just("composite"),
+    params=st.fixed_dictionaries(
+        {
+            "members": st.lists(SIMPLE | JUDGED, min_size=1, max_size=3).map(members),
+            "aggregator": st.one_of(
+                st.just({"type": "weighted_average"}),
+                st.just({"type": "weighted_average", "weights": {"m0": 2.0}}),
+                with_fields({"type": st.just("program"), "command": COMMANDS}, **PROGRAMS),
+                with_fields({"type": st.just("llm_grader"), "prompt": PROMPTS}, judge=NAMES),
+            ),
+        }
+    ),
+    pass_at=st.just(0.8),
+)
+SHARED = st.builds(
+    Assertion,
+    grader=st.just("composite"),
+    params=st.fixed_dictionaries(
+        {
+            "members": st.lists(SIMPLE, min_size=1, max_size=2).map(members),
+            "aggregator": st.fixed_dictionaries({"type": st.just("threshold"), "threshold": SHARES}),
+        }
+    ),
+)
+
+
+@st.composite
+def counted(draw: st.DrawFn) -> Assertion:
+    """An assertion with a weight, a gate and a name."""
+    one = draw(SIMPLE | JUDGED | COMPOSITES | SHARED)
+    gate, least = draw(st.none() | GATES), draw(st.none() | GATES)
+    if gate is not None and least is not None:
+        least = gate  # a gate beside another least value that passes has no words
+    return replace(
+        one,
+        weight=draw(st.just(1.0) | AMOUNTS),
+        negated=draw(st.booleans()),
+        required=gate,
+        pass_at=one.pass_at if least is None else least,
+        label=draw(st.none() | WORDS),
+    )
+
+
+@given(assertions=st.lists(counted(), min_size=1, max_size=3))
+def test_every_assertion_that_it_has_a_type_for_is_said(assertions: list[Assertion]) -> None:
+    variables = ("WHO",) if b"${{ WHO }}" in encode(assertions) else ()
+    made = assert_same(make(assertions=tuple(assertions), variables=variables))
+    for one, read in zip(assertions, made.cases[0].assertions, strict=True):
+        assert assertion_digest(read) == assertion_digest(one)
+        assert one.label in (None, read.label)
+
+
+FILES = st.builds(
+    attachment,
+    st.just("file"),
+    NAMES.map(lambda name: f"files/{name}-{len(name)}"),
+    TEXTS.map(str.encode),
+)
+BLOBS = st.builds(
+    attachment, st.just("image"), NAMES.map(lambda name: f"images/{name}.png"), st.binary(max_size=9)
+).filter(lambda made: made.media_type.startswith("image/"))
+TOOL_CALLS = st.builds(
+    ToolCall,
+    name=NAMES,
+    arguments=OBJECTS,
+    id=st.none() | TEXTS,
+    output=VALUES,
+    duration_ms=st.none() | AMOUNTS,
+)
+ROLES = st.sampled_from(["system", "user", "assistant", "tool"])
+PLAIN = st.builds(
+    Message,
+    role=ROLES,
+    content=WORDS,
+    name=st.none() | TEXTS,
+    tool_calls=st.lists(TOOL_CALLS, max_size=2).map(tuple),
+)
+
+
+@st.composite
+def with_files(draw: st.DrawFn) -> Message:
+    parts = [*draw(st.lists(TEXTS | FILES | BLOBS, max_size=3)), draw(FILES | BLOBS)]
+    content = "\n\n".join(part for part in parts if isinstance(part, str))
+    return Message(role="user", content=content, parts=tuple(parts))
+
+
+def without_conflicts(messages: list[Message]) -> bool:
+    found: dict[str, Attachment] = {}
+    every = [part for one in messages for part in one.parts if isinstance(part, Attachment)]
+    return all(found.setdefault(one.path, one) == one for one in every)
+
+
+@given(
+    messages=st.lists(PLAIN | with_files(), min_size=1, max_size=3).filter(without_conflicts),
+    expected=TEXTS | OBJECTS | st.lists(VALUES, min_size=1, max_size=2),
+)
+def test_messages_files_and_expected_values_are_said(messages: list[Message], expected: Any) -> None:
+    made = assert_same(make(input=tuple(messages), expected=expected))
+    paths = [part.path for one in messages for part in one.parts if isinstance(part, Attachment)]
+    assert set(made.files) == {"", *paths}
+
+
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+HOOKS = st.builds(
+    Hook,
+    command=COMMANDS.map(tuple),
+    timeout_s=st.none() | st.integers(1, 10**7).map(lambda millis: millis / 1000),
+    cwd=st.none() | PATHS,
+    reset=st.sampled_from(["none", "fast", "strict"]),
+)
+REPOSITORIES = st.builds(
+    Repository,
+    path=PATHS,
+    source=PATHS,
+    local=st.booleans(),
+    ref=st.just("HEAD") | NAMES,
+    ancestor=st.integers(0, 9),
+    depth=st.none() | st.integers(1, 9),
+    sparse=st.lists(TEXTS, max_size=2).map(tuple),
+)
+WORKSPACES = st.builds(
+    Workspace,
+    template=PATHS,
+    isolation=st.sampled_from(["shared", "per_test"]),
+    repositories=st.lists(REPOSITORIES, max_size=2, unique_by=lambda one: one.path).map(tuple),
+    hooks=st.builds(Hooks, before_all=HOOKS, after_each=st.none() | HOOKS),
+) | st.builds(Workspace, path=PATHS)
+
+
+@given(
+    fields=some(
+        workspace=WORKSPACES,
+        metadata=OBJECTS.filter(lambda metadata: "tags" not in metadata),
+        category=TEXTS.filter(bool),
+        target=WORDS,
+        only_targets=st.lists(TEXTS, min_size=1, max_size=2).map(tuple),
+        pass_rule=SHARES.map(lambda share: PassRule(threshold=share)),
+        criteria=WORDS,
+        tags=st.lists(TEXTS, unique=True, max_size=3).map(tuple),
+        notes=some(window_size=st.integers(1, 3), note=TEXTS, description=TEXTS),
+    )
+)
+def test_how_a_case_is_run_and_what_it_belongs_to_is_said(fields: dict[str, Any]) -> None:
+    assert_same(make(**fields))
+
+
+@given(
+    fields=some(
+        description=TEXTS,
+        declared_version=TEXTS.filter(bool),
+        pass_rule=SHARES.map(lambda share: PassRule(threshold=share)),
+        repeats_rule=st.sampled_from(["any", "mean", "lower_bound"]),
+        defaults=st.builds(
+            Defaults,
+            targets=st.lists(NAMES, max_size=2, unique=True).map(tuple),
+            concurrency=st.none() | st.integers(1, 50),
+            budget_usd=st.none() | st.floats(0.01, 99),
+            cache=st.none() | st.booleans(),
+        ),
+        notes=some(
+            author=TEXTS,
+            **{"execution.cache_path": TEXTS, "workspace.docker": st.just({"image": "x"})},
+        ),
+    ),
+    repeats=st.integers(1, 9),
+)
+def test_a_header_is_said(fields: dict[str, Any], repeats: int) -> None:
+    suite = replace(SUITE, **fields)
+    made = written([make(repeats=repeats if "repeats_rule" in fields else None)], suite)
+    assert (made.told, made.wrong) == ([], [])
+    for name in ("name", "description", "declared_version", "pass_rule", "repeats_rule", "defaults", "notes"):
+        assert getattr(made.suite, name) == getattr(suite, name)
+
+
+# --- how it is said -----------------------------------------------------------------------------------------
+
+
+def test_a_suite_is_written_for_people() -> None:
+    one = make(
+        expected="Monday\nor Tuesday",
+        assertions=(Assertion(grader="contains", params={"value": "day"}, required=0.8),),
+        tags=("calendar",),
+        metadata={"since": "2024-01-01"},
+    )
+    assert written([one, make(id="b")]).files[""].decode() == (
+        "name: s\n"
+        "tests:\n"
+        "  - id: a\n"
+        "    criteria: c\n"
+        "    input: Which day is it?\n"
+        "    expected_output: |-\n"
+        "      Monday\n"
+        "      or Tuesday\n"
+        "    assertions:\n"
+        "      - type: contains\n"
+        "        value: day\n"
+        "        required: true\n"
+        "    metadata:\n"
+        '      since: "2024-01-01"\n'
+        "      tags:\n"
+        "        - calendar\n"
+        "  - id: b\n"
+        "    criteria: c\n"
+        "    input: Which day is it?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "written_as"),
+    [
+        ({"pattern": r"^[0-9]+\Z"}, {"value": r"^[0-9]+$"}),
+        ({"pattern": r"[0-9A-Za-z0-9_\-](?a:\b)"}, {"value": r"[0-9A-Za-z0-9_\-]\b"}),
+        ({"pattern": r"(?P<a>x)(?P=a)"}, {"value": r"(?<a>x)\k<a>"}),
+        ({"pattern": r"\U0001f600", "flags": "i"}, {"value": r"\u{1f600}", "flags": "iu"}),
+        ({"pattern": r"\A(?:ab)"}, {"value": "ab", "flags": "y"}),
+        ({"pattern": r"[$](?P<b>\\Z)"}, {"value": r"[$](?<b>\\Z)"}),
+        ({"pattern": r"a$", "flags": "m"}, {"value": "a$", "flags": "m"}),
+    ],
+)
+def test_a_pattern_is_written_as_javascript_has_it(pattern: Any, written_as: Any) -> None:
+    made = assert_same(make(assertions=(Assertion(grader="regex", params=pattern),)))
+    (row,) = made.tests[0]["assertions"]
+    assert {name: row[name] for name in row if name != "type"} == written_as
+
+
+def test_a_suite_without_cases_has_an_empty_list() -> None:
+    assert written([]).files[""] == b"name: s\ntests: []\n"
+    assert written([make("")]).files[""] == b"name: s\ntests: []\n"
+
+
+def test_tags_that_a_suite_gives_its_tests_are_not_put_into_metadata_that_hooks_see() -> None:
+    place = Workspace(template="t")
+    own = make(id="b", workspace=place, tags=("all", "own"), metadata={"tags": ["own"]})
+    made = written([make(workspace=place, tags=("all",)), own, make(id="c", tags=("all", "more"))])
+    assert made.told == []
+    assert [(case.tags, case.metadata) for case in made.cases] == [
+        (("all",), {}),
+        (("all", "own"), {"tags": ["own"]}),
+        (("all", "more"), {"tags": ["more"]}),
+    ]
+
+
+# --- files --------------------------------------------------------------------------------------------------
+
+
+def attaching(path: str, text: str | None = "x", **fields: Any) -> Message:
+    part = Attachment(**{"kind": "file", "path": path, "text": text} | fields)
+    return Message(role="user", content="See.", parts=(part, "See."))
+
+
+def test_a_file_of_several_cases_is_written_once() -> None:
+    items = list(
+        render(SUITE, [make(id=str(n), input=(attaching("a/b.md"),)) for n in range(3)], lossy=False)
+    )
+    assert [item.path for item in items if isinstance(item, Rendered) and item.path] == ["a/b.md"]
+
+
+@pytest.mark.parametrize("text", ["\ufeffmark", "a\r\nb", "a\r\r\nb\r", "", "é\x85\u2028"])
+def test_a_file_is_read_as_the_text_that_it_was(text: str) -> None:
+    assert_same(make(input=(attaching("./a.md", text),)))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *(
+            attaching(path)
+            for path in ("../a.md", "/a.md", "a/../../b", "C:/a", "a\\b", "", "a/", ".", "a\0")
+        ),
+        attaching("a.md", "${{ WHO }}", media_type="text/markdown"),
+        attaching("a.bin", None, data=b"text", media_type="application/octet-stream"),
+        attaching("a.png", None, kind="image", data=b"\xff\xd8\xff", media_type="image/png"),
+        attaching("a.tiff", None, kind="image", data=b"\xff", media_type="image/tiff"),
+    ],
+)
+def test_a_file_that_cannot_lie_beside_the_suite_is_named(message: Message) -> None:
+    made = written([make(input=(message,))])
+    assert made.fields == [("a", "input[0]")]
+    assert "a" not in {case.id for case in made.cases}
+    assert set(made.files) == {""}
+
+
+@pytest.mark.parametrize(
+    "second", [attaching("a/b.md", "other"), attaching("a/b.md/c.md"), attaching("a")], ids=repr
+)
+def test_two_files_that_want_the_same_place_are_named(second: Message) -> None:
+    made = written([make(input=(attaching("a/b.md"),)), make(id="b", input=(second,))])
+    assert [case for case, _ in made.fields] == ["b"]
+    assert [case.id for case in made.cases] == ["a"]
+
+
+# --- what cannot be said ------------------------------------------------------------------------------------
+
+ONE = Assertion(grader="contains", params={"value": "x"})
+DEEP: dict[str, Any] = {}
+for _ in range(70):
+    DEEP = {"a": DEEP}
+
+
+def judged(**fields: Any) -> tuple[Assertion, ...]:
+    return (replace(ONE, **fields),)
+
+
+CHECKS: list[tuple[str, dict[str, Any]]] = [
+    ("number", {"value": 4.0}),
+    ("length", {"max_words": 3}),
+    ("json_schema", {"schema": {}}),
+    ("refusal", {}),
+    ("rubric", {"rubric": "kind"}),
+    ("llm_judge", {"prompt": "kind?"}),
+    ("instructions", {}),
+    ("contains", {"value": ""}),
+    ("contains", {"value": "x", "ignore_case": False}),
+    ("contains_any", {"values": []}),
+    ("exact", {"value": "x", "ignore_case": True}),
+    ("is_json", {}),
+    ("regex", {"pattern": "a$"}),
+    ("regex", {"pattern": "a", "flags": "x"}),
+    ("regex", {"pattern": "("}),
+    ("regex", {"pattern": "(?i)a"}),
+    ("regex", {"pattern": r"\d"}),
+    ("llm_grader", {"prompt": "prompts/none.md"}),
+    ("llm_grader", {}),
+    ("rubrics", {"items": []}),
+    ("program", {"command": []}),
+    ("composite", {"members": [{"name": "m", "assertion": {"grader": "number", "params": {}}}],
+                   "aggregator": {"type": "weighted_average"}}),
+    ("composite", {"members": [{"name": "m"}], "aggregator": {"type": "weighted_average"}}),
+    ("composite", {"members": []}),
+    ("tool_trajectory", {"mode": "any_order"}),
+]  # fmt: skip
+LOSABLE: list[tuple[str, dict[str, Any]]] = [
+    *(
+        ("assertions[0]", {"assertions": (Assertion(grader=grader, params=params),)})
+        for grader, params in CHECKS
+    ),
+    ("assertions", {"assertions": ()}),
+    ("assertions[0]", {"assertions": judged(pass_at=0.0)}),
+    ("assertions[0]", {"assertions": judged(required=0.5, pass_at=0.8)}),
+    ("assertions[0]", {"assertions": judged(required=0.0)}),
+    ("assertions[0].label", {"assertions": judged(label=" ")}),
+    ("assertions[0]", {"assertions": judged(weight=-1.0)}),
+    ("assertions[1]", {"assertions": (ONE, Assertion(grader="number", params={"value": 4.0}))}),
+    ("expected", {"expected": 42}),
+    ("expected", {"expected": True}),
+    ("expected", {"expected": []}),
+    ("expected", {"expected": [{"type": "text", "value": "x"}]}),
+    ("criteria", {"criteria": " "}),
+    ("category", {"category": ""}),
+    ("pass_rule", {"pass_rule": PassRule()}),
+    ("pass_rule", {"pass_rule": PassRule(threshold=1.5)}),
+    ("target", {"target": " "}),
+    ("form", {"form": Form(json=True)}),
+    ("form", {"form": Form(tools=(Tool(name="t"),))}),
+    ("form", {"form": Form(schema={})}),
+    ("repeats", {"repeats": 3}),
+    ("notes", {"notes": {"unheard-of": 1}}),
+    ("tags", {"tags": ("x",), "metadata": {"tags": "of another kind"}}),
+    ("workspace", {"workspace": Workspace()}),
+    ("workspace", {"workspace": Workspace(template="a//b")}),
+    ("workspace", {"workspace": Workspace(path=".")}),
+    ("workspace", {"workspace": Workspace(path="p", isolation="per_test")}),
+    ("workspace", {"workspace": Workspace(hooks=Hooks(before_all=Hook()))}),
+    ("workspace", {"workspace": Workspace(repositories=(Repository(path="../x", source="u"),))}),
+    ("input[1]", {"input": (Message(role="user", content="x"), Message(role="developer", content="y"))}),
+    ("input[0]", {"input": (Message(role="user", content="x", parts=("x",)),)}),
+    ("input", {"input": ()}),
+    ("input", {"input": (Message(role="user", content=" "),)}),
+    ("input", {"input": (Message(role="assistant", content="x", tool_calls=(ToolCall(name=""),)),)}),
+]  # fmt: skip
+FATAL: list[tuple[str, dict[str, Any]]] = [
+    ("id", {"id": " "}),
+    ("id", {"id": "${{ WHO }}", "variables": ("WHO",)}),
+    ("variables", {"input": (Message(role="user", content="What is ${{ WHO }}?"),)}),
+    ("variables", {"metadata": {"a": ["${{WHO}}"]}}),
+    ("metadata", {"metadata": DEEP}),
+]
+
+
+@pytest.mark.parametrize(("place", "fields"), [*LOSABLE, *FATAL])
+def test_what_it_cannot_say_is_an_error_that_names_case_and_feature(place: str, fields: Any) -> None:
+    case = make(**fields)
+    made = written([make(id="first"), case, make(id="last")])
+    assert made.fields == [(case.id, place)]
+    (told,) = made.told
+    assert (told.level, told.code) == ("error", "unsayable")
+    assert told.message.startswith(f"Case {case.id!r}: dialect agentv cannot say `{place}`: ")
+    assert told.message.endswith(".")
+    assert [one.id for one in made.cases] == ["first", "last"]
+    assert made.wrong == []
+
+
+@pytest.mark.parametrize(("place", "fields"), LOSABLE)
+def test_lossy_writes_the_rest_and_keeps_the_field_in_the_metadata(place: str, fields: Any) -> None:
+    case = make(**{"expected": "e"} | fields)
+    made = written([make(id="first"), case], lossy=True)
+    assert [(told.level, told.field) for told in made.told] == [("warning", place)]
+    assert made.wrong == []
+    read = made.cases[1]
+    field = place.partition("[")[0]
+    assert as_json(read.metadata["proctor"]) == as_json({field: getattr(case, field)})
+    for name in {"expected", "criteria"} - {field}:
+        assert getattr(read, name) == getattr(case, name)
+    if field != "assertions":
+        digests = [list(map(assertion_digest, one.assertions)) for one in (read, case)]
+        assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize(("place", "fields"), FATAL)
+def test_what_nothing_can_stand_for_is_an_error_when_losses_are_allowed_too(place: str, fields: Any) -> None:
+    made = written([make(id="first"), make(**fields)], lossy=True)
+    assert [(told.level, told.field) for told in made.told] == [("error", place)]
+    assert [one.id for one in made.cases] == ["first"]
+
+
+def test_a_case_that_loses_every_check_is_passed_by_nothing() -> None:
+    made = written([make(assertions=(Assertion(grader="refusal"),))], lossy=True)
+    (check,) = made.cases[0].assertions
+    assert (check.grader, check.params) == ("regex", {"pattern": "(?!)"})
+
+
+def test_several_losses_of_a_case_are_all_told() -> None:
+    made = written([make(expected=1, form=Form(json=True), assertions=(Assertion(grader="refusal"),))])
+    assert {place for _, place in made.fields} == {"expected", "form", "assertions[0]"}
+
+
+@pytest.mark.parametrize(
+    ("place", "fields", "kept"),
+    [
+        ("pass_rule", {"pass_rule": PassRule()}, {}),
+        ("repeats_rule", {"repeats_rule": "mean"}, "mean"),
+        ("split_rule", {"split_rule": SplitRule(ratio=0.5)}, {"ratio": 0.5}),
+        ("defaults", {"defaults": Defaults(concurrency=51)}, {"concurrency": 51}),
+        ("notes", {"notes": {"unheard-of": 1}}, {"unheard-of": 1}),
+        ("name", {"name": " s "}, " s "),
+    ],
+)
+def test_what_it_cannot_say_of_a_suite_is_named_and_kept_by_the_first_case(
+    place: str, fields: Any, kept: Any
+) -> None:
+    suite = replace(SUITE, **fields)
+    made = written([make()], suite)
+    assert [(told.level, told.case, told.field) for told in made.told] == [("error", None, place)]
+    if kept is not None:
+        made = written([make(), make(id="b")], suite, lossy=True)
+        assert [(told.level, told.field) for told in made.told] == [("warning", place)]
+        assert made.wrong == []
+        assert [as_json(case.metadata) for case in made.cases] == [{"proctor": {"suite": {place: kept}}}, {}]
+
+
+def test_a_suite_of_which_every_assertion_must_pass_becomes_no_milder_by_a_loss() -> None:
+    made = written([make()], replace(SUITE, pass_rule=PassRule()), lossy=True)
+    assert made.suite.pass_rule == PassRule(threshold=1.0)
+
+
+def test_how_often_cases_are_asked_is_said_for_all_alike() -> None:
+    suite = replace(SUITE, repeats_rule="any")
+    made = written([make(repeats=3), make(id="b", repeats=2), make(id="c", repeats=3)], suite)
+    assert made.fields == [("b", "repeats")]
+    assert made.suite.repeats_rule == "any"
+    assert [case.repeats for case in made.cases] == [3, 3]

@@ -1,0 +1,346 @@
+"""What replacements make of one text: how many versions, which, and in which order."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.dialects.ai_tester.placeholders import (
+    MOST_VERSIONS,
+    Group,
+    brackets,
+    check,
+    fill,
+    groups_of,
+    names_in,
+    number_text,
+    versions,
+)
+from proctor.validation import Fields, Notes
+from proctor.model import Problem
+from proctor.yaml12 import load
+
+NAMES = st.sampled_from(["dish", "guest", "hour", "a b", "größe", "n-1", "x.y"])
+VALUES = st.text(st.characters(exclude_characters="{}`", exclude_categories=["Cs"]), max_size=8)
+MAPS = st.dictionaries(NAMES, st.lists(VALUES, min_size=1, max_size=3).map(tuple), max_size=3)
+GROUPS = MAPS.map(lambda values: Group(values, dict.fromkeys(values, 1)))
+
+
+def read(text: str) -> tuple[tuple[Group, ...], list[Problem]]:
+    notes = Notes("t.md", 1)
+    fields = Fields(load(text), notes)
+    groups = groups_of(fields, "replacements")
+    fields.finish(())
+    return groups, notes.problems
+
+
+def groups(text: str) -> tuple[Group, ...]:
+    found, problems = read(text)
+    assert problems == []
+    return found
+
+
+def filled(template: str, text: str) -> list[str]:
+    """Each version of a template, whose replacements have nothing wrong with them."""
+    found = groups(text)
+    notes = Notes("t.md", 1)
+    check(found, {name: 1 for name, _ in names_in(template)}, len(template), notes)
+    assert notes.problems == []
+    return [fill(template, values).strip() for values in versions(found)]
+
+
+def problems(template: str, text: str) -> list[tuple[str, int | None]]:
+    notes = Notes("t.md", 1)
+    check(groups(text), {name: 9 for name, _ in names_in(template)}, len(template), notes)
+    return [(problem.code, problem.line) for problem in notes.problems]
+
+
+# --- patterns ----------------------------------------------------------------------------------------------
+
+
+def test_a_list_of_values_makes_a_version_of_each() -> None:
+    text = "replacements:\n  dish:\n    - Which soup is best in March?\n    - How long do eggs boil?\n"
+    assert filled("Dish: `{{dish}}`", text) == [
+        "Dish: Which soup is best in March?",
+        "Dish: How long do eggs boil?",
+    ]
+
+
+def test_two_lists_make_every_combination_the_first_key_slowest() -> None:
+    text = "replacements:\n  dish:\n    - soup\n    - eggs\n  guest:\n    - Mira\n    - Olu\n"
+    assert filled("`{{guest}}` wants `{{dish}}`", text) == [
+        "Mira wants soup",
+        "Olu wants soup",
+        "Mira wants eggs",
+        "Olu wants eggs",
+    ]
+
+
+def test_a_list_of_maps_pairs_the_values_of_each() -> None:
+    text = "replacements:\n  - guest: Mira\n    drink: tea\n  - guest: Olu\n    drink: milk\n"
+    assert filled("`{{guest}}`: `{{drink}}`", text) == ["Mira: tea", "Olu: milk"]
+
+
+def test_a_list_inside_a_map_shares_the_other_values_of_that_map() -> None:
+    """The shape of the last sample of the format's page, which is no YAML as it is printed there.
+
+    Repaired it has one version and two, so three and not the four that are promised there.
+    """
+    text = """\
+replacements:
+  - weights: |
+      First: 1,250 g
+      Second: 1,205 g
+    heavier: the first (1,250 g)
+  - weights:
+      - |
+        First: 2.50 kg
+        Second: 2500 g
+      - |
+        First: 3 t
+        Second: 3,000 kg
+    heavier: that both weigh the same
+"""
+    assert filled("`{{weights}}`\n=> `{{heavier}}`", text) == [
+        "First: 1,250 g\nSecond: 1,205 g\n=> the first (1,250 g)",
+        "First: 2.50 kg\nSecond: 2500 g\n=> that both weigh the same",
+        "First: 3 t\nSecond: 3,000 kg\n=> that both weigh the same",
+    ]
+
+
+def test_lists_inside_a_map_combine_among_themselves_only() -> None:
+    text = "replacements: [{a: 1, b: x}, {a: [2, 3], b: [y, z]}]"
+    assert filled("{{a}}{{b}}", text) == ["1x", "2y", "2z", "3y", "3z"]
+
+
+# --- laws --------------------------------------------------------------------------------------------------
+
+
+@given(GROUPS)
+def test_a_map_makes_as_many_versions_as_the_product_of_its_lists(group: Group) -> None:
+    assert len(list(versions([group]))) == prod(map(len, group.values.values()))
+
+
+@given(GROUPS)
+def test_the_versions_of_a_map_are_in_the_order_of_counting(group: Group) -> None:
+    places = product(*(range(len(values)) for values in group.values.values()))
+    wanted = [
+        {key: group.values[key][at] for key, at in zip(group.values, place, strict=True)} for place in places
+    ]
+    made = list(versions([group]))
+    assert made == wanted
+    assert all(list(values) == list(group.values) for values in made)
+
+
+@given(st.lists(GROUPS, max_size=3), st.lists(GROUPS, max_size=3))
+def test_the_versions_of_two_lists_of_maps_are_those_of_one_and_then_of_the_other(
+    first: list[Group], second: list[Group]
+) -> None:
+    assert list(versions(first + second)) == [*versions(first), *versions(second)]
+
+
+@given(st.dictionaries(NAMES, VALUES), st.text(max_size=40))
+def test_a_text_without_braces_stays_as_it_is(values: dict[str, str], text: str) -> None:
+    assert fill(text.replace("{", "("), values) == text.replace("{", "(")
+
+
+@given(NAMES, st.text(max_size=30), VALUES, VALUES)
+def test_a_value_is_put_in_as_it_is(name: str, value: str, before: str, after: str) -> None:
+    assert fill(f"{before}{{{{{name}}}}}{after}", {name: value}) == before + value + after
+
+
+# --- placeholders ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("template", "made"),
+    [
+        ("`{{a}}`", "1"),
+        ("{{a}}", "1"),
+        ("`{{ a }}`", "1"),
+        ("{{  a  }}", "1"),
+        ("`{{a}}`{{a}}`{{a}}`", "111"),
+        ("`{{a}} and {{a}}`", "`1 and 1`"),
+        ("``{{a}}``", "`1`"),
+        ("{{a}}`", "1`"),
+        ("{{{a}}}", "{1}"),
+        ("{{b}}", "{{b}}"),
+        ("{{}} {{ }} { {a}} {{a} }", "{{}} {{ }} { {a}} {{a} }"),
+        ("{{\na}}", "{{\na}}"),
+    ],
+)
+def test_a_placeholder_goes_with_the_backticks_directly_around_it(template: str, made: str) -> None:
+    assert fill(template, {"a": "1"}) == made
+
+
+@pytest.mark.parametrize("value", ["$5", "$$5", "$&", "$`", "\\1", "\\g<0>", "{{", "}}", "# 👤 x", "---"])
+def test_no_character_of_a_value_or_name_is_special(value: str) -> None:
+    assert fill("<{{a.b}}>{{a(}}", {"a.b": value, "a(": value}) == f"<{value}>{value}"
+    assert fill("{{axb}}", {"a.b": value}) == "{{axb}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("440.0", "440"),
+        ("1.50", "1.5"),
+        ("1e3", "1000"),
+        ("-0.0", "0"),
+        ("1e21", "1e+21"),
+        ("1.5e300", "1.5e+300"),
+        ("0.000001", "0.000001"),
+        ("1e-7", "1e-7"),
+        ("123456789012345680000.0", "123456789012345680000"),
+        ("0.1", "0.1"),
+        ("010", "10"),
+        ("0x10", "16"),
+        ("9007199254740993", "9007199254740993"),
+        ("-3", "-3"),
+        ("true", "true"),
+        ("FALSE", "false"),
+        ("null", "null"),
+        ("~", "null"),
+        ("Yes", "Yes"),
+        ("no", "no"),
+        ("2019-02-03", "2019-02-03"),
+        ("12:30", "12:30"),
+        ("1_000", "1_000"),
+        ("'007'", "007"),
+        ("'  a  '", "a"),
+    ],
+)
+def test_scalars_are_those_of_yaml_1_2_and_numbers_print_as_in_javascript(text: str, made: str) -> None:
+    assert filled("<{{a}}>", f"replacements: {{a: {text}}}") == [f"<{made}>"]
+    assert filled("<{{a}}>", f"replacements: {{a: [{text}, b]}}") == [f"<{made}>", "<b>"]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_printed_number_is_the_number(number: float) -> None:
+    text = number_text(number)
+    assert float(text) == number
+    assert not text.endswith(".0")
+
+
+# --- values in values --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["a: x `{{b}}` y\n  b: 1", "b: 1\n  a: x {{ b }} y"])
+def test_a_value_may_name_another_key_wherever_that_stands(text: str) -> None:
+    assert filled("<{{a}}>", f"replacements:\n  {text}\n") == ["<x 1 y>"]
+
+
+def test_values_name_one_another_over_several_steps_and_in_each_combination() -> None:
+    text = "replacements:\n  a: '{{b}}{{b}}'\n  b: ['{{c}}', '-']\n  c: [1, 2]\n"
+    assert filled("{{a}}{{c}}", text) == ["111", "222", "--1", "--2"]
+
+
+def test_keys_that_lead_back_to_themselves_are_errors_and_end() -> None:
+    text = "replacements:\n  a: '{{b}}'\n  b: [x, '{{a}}']\n  c: '{{c}}'\n  d: '{{a}}'\n"
+    assert problems("{{a}}{{b}}{{c}}{{d}}", text) == [
+        ("replacement-loop", 2),
+        ("replacement-loop", 3),
+        ("replacement-loop", 4),
+    ]
+
+
+def test_a_long_chain_of_values_is_followed() -> None:
+    rows = "".join(f"  k{at}: '{{{{k{at + 1}}}}}'\n" for at in range(3000))
+    assert filled("{{k0}}", f"replacements:\n{rows}  k3000: end\n") == ["end"]
+
+
+# --- what is wrong -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line"),
+    [
+        ("replacements: []", "empty-list", 1),
+        ("replacements:\n  a: []", "empty-list", 2),
+        ("replacements:\n  - a: 1\n  - a: []", "empty-list", 3),
+        ("replacements: x", "wrong-type", 1),
+        ("replacements:\n  - a: 1\n  - x", "wrong-type", 3),
+        ("replacements:\n  a:\n    b: 1", "wrong-type", 2),
+        ("replacements:\n  a:\n    - 1\n    - [2]", "wrong-type", 4),
+        ("replacements:\n  _a: 1", "reserved-name", 2),
+        ("replacements:\n  'a}': 1", "bad-name", 2),
+        ("replacements:\n  ' a': 1", "bad-name", 2),
+        ("replacements:\n  '': 1", "bad-name", 2),
+    ],
+)
+def test_what_is_no_replacement_is_an_error_at_its_line(text: str, code: str, line: int) -> None:
+    assert [(problem.code, problem.line) for problem in read(text)[1]] == [(code, line)]
+
+
+def test_without_the_field_or_with_an_empty_map_there_is_one_version() -> None:
+    assert [list(versions(groups(text))) for text in ("{}", "replacements: {}")] == [[{}], [{}]]
+
+
+@pytest.mark.parametrize(
+    ("template", "text", "found"),
+    [
+        ("{{a}} {{b}}", "replacements: {a: 1}", [("unresolved-placeholder", 9)]),
+        ("{{a}}", "{}", [("unresolved-placeholder", 9)]),
+        ("{{a}}", "replacements:\n  a: '{{b}}'", [("unresolved-placeholder", 2)]),
+        ("{{a}}{{b}}", "replacements: [{a: 1, b: 2}, {a: 3}]", [("unresolved-placeholder", 9)]),
+        ("{{_a}}", "replacements: {}", [("reserved-name", 9)]),
+        ("x", "replacements:\n  a: 1", [("unused-replacement", 2)]),
+        ("x", "replacements:\n  a: [1, 2]", [("duplicate-version", 2)]),
+        ("{{a}}", "replacements:\n  - {a: 1, b: 1}\n  - {a: 2, b: 2}", [("unused-replacement", 2)]),
+        ("{{a}}", "replacements:\n  a: '{{b}}'\n  b: 1\n  c: '{{b}}'", [("unused-replacement", 4)]),
+        ("{{_file:x.txt}}", "{}", []),
+    ],
+)
+def test_what_has_no_value_or_no_use_is_told(template: str, text: str, found: list[Any]) -> None:
+    assert problems(template, text) == found
+
+
+def test_a_key_that_any_item_of_the_list_uses_is_used() -> None:
+    assert problems("{{a}}", "replacements: [{a: '{{b}}', b: 1}, {a: 2, b: 1}]") == []
+
+
+def test_a_placeholder_without_a_value_names_the_item_and_the_nearest_key() -> None:
+    notes = Notes("t.md", 1)
+    check(groups("replacements: [{guest: 1, dish: 2}, {gest: 1, dish: 2}]"), {"guest": 3}, 5, notes)
+    first = notes.problems[0]
+    assert first.message == "`{{guest}}` has no value in item 2 of `replacements`. Did you mean 'gest'?"
+
+
+def test_more_versions_than_anybody_means_are_refused_before_they_are_made() -> None:
+    keys = [f"k{at}" for at in range(30)]
+    text = "replacements:\n" + "".join(f"  {key}: [1, 2, 3]\n" for key in keys)
+    template = "".join(f"{{{{{key}}}}}" for key in keys)
+    assert problems(template, text) == [("too-many-versions", 2)]
+    assert MOST_VERSIONS < 3**30
+
+
+def test_values_that_double_one_another_are_refused_before_they_are_made() -> None:
+    rows = "".join(f"  k{at}: '{{{{k{at + 1}}}}}{{{{k{at + 1}}}}}'\n" for at in range(60))
+    assert problems("{{k0}}", f"replacements:\n{rows}  k60: x\n") == [("too-long", 2)]
+
+
+# --- ids ---------------------------------------------------------------------------------------------------
+
+
+def test_the_bracket_of_an_id_has_all_keys_in_order_on_one_line() -> None:
+    assert brackets([{"b": "x\n  y", "a": "1"}, {}]) == ["[b=x y,a=1]", ""]
+
+
+def test_a_long_bracket_is_a_digest_of_twelve_digits() -> None:
+    just = {"a": "x" * 56}
+    long = {"a": "x" * 57}
+    assert brackets([just]) == [f"[a={'x' * 56}]"]
+    (made,) = brackets([long])
+    assert len(made) == 14
+    assert set(made[1:-1]) <= set("0123456789abcdef")
+    assert brackets([{"a": "y" * 57}]) != [made]
+
+
+def test_versions_that_differ_in_white_space_alone_have_digests() -> None:
+    first, second, third = brackets([{"a": "x y"}, {"a": "x\ny"}, {"a": "z"}])
+    assert len({first, second}) == 2
+    assert (len(first), len(second), third) == (14, 14, "[a=z]")

@@ -1,0 +1,136 @@
+"""Bytes to rows, for every dialect of JSON Lines."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.dialects.shared.jsonl import file_name, parse_object, peek, rows
+from proctor.validation import shown
+from proctor.model import Problem
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def codes(*lines: bytes) -> list[str | dict[str, Any]]:
+    found = rows(lines, "suite.jsonl")
+    return [item.code if isinstance(item, Problem) else item[1] for item in found]
+
+
+@given(st.dictionaries(st.text(max_size=8), JSON, max_size=5), st.booleans())
+def test_a_line_that_json_wrote_gives_the_same_object(row: dict[str, Any], escaped: bool) -> None:
+    assert parse_object(json.dumps(row, ensure_ascii=escaped).encode()) == row
+
+
+@given(st.binary())
+def test_any_bytes_give_an_object_or_a_problem(line: bytes) -> None:
+    found = parse_object(line)
+    assert isinstance(found, dict) or found.message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"{", "bad-json"),
+        (b'{"a": 1} {"b": 2}', "bad-json"),
+        (b'{"a": 1},', "bad-json"),
+        (b"{'a': 1}", "bad-json"),
+        (b"[]", "not-an-object"),
+        (b"3", "not-an-object"),
+        (b"NaN", "bad-number"),
+        (b'{"a": Infinity}', "bad-number"),
+        (b'{"a": 1e400}', "bad-number"),
+        (b'{"a": 18446744073709551616}', "bad-number"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "bad-number"),
+        (b'{"a": 1, "a": 1}', "duplicate-key"),
+        (b'{"a": {"b": 1, "b": 2}}', "duplicate-key"),
+        (b'{"a": "\xff"}', "bad-encoding"),
+        (b'{"a": "\\udc00"}', "bad-encoding"),
+        (b'{"a": ' * 100_000, "too-deep"),
+        (b'{"a": ' + b"[" * 64 + b"]" * 64 + b"}", "too-deep"),
+    ],
+)
+def test_a_line_that_cannot_be_kept_whole_is_refused(line: bytes, code: str) -> None:
+    found = parse_object(line)
+    assert isinstance(found, Problem)
+    assert found.code == code
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"a": 18446744073709551615, "b": -9223372036854775808}',
+        b'{"a": ' + b"[" * 63 + b"]" * 63 + b"}",
+        b'{"a": "' + b"[" * 500 + b'"}',
+        b'{"a": "\\ud83d\\ude00"}',
+    ],
+)
+def test_a_line_at_a_limit_is_read(line: bytes) -> None:
+    assert parse_object(line) == json.loads(line)
+
+
+def test_every_bad_line_is_reported_and_blank_lines_are_counted() -> None:
+    found = list(rows([b'{"a": 1}\n', b"\n", b"oops\n", b"  \r\n", b"[1]\n", b'{"a": 2}'], "x.jsonl"))
+    where = [item.line if isinstance(item, Problem) else item[0] for item in found]
+    assert where == [1, 3, 5, 6]
+
+
+def test_a_byte_order_mark_and_crlf_are_forgiven() -> None:
+    assert codes(b'\xef\xbb\xbf{"a": 1}\r\n', b'{"a": 2}\r\n') == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b"[\n", b'{"a": 1}\n', b"]\n"],
+        [b'[{"a": 1}, {"a": 2}]\n'],
+        [b"{\n", b'  "a": 1\n', b"}\n"],
+        [b'{"a": {\n', b'"b": 1}}\n'],
+        [b'{"a": 1,\n', b'"b": 1}\n'],
+    ],
+)
+def test_a_file_that_is_one_value_gives_one_problem(lines: list[bytes]) -> None:
+    (problem,) = rows(lines, "x.jsonl")
+    assert isinstance(problem, Problem)
+    assert problem.code == "not-json-lines"
+    assert "one object per line" in problem.message
+
+
+@pytest.mark.parametrize("first", [b'{"a": 1},\n', b"[1, 2]\n", b'{"a": "tru\n', b"oops\n"])
+def test_a_bad_first_line_does_not_hide_the_rest(first: bytes) -> None:
+    found = codes(first, b'{"a": 2}\n')
+    assert len(found) == 2
+    assert found[1] == {"a": 2}
+
+
+def test_a_file_in_utf_16_gives_one_problem() -> None:
+    assert codes(*'{"a": 1}\n{"a": 2}\n'.encode("utf-16").splitlines(keepends=True)) == ["bad-encoding"]
+
+
+@given(st.lists(st.sampled_from([b"\n", b" \r\n", b"x\n", b"y\n"])))
+def test_peeking_gives_the_first_line_with_text_and_loses_none(lines: list[bytes]) -> None:
+    first, again = peek(lines)
+    assert list(again) == lines
+    assert first == next((text for line in lines if (text := line.strip())), b"")
+
+
+@pytest.mark.parametrize("path", ["suites/v1/cheap.jsonl", "C:\\suites\\cheap.jsonl", "cheap.jsonl"])
+def test_a_file_name_is_found_behind_either_separator(path: str) -> None:
+    assert file_name(path).stem == "cheap"
+
+
+@given(JSON)
+def test_a_value_in_a_message_stays_short(value: object) -> None:
+    assert len(shown(value)) <= 250

@@ -1,0 +1,151 @@
+"""Change points: told where they are shown, at the right place, with a p-value that keeps its word."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from fractions import Fraction
+from math import comb, prod
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.drift.change_point import NO, UNKNOWN, YES, bound, split
+from proctor.drift.detector import drift
+from proctor.drift.observations import Seen
+
+Series = Callable[..., list[Seen]]
+
+
+def rows(*texts: str) -> list[bytearray]:
+    return [bytearray({"1": YES, "0": NO, " ": UNKNOWN}[letter] for letter in text) for text in texts]
+
+
+def test_the_place_that_explains_most_is_found() -> None:
+    found = split(rows("1111", "1111", "1111", "0001", "0001"))
+    assert found is not None
+    assert (found.place, found.before, found.after, found.cases) == (3, 1, 0.25, 4)
+
+
+def test_a_case_that_some_runs_lack_counts_in_the_others() -> None:
+    found = split(rows("11 1", "1111", "00 1", "00 1"))
+    assert found is not None
+    assert (found.place, found.cases) == (2, 3)
+    assert found.after == pytest.approx(1 / 3)
+    ragged = [
+        "".join(" " if (run + case) % 5 == 0 else "01"[run < 6] for case in range(10)) for run in range(10)
+    ]
+    found = split(rows(*ragged))
+    assert found is not None
+    assert (found.place, found.before, found.after, found.cases) == (6, 1, 0, 10)
+    assert found.p_value < 1e-6
+
+
+def test_a_series_that_is_back_where_it_was_is_told_from_one_that_stays() -> None:
+    there, away = "1" * 20, "0" * 12 + "1" * 8
+    back, stays = split(rows(there, there, away, away, there)), split(rows(there, there, there, away, away))
+    assert back is not None
+    assert stays is not None
+    assert (back.holds, stays.holds) == (False, True)
+
+
+@pytest.mark.parametrize("texts", [(), ("11",), ("11", "11"), ("1 ", " 1")])
+def test_nothing_is_told_where_nothing_varies(texts: tuple[str, ...]) -> None:
+    assert split(rows(*texts)) is None
+
+
+@given(
+    st.integers(2, 6).flatmap(
+        lambda runs: st.tuples(
+            st.just(runs),
+            st.integers(1, runs - 1),
+            st.lists(st.integers(1, runs - 1), min_size=1, max_size=4),
+            st.integers(0, 20),
+        )
+    )
+)
+def test_the_bound_is_never_below_the_exact_chance(given: tuple[int, int, list[int], int]) -> None:
+    """The exact one is that of a sum of independent hypergeometric numbers, convolved."""
+    runs, after, totals, wanted = given
+    chances = {0: Fraction(1)}
+    for total in totals:
+        grown: dict[int, Fraction] = defaultdict(Fraction)
+        for so_far, chance in chances.items():
+            for hits in range(min(total, after) + 1):
+                ways = comb(total, hits) * comb(runs - total, after - hits) if after - hits >= 0 else 0
+                grown[so_far + hits] += chance * Fraction(ways, comb(runs, after))
+        chances = grown
+    found = min(wanted, max(sums for sums, chance in chances.items() if chance))
+    found = max(found, min(sums for sums, chance in chances.items() if chance))
+    above = sum(chance for sums, chance in chances.items() if sums >= found)
+    below = sum(chance for sums, chance in chances.items() if sums <= found)
+    exact = above if found * runs >= after * sum(totals) else below
+    strata = Counter((runs, after, total) for total in totals)
+    assert bound(strata, found) >= float(exact) - 1e-9
+
+
+def test_the_bound_is_exact_at_the_end_of_what_is_possible() -> None:
+    exact = prod([1 / comb(6, 3)] * 5)
+    assert bound({(6, 3, 3): 5}, 15) == pytest.approx(exact, rel=1e-6)
+    assert bound({(6, 3, 3): 5}, 0) == pytest.approx(exact, rel=1e-6)
+
+
+def test_a_change_is_told_with_the_runs_around_it(series: Series) -> None:
+    before, after = ["yes"] * 20, ["yes!"] * 12 + ["yes"] * 8
+    found = drift(series(before, before, before, after, after)).turning
+    assert found is not None
+    assert (found.what, found.before, found.after) == ("first", 2, 3)
+    assert (found.split.before, found.split.after) == (1, 0.4)
+
+
+def test_a_change_right_after_the_first_run_is_found_by_the_last(series: Series) -> None:
+    found = drift(series(["yes"] * 20, *[["yes!"] * 20] * 3)).turning
+    assert found is not None
+    assert (found.what, found.before, found.after) == ("last", 0, 1)
+
+
+def test_errors_that_strike_another_case_each_night_do_not_hide_it(series: Series) -> None:
+    """Over a month no case is left that every run has."""
+    nights = [
+        [None if case == night % 20 else "yes!" if night > 24 else "yes" for case in range(20)]
+        for night in range(30)
+    ]
+    found = drift(series(*nights))
+    assert found.turning is not None
+    assert (found.turning.before, found.turning.after) == (24, 25)
+    assert found.steps[0].at < found.last.at
+
+
+def test_a_run_with_few_of_the_cases_does_not_hide_it(series: Series) -> None:
+    before, after = ["yes"] * 20, ["yes!"] * 20
+    found = drift(series(before, before, ["yes"] * 2, before, after, after)).turning
+    assert found is not None
+    assert (found.before, found.after) == (3, 4)
+
+
+def test_few_cases_show_no_change(series: Series) -> None:
+    assert drift(series(["yes"] * 2, ["yes"] * 2, ["yes!"] * 2)).turning is None
+
+
+def test_two_runs_have_no_change_point_in_their_answers(series: Series) -> None:
+    assert drift(series(["yes"] * 9, ["yes!"] * 9)).turning is None
+
+
+def test_a_target_that_has_not_changed_seldom_has_one_and_one_that_has_is_caught(
+    figures: dict[str, Any],
+) -> None:
+    turned = figures["turned"]
+    told, _ = turned(8, None, 60)
+    assert told <= 5
+    assert turned(8, 5, 20) == (20, 20)
+
+
+def test_a_shuffled_series_keeps_the_p_value_high() -> None:
+    drawn = Random(4)
+    texts = ["".join(drawn.choice("01") for _ in range(30)) for _ in range(10)]
+    found = split(rows(*texts))
+    assert found is not None
+    assert found.p_value > 0.05

@@ -1,0 +1,220 @@
+"""Endpoints that allow so many requests a second: how long many calls take, on a clock that jumps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+import pytest
+
+from proctor.engines.adaptive_limit import Limit
+from proctor.engines.retries import Patience, Patient
+from proctor.errors import EndpointFault, TargetError
+from proctor.model import Output, Prompt
+from proctor.protocols import Quota
+
+Virtually = Callable[[Any], Any]
+PROMPT = Prompt(messages=())
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@pytest.fixture
+def jumping(virtually: Virtually, monkeypatch: pytest.MonkeyPatch) -> Virtually:
+    """Runs a coroutine on a loop whose time costs nothing, and which limits go by."""
+    for module in ("adaptive_limit", "retries"):
+        monkeypatch.setattr(f"proctor.engines.{module}.monotonic", now)
+    return virtually
+
+
+class Allowance(Protocol):
+    """What a server allows."""
+
+    def allows(self) -> bool:
+        """Whether one more request is taken now."""
+
+
+class Bucket:
+    """Tokens that come back one by one, up to a second's worth."""
+
+    def __init__(self, per_s: int) -> None:
+        self.per_s = per_s
+        self.tokens = float(per_s)
+        self.at = 0.0
+
+    def allows(self) -> bool:
+        self.tokens = min(self.per_s, self.tokens + (now() - self.at) * self.per_s)
+        self.at = now()
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
+class FixedWindow:
+    """So many requests in each second of the clock."""
+
+    def __init__(self, per_s: int) -> None:
+        self.per_s = per_s
+        self.window, self.count = -1, 0
+
+    def allows(self) -> bool:
+        if int(now()) != self.window:
+            self.window, self.count = int(now()), 0
+        self.count += 1
+        return self.count <= self.per_s
+
+
+class SlidingWindow:
+    """So many requests in any second."""
+
+    def __init__(self, per_s: int) -> None:
+        self.per_s = per_s
+        self.sent = deque[float]()
+
+    def allows(self) -> bool:
+        while self.sent and self.sent[0] <= now() - 1:
+            self.sent.popleft()
+        if len(self.sent) >= self.per_s:
+            return False
+        self.sent.append(now())
+        return True
+
+
+class Server:
+    """Answers what its quota allows, after a while, and refuses the rest at once."""
+
+    def __init__(self, quota: Allowance, latency_s: float) -> None:
+        self.quota = quota
+        self.latency_s = latency_s
+        self.refused = 0
+
+    async def answer(self, prompt: Prompt) -> Output:
+        await asyncio.sleep(0.001)
+        if not self.quota.allows():
+            self.refused += 1
+            raise TargetError(
+                "slow down", transient=True, busy=True, retry_after_s=1.0, fault=EndpointFault.THROTTLED
+            )
+        await asyncio.sleep(self.latency_s)
+        return Output(text="4")
+
+    async def aclose(self) -> None:
+        pass
+
+
+async def ask(patient: Patient, cases: int, concurrency: int) -> float:
+    """How long so many calls take; raises what any of them raises."""
+    left = iter(range(cases))
+
+    async def work() -> None:
+        for _ in left:
+            await patient.answer(PROMPT)
+
+    began = now()
+    await asyncio.gather(*(work() for _ in range(concurrency)))
+    return now() - began
+
+
+@pytest.mark.parametrize("latency_s", [0.001, 0.4])
+@pytest.mark.parametrize("concurrency", [10, 50, 200])
+@pytest.mark.parametrize("quota", [Bucket, FixedWindow, SlidingWindow])
+def test_2000_calls_at_20_a_second_take_115_seconds_at_most_and_none_fails(
+    jumping: Virtually, quota: type[Any], concurrency: int, latency_s: float
+) -> None:
+    server = Server(quota(20), latency_s)
+    patient = Patient(server, Limit(concurrency), Patience(retries=0))
+    took_s = jumping(ask(patient, 2_000, concurrency))
+    assert took_s <= 1.15 * 100
+    assert server.refused < 400
+
+
+class BigBucket(Bucket):
+    """Holds a hundred times what it gets back in a second, so that the first seconds tell nothing."""
+
+    def __init__(self, per_s: int) -> None:
+        super().__init__(per_s)
+        self.tokens = 100.0 * per_s
+
+    def allows(self) -> bool:
+        taken, self.tokens = self.tokens, min(self.tokens, 100.0 * self.per_s)
+        if taken > self.per_s:
+            self.tokens, self.at = taken - 1, now()
+            return True
+        return super().allows()
+
+
+def test_a_rate_that_was_only_possible_at_first_is_not_clung_to(jumping: Virtually) -> None:
+    server = Server(BigBucket(20), 0.05)
+    patient = Patient(server, Limit(50), Patience())
+    took_s = jumping(ask(patient, 4_000, 50))
+    assert took_s <= 1.15 * 100
+    assert server.refused < 400
+
+
+class Moody:
+    """Refuses a share of all requests, however few there are."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        self.random = Random(7)
+
+    def allows(self) -> bool:
+        return self.random.random() >= self.share
+
+
+@pytest.mark.parametrize(("share", "most_s"), [(0.02, 60), (0.1, 150), (0.3, 300)])
+def test_an_endpoint_that_refuses_whatever_the_rate_is_not_slowed_down_to_a_stop(
+    jumping: Virtually, share: float, most_s: float
+) -> None:
+    patient = Patient(Server(Moody(share), 0.02), Limit(8), Patience(retries=0))
+    took_s = jumping(ask(patient, 500, 8))
+    assert took_s <= most_s
+
+
+def test_a_limit_that_is_lifted_is_forgotten_after_minutes(jumping: Virtually) -> None:
+    class Lifted(Bucket):
+        def allows(self) -> bool:
+            return now() > 60 or super().allows()
+
+    patient = Patient(Server(Lifted(20), 0.01), Limit(50), Patience())
+    assert jumping(ask(patient, 40_000, 50)) < 60 + 900
+
+
+def test_an_endpoint_that_refuses_nothing_is_not_paced(jumping: Virtually) -> None:
+    class Free(Bucket):
+        def allows(self) -> bool:
+            return True
+
+    patient = Patient(Server(Free(1), 0.099), Limit(50), Patience())
+    assert jumping(ask(patient, 5_000, 50)) == pytest.approx(10, rel=0.01)
+
+
+def test_nobody_is_asked_until_there_are_requests_left_again(jumping: Virtually) -> None:
+    async def go() -> float:
+        limit = Limit(8)
+        limit.observe([Quota("requests", 0, 30.0)])
+        await limit.enter()
+        return now()
+
+    assert jumping(go()) == pytest.approx(30, abs=0.1)
+
+
+@pytest.mark.parametrize(("left", "waits_s"), [(2_000, 0), (500, 30)])
+def test_a_call_waits_where_fewer_tokens_are_left_than_calls_take(
+    jumping: Virtually, left: int, waits_s: float
+) -> None:
+    async def go() -> float:
+        limit = Limit(8)
+        limit.observe([Quota("tokens", 10_000, 30.0)])
+        limit.count_tokens(1_000)
+        limit.observe([Quota("tokens", left, 30.0)])
+        await limit.enter()
+        return now()
+
+    assert jumping(go()) == pytest.approx(waits_s, abs=0.1)

@@ -1,0 +1,214 @@
+"""The time limit of each call, on a clock that jumps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proctor.engines.adaptive_limit import Limit
+from proctor.engines.retries import Patience, Patient
+from proctor.errors import TargetError, TargetTimeout
+from proctor.model import Output, Prompt
+
+Virtually = Callable[[Any], Any]
+PROMPT = Prompt(messages=())
+
+
+class Doing:
+    """A target that does what it is told and answers `done`."""
+
+    def __init__(self, do: Callable[[Prompt], Awaitable[Any]]) -> None:
+        self._do = do
+
+    async def answer(self, prompt: Prompt) -> Output:
+        said = await self._do(prompt)
+        return Output(text=said or "done")
+
+    async def aclose(self) -> None:
+        pass
+
+
+def _patient(do: Callable[[Prompt], Awaitable[Any]], timeout_s: float = 10) -> Patient:
+    return Patient(Doing(do), Limit(100), Patience(timeout_s=timeout_s, retries=3))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+def test_a_call_just_in_time_is_answered(virtually: Virtually) -> None:
+    patient = _patient(lambda _prompt: asyncio.sleep(9.9))
+    assert virtually(patient.answer(PROMPT)).text == "done"
+
+
+def test_a_late_call_is_cancelled_when_its_time_is_up_and_not_repeated(virtually: Virtually) -> None:
+    ended = list[float]()
+
+    async def late(_prompt: Prompt) -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            ended.append(_now())
+
+    with pytest.raises(TargetTimeout, match=r"within 10 s.*--timeout"):
+        virtually(_patient(late).answer(PROMPT))
+    assert ended == [10]
+
+
+def test_a_task_goes_on_as_if_nothing_had_been_after_a_late_call(virtually: Virtually) -> None:
+    waits = iter([5.0, 0.5] * 3)
+    patient = _patient(lambda _prompt: asyncio.sleep(next(waits)), timeout_s=1)
+
+    async def go() -> None:
+        for _ in range(3):
+            with pytest.raises(TargetTimeout):
+                await patient.answer(PROMPT)
+            assert _this_task().cancelling() == 0
+            assert (await patient.answer(PROMPT)).text == "done"
+
+    virtually(go())
+
+
+def test_an_error_of_the_target_is_not_taken_for_lateness(virtually: Virtually) -> None:
+    async def broken(_prompt: Prompt) -> None:
+        raise TargetError("no")
+
+    with pytest.raises(TargetError, match=r"^no$"):
+        virtually(_patient(broken).answer(PROMPT))
+
+
+@pytest.mark.parametrize("cancelled_at", [0.0, 5.0, 10.0])
+def test_cancellation_from_outside_is_not_taken_for_lateness(
+    virtually: Virtually, cancelled_at: float
+) -> None:
+    async def go() -> None:
+        asking = asyncio.create_task(_patient(lambda _prompt: asyncio.sleep(100)).answer(PROMPT))
+        asyncio.get_running_loop().call_at(cancelled_at, asking.cancel)
+        await asyncio.wait([asking])
+        assert asking.cancelled()
+
+    virtually(go())
+
+
+def test_cancellation_that_comes_while_a_late_call_cleans_up_is_not_swallowed(virtually: Virtually) -> None:
+    async def slow_to_go(_prompt: Prompt) -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            await asyncio.sleep(5)
+
+    async def go() -> None:
+        asking = asyncio.create_task(_patient(slow_to_go).answer(PROMPT))
+        asyncio.get_running_loop().call_at(12, asking.cancel)
+        await asyncio.wait([asking])
+        assert asking.cancelled()
+
+    virtually(go())
+
+
+def test_a_call_that_answers_while_it_is_cancelled_leaves_no_cancellation_behind(
+    virtually: Virtually,
+) -> None:
+    async def stubborn(_prompt: Prompt) -> str:
+        try:
+            await asyncio.sleep(100)
+        except asyncio.CancelledError:
+            return "partial"
+        return "whole"
+
+    async def go() -> None:
+        assert (await _patient(stubborn).answer(PROMPT)).text == "partial"
+        assert _this_task().cancelling() == 0
+
+    virtually(go())
+
+
+def test_waiting_for_a_place_does_not_count_as_the_call(virtually: Virtually) -> None:
+    patient = Patient(Doing(lambda _prompt: asyncio.sleep(8)), Limit(1), Patience(timeout_s=10, retries=0))
+
+    async def go() -> list[Output]:
+        return list(await asyncio.gather(*(patient.answer(PROMPT) for _ in range(4))))
+
+    assert [output.text for output in virtually(go())] == ["done"] * 4
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # the fixture holds nothing
+@given(
+    calls=st.lists(
+        st.tuples(st.integers(0, 40), st.integers(0, 40).filter(lambda took: took != 10)),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_each_of_many_calls_has_ten_seconds_of_its_own(
+    virtually: Virtually, calls: list[tuple[int, int]]
+) -> None:
+    """Each call is given as the second at which it begins and how many it takes."""
+    patient = _patient(lambda prompt: asyncio.sleep(int(prompt.case_id)))
+
+    async def one(begin: int, took: int) -> None:
+        await asyncio.sleep(begin)
+        try:
+            await patient.answer(Prompt(messages=(), case_id=str(took)))
+        except TargetTimeout:
+            assert took > 10
+        else:
+            assert took < 10
+        assert _now() == pytest.approx(begin + min(took, 10))
+
+    async def go() -> None:
+        await asyncio.gather(*(one(begin, took) for begin, took in calls))
+
+    virtually(go())
+
+
+def test_all_calls_whose_time_is_up_after_a_stall_end_together(virtually: Virtually) -> None:
+    ended = list[float]()
+    patient = Patient(Doing(lambda _prompt: asyncio.sleep(3600)), Limit(200), Patience(timeout_s=1))
+
+    async def call() -> None:
+        with pytest.raises(TargetTimeout):
+            await patient.answer(PROMPT)
+        ended.append(_now())
+
+    def stall() -> None:
+        asyncio.get_running_loop().now += 3.0  # type: ignore[attr-defined]
+
+    async def go() -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(200):
+                group.create_task(call())
+                if number % 20 == 0:
+                    await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_later(0.5, stall)
+
+    virtually(go())
+    assert len(ended) == 200
+    assert max(ended) - min(ended) < 0.001
+    assert max(ended) < 3.1 + 0.5 + 0.1 + 0.05
+
+
+def test_an_answer_that_came_during_a_stall_is_read(virtually: Virtually) -> None:
+    async def go() -> str:
+        loop = asyncio.get_running_loop()
+        answered = loop.create_future()
+
+        def stall() -> None:
+            loop.now += 30.0  # type: ignore[attr-defined]
+            loop.call_later(0.01, answered.set_result, "in time")
+
+        loop.call_later(5, stall)
+        return (await _patient(lambda _prompt: answered).answer(PROMPT)).text
+
+    assert virtually(go()) == "in time"

@@ -1,0 +1,159 @@
+"""The rule `near-duplicate`: which questions are the same, which nearly, and how few are compared."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from proctor.codec import judged_digest
+from proctor.graders import GRADERS
+from proctor.lint.duplicates import Duplicates
+from proctor.lint.findings import Spot
+from proctor.lint.linter import Linter
+from proctor.model import Assertion, Case, Form, Message, Problem, Suite
+from proctor.protocols import Placed
+
+Lint = Callable[..., list[Problem]]
+LONG = (
+    "Every spring the ferrymen of the northern lakes mend their nets, paint the hulls of their boats and "
+    "wait for the ice to break, which in some years happens before Easter and in others not until late in May"
+)
+
+
+def case(case_id: str, asked: str, expected: str = "", **fields: object) -> Case:
+    wanted = (Assertion(grader="contains", params={"value": expected or f"answer {case_id}"}),)
+    return Case(id=case_id, input=(Message(role="user", content=asked),), assertions=wanted, **fields)  # type: ignore[arg-type]
+
+
+def pairs(problems: list[Problem]) -> list[tuple[int | None, str]]:
+    return [(problem.line, problem.message.split(", so that")[0]) for problem in problems]
+
+
+def test_the_same_question_under_two_ids_is_told_once_and_names_the_other(lint: Lint) -> None:
+    problems = lint(
+        case("a", "Who built the ark?"), case("b", "Who mends nets?"), case("c", "Who built the ark?")
+    )
+    assert pairs(problems) == [(3, "Test 'c' asks the same as test 'a' at line 1")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("How do ferries float?", "how do  ferries float"),
+        ("How do the ferries float?", "Please, how do ferries float?"),
+        ("What is a ferry's draught?", "What is a ferry is draught?"),
+        ("What's a ferry?", "What is the ferry?"),
+    ],
+)
+def test_case_punctuation_and_small_words_make_no_other_question(lint: Lint, first: str, second: str) -> None:
+    assert pairs(lint(case("a", first), case("b", second))) == [
+        (2, "Test 'b' asks nearly the same as test 'a' at line 1")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("What is 17 + 25?", "What is 18 + 25?"),
+        ("Was 1999 a leap year?", "Was 2000 a leap year?"),
+        ("What is the capital of Chad?", "What is the capital of Peru?"),
+        ("Is a whale a mammal?", "Is a shark a mammal?"),
+        ("Did the dog bite the man?", "Did the man bite the dog?"),
+        ("Which of these is a fruit?", "Which of these is not a fruit?"),
+        (f"{LONG} 4.", f"{LONG} 5."),
+    ],
+)
+def test_other_numbers_or_other_words_make_another_question(lint: Lint, first: str, second: str) -> None:
+    assert pairs(lint(case("a", first, "yes"), case("b", second, "yes"))) == []
+
+
+def test_a_long_question_with_one_word_changed_is_nearly_the_same(lint: Lint) -> None:
+    changed = LONG.replace("hulls", "bows")
+    assert pairs(lint(case("a", LONG, "frost"), case("b", changed, "frost"))) == [
+        (2, "Test 'b' asks nearly the same as test 'a' at line 1")
+    ]
+    judged_otherwise = lint(case("a", LONG, "frost"), case("b", changed, "rain"))
+    assert pairs(judged_otherwise) == []
+
+
+def test_very_long_questions_are_compared_by_a_sample() -> None:
+    dice = random.Random(5)
+    words = ["".join(dice.choices("abcdefghij", k=6)) for _ in range(4000)]
+    texts = [
+        " ".join(words[:3000]),
+        " ".join([*words[:1500], "else", *words[1501:3000]]),
+        " ".join(words[1000:]),
+    ]
+    duplicates = Duplicates()
+    for line, text in enumerate(texts, 1):
+        duplicates.add(case(f"c{line}", text), Spot(f"c{line}", "s", line), b"same")
+    assert [(spot.line, other.line) for _, spot, other in duplicates.done()] == [(2, 1)]
+
+
+def test_what_many_cases_share_is_a_template(lint: Lint) -> None:
+    nouns = ("apple", "brick", "cloud", "drum", "eagle", "flute", "glove", "horse")
+    cases = [case(noun, f"{LONG}. Now say: is the {noun} alive?", "yes") for noun in nouns]
+    assert pairs(lint(*cases)) == []
+
+
+def test_versions_of_one_test_and_other_material_are_other_questions() -> None:
+    duplicates = Duplicates()
+    for number in range(3):  # one test at one place, such as with two prompts
+        each = case(f"v{number}", "How do ferries float?")
+        duplicates.add(each, Spot(each.id, "ferry.md", 1), judged_digest(each).encode())
+    assert list(duplicates.done()) == []
+    duplicates = Duplicates()
+    for number, form in enumerate((None, Form(json=True))):
+        each = case(f"f{number}", "How do ferries float?", form=form)
+        duplicates.add(each, Spot(each.id, "s", number), judged_digest(each).encode())
+    assert list(duplicates.done()) == []
+
+
+def test_of_many_that_are_the_same_each_is_told_once(lint: Lint) -> None:
+    problems = lint(*(case(f"c{number}", "Who built the ark?") for number in range(50)))
+    assert [problem.line for problem in problems] == list(range(2, 51))
+    assert all("test 'c0' at line 1" in problem.message for problem in problems)
+
+
+class Counting(Duplicates):
+    """Counts how many pairs are compared."""
+
+    compared = 0
+
+    def _alike(self, position: int, earlier: int) -> bool:
+        self.compared += 1
+        return super()._alike(position, earlier)
+
+
+@pytest.mark.parametrize(
+    ("beginning", "vocabulary"),
+    [("", 500), ("", 40), (LONG, 500), (LONG, 40)],
+    ids=["own words", "few words", "a template", "a template and few words"],
+)
+def test_a_case_is_compared_with_few_others_however_many_there_are(beginning: str, vocabulary: int) -> None:
+    dice = random.Random(3)
+    words = ["".join(dice.choices("abcdefghij", k=6)) for _ in range(vocabulary)]
+    duplicates = Counting()
+    for line in range(1, 3001):
+        each = case(f"c{line}", f"{beginning} {' '.join(dice.choices(words, k=25))}")
+        duplicates.add(each, Spot(each.id, "s.jsonl", line), b"same")
+    assert list(duplicates.done()) == []
+    assert duplicates.compared < 12 * 3000
+
+
+def test_a_finding_is_silenced_by_either_of_the_two(lint: Lint) -> None:
+    first, second = case("a", "Who built the ark?"), case("b", "Who built the ark?")
+    hushed = {"lint": ["near-duplicate"]}
+    assert lint(case("a", "Who built the ark?", metadata=hushed), second) == []
+    assert lint(first, case("b", "Who built the ark?", metadata=hushed)) == []
+
+
+def test_another_file_is_named() -> None:
+    linter = Linter("s.yaml", GRADERS.get)
+    linter.add(Placed(case("a", "Who built the ark?"), 4, "parts/one.yaml"))
+    linter.add(Placed(case("b", "Who built the ark?"), 2, "parts/two.yaml"))
+    (problem,) = linter.done(Suite(name="s", dialect="agentv"))
+    assert (problem.path, problem.line) == ("parts/two.yaml", 2)
+    assert "test 'a' at parts/one.yaml:4" in problem.message

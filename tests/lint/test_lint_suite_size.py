@@ -1,0 +1,60 @@
+"""`too-few-cases` and `tokens-est`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from proctor.lint.suite_size import too_few_cases
+from proctor.model import Case
+
+Codes = Callable[..., list[str]]
+Make = Callable[..., Case]
+
+
+@pytest.mark.parametrize(("count", "told"), [(0, False), (1, True), (19, True), (20, False), (900, False)])
+def test_fewer_than_twenty_cases_are_too_few(count: int, told: bool) -> None:
+    assert (too_few_cases({"small": count}) is not None) is told
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(8, "With 8 cases, 7 passed means 53-98 %"), (1, "With 1 case, 1 passed means 21-100 %")],
+)
+def test_the_message_says_what_a_pass_rate_means_at_that_number(count: int, said: str) -> None:
+    message = too_few_cases({"small": count}) or ""
+    assert said in message
+    assert message.startswith("Too few cases to tell targets apart or to decide by a gate: 'small' (")
+
+
+def test_several_suites_are_named_once_and_the_smallest_is_explained() -> None:
+    sizes = {"large": 40, **{f"s{number}": 12 - number for number in range(7)}}
+    message = too_few_cases(sizes) or ""
+    assert "'s0' (12 cases), 's1' (11 cases)" in message
+    assert "'s4' (8 cases) and 2 more. With 6 cases, 5 passed" in message
+    assert "large" not in message
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected", "stated", "told"),
+    [
+        ("x" * 400, None, 100, False),
+        ("x" * 400, None, 34, False),
+        ("x" * 400, None, 30, True),
+        ("x" * 400, None, 450, False),
+        ("x" * 400, None, 451, True),
+        ("x" * 40, None, 60, False),
+        ("x" * 40, None, 0, False),
+        ("x" * 200, "y" * 2000, 90, True),
+        ("x" * 200, ["y" * 2000, "y"], 500, False),
+        ("x" * 400, None, True, False),
+        ("x" * 400, None, "30", False),
+    ],
+)
+def test_an_estimate_of_tokens_may_be_off_by_a_factor_of_three(
+    case: Make, codes: Codes, asked: str, expected: Any, stated: Any, told: bool
+) -> None:
+    estimated = case(asked, ("llm_grader", {}), expected=expected, metadata={"tokens_est": stated})
+    assert ("tokens-est" in codes(estimated)) is told

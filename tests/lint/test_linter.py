@@ -1,0 +1,255 @@
+"""The linter as a whole: its codes and their pages, what silences them, and the memory it takes."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import tracemalloc
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import pytest
+
+from proctor.errors import UsageError
+from proctor.graders import GRADERS
+from proctor.lint.linter import CODES, PATIENCE_S, SLOW_S, Linter, check_codes
+from proctor.model import Assertion, Case, Mark, Message, PassRule, Problem, Suite
+from proctor.protocols import Graded, Grading, Placed
+from proctor.services.suites.load import load, survey
+
+DOCS = Path(__file__).parents[2] / "docs"
+SUITE = Suite(name="s", dialect="meridian")
+
+
+def case(case_id: str = "a", lint: Any = None, asked: str = "Is 4 + 5 = 9?", expected: str = "9") -> Case:
+    return Case(
+        id=case_id,
+        input=(Message(role="user", content=asked),),
+        expected=expected,
+        assertions=(Assertion(grader="exact", params={"value": expected}),),
+        metadata={} if lint is None else {"lint": lint},
+    )
+
+
+def lint(*cases: Case, ignored: tuple[str, ...] = ()) -> list[Problem]:
+    linter = Linter("s.jsonl", GRADERS.get, ignored)
+    for line, each in enumerate(cases, 1):
+        linter.add(Placed(each, line))
+    return linter.done(SUITE)
+
+
+# --- codes and pages ---------------------------------------------------------------------------------------
+
+
+def test_every_code_has_a_page_and_every_page_a_code() -> None:
+    assert {page.stem for page in (DOCS / "lint").glob("*.md")} == set(CODES)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_page_begins_with_its_code_and_says_how_to_silence_it(code: str) -> None:
+    text = (DOCS / "lint" / f"{code}.md").read_text(encoding="utf-8")
+    assert text.startswith(f"# {code}\n")
+    assert f"--ignore {code}" in text
+    assert text.count("\n") <= 80
+    assert re.search(r"^## (Why|Example|Silence)", text, re.MULTILINE)
+
+
+def test_the_table_has_every_code_with_a_link_and_what_it_says() -> None:
+    table = (DOCS / "lint.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| \[`([a-z-]+)`\]\(lint/\1\.md\) \| (.+?) \|$", table, re.MULTILINE))
+    assert rows == CODES
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "lint").glob("*.md")), ids=lambda page: page.stem)
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+EXAMPLE = re.compile(r"^```jsonl (before|after)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+# `contaminated` and `canary` take two files, and `too-few-cases` is for `run` and `compare` to say.
+@pytest.mark.parametrize("code", sorted(CODES.keys() - {"contaminated", "canary", "too-few-cases"}))
+def test_the_example_of_a_page_shows_the_finding_and_how_it_goes(code: str, tmp_path: Path) -> None:
+    text = (DOCS / "lint" / f"{code}.md").read_text(encoding="utf-8")
+    examples = dict(EXAMPLE.findall(text))
+    found = {}
+    for name, body in examples.items():
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text(body, encoding="utf-8")
+        linter = Linter(str(file), GRADERS.get)
+        loaded = survey(file, linter.add)
+        assert loaded.errors == []
+        found[name] = {problem.code for problem in linter.done(loaded.suite)}
+    assert code in found["before"]
+    assert code not in found.get("after", set())
+
+
+# --- what silences -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        (None, ["leak"]),
+        ("ignore", []),
+        (["ignore"], []),
+        (["leak"], []),
+        ("leak", []),
+        ("tokens-est, leak", []),
+        ("tokens-est; leak", []),
+        (["tokens-est"], ["leak"]),
+        ([], ["leak"]),
+        (["leek"], ["unknown-lint", "leak"]),
+        (["leak", 7], ["unknown-lint"]),
+        (True, ["unknown-lint", "leak"]),
+        (["leek", "unknown-lint"], ["leak"]),
+    ],
+)
+def test_a_case_silences_rules(written: Any, left: list[str]) -> None:
+    assert [problem.code for problem in lint(case(lint=written))] == left
+
+
+def test_an_unknown_code_is_told_with_the_nearest_one() -> None:
+    problem = lint(case(lint=["leek"]))[0]
+    assert "Test 'a': `lint` has the unknown code 'leek'" in problem.message
+    assert "'leak'" in problem.message
+
+
+def test_the_caller_silences_a_rule_for_all() -> None:
+    assert lint(case(), ignored=("leak",)) == []
+
+
+def test_a_code_to_ignore_must_be_one() -> None:
+    check_codes(list(CODES))
+    with pytest.raises(UsageError, match="'leak'"):
+        check_codes(["leek"])
+
+
+# --- what is found -----------------------------------------------------------------------------------------
+
+
+def test_problems_come_in_the_order_of_their_lines_as_warnings_in_sentences() -> None:
+    cases = [case("a"), case("B", asked="Who is it?", expected='{"a": 1}'), case("b", asked="Who is it?")]
+    problems = lint(*cases, ignored=())
+    assert [problem.line for problem in problems] == sorted(problem.line or 0 for problem in problems)
+    assert len(problems) >= 4
+    for problem in problems:
+        assert problem.level == "warning"
+        assert problem.path == "s.jsonl"
+        assert problem.code in CODES
+        assert problem.message.endswith(".")
+        assert problem.case is None or repr(problem.case) in problem.message
+
+
+def test_a_case_of_which_nothing_is_doubtful_is_told_nothing() -> None:
+    assert lint(case(asked="What do four and five make?")) == []
+
+
+def test_strange_cases_break_no_rule() -> None:
+    strange = [
+        Case(id="", input=()),
+        Case(id="\ud800", input=(Message(role="user", content="\ud800 \x00"),), expected={"a": [None, {}]}),
+        Case(id="m", input=(Message(role="tool"),), expected=3.5, metadata={"lint": {"a": 1}, "canary": 7}),
+    ]
+    lint(*strange)
+
+
+def test_a_case_with_a_wrong_assertion_is_an_error_and_not_looked_at(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    rows = [
+        {"id": "a", "input": "Is 4 + 5 = 9?", "expected": "9(", "scorer": "regex"},
+        {"id": "b", "input": "Is 4 + 5 = 9?", "expected": "9"},
+    ]
+    file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    seen: list[Placed] = []
+    loaded = survey(file, seen.append)
+    assert [placed.case.id for placed in seen] == ["b"]
+    assert [problem.case for problem in loaded.errors] == ["a"]
+    assert loaded.suite.digest == load(file).suite.digest
+
+
+# --- what it takes -----------------------------------------------------------------------------------------
+
+
+def suite_of(count: int) -> list[Case]:
+    dice = random.Random(11)
+    words = ["".join(dice.choices("abcdefghijklm", k=7)) for _ in range(800)]
+    checks = (
+        lambda n: Assertion(grader="exact", params={"value": f"{n} kg"}),
+        lambda n: Assertion(grader="contains", params={"value": f"ship {n}", "ignore_case": True}),
+        lambda n: Assertion(grader="regex", params={"pattern": rf"(?:\d+,)*{n}$"}),
+        lambda n: Assertion(grader="length", params={"max_words": 40}),
+    )
+    return [
+        Case(
+            id=f"case_{n}",
+            input=(Message(role="user", content=f"{' '.join(dice.choices(words, k=30))}?"),),
+            assertions=(checks[n % 4](n),),
+        )
+        for n in range(count)
+    ]
+
+
+def test_many_cases_are_linted_in_little_memory() -> None:
+    cases = suite_of(500)
+    tracemalloc.start()
+    problems = lint(*cases)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert {problem.code for problem in problems} == {"vacuous-empty"}
+    assert peak < 6 * 2**20  # ten thousand may take 80 MiB
+
+
+def test_slow_grading_uses_up_patience_and_then_nothing_is_graded() -> None:
+    schema = {"type": "string", "pattern": "^(a|a|aa)*$"}
+    slow = Case(
+        id="slow",
+        input=(Message(role="user", content=json.dumps("a" * 60 + "!")),),
+        assertions=(Assertion(grader="json_schema", params={"schema": schema}),),
+    )
+    wall = Case(
+        id="wall",
+        input=(Message(role="user", content="Describe the wall."),),
+        assertions=(Assertion(grader="length", params={"max_words": 9}),),
+    )
+    linter = Linter("s", GRADERS.get)
+    linter.add(Placed(wall, 1))
+    linter.add(Placed(slow, 2))
+    assert 0 < linter.left_s < PATIENCE_S
+    linter.left_s = 0
+    linter.add(Placed(wall, 3))
+    assert [problem.line for problem in linter.done(SUITE) if problem.code == "vacuous-empty"] == [1]
+
+
+class Waits(Grading, frozen=True, kw_only=True):
+    """Passes everything, and keeps this process waiting as a busy machine does."""
+
+    def grade(self, graded: Graded) -> Mark:
+        sleep(2 * SLOW_S)
+        return Mark(value=1.0, passed=True)
+
+
+def test_time_that_a_busy_machine_gives_to_others_uses_up_no_patience() -> None:
+    linter = Linter("s", {"waits": Waits}.__getitem__, ("too-few-cases",))
+    message = Message(role="user", content="Describe the wall.")
+    linter.add(Placed(Case(id="a", input=(message,), assertions=(Assertion(grader="waits"),)), 1))
+    assert linter.left_s == PATIENCE_S
+
+
+def test_the_suites_pass_rule_is_known_at_the_end_only() -> None:
+    linter = Linter("s", GRADERS.get)
+    half = Case(
+        id="a",
+        input=(Message(role="user", content="Describe the wall."),),
+        assertions=(
+            Assertion(grader="contains", params={"value": "granite"}),
+            Assertion(grader="length", params={"max_words": 9}),
+        ),
+    )
+    linter.add(Placed(half, 1))
+    (problem,) = linter.done(Suite(name="s", dialect="agentv", pass_rule=PassRule(threshold=0.5)))
+    assert problem.code == "vacuous-empty"

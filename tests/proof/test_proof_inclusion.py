@@ -1,0 +1,173 @@
+"""Proofs of one trial: what leads to the statement is believed, and nothing else is."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from proctor.model import Case, Trial, Verdict
+from proctor.proof import merkle
+from proctor.proof.canonical import canonical, parsed
+from proctor.proof.dsse import Envelope, Signature
+from proctor.proof.inclusion_proofs import checked, proof_of, proved_line
+from proctor.proof.records import case_line, hidden_line, trial_line
+from proctor.proof.statement import (
+    FILES,
+    Looks,
+    Statement,
+    SuiteNamed,
+    TargetNamed,
+    TreeHead,
+    claim_of,
+    statement_data,
+)
+from proctor.verdicts import Counts
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SIZE = 5
+
+
+class Lines:
+    """The lines of a bundle of five trials."""
+
+    def __init__(self, case: Callable[..., Case], trial: Callable[..., Trial]) -> None:
+        secret = b"s" * 32
+        self.cases = [
+            case_line(n, merkle.salt(secret, "cases", n), case(f"c{n}", f"question{n}"), "sha256:0")
+            for n in range(SIZE)
+        ]
+        self.trials = [
+            trial_line(
+                n,
+                merkle.salt(secret, "trials", n),
+                trial(f"answer{n}", case_id=f"c{n}", position=n),
+                Verdict.UNSCORED,
+            )
+            for n in range(SIZE)
+        ]
+
+    def proof(self, number: int, of_case: int | None = None) -> dict[str, Any]:
+        """The proof of one trial, perhaps with another's case."""
+        trial_leaves, case_leaves = (list(map(merkle.leaf, one)) for one in (self.trials, self.cases))
+        statement = Statement(
+            files=dict.fromkeys(FILES, "0" * 64),
+            result="FAILED",
+            passed_tests=(),
+            failed_tests=(),
+            kind="full",
+            run="r",
+            group="g",
+            suite=SuiteNamed("s", "v1", "sha256:1"),
+            target=TargetNamed("echo", "sha256:2"),
+            started_at=NOON,
+            finished_at=NOON,
+            split="all",
+            claims={"all": claim_of(Counts())},
+            cases=TreeHead(merkle.root_of(case_leaves).hex(), SIZE),
+            trials=TreeHead(merkle.root_of(trial_leaves).hex(), SIZE),
+            looks=Looks(0, 0),
+        )
+        envelope = Envelope(canonical(statement_data(statement)), (Signature("k", b"s", "PEM"),))
+        at = number if of_case is None else of_case
+        return proof_of(
+            envelope,
+            proved_line(self.trials[number], trial_leaves, number),
+            proved_line(self.cases[at], case_leaves, at),
+        )
+
+
+@pytest.fixture
+def lines(case: Callable[..., Case], trial: Callable[..., Trial]) -> Lines:
+    return Lines(case, trial)
+
+
+@pytest.mark.parametrize("number", range(SIZE))
+def test_each_trial_is_proved_through_its_written_form(lines: Lines, number: int) -> None:
+    proved = checked(parsed(canonical(lines.proof(number))))
+    assert (proved.trial.trial.case_id, proved.case.case.id) == (f"c{number}", f"c{number}")
+    assert proved.statement.trials.size == SIZE
+    assert proved.envelope.signatures[0].keyid == "k"
+
+
+def test_a_proof_has_nothing_of_the_other_lines(lines: Lines) -> None:
+    whole = canonical(lines.proof(2)).decode()
+    for number in {0, 1, 3, 4}:
+        assert f"question{number}" not in whole
+        assert f"answer{number}" not in whole
+        assert merkle.salt(b"s" * 32, "trials", number) not in whole
+
+
+def forged(proof: dict[str, Any], part: str, **fields: Any) -> dict[str, Any]:
+    proof = copy.deepcopy(proof)
+    proof[part] = {**proof[part], **fields}
+    return proof
+
+
+@pytest.mark.parametrize("part", ["trial", "case"])
+def test_a_changed_line_place_or_path_is_refused(lines: Lines, part: str) -> None:
+    proof = lines.proof(2)
+    given = proof[part]
+    for fields in (
+        {"line": given["line"].replace("2", "3", 1)},
+        {"line": given["line"] + " "},
+        {"index": 3},
+        {"index": -1},
+        {"index": 2.0},
+        {"index": "2"},
+        {"index": SIZE},
+        {"path": given["path"][1:]},
+        {"path": [*given["path"], "0" * 64]},
+        {"path": given["path"][::-1]},
+        {"path": [step.upper() for step in given["path"]]},
+        {"path": ["zz"]},
+        {"path": "no list"},
+        {"extra": 1},
+    ):
+        with pytest.raises(ValueError, match=r"."):
+            checked(forged(proof, part, **fields))
+
+
+def test_a_trial_with_the_case_of_another_is_refused(lines: Lines) -> None:
+    with pytest.raises(ValueError, match="not one of its case"):
+        checked(lines.proof(2, of_case=3))
+
+
+@pytest.mark.parametrize("part", ["trials", "cases"])
+def test_a_hidden_line_proves_nothing(lines: Lines, part: str) -> None:
+    getattr(lines, part)[2] = hidden_line(2, b"1" * 32)
+    with pytest.raises(ValueError, match="hidden"):
+        checked(lines.proof(2))
+
+
+@pytest.mark.parametrize("part", ["trials", "cases"])
+def test_a_line_with_the_number_of_another_is_refused(lines: Lines, part: str) -> None:
+    getattr(lines, part)[2] = getattr(lines, part)[3]
+    with pytest.raises(ValueError, match="another place"):
+        checked(lines.proof(2))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        {},
+        {"envelope": {}, "trial": {}, "case": {}},
+        {"envelope": {"payload": "e30=", "payloadType": "application/vnd.in-toto+json", "signatures": []}},
+    ],
+)
+def test_what_is_no_proof_is_refused(data: Any) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        checked(data)
+
+
+def test_a_proof_of_another_statement_is_refused(lines: Lines) -> None:
+    proof = lines.proof(2)
+    lines.trials[0] = lines.trials[0].replace(b"answer0", b"answer9")
+    other = lines.proof(2)
+    with pytest.raises(ValueError, match="does not lead to the root"):
+        checked({**proof, "envelope": other["envelope"]})

@@ -1,0 +1,375 @@
+"""The statement of a bundle, what its files say of a run, and how trials are counted into claims."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.codec import assertion_digest
+from proctor.model import Assertion, Case, PassRule, Run, Score, Settings, Suite, TargetSpec, Trial, Verdict
+from proctor.proof.canonical import canonical, parsed
+from proctor.proof.claims import Counting
+from proctor.proof.statement import (
+    CONFIG,
+    FILES,
+    Claim,
+    Looks,
+    Statement,
+    SuiteNamed,
+    TargetNamed,
+    TreeHead,
+    claim_of,
+    config_of,
+    environment_of,
+    published,
+    published_trial,
+    statement_data,
+    statement_from,
+)
+from proctor.reports.runs.serialize import Reported, told
+from proctor.verdicts import Counts
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def counts(passed: int, failed: int, errors: int = 0) -> Counts:
+    made = Counts()
+    for verdict, count in ((Verdict.PASS, passed), (Verdict.FAIL, failed), (Verdict.ERROR, errors)):
+        for _ in range(count):
+            made.add(verdict, first=True)
+    return made
+
+
+STATEMENT = Statement(
+    files={name: f"{place}" * 64 for place, name in enumerate(FILES)},
+    result="FAILED",
+    passed_tests=("a", "b"),
+    failed_tests=("c",),
+    kind="full",
+    run="20260301-120000-abc123",
+    group="20260301-120000-000000",
+    suite=SuiteNamed("capitals", None, "sha256:12"),
+    target=TargetNamed("echo", "sha256:34"),
+    started_at=NOON,
+    finished_at=NOON,
+    split="holdout",
+    claims={"all": claim_of(counts(2, 1)), "dev": claim_of(counts(1, 1)), "holdout": claim_of(counts(1, 0))},
+    cases=TreeHead("5" * 64, 3),
+    trials=TreeHead("6" * 64, 3),
+    looks=Looks(1, 0),
+)
+
+
+# --- the statement -----------------------------------------------------------------------------------------
+
+
+def test_a_statement_is_an_in_toto_statement_of_test_results() -> None:
+    data = statement_data(STATEMENT)
+    assert data["_type"] == "https://in-toto.io/Statement/v1"
+    assert data["predicateType"] == "https://in-toto.io/attestation/test-result/v0.1"
+    assert [one["name"] for one in data["subject"]] == list(FILES)
+    assert all(set(one) == {"name", "digest"} and set(one["digest"]) == {"sha256"} for one in data["subject"])
+    predicate = data["predicate"]
+    assert set(predicate) == {"result", "configuration", "passedTests", "failedTests", "proctor_attestation"}
+    assert predicate["configuration"] == [
+        {"name": "capitals", "digest": {"proctorSuite": "12"}},
+        {"name": CONFIG, "digest": {"sha256": STATEMENT.files[CONFIG]}},
+    ]
+
+
+def test_a_statement_is_read_back() -> None:
+    assert statement_from(parsed(canonical(statement_data(STATEMENT)))) == STATEMENT
+
+
+def test_the_numbers_of_a_claim_are_plain_for_any_reader() -> None:
+    data = statement_data(STATEMENT)["predicate"]["proctor_attestation"]["claims"]
+    assert data["holdout"]["pass_rate"] == 1
+    assert b"$number" not in canonical(statement_data(STATEMENT))
+    none = replace(STATEMENT, split="all", claims={"all": claim_of(Counts())})
+    assert statement_from(parsed(canonical(statement_data(none)))).claim.pass_rate is None
+
+
+def test_the_headline_is_the_holdouts() -> None:
+    assert STATEMENT.claim == STATEMENT.claims["holdout"]
+    assert STATEMENT.claim == Claim(
+        passed=1,
+        total=1,
+        failed=0,
+        errors=0,
+        unscored=0,
+        cases=1,
+        pass_rate=1.0,
+        ci95=counts(1, 0).ci95,
+    )
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path to every value of the data."""
+    found = [path] if path else []
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return found + [place for key, value in inner for place in places(value, (*path, key))]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in places(statement_data(STATEMENT)) if path[-2:] != ("claims", "dev")]
+)
+@pytest.mark.parametrize("how", ["left out", "of another kind"])
+def test_a_statement_without_any_of_its_values_is_refused(path: tuple[Any, ...], how: str) -> None:
+    data = copy.deepcopy(statement_data(STATEMENT))
+    place: Any = data
+    for key in path[:-1]:
+        place = place[key]
+    if how == "left out" and not isinstance(place, list):
+        del place[path[-1]]
+    else:
+        place[path[-1]] = {"another": ["kind"]}
+    with pytest.raises(ValueError, match=r"."):
+        statement_from(data)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.update(extra=1),
+        lambda data: data["predicate"].update(warnedTests=[]),
+        lambda data: data["predicate"]["proctor_attestation"].update(version=2),
+        lambda data: data["predicate"]["proctor_attestation"].update(version=True),
+        lambda data: data["predicate"]["proctor_attestation"].update(split="dev"),
+        lambda data: data["predicate"]["proctor_attestation"]["claims"].pop("all"),
+        lambda data: data["predicate"]["proctor_attestation"]["claims"].pop("holdout"),
+        lambda data: data["predicate"]["proctor_attestation"]["claims"].update(
+            test=data["predicate"]["proctor_attestation"]["claims"]["dev"]
+        ),
+        lambda data: data["predicate"]["proctor_attestation"].update(started_at="2026-03-01T12:00:00+00:00"),
+        lambda data: data["subject"].reverse(),
+        lambda data: data["subject"].append(data["subject"][0]),
+        lambda data: data["subject"][0]["digest"].update(sha512="00"),
+    ],
+)
+def test_a_statement_of_another_shape_is_refused(change: Callable[[Any], Any]) -> None:
+    data = copy.deepcopy(statement_data(STATEMENT))
+    change(data)
+    with pytest.raises(ValueError, match=r"."):
+        statement_from(data)
+
+
+@pytest.mark.parametrize("data", [None, [], "x", 1, {}, {"predicate": 1}, {"predicate": {}}])
+def test_what_is_no_statement_at_all_is_refused(data: Any) -> None:
+    with pytest.raises(ValueError, match="shape of a statement"):
+        statement_from(data)
+
+
+@pytest.mark.parametrize("field", ["started_at", "finished_at"])
+def test_a_time_without_a_zone_is_refused(field: str) -> None:
+    nowhere = replace(STATEMENT, **{field: NOON.replace(tzinfo=None)})
+    with pytest.raises(ValueError, match="shape of a statement"):
+        statement_from(statement_data(nowhere))
+
+
+# --- config.json and environment.json ----------------------------------------------------------------------
+
+HOME = str(Path("/home/somebody/work").absolute())
+RUN = Run(
+    id="r",
+    group="g",
+    suite=Suite(name="s", dialect="meridian", folder=f"{HOME}/suites"),
+    target=TargetSpec(
+        name="mine",
+        kind="cli",
+        model="./ask.sh {PROMPT}",
+        options={
+            "folder": HOME,
+            "cwd": f"{HOME}/agent",
+            "env": {"KEY": "${{ MY_KEY }}"},
+            "healthcheck": {"command": "true", "cwd": f"{HOME}/agent"},
+        },
+        fallbacks=(TargetSpec(name="canned", kind="scripted", model=f"{HOME}/answers.jsonl"),),
+    ),
+    judges=(TargetSpec(name="j", kind="cli", options={"folder": HOME}),),
+    settings=Settings(timeout_s=30.0, threshold=1.0),
+    versions={"python": "3.11"},
+    prices_date="2026-01-01",
+    started_at=NOON,
+    finished_at=NOON,
+    status="finished",
+    planned=2,
+    tags=("baseline",),
+    warnings=(f"{HOME}/suites/s.jsonl:3: warning: Odd.",),
+)
+
+
+def test_the_config_has_no_place_on_the_makers_machine() -> None:
+    text = canonical(config_of(RUN)).decode()
+    assert "somebody" not in text
+    assert "${{ MY_KEY }}" in text
+    assert '"warnings":["s.jsonl:3: warning: Odd."]' in text
+
+
+def test_the_config_is_the_same_after_the_run_got_tags() -> None:
+    assert config_of(replace(RUN, tags=())) == config_of(RUN)
+
+
+def test_what_stands_in_other_files_is_not_in_the_config() -> None:
+    assert not {"suite", "versions", "prices_date", "tags"} & set(config_of(RUN))
+    assert environment_of(RUN) == {"versions": {"python": "3.11"}, "prices_date": "2026-01-01"}
+
+
+def test_publishing_twice_is_publishing_once() -> None:
+    assert published(published(RUN)) == published(RUN)
+    assert config_of(published(RUN)) == config_of(RUN)
+
+
+def test_what_the_user_wrote_stays() -> None:
+    word = f"scripted:{HOME}/answers.jsonl"
+    spec = TargetSpec(name=word, kind="scripted", model=f"{HOME}/answers.jsonl")
+    assert published(replace(RUN, target=spec)).target == spec
+
+
+def test_a_command_line_and_a_models_name_stay_as_they_were_written() -> None:
+    agent = TargetSpec(name="mine", kind="cli", model="/opt/agent --data /srv/data {PROMPT}")
+    served = TargetSpec(name="other", kind="openai", model="/models/small")
+    shown = published(replace(RUN, target=agent, judges=(served,)))
+    assert (shown.target, shown.judges) == (agent, (served,))
+
+
+def test_an_address_stays_as_it_was_written() -> None:
+    spec = TargetSpec(name="mine", kind="openai", model="m", endpoint="https://host.internal/v1")
+    assert published(replace(RUN, target=spec)).target == spec
+    spec = replace(spec, options={"base_url": "https://${{ GATEWAY }}/v1"})
+    assert published(replace(RUN, target=spec)).target.endpoint == "https://${{ GATEWAY }}/v1"
+
+
+def test_a_warning_names_its_file_and_no_folder_of_it() -> None:
+    warnings = (f"{HOME}/x/s.jsonl:3: warning: Odd: {HOME}.", f"{HOME} is odd.", "x/s.jsonl:3: warning: Odd.")
+    run = replace(RUN, suite=replace(RUN.suite, folder=""), warnings=warnings)
+    assert published(run).warnings == (f"s.jsonl:3: warning: Odd: {HOME}.", *warnings[1:])
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (f"No file {HOME}/suites/x.sh in {HOME}/suites.", "No file x.sh in .."),
+        (f"No file {HOME}/suites2/x.sh.", f"No file {HOME}/suites2/x.sh."),
+        ("The path '/home/me/.cache/r/0002' is there: /tmp/r/0003/a", "The path '0002' is there: 0003/a"),
+        ("https://example.org/r is down", "https://example.org/r is down"),
+    ],
+)
+def test_what_went_wrong_is_told_without_folders_of_the_maker(
+    trial: Callable[..., Trial], score: Callable[..., Score], case: Callable[..., Case], said: str, shown: str
+) -> None:
+    failed, graded = trial(None), trial("x", replace(score(0), reason=said))
+    assert failed.failure is not None
+    failed = replace(failed, failure=replace(failed.failure, message=said))
+    told = published_trial(failed, case("a"), RUN).failure
+    assert told is not None
+    assert told.message == shown
+    assert published_trial(graded, case("a"), RUN).scores[0].reason == shown
+
+
+@pytest.mark.parametrize("folder", ["", "/"])
+def test_a_suite_without_a_folder_takes_nothing_out_of_what_is_told(
+    trial: Callable[..., Trial], case: Callable[..., Case], folder: str
+) -> None:
+    failed = trial(None)
+    assert failed.failure is not None
+    failed = replace(failed, failure=replace(failed.failure, message="GET http://a.b/c: no /etc/d"))
+    run = replace(RUN, suite=replace(RUN.suite, folder=folder))
+    assert published_trial(failed, case("a"), run) == failed
+
+
+def test_the_value_of_a_variable_cannot_be_guessed_by_a_digest(
+    trial: Callable[..., Trial], score: Callable[..., Score], case: Callable[..., Case]
+) -> None:
+    asked = replace(
+        case("a"),
+        variables=("PIN",),
+        assertions=(Assertion(grader="contains", params={"value": "${{ PIN }}"}),),
+    )
+    of_value = assertion_digest(Assertion(grader="contains", params={"value": "4711"}))
+    shown = published_trial(trial("x", replace(score(1), assertion=of_value)), asked, RUN)
+    assert [one.assertion for one in shown.scores] == [assertion_digest(asked.assertions[0])]
+
+
+# --- counting ----------------------------------------------------------------------------------------------
+
+
+def run_of(rule: str = "each", **settings: Any) -> Run:
+    suite = Suite(name="s", dialect="meridian", repeats_rule=rule, pass_rule=PassRule())  # type: ignore[arg-type]
+    return replace(RUN, suite=suite, settings=Settings(**settings))
+
+
+def counted(run: Run, rows: list[tuple[Trial, Case]]) -> Counting:
+    counting = Counting(run)
+    for trial, case in rows:
+        counting.add(trial, case)
+    return counting
+
+
+@pytest.fixture
+def rows(
+    trial: Callable[..., Trial], score: Callable[..., Score], case: Callable[..., Case]
+) -> list[tuple[Trial, Case]]:
+    """Three cases, asked twice each: one passes both times, one once, and of one an answer is missing."""
+    values = {"a": (1, 1), "b": (0, 1), "c": (1, None)}
+    return [
+        (
+            trial(
+                None if value is None else "x",
+                *(() if value is None else (score(value),)),
+                case_id=name,
+                position=position,
+                repeat=repeat,
+                split="holdout" if name == "b" else "dev",
+            ),
+            case(name),
+        )
+        for position, (name, both) in enumerate(values.items())
+        for repeat, value in enumerate(both)
+    ]
+
+
+def test_each_trial_counts_in_its_split(rows: list[tuple[Trial, Case]]) -> None:
+    counting = counted(run_of(repeats=2), rows)
+    claims = counting.claims
+    assert list(claims) == ["all", "dev", "holdout"]
+    assert [(one.passed, one.failed, one.errors, one.total, one.cases) for one in claims.values()] == [
+        *((4, 1, 1, 6, 3), (3, 0, 1, 4, 2), (1, 1, 0, 2, 1)),
+    ]
+    assert counting.result == "FAILED"
+
+
+def test_names_are_those_of_reports_and_the_public_gets_none_that_is_held_out(
+    rows: list[tuple[Trial, Case]],
+) -> None:
+    counting = counted(run_of(repeats=2), rows)
+    assert counting.names(public=False) == (("a", "a (repeat 1)", "b (repeat 1)", "c"), ("b",))
+    assert counting.names(public=True) == (("a", "a (repeat 1)", "c"), ())
+
+
+@pytest.mark.parametrize("rule", ["each", "any", "mean", "lower_bound"])
+def test_names_and_numbers_are_those_that_reports_have(
+    rows: list[tuple[Trial, Case]], reported: Callable[..., Reported], rule: str
+) -> None:
+    run = run_of(rule, repeats=2)
+    shown = reported(*rows, suite=run.suite, settings=run.settings)
+    counting = counted(run, rows)
+    named: dict[Verdict, list[str]] = {Verdict.PASS: [], Verdict.FAIL: []}
+    for one in told(shown):
+        named.setdefault(one.verdict, []).append(one.name)
+    assert counting.names(public=False) == (tuple(named[Verdict.PASS]), tuple(named[Verdict.FAIL]))
+    assert counting.claims["all"] == claim_of(shown.tally.counted)
+
+
+def test_a_run_passes_by_its_own_gate(rows: list[tuple[Trial, Case]]) -> None:
+    assert counted(run_of(repeats=2, min_pass_rate=0.6, allow_errors=1), rows).result == "PASSED"
+    assert counted(run_of(repeats=2, min_pass_rate=0.6), rows).result == "FAILED"
+
+
+def test_nothing_counted_is_a_claim_without_a_rate() -> None:
+    assert counted(run_of(), []).claims == {"all": claim_of(Counts())}

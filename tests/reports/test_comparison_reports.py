@@ -1,0 +1,310 @@
+"""Comparisons as text, Markdown, JSON and a picture: what is told, and what is never claimed."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.comparison.compare import compared
+from proctor.comparison.gate import Rule
+from proctor.comparison.outcomes import CaseFacts, Fact, RunFacts
+from proctor.comparison.ranking import ranked
+from proctor.model import Run, Selection, Settings, Suite, TargetSpec, Trial, Verdict
+from proctor.reports.comparison import json as comparing_json
+from proctor.reports.comparison import markdown
+from proctor.reports.comparison.chart import chart_of
+from proctor.reports.comparison.text import Compared, lines
+
+Make = Callable[..., Any]
+Golden = Callable[[Path, str], None]
+GOLDEN = Path(__file__).parent / "golden"
+VERDICTS = {"+": Verdict.PASS, "-": Verdict.FAIL, "!": Verdict.ERROR, "?": Verdict.UNSCORED}
+CATEGORIES = ("letters | <b>", "numbers")
+
+
+@pytest.fixture(scope="module")
+def of(trial: Make) -> Callable[..., RunFacts]:
+    """A run of one case for each word of signs (`+-!?`, one for each repeat)."""
+    made: Trial = trial("")
+
+    def make(name: str, signs: Sequence[str], **fields: Any) -> RunFacts:
+        target, numbers = fields.pop("target", name), fields.pop("numbers", lambda _place: {})
+        cases = tuple(
+            CaseFacts(
+                id=f"case {place}",
+                key=f"case {place}",
+                category=CATEGORIES[place % 2],
+                tags=("t",),
+                split="holdout" if place % 5 == 0 else "dev",
+                trials=tuple(
+                    Fact(repeat=repeat, verdict=VERDICTS[sign], **numbers(place))
+                    for repeat, sign in enumerate(word)
+                ),
+            )
+            for place, word in enumerate(signs)
+        )
+        given: dict[str, Any] = {
+            "id": f"run-{name}",
+            "group": "g",
+            "suite": Suite(name="desk", dialect="d", version="v2", digest="sha256:" + "1" * 64),
+            "target": TargetSpec(name=target, kind="echo"),
+            "started_at": made.started_at,
+            "status": "finished",
+            "planned": len(signs),
+        }
+        return RunFacts(run=Run(**given | fields), cases=cases, trials=sum(map(len, signs)))
+
+    return make
+
+
+def two(one: RunFacts, other: RunFacts, **fields: Any) -> Compared:
+    return Compared(comparisons=(compared(one, other),), **fields)
+
+
+def several(*runs: RunFacts, **fields: Any) -> Compared:
+    ranking = ranked(runs)
+    return Compared(comparisons=ranking.comparisons, ranking=ranking, **fields)
+
+
+def text(found: Compared, flips: int = 10) -> str:
+    return "".join(f"{line}\n" for line in lines(found, flips))
+
+
+@pytest.fixture(scope="module")
+def mixed(of: Make) -> Compared:
+    """Forty cases, of which twelve were fixed, two broken and three not measured; one run has one more."""
+
+    def numbers(latency: float) -> Callable[[int], dict[str, Any]]:
+        drawn = Random(int(latency))
+        return lambda place: {
+            "score": round(drawn.random(), 2),
+            "latency_ms": latency + place,
+            "cost_usd": latency / 1e6,
+        }
+
+    before = "-" * 12 + "+" * 25 + "-" * 3
+    after = "+" * 12 + "-" * 2 + "+" * 21 + "!?" + "-" * 2 + "?"
+    return two(
+        of("before", before, tags=("baseline", "x"), numbers=numbers(800)),
+        of("after", after + "+", numbers=numbers(950)),
+        rule=Rule(max_regression=0.02, allow_errors=3, partial=True),
+        looks=7,
+        judges=("The judge 'j' agrees with people.",),
+    )
+
+
+@pytest.fixture(scope="module")
+def four(of: Make) -> Compared:
+    return several(
+        of("low", "+" * 12 + "-" * 28),
+        of("high", "+" * 38 + "-" * 2),
+        of("near", "+" * 36 + "-" * 4),
+        of("cut", "+" * 20, status="interrupted", planned=40),
+        rule=Rule(partial=True),
+        looks=4,
+    )
+
+
+# --- golden files ------------------------------------------------------------------------------------------
+
+
+def test_two_runs_are_told_as_their_golden_files_have_it(mixed: Compared, golden: Golden) -> None:
+    golden(GOLDEN / "compared.txt", text(mixed))
+    golden(GOLDEN / "compared.md", "".join(markdown.render(mixed)))
+    golden(GOLDEN / "compared.json", comparing_json.render(mixed))
+
+
+def test_several_runs_are_told_as_their_golden_files_have_it(four: Compared, golden: Golden) -> None:
+    golden(GOLDEN / "ranked.txt", text(four))
+    golden(GOLDEN / "ranked.md", "".join(markdown.render(four)))
+    golden(GOLDEN / "ranked.json", comparing_json.render(four))
+
+
+# --- the verdict -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("-" * 40, "+" * 40, "The candidate is better by 100.0 pp ("),
+        ("+" * 40, "-" * 40, "The candidate is worse by 100.0 pp ("),
+        ("+" * 40, "+" * 40, "No difference that 40 cases could show: +0.0 pp ("),
+        ("-" * 5 + "+" * 35, "+" * 40, "The candidate is perhaps better, by 12.5 pp ("),
+        ("+" * 40, "-" * 5 + "+" * 35, "The candidate is perhaps worse, by 12.5 pp ("),
+        (
+            "+++",
+            "---",
+            "The candidate is perhaps worse, by 100.0 pp (20.6 to 100.0), but the test is not sure",
+        ),
+        ("+", "-", "No difference that 1 case could show: -100.0 pp ("),
+        ("!!", "++", "Nothing was measured: 2 pairs matched"),
+        ("", "++", "Nothing matched: the runs have no case and repeat in common."),
+    ],
+)
+def test_the_verdict_is_one_plain_sentence(of: Make, before: str, after: str, told: str) -> None:
+    shown = text(two(of("a", before), of("b", after)))
+    assert any(line.startswith(told) for line in shown.splitlines()), shown
+
+
+def test_how_little_so_many_cases_could_show_is_told_where_no_difference_is(of: Make) -> None:
+    shown = text(two(of("a", "+" * 40), of("b", "+" * 40)))
+    assert "p = 1.00: 0 cases fixed, 0 broken. With 40 cases nothing under 19.0 pp would be found" in shown
+    few = text(two(of("a", "+++"), of("b", "---")))
+    assert "With 3 cases no difference, however large, would be found 80 % of the time." in few
+
+
+def test_repeats_are_told_as_trials(of: Make) -> None:
+    shown = text(two(of("a", ["---"] * 20), of("b", ["+++"] * 20)))
+    assert "p < 0.001: 60 trials fixed, 0 broken." in shown
+    assert "FIXED     case 0 (repeat 1)" in shown
+
+
+@given(st.text("+-!?", max_size=30), st.text("+-!?", max_size=30))
+def test_nobody_is_called_better_or_worse_whose_interval_holds_zero(
+    of: Make, before: str, after: str
+) -> None:
+    found = two(of("a", before), of("b", after))
+    ci95 = found.comparisons[0].whole.ci95
+    sentence = json.loads(comparing_json.render(found))["comparisons"][0]["verdict"]
+    claimed = re.search(r"is (perhaps )?(better|worse)", sentence)
+    if ci95 is None or ci95[0] <= 0 <= ci95[1]:
+        assert claimed is None
+    else:
+        assert claimed is not None
+        assert claimed[2] == ("better" if ci95[0] > 0 else "worse")
+
+
+# --- what is beside it -------------------------------------------------------------------------------------
+
+
+def test_only_so_many_flips_are_named_and_the_rest_counted(mixed: Compared) -> None:
+    shown = text(mixed, flips=1)
+    assert (shown.count("BROKEN  "), shown.count("FIXED  ")) == (1, 1)
+    assert "…and 11 more fixed: --flips 12\n" in shown
+    assert "…and 1 more broken: --flips 2\n" in shown
+    assert "FIXED  " not in text(mixed, flips=0)
+
+
+def test_a_run_that_selected_cases_is_named_as_why_they_are_missing(of: Make) -> None:
+    chosen = Settings(selection=Selection(split="dev", tags=("easy",), limit=2))
+    shown = text(two(of("a", "++++"), of("b", "++", settings=chosen)))
+    assert (
+        "Only in the baseline: 2 cases, as the other run selected --split dev --tag easy --limit 2: case 2"
+        in shown
+    )
+
+
+def test_a_run_that_is_not_finished_is_told(of: Make) -> None:
+    shown = text(two(of("a", "++"), of("b", "++", status="interrupted", planned=9), rule=Rule()))
+    assert "The candidate is not finished: 7 of 9 trials are missing." in shown
+    assert "The gate did not hold: the candidate is not finished: 7 of 9 trials are missing." in shown
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rule", "told"),
+    [
+        (
+            "+" * 40,
+            "-" * 40,
+            Rule(),
+            "The gate did not hold: a regression is shown, as the 95 % interval is -1",
+        ),
+        (
+            "+" * 40,
+            "+" * 40,
+            Rule(),
+            "The gate held: a regression is not shown, as the 95 % interval is -8.8 to",
+        ),
+        (
+            "+" * 40,
+            "+" * 40,
+            Rule(strict=True),
+            "The gate did not hold: a regression is not ruled out, as the",
+        ),
+        ("-" * 40, "+" * 40, Rule(strict=True), "The gate held: a regression is ruled out, as the"),
+        ("+" * 40, "-" * 40, Rule(max_regression=0.02), "a regression of more than 2.0 pp is shown"),
+        ("+!", "++", Rule(), "1 of 2 pairs is not measured, and --allow-errors allows 0."),
+        ("!!", "++", Rule(allow_errors=5), "2 of 2 pairs are not measured, and no other is there."),
+        ("", "++", Rule(), "The gate did not hold: nothing matched."),
+        (
+            "+" * 5,
+            "++",
+            Rule(),
+            "The gate did not hold: 3 cases are only in the baseline, and --partial is not given.",
+        ),
+        ("+" * 5, "++", Rule(partial=True), "The gate held: a regression is not shown"),
+    ],
+)
+def test_the_gate_says_what_decided_it(of: Make, before: str, after: str, rule: Rule, told: str) -> None:
+    assert told in text(two(of("a", before), of("b", after), rule=rule)).splitlines()[-1]
+
+
+def test_of_several_each_is_gated_against_the_first_and_the_worst_word_counts(four: Compared) -> None:
+    gate = json.loads(comparing_json.render(four))["gate"]
+    assert [(one["candidate"], one["exit_code"]) for one in gate["candidates"]] == [
+        ("run-high", 0),
+        ("run-near", 0),
+        ("run-cut", 3),
+    ]
+    assert four.exit_code == 3
+
+
+def test_text_that_would_change_a_page_or_a_terminal_does_not(of: Make) -> None:
+    name = "\x1b[31m| <b>*x*</b>\n# y"
+    found = two(of("a", "++", target=name), of("b", "-+", target=name))
+    assert "\x1b" not in text(found)
+    page = "".join(markdown.render(found))
+    assert "<b>" not in page.replace("\\<b\\>", "")
+    assert "\n# " not in page
+
+
+def test_names_of_parts_neither_call_anybody_nor_mark_anything_up(
+    of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "CATEGORIES", ("@you \x1b[1m ~~x~~ &lt; $1$ a@b", "n" * 90))
+    found = two(of("a", "++"), of("b", "-+"))
+    assert r"| @<!-- -->you \\x1b\[1m \~\~x\~\~ \&lt; \$1\$ a@b | 1 |" in "".join(markdown.render(found))
+    (row,) = (line for line in text(found).splitlines() if "nnn" in line)
+    assert row.startswith(f"  {'n' * 20}…{'n' * 19}        1        0")
+
+
+# --- the picture -------------------------------------------------------------------------------------------
+
+
+def test_the_picture_has_a_dot_on_a_band_for_all_and_each_part(mixed: Compared) -> None:
+    values = chart_of(mixed).spec["data"]["values"]
+    assert [row["label"] for row in values] == [
+        "all (n = 37)",
+        "dev (n = 30)",
+        "holdout (n = 7)",
+        "letters | <b> (n = 19)",
+        "numbers (n = 18)",
+    ]
+    assert all(row["low"] < row["value"] < row["high"] for row in values)
+    assert values[0]["value"] == pytest.approx(100 * 10 / 37)
+    assert {"x": {"datum": 0}} in [layer["encoding"] for layer in chart_of(mixed).spec["layer"]]
+
+
+def test_the_picture_of_several_runs_has_a_row_for_each_candidate(four: Compared) -> None:
+    labels = [row["label"] for row in chart_of(four).spec["data"]["values"]]
+    assert labels == ["high run-high (n = 40)", "near run-near (n = 40)", "cut run-cut (n = 20)"]
+
+
+def test_a_part_that_is_named_as_a_split_is_told_apart(of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "CATEGORIES", ("all", "all"))
+    labels = [row["label"] for row in chart_of(two(of("a", "++"), of("b", "-+"))).spec["data"]["values"]]
+    assert labels == ["all (n = 2)", "dev (n = 1)", "holdout (n = 1)", "category all (n = 2)"]
+
+
+def test_nothing_is_drawn_of_nothing(of: Make) -> None:
+    with pytest.raises(ValueError, match="nothing to draw"):
+        chart_of(two(of("a", "!"), of("b", "+")))

@@ -1,0 +1,272 @@
+"""No form of report tells of a sealed answer, and all of them still count it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.model import (
+    Assertion,
+    Case,
+    Entry,
+    Failure,
+    Judgment,
+    Message,
+    Output,
+    PassRule,
+    Score,
+    SplitRule,
+    Suite,
+    ToolCall,
+    Trial,
+    Usage,
+    Verdict,
+)
+from proctor.reports import REPORTS
+from proctor.reports.runs import console, trial_text
+from proctor.reports.runs.json import trials
+from proctor.reports.runs.serialize import Reported, Row, run_row, seal, trial_row
+
+SECRET = "kestrel"
+"""Stands in everything that tells of question or answer."""
+IDS = ("c-passed", "c-failed", "c-gated", "c-unscored", "c-broken")
+
+
+def _case(case_id: str) -> Case:
+    return Case(
+        id=case_id,
+        input=(Message(role="user", content=f"ask {SECRET}"),),
+        expected=SECRET,
+        criteria=SECRET,
+        assertions=(Assertion(grader="exact", params={"expected": SECRET}),),
+        tags=("t",),
+        category="c",
+        metadata={"note": SECRET},
+    )
+
+
+def _score(value: float | None) -> Score:
+    outcome = Verdict.UNSCORED if value is None else Verdict.PASS if value == 1 else Verdict.FAIL
+    judgment = Judgment(judge="j", prompt_digest="sha256:0", feedback=SECRET, raw=SECRET, value=value)
+    return Score(
+        grader="rubric",
+        name=f"contains-{SECRET}",
+        value=value,
+        outcome=outcome,
+        weight=2.0,
+        required=0.4,
+        reason=SECRET,
+        entries=(Entry(text=SECRET, passed=False, evidence=SECRET),),
+        judgments=(judgment,),
+        details={SECRET: SECRET},
+    )
+
+
+def _output() -> Output:
+    call = ToolCall(name=SECRET, arguments={"a": SECRET}, output=SECRET)
+    usage = Usage(input_tokens=77_701, output_tokens=77_702)
+    return Output(
+        text=SECRET,
+        tool_calls=(call,),
+        usage=usage,
+        latency_ms=77_703.0,
+        cost_usd=77_704.0,
+        file_changes=SECRET,
+        finish_reason=SECRET,
+        model="m",
+        target=SECRET,
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(trial: Callable[..., Trial], reported: Callable[..., Reported]) -> Reported:
+    """Trials of all four verdicts that are held out, one with two answers, and one dev case."""
+    failure = Failure(stage="target", kind="http", message=SECRET)
+    made = [
+        trial(None, _score(1.0), case_id="c-passed", output=_output(), failure=None),
+        trial(None, _score(0.5), case_id="c-failed", output=_output(), failure=None),
+        trial(None, _score(0.0), case_id="c-gated", output=_output(), failure=None),
+        trial(None, _score(None), case_id="c-unscored", output=_output(), failure=None),
+        trial(None, case_id="c-broken", failure=failure),
+    ]
+    held = [
+        (replace(one, split="holdout", position=place), _case(one.case_id)) for place, one in enumerate(made)
+    ]
+    open_case = Case(id="open", input=(Message(role="user", content="plain"),), tags=("t",))
+    dev = trial("shown", _score(1.0), case_id="open", split="dev", position=5)
+    score = replace(dev.scores[0], name="kind", reason="", entries=(), judgments=(), details={})
+    dev = replace(dev, scores=(score,))
+    suite = Suite(name="s", dialect="meridian", split_rule=SplitRule())
+    return reported(*held, (dev, open_case), suite=suite)
+
+
+@pytest.fixture(scope="module")
+def shut(whole: Reported) -> Reported:
+    """The same, as it is shown to whoever has not asked for what is sealed."""
+    return replace(whole, rows=lambda: map(seal, whole.rows()))
+
+
+def displayed(run: Reported) -> dict[str, str]:
+    """Everything that shows trials, by what shows it."""
+    forms = {ending: "".join(REPORTS.get(ending)([run])) for ending in REPORTS.names()}
+    forms["console"] = "\n".join(console.lines(run))
+    forms["sheet"] = "\n".join(
+        line for row in run.rows() for line in trial_text.lines(row, PassRule(threshold=0.9))
+    )
+    forms["trials"] = trials(run.run, run.rows())
+    return forms
+
+
+FORMS = [*REPORTS.names(), "console", "sheet", "trials"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_of_a_sealed_answer_is_shown_and_its_case_and_verdict_are(
+    form: str, shut: Reported, whole: Reported
+) -> None:
+    text = displayed(shut)[form]
+    assert SECRET not in text
+    if form in (".csv", ".jsonl", ".xml", "sheet", "trials"):  # the others have the run's numbers too
+        assert "7770" not in text
+    assert all(name in text for name in IDS[1:])
+    assert "sealed" in text
+    assert SECRET in displayed(whole)[form]  # so that it could have been
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_not_held_out_is_shown_as_ever(form: str, shut: Reported, whole: Reported) -> None:
+    (row,) = (row for row in shut.rows() if row.trial.split == "dev")
+    assert row == next(row for row in whole.rows() if row.trial.split == "dev")
+    only = replace(shut, rows=lambda: iter([row]))
+    assert displayed(only)[form] == displayed(replace(whole, rows=lambda: iter([row])))[form]
+
+
+def test_the_numbers_of_a_run_are_the_same_sealed_and_not(shut: Reported, whole: Reported) -> None:
+    assert run_row(shut) == run_row(whole)
+    assert run_row(shut)["splits"]["holdout"]["passed"] == 1
+
+
+def test_a_sealed_row_keeps_id_verdict_score_and_split_and_has_null_for_the_rest(
+    shut: Reported, whole: Reported
+) -> None:
+    stays = (
+        "run",
+        "case_id",
+        "target",
+        "repeat",
+        "verdict",
+        "score",
+        "split",
+        "tags",
+        "category",
+    )
+    for row, before in zip(shut.rows(), whole.rows(), strict=True):
+        closed, opened = trial_row(shut.run, row), trial_row(whole.run, before)
+        assert list(closed) == list(opened)
+        assert closed["sealed"] is (closed["split"] == "holdout")
+        assert [closed[name] for name in stays] == [opened[name] for name in stays]
+        if not closed["sealed"]:
+            continue
+        for name in ("output", "latency_ms", "usage", "cost_usd"):
+            assert closed[name] is None
+        for score, shown in zip(closed["scores"], opened["scores"], strict=True):
+            assert {name for name in score if score[name] is None} >= {
+                "reason",
+                "entries",
+                "judgments",
+                "details",
+            }
+            for name in ("grader", "value", "outcome", "weight", "required"):
+                assert score[name] == shown[name]
+            assert score["name"] == "rubric"  # a label can say what was expected
+        assert closed["failed_gates"] == ["rubric"] * len(opened["failed_gates"])
+
+
+def test_a_sealed_failure_says_of_which_kind_it_is(shut: Reported) -> None:
+    (row,) = (row for row in shut.rows() if row.trial.case_id == "c-broken")
+    assert row.why == "http: sealed; --reveal shows it"
+    assert trial_row(shut.run, row)["failure"] == {
+        "stage": "target",
+        "kind": "http",
+        "message": "sealed; --reveal shows it",
+    }
+
+
+def test_the_console_names_what_is_sealed(shut: Reported) -> None:
+    listed = [line for line in console.lines(shut) if "--reveal" in line]
+    assert listed == [
+        "FAIL      c-failed  sealed; --reveal shows it",
+        "FAIL      c-gated  sealed; --reveal shows it",
+        "UNSCORED  c-unscored  sealed; --reveal shows it",
+        "ERROR     c-broken  http: sealed; --reveal shows it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("case_id", "shown"),
+    [
+        ("c-passed", ["PASS c-passed", "  score:     1.00"]),
+        ("c-gated", ["FAIL c-gated", "  score:     0.00"]),
+        ("c-broken", ["ERROR c-broken"]),
+    ],
+)
+def test_a_sealed_case_is_its_verdict_and_score_and_how_to_see_more(
+    shut: Reported, case_id: str, shown: list[str]
+) -> None:
+    (row,) = (row for row in shut.rows() if row.trial.case_id == case_id)
+    *lines, how, empty = trial_text.lines(row, PassRule())
+    assert lines == shown
+    assert how.startswith("  sealed: ")
+    assert "--reveal" in how
+    assert empty == ""
+
+
+def test_a_row_of_csv_is_marked_and_has_empty_cells(shut: Reported) -> None:
+    rows = list(csv.DictReader(io.StringIO("".join(REPORTS.get(".csv")([shut])), newline="")))
+    marks = {row["case_id"]: row["sealed"] for row in rows}
+    assert marks == {**dict.fromkeys(IDS, "true"), "open": "false"}
+    for name in ("question", "output", "latency_ms", "input_tokens", "output_tokens", "cost_usd"):
+        assert {row[name] for row in rows if row["sealed"] == "true"} == {""}
+
+
+def test_junit_counts_what_is_sealed_and_says_so(shut: Reported) -> None:
+    (suite,) = ET.fromstring("".join(REPORTS.get(".xml")([shut]))).iter("testsuite")
+    tests = {test.attrib["name"]: test for test in suite.iter("testcase")}
+    assert (suite.attrib["tests"], suite.attrib["failures"], suite.attrib["errors"]) == ("6", "2", "2")
+    assert tests["c-passed"].findtext("system-out") == "sealed; --reveal shows it"
+    assert "time" not in tests["c-passed"].attrib
+    assert [child.attrib["message"] for child in tests["c-gated"] if child.tag == "failure"] == [
+        "sealed; --reveal shows it"
+    ]
+
+
+def test_a_case_with_several_answers_is_sealed_as_one(
+    trial: Callable[..., Trial], reported: Callable[..., Reported], score: Callable[..., Any]
+) -> None:
+    case = replace(_case("a"), repeats=3)
+    pairs = [
+        (trial(SECRET, score(value, reason=SECRET), case_id="a", repeat=repeat, split="holdout"), case)
+        for repeat, value in enumerate((1.0, 0.0, 0.0))
+    ]
+    suite = Suite(name="s", dialect="d", split_rule=SplitRule(), repeats_rule="mean")
+    made = reported(*pairs, suite=suite)
+    text = displayed(replace(made, rows=lambda: map(seal, made.rows())))
+    assert "FAIL      a  1 of 3 trials passed; sealed; --reveal shows it" in text["console"]
+    assert not any(SECRET in shown for shown in text.values())
+
+
+def test_sealing_twice_is_sealing_once(whole: Reported) -> None:
+    rows: list[Row] = [seal(row) for row in whole.rows()]
+    assert [seal(row) for row in rows] == rows
+
+
+def test_a_sealed_line_of_jsonl_is_json(shut: Reported) -> None:
+    rows = [json.loads(line) for line in "".join(REPORTS.get(".jsonl")([shut])).splitlines()]
+    assert [row["sealed"] for row in rows] == [True] * 5 + [False]

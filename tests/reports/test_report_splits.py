@@ -1,0 +1,186 @@
+"""What is said of dev and holdout together: by an interval, and never by a bare ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from proctor.model import Case, SplitRule, Suite, Trial, Verdict
+from proctor.reports.runs.console import lines
+from proctor.reports.runs.markdown import render
+from proctor.reports.runs.serialize import Reported, run_row
+from proctor.reports.runs.splits import smallest_drop, split_notes
+from proctor.stats import newcombe
+from proctor.verdicts import Counts
+
+
+def counts(passed: int, failed: int, errors: int = 0, repeats: int = 1) -> Counts:
+    """So many trials of each verdict, each case asked so often."""
+    made = Counts()
+    verdicts = [Verdict.PASS] * passed + [Verdict.FAIL] * failed + [Verdict.ERROR] * errors
+    for number, verdict in enumerate(verdicts):
+        made.add(verdict, first=number % repeats == 0)
+    return made
+
+
+def notes(dev: tuple[int, int], holdout: tuple[int, int]) -> list[str]:
+    """What is said of so many passed of so many."""
+    parts = {"dev": dev, "holdout": holdout}
+    return split_notes({name: counts(passed, total - passed) for name, (passed, total) in parts.items()})
+
+
+@pytest.mark.parametrize(
+    ("dev", "holdout"), [((38, 40), (4, 10)), ((80, 80), (14, 20)), ((8, 8), (0, 2)), ((76, 80), (15, 20))]
+)
+def test_a_holdout_below_dev_by_more_than_chance_is_a_warning_with_the_interval(
+    dev: tuple[int, int], holdout: tuple[int, int]
+) -> None:
+    (note,) = notes(dev, holdout)
+    assert note.startswith("Warning: ")
+    assert "may have been fitted to the dev cases" in note
+    interval = newcombe(*holdout, *dev)
+    assert interval is not None
+    low, high = (f"{end * 100:+.1f}pp" for end in interval)
+    assert f"95 % interval of the difference {low} to {high}" in note
+
+
+@pytest.mark.parametrize(
+    ("dev", "holdout"),
+    [
+        ((8, 8), (1, 2)),
+        ((2, 2), (0, 1)),
+        ((4, 4), (0, 1)),
+        ((40, 40), (0, 1)),
+        ((30, 40), (5, 10)),
+        ((10, 16), (1, 4)),
+    ],
+)
+def test_a_holdout_below_four_fifths_of_dev_is_no_warning_where_it_can_be_chance(
+    dev: tuple[int, int], holdout: tuple[int, int]
+) -> None:
+    assert holdout[0] / holdout[1] < 0.8 * dev[0] / dev[1]
+    assert not any(note.startswith("Warning") for note in notes(dev, holdout))
+
+
+def test_a_holdout_above_four_fifths_of_dev_is_a_warning_where_it_cannot_be_chance() -> None:
+    """A drop of 13 points, which a bare ratio would let through."""
+    (note,) = notes((392, 400), (85, 100))
+    assert 0.85 > 0.8 * 0.98
+    assert note.startswith("Warning: the holdout is further below dev than chance explains")
+
+
+FEW = "Note: too few holdout cases were measured to show a drop from dev"
+
+
+@pytest.mark.parametrize(
+    ("dev", "holdout", "rest"),
+    [
+        ((7, 8), (2, 2), ", unless none of them passes. Write more cases."),
+        ((7, 8), (1, 2), ", unless none of them passes. Write more cases."),
+        ((24, 24), (6, 6), " of less than 33.3pp: it could be chance. Write more cases."),
+        ((3, 4), (1, 1), ": even if none of them passed, that could be chance. Write more cases."),
+    ],
+)
+def test_a_small_holdout_is_told_with_the_drop_that_it_could_show(
+    dev: tuple[int, int], holdout: tuple[int, int], rest: str
+) -> None:
+    assert notes(dev, holdout) == [FEW + rest]
+
+
+@pytest.mark.parametrize(
+    ("dev", "holdout"),
+    [
+        ((400, 400), (99, 100)),
+        ((360, 400), (90, 100)),
+        ((90, 160), (40, 40)),  # above dev, and 20 points below would show
+    ],
+)
+def test_a_holdout_that_can_show_less_than_20_points_gets_no_note(
+    dev: tuple[int, int], holdout: tuple[int, int]
+) -> None:
+    drop = smallest_drop(*dev, holdout[1])
+    assert drop is not None
+    assert (notes(dev, holdout) == []) == (drop < 0.2)
+
+
+@pytest.mark.parametrize(("dev", "holdout"), [((0, 0), (1, 2)), ((1, 2), (0, 0)), ((0, 8), (0, 2))])
+def test_without_both_or_without_a_dev_case_that_passed_there_is_nothing_to_say(
+    dev: tuple[int, int], holdout: tuple[int, int]
+) -> None:
+    assert notes(dev, holdout) == []
+
+
+def test_without_a_split_there_is_nothing_to_say() -> None:
+    assert (
+        split_notes({}) == split_notes({"dev": counts(3, 1)}) == split_notes({"holdout": counts(0, 9)}) == []
+    )
+
+
+def test_what_was_not_measured_does_not_count_against_the_holdout() -> None:
+    dev = counts(40, 0)
+    assert split_notes({"dev": dev, "holdout": counts(0, 20)})[0].startswith("Warning")
+    assert split_notes({"dev": dev, "holdout": counts(0, 0, errors=20)}) == []
+    (note,) = split_notes({"dev": dev, "holdout": counts(2, 0, errors=18)})
+    assert note.startswith(FEW)
+
+
+def test_repeats_make_no_more_cases() -> None:
+    """Ten answers to each of two holdout cases say no more than two cases do."""
+    dev, holdout = counts(80, 0, repeats=10), counts(10, 10, repeats=10)
+    assert split_notes({"dev": dev, "holdout": holdout}) == notes((8, 8), (1, 2))
+
+
+@given(st.integers(1, 40), st.integers(1, 30), st.data())
+def test_the_smallest_drop_shows_and_one_case_more_would_not(
+    dev_cases: int, cases: int, data: st.DataObject
+) -> None:
+    passed = data.draw(st.integers(0, dev_cases))
+    drop = smallest_drop(passed, dev_cases, cases)
+
+    def shows(of_holdout: int) -> bool:
+        interval = newcombe(of_holdout, cases, passed, dev_cases)
+        return interval is not None and interval[1] < 0 and min(cases, dev_cases) > 1
+
+    if drop is None:
+        assert not shows(0)
+    else:
+        least = round((passed / dev_cases - drop) * cases)
+        assert shows(least)
+        assert not shows(least + 1)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))
+def test_there_is_a_warning_exactly_where_the_interval_of_more_than_one_case_ends_below_0(
+    dev_passed: int, dev_failed: int, passed: int, failed: int
+) -> None:
+    dev, holdout = (dev_passed, dev_passed + dev_failed), (passed, passed + failed)
+    interval = newcombe(*holdout, *dev)
+    assert interval is not None
+    warned = any(note.startswith("Warning") for note in notes(dev, holdout))
+    assert warned == (interval[1] < 0 and min(dev[1], holdout[1]) > 1)
+
+
+def test_every_form_that_has_numbers_has_the_notes_and_later_looks(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported], score: Any
+) -> None:
+    pairs = [
+        (trial("x", score(1.0 if split == "dev" else 0.0), split=split), case(f"{split}-{number}"))
+        for split, count in (("dev", 8), ("holdout", 2))
+        for number in range(count)
+    ]
+    made = reported(*pairs, suite=Suite(name="s", dialect="meridian", split_rule=SplitRule()))
+    (note,) = run_row(made)["split_notes"]
+    for looks, told in ((None, False), (1, False), (2, True), (1234, True)):
+        seen = replace(made, looks=looks)
+        shown = list(lines(seen))
+        assert shown[7] == note
+        assert shown[8] == f"Look {looks:,} at this holdout." if told else shown[8] == ""
+        markdown = "".join(render([seen]))
+        assert f"\n{note}\n" in markdown
+        assert ("\nLook " in markdown) == told
+        assert run_row(seen)["looks"] == looks

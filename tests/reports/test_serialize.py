@@ -1,0 +1,276 @@
+"""The fields that every report shares; scripts are written against their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from proctor.model import Attachment, Case, Message, Output, Score, Settings, ToolCall, Trial, Usage, Verdict
+from proctor.reports.runs.serialize import Reported, question_of, run_row, score_row, trial_row, why
+
+RUN = [
+    "run",
+    "group",
+    "suite",
+    "suite_version",
+    "declared_version",
+    "suite_digest",
+    "suite_hash",
+    "dialect",
+    "target",
+    "judges",
+    "status",
+    "total",
+    "passed",
+    "failed",
+    "errors",
+    "unscored",
+    "cases",
+    "pass_rate",
+    "ci95",
+    "mean_score",
+    "splits",
+    "split_notes",
+    "looks",
+    "by_category",
+    "by_tag",
+    "asked",
+    "graded",
+    "reused",
+    "latency_ms",
+    "usage",
+    "cost_usd",
+    "warnings",
+    "exit_code",
+]
+RUN_BESIDE = [
+    "cached",
+    "judge",
+    "repeats_rule",
+    "by_trial",
+    "planned",
+    "refused_params",
+    "prices_date",
+    "tags",
+    "started_at",
+    "finished_at",
+]
+COUNTS = ["total", "passed", "failed", "errors", "unscored", "cases", "pass_rate", "ci95"]
+TRIAL = [
+    "run",
+    "case_id",
+    "target",
+    "repeat",
+    "verdict",
+    "score",
+    "scores",
+    "output",
+    "failure",
+    "latency_ms",
+    "usage",
+    "cost_usd",
+    "tags",
+    "category",
+    "split",
+    "sealed",
+    "started_at",
+]
+TRIAL_BESIDE = ["failed_gates", "source_run", "suite", "suite_version"]
+SCORE = ["grader", "name", "value", "outcome", "weight", "required", "reason", "entries", "judgments"]
+SCORE_BESIDE = ["details"]
+ENTRY = ["text", "passed", "evidence"]
+
+
+def trials_of(mixed: Reported) -> list[dict[str, Any]]:
+    return [trial_row(mixed.run, row) for row in mixed.rows()]
+
+
+def test_a_run_has_the_promised_fields(mixed: Reported) -> None:
+    row = run_row(mixed)
+    assert sorted(row) == sorted(RUN + RUN_BESIDE)
+    assert sorted(row["latency_ms"]) == ["mean", "p50", "p95"]
+    assert sorted(row["usage"]) == ["input_tokens", "output_tokens"]
+    assert sorted(row["judge"]) == [
+        *("cached", "calibrations", "calls", "cost_usd", "input_tokens", "output_tokens"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("groups", "names"),
+    [
+        ("splits", ["dev", "holdout"]),
+        ("by_category", ["math", "words"]),
+        ("by_tag", ["@tag", "easy", "short", "| pipe |"]),
+    ],
+)
+def test_every_part_of_a_run_has_the_same_shape(mixed: Reported, groups: str, names: list[str]) -> None:
+    parts = run_row(mixed)[groups]
+    assert list(parts) == names
+    assert {tuple(part) for part in parts.values()} == {tuple(COUNTS)}
+
+
+def test_a_runs_numbers_are_those_of_its_trials(mixed: Reported) -> None:
+    row = run_row(mixed)
+    assert [row[name] for name in COUNTS[:5]] == [7, 2, 3, 1, 1]
+    assert row["pass_rate"] == 2 / 7
+    assert row["ci95"] == [0.075, 0.664]  # of six cases, not of seven trials
+    assert row["splits"]["holdout"] == {
+        "total": 2,
+        "passed": 0,
+        "failed": 0,
+        "errors": 1,
+        "unscored": 1,
+        "cases": 2,
+        "pass_rate": 0.0,
+        "ci95": [0.0, 0.658],
+    }
+    assert (row["asked"], row["graded"], row["reused"], row["exit_code"]) == (6, 6, 1, 3)
+    assert row["judges"] == ["j-1", "j-2"]
+    tokens = {"input_tokens": 5, "output_tokens": 1}
+    known = row["judge"].pop("calibrations")
+    assert row["judge"] == {"calls": 2, "cached": 0, **tokens, "cost_usd": 0.003}
+    assert [(one["judge"], one["calibration"]) for one in known] == [("j-1", None), ("j-2", None)]
+    assert (row["cost_usd"], row["cached"]) == (0.00012, 0)
+    assert (row["started_at"], row["finished_at"]) == ("2026-03-01T12:00:00Z", "2026-03-01T12:00:02.500000Z")
+
+
+def test_a_run_of_nothing_has_every_field_and_no_rate(reported: Callable[..., Reported]) -> None:
+    row = run_row(reported(finished_at=None))
+    assert sorted(row) == sorted(RUN + RUN_BESIDE)
+    absent = ("pass_rate", "ci95", "mean_score", "cost_usd", "suite_hash", "finished_at")
+    assert {name: row[name] for name in absent} == dict.fromkeys(absent)
+    assert row["splits"] == row["by_category"] == row["by_tag"] == {}
+
+
+def test_a_trial_has_the_promised_fields_whatever_became_of_it(mixed: Reported) -> None:
+    for row in trials_of(mixed):
+        assert sorted(row) == sorted(TRIAL + TRIAL_BESIDE)
+        for score in row["scores"]:
+            assert sorted(score) == sorted(SCORE + SCORE_BESIDE)
+            for entry in score["entries"]:
+                assert list(entry) == ENTRY
+
+
+def test_verdicts_and_outcomes_are_lower_case(mixed: Reported) -> None:
+    rows = trials_of(mixed)
+    assert [row["verdict"] for row in rows] == ["pass", "fail", "fail", "error", "fail", "unscored", "pass"]
+    assert {score["outcome"] for row in rows for score in row["scores"]} == {"pass", "fail", "unscored"}
+
+
+def test_a_trial_that_failed_has_its_failure_and_nothing_that_an_output_has(mixed: Reported) -> None:
+    row = next(row for row in trials_of(mixed) if row["verdict"] == "error")
+    assert row["failure"] == {"stage": "target", "kind": "timeout", "message": "Nothing came\nwithin 2 s."}
+    absent = ("output", "latency_ms", "usage", "cost_usd", "score", "source_run")
+    assert {name: row[name] for name in absent} == dict.fromkeys(absent)
+
+
+def test_an_answer_has_all_that_came_with_it(mixed: Reported) -> None:
+    row = trials_of(mixed)[0]
+    assert row["output"]["text"] == "4"
+    assert row["output"]["finish_reason"] == "stop"
+    assert row["usage"] == {"input_tokens": 11, "output_tokens": 1, "cached_tokens": 8}
+    assert (row["latency_ms"], row["cost_usd"], row["score"]) == (120.0, 0.00012, 1.0)
+    assert (row["tags"], row["category"], row["split"], row["sealed"]) == (
+        ["easy", "short"],
+        "math",
+        "dev",
+        False,
+    )
+
+
+def test_a_usage_has_its_tokens_also_when_they_are_0(
+    trial: Callable[..., Trial], case: Callable[..., Case], reported: Callable[..., Reported]
+) -> None:
+    run = reported((trial("x", output=Output(text="", usage=Usage(input_tokens=3))), case()))
+    (row,) = trials_of(run)
+    assert row["usage"] == {"input_tokens": 3, "output_tokens": 0, "cached_tokens": 0}
+
+
+def test_a_score_at_its_defaults_has_every_field() -> None:
+    assert score_row(Score(grader="exact", name="e", value=1.0, outcome=Verdict.PASS)) == {
+        "grader": "exact",
+        "name": "e",
+        "value": 1.0,
+        "outcome": "pass",
+        "weight": 1.0,
+        "required": None,
+        "reason": "",
+        "entries": [],
+        "judgments": [],
+        "details": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("turns", "question"),
+    [
+        ([("user", "2 + 2?")], "2 + 2?"),
+        ([("system", "Be brief.")], "system: Be brief."),
+        ([("system", "Be brief."), ("user", "2 + 2?")], "system: Be brief.\nuser: 2 + 2?"),
+    ],
+)
+def test_a_question_has_roles_only_where_there_is_more_than_the_user(
+    turns: list[tuple[str, str]], question: str
+) -> None:
+    messages = tuple(Message(role=role, content=content) for role, content in turns)
+    assert question_of(Case(id="c", input=messages)) == question
+
+
+def test_a_question_names_what_is_attached_and_which_tools_are_called() -> None:
+    files = (Attachment(kind="file", path="docs/a.md"), "Read it.", Attachment(kind="image", path="b.png"))
+    asked = Message(role="user", content="Read it.", parts=files)
+    called = Message(role="assistant", tool_calls=(ToolCall(name="look"), ToolCall(name="sum")))
+    assert question_of(Case(id="c", input=(asked,))) == "[file docs/a.md]\n\nRead it.\n\n[image b.png]"
+    parts = ("Look at ", Attachment(kind="image", path="b.png"), ", please.")
+    inline = Message(role="user", content="Look at , please.", parts=parts, inline=True)
+    assert question_of(Case(id="c", input=(inline,))) == "Look at [image b.png], please."
+    assert question_of(Case(id="c", input=(called,))) == "assistant: [calls look] [calls sum]"
+
+
+def test_why_a_trial_did_not_pass_is_its_failure_or_the_reasons_of_its_scores(
+    trial: Callable[..., Trial], score: Callable[..., Score]
+) -> None:
+    assert why(trial(None)) == "timeout: Too late."
+    missed = score(0.0, name="short", reason="12 words\nof 5")
+    assert (
+        why(trial("x", score(1.0), missed, score(None, name="kind")))
+        == "short: 12 words of 5; kind: unscored"
+    )
+
+
+def test_a_gate_that_was_not_reached_is_named_first_with_the_score_that_is_kept(
+    trial: Callable[..., Trial], score: Callable[..., Score]
+) -> None:
+    gated = score(0.5, name="safe", reason="two of four", required=0.8)
+    made = trial("x", score(1.0, weight=9.0), score(0.0, name="short"), gated)
+    assert why(made) == "below the gate: safe (0.50, gate 0.8); score 0.86; short: fail; safe: two of four"
+    alone = trial("x", score(0.0, name="only", weight=0.0, required=0.8))
+    assert why(alone) == "below the gate: only (0.00, gate 0.8); only: fail"
+
+
+@pytest.mark.parametrize("odd", ["\r", "\x0b", "\x0c", "\x85", "\u2028", "\x1b[2J", "\x00"])
+def test_why_is_one_line_without_control_characters(
+    trial: Callable[..., Trial], score: Callable[..., Score], odd: str
+) -> None:
+    text = why(trial("x", score(0.0, reason=f"one{odd}two")))
+    assert len(text.splitlines()) == 1
+    assert text.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("fields", "threshold"),
+    [({"value": 0.6}, 0.8), ({"value": 0.6, "required": 0.7}, None), ({"value": 0.6, "weight": 0.0}, None)],
+    ids=["below the threshold", "below its gate", "nothing counts"],
+)
+def test_a_trial_that_did_not_pass_always_has_a_reason(
+    trial: Callable[..., Trial],
+    case: Callable[..., Case],
+    reported: Callable[..., Reported],
+    fields: dict[str, float],
+    threshold: float | None,
+) -> None:
+    close = Score(grader="near", name="near", outcome=Verdict.PASS, **fields)  # type: ignore[arg-type]
+    run = reported((trial("x", close), case()), settings=Settings(threshold=threshold))
+    assert [bool(why(row.trial)) for row in run.rows() if row.verdict is not Verdict.PASS] == [True]

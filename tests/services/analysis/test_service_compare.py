@@ -1,0 +1,201 @@
+"""Stored runs to facts: which runs are meant, what refuses to be compared, and how looks are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.comparison.compare import compared
+from proctor.errors import StoreError, UsageError
+from proctor.model import Run, Settings, Verdict
+from proctor.services.analysis.compare import (
+    about_judges,
+    against_one_another,
+    check_comparable,
+    gathered,
+    looked_at,
+    runs_of,
+)
+from proctor.stores.sqlite.store import SqliteStore
+
+Make = Callable[..., Awaitable[list[Any]]]
+WRITE = Callable[..., str]
+
+
+async def made(make: Make, *words: Any, **fields: Any) -> Run:
+    (done,) = await make(*words, **fields)
+    run: Run = done.run
+    return run
+
+
+@pytest.fixture
+def ten(suite: WRITE) -> str:
+    """Ten cases of which `echo` passes five; two of them are held out."""
+    return suite(*((f"c{n}", f"say {n}", f"say {n}" if n % 2 else "no") for n in range(10)))
+
+
+# --- words -------------------------------------------------------------------------------------------------
+
+
+async def test_runs_are_found_by_id_by_last_and_by_tag(make: Make, store: SqliteStore, ten: str) -> None:
+    first, second = await made(make, ten), await made(make, ten)
+    store.update(replace(first, tags=("baseline",)))
+    assert [run.id for run in runs_of(store, ["baseline", "last", first.id])] == [
+        first.id,
+        second.id,
+        first.id,
+    ]
+    with pytest.raises(StoreError, match="There is no run 'nightly'"):
+        runs_of(store, ["baseline", "nightly"])
+
+
+async def test_one_word_is_the_runs_of_one_suite_that_one_command_made(
+    make: Make, store: SqliteStore, ten: str, suite: WRITE
+) -> None:
+    other = suite(("a", "b", "b"), name="other.jsonl")
+    await make(ten)
+    done = await make(f"{ten} {other}", "echo mock")
+    of_ten = [one.run for one in done if one.run.suite.name == "s"]
+    assert [run.id for run in runs_of(store, [of_ten[1].id])] == [run.id for run in of_ten]
+    assert [run.id for run in runs_of(store, [of_ten[0].group])] == [one.run.id for one in done]
+
+
+async def test_a_run_that_was_made_alone_is_compared_with_nothing(
+    make: Make, store: SqliteStore, ten: str
+) -> None:
+    run = await made(make, ten)
+    for word in (run.id, run.group, "last"):
+        with pytest.raises(UsageError, match="is one run, and nothing was run together with it"):
+            runs_of(store, [word])
+
+
+# --- what can be compared ----------------------------------------------------------------------------------
+
+
+async def test_runs_of_different_suites_are_refused_with_what_differs(
+    make: Make, store: SqliteStore, suite: WRITE
+) -> None:
+    rows = [("same", "a", "a"), ("old", "b", "b"), ("gone", "c", "c"), ("edited", "d", "d")]
+    first = await made(make, suite(*rows))
+    rows = [("same", "a", "a"), ("new", "b", "b"), ("added", "x", "x"), ("edited", "d", "D")]
+    second = await made(make, suite(*rows))
+    with pytest.raises(UsageError) as refused:
+        check_comparable(store, [first, second], by_digest=False)
+    told = str(refused.value)
+    for words in (
+        "s v1 and s v2",
+        "1 case only in the first (gone)",
+        "1 case only in the second (added)",
+        "1 case under another id (old → new)",
+        "1 case changed (edited: expected, assertions[0].params.value)",
+        "--by-case-digest",
+    ):
+        assert words in told
+
+
+async def test_a_suite_of_which_only_tags_changed_is_the_same_suite(
+    make: Make, store: SqliteStore, folder: Any
+) -> None:
+    row = '{"id": "x", "input": "a", "expected": "a", "tags": ["%s"]}'
+    runs = []
+    for tag in ("old", "new"):
+        (folder / "s.jsonl").write_text(row % tag, encoding="utf-8")
+        runs.append(await made(make, "s.jsonl"))
+    check_comparable(store, runs, by_digest=False)
+    one, other = gathered(store, runs)
+    assert [part.name for part in compared(one, other, by="tag").parts] == ["new"]
+
+
+async def test_by_digest_only_what_is_sent_and_judged_alike_is_paired(
+    make: Make, store: SqliteStore, suite: WRITE
+) -> None:
+    first = await made(make, suite(("same", "a", "a"), ("old", "b", "b"), ("edited", "d", "d")))
+    second = await made(make, suite(("new", "b", "b"), ("edited", "d", "D"), ("same", "a", "a")))
+    check_comparable(store, [first, second], by_digest=True)
+    found = compared(*gathered(store, [first, second], by_digest=True))
+    assert found.whole.pairs == 2
+    assert [(one.baseline, one.candidate) for one in found.unpaired.renamed] == [("old", "new")]
+    assert found.unpaired.only_baseline == ("edited",)
+
+
+async def test_suites_that_count_repeats_by_other_rules_are_refused(
+    make: Make, store: SqliteStore, ten: str
+) -> None:
+    run = await made(make, ten)
+    other = replace(run, suite=replace(run.suite, digest="sha256:1", repeats_rule="any"))
+    with pytest.raises(UsageError, match="by different rules, 'each' and 'any'"):
+        check_comparable(store, [run, other], by_digest=True)
+
+
+# --- facts -------------------------------------------------------------------------------------------------
+
+
+async def test_facts_are_the_verdicts_as_they_are_counted_now(
+    make: Make, store: SqliteStore, ten: str
+) -> None:
+    run = await made(make, ten, settings=Settings(repeats=2))
+    (facts,) = gathered(store, [run])
+    assert [case.id for case in facts.cases] == [f"c{n}" for n in range(10)]
+    assert [[fact.verdict for fact in case.trials] for case in facts.cases] == [
+        [Verdict.PASS if n % 2 else Verdict.FAIL] * 2 for n in range(10)
+    ]
+    assert (facts.trials, facts.missing) == (20, 0)
+    assert facts.counts().pass_rate == 0.5
+
+
+async def test_a_run_that_is_named_twice_is_read_once(make: Make, store: SqliteStore, ten: str) -> None:
+    run = await made(make, ten)
+    one, other = gathered(store, [run, run])
+    assert one is other
+
+
+async def test_how_far_reading_is_is_told(make: Make, store: SqliteStore, suite: WRITE) -> None:
+    run = await made(make, suite(*((f"c{n}", "a", "a") for n in range(2100))))
+    told: list[tuple[int, int]] = []
+    gathered(store, [run], told=lambda done, total: told.append((done, total)))
+    assert told == [(1000, 2100), (2000, 2100)]
+
+
+# --- holdouts and judges -----------------------------------------------------------------------------------
+
+
+async def test_a_look_is_counted_for_each_run_whose_holdout_is_shown(
+    make: Make, store: SqliteStore, ten: str
+) -> None:
+    runs = [await made(make, ten), await made(make, ten)]
+    facts = gathered(store, [*runs, runs[0]])
+    assert looked_at(store, facts, "dev") is None
+    assert store.looks(runs[0].suite.digest) == []
+    assert looked_at(store, facts, "all") == 2
+    assert looked_at(store, facts, "holdout") == 4
+    assert [(look.run, look.kind) for look in store.looks(runs[0].suite.digest)] == [
+        (runs[0].id, "rate"),
+        (runs[1].id, "rate"),
+    ] * 2
+
+
+async def test_a_split_that_no_run_has_is_refused(make: Make, store: SqliteStore, folder: Any) -> None:
+    (folder / "flat.jsonl").write_text(
+        '{"id": "p", "category": "reasoning", "input": "a", "ideal": "a", "assertion": {"type": "contains"}, '
+        '"metadata": {"difficulty": "easy", "tokens_est": 1}}\n',
+        encoding="utf-8",
+    )
+    facts = gathered(store, [await made(make, "flat.jsonl")]) * 2
+    (whole,) = against_one_another(facts, split="all", by="category").comparisons
+    assert whole.whole.value == 0
+    with pytest.raises(UsageError, match="None of these runs has holdout cases"):
+        against_one_another(facts, split="holdout", by="category")
+
+
+async def test_what_is_known_of_a_judge_is_told_once(make: Make, store: SqliteStore, folder: Any) -> None:
+    (folder / "judged.eval.yaml").write_text(
+        "tests:\n  - id: x\n    input: Name a colour.\n    criteria: It names one.\n", encoding="utf-8"
+    )
+    runs = [await made(make, "judged.eval.yaml", judges=("echo",)) for _ in range(2)]
+    facts = gathered(store, runs)
+    assert all(one.prompts.keys() == {"echo"} for one in facts)
+    (told,) = about_judges(store, facts)
+    assert "'echo'" in told

@@ -1,0 +1,126 @@
+"""Stored runs to what became of a target: times, pass rules, and what is held of a run."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.drift.observations import PASSED
+from proctor.errors import NothingSelected, UsageError
+from proctor.model import Settings
+from proctor.services.analysis.drift import Drifting, Wanted, moment
+from proctor.services.runs.config import Config
+from proctor.stores.sqlite.store import SqliteStore
+
+NOW = datetime(2026, 10, 31, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def drifting(store: SqliteStore, environ: dict[str, str]) -> Drifting:
+    return Drifting(store, environ, Config())
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("30d", datetime(2026, 10, 1, 12, tzinfo=UTC)),
+        ("12h", datetime(2026, 10, 31, 0, tzinfo=UTC)),
+        ("2w", datetime(2026, 10, 17, 12, tzinfo=UTC)),
+        ("2026-10-03", datetime(2026, 10, 3, tzinfo=UTC)),
+        ("2026-10-03T04:05", datetime(2026, 10, 3, 4, 5, tzinfo=UTC)),
+        ("2026-10-03 04:05", datetime(2026, 10, 3, 4, 5, tzinfo=UTC)),
+        ("2026-10-03T04:05+02:00", datetime(2026, 10, 3, 2, 5, tzinfo=UTC)),
+    ],
+)
+def test_a_time_may_be_a_date_or_how_long_ago(word: str, found: datetime) -> None:
+    assert moment(word, NOW) == found
+
+
+def test_a_date_at_the_end_is_its_end() -> None:
+    assert moment("2026-10-03", NOW, ends=True) - moment("2026-10-03", NOW) > timedelta(hours=23, minutes=59)
+
+
+@given(st.text(max_size=12))
+def test_every_other_word_is_refused(word: str) -> None:
+    try:
+        found = moment(word, NOW)
+    except UsageError:
+        return
+    assert found.tzinfo is not None
+
+
+@pytest.fixture
+def scripted(folder: Path, make: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a run on the same script, whose answers are written anew."""
+
+    async def run(suite: str, answers: dict[str, Any], **fields: Any) -> Any:
+        (folder / "a.jsonl").write_text(json.dumps(answers), encoding="utf-8")
+        return await make(suite, "scripted:a.jsonl", **fields)
+
+    return run
+
+
+async def test_cases_are_judged_by_the_rules_of_each_run(
+    scripted: Callable[..., Any], suite: Callable[..., str], drifting: Drifting
+) -> None:
+    name = suite(("a", "q", "yes"), ("b", "q", "yes"))
+    await scripted(name, {"*": "yes"})
+    await scripted(name, {"*": "yes"}, settings=Settings(threshold=0.0))
+    told: list[tuple[int, int]] = []
+    drift = drifting.read(drifting.find(Wanted()), lambda *counts: told.append(counts)).drift
+    assert told == [(0, 2), (1, 2)]
+    assert all(step.seen.verdicts == bytearray([PASSED] * 2) for step in drift.steps)
+    assert [one.what for one in drift.changed] == ["threshold"]
+    assert drift.last.flips is None  # a threshold is no change of the target
+
+
+async def test_a_case_with_a_rule_of_its_own_keeps_it(
+    scripted: Callable[..., Any], folder: Path, drifting: Drifting
+) -> None:
+    (folder / "e.eval.yaml").write_text(
+        "tests:\n"
+        "- {id: half, criteria: c, input: q, execution: {threshold: 0.5}, "
+        "assertions: [{type: contains, value: a}, {type: contains, value: b}]}\n"
+        "- {id: whole, criteria: c, input: q, assertions: [{type: contains, value: a}, "
+        "{type: contains, value: b}]}\n",
+        encoding="utf-8",
+    )
+    await scripted("e.eval.yaml", {"*": "a b"})
+    await scripted("e.eval.yaml", {"*": "a"})
+    found = drifting.read(drifting.find(Wanted())).drift.last.flips
+    assert found is not None
+    assert found.worse == ("whole",)
+
+
+async def test_fewer_than_two_measured_runs_are_too_few(
+    scripted: Callable[..., Any], suite: Callable[..., str], drifting: Drifting
+) -> None:
+    with pytest.raises(NothingSelected, match="No run is stored here"):
+        drifting.find(Wanted())
+    name = suite(("a", "q", "yes"))
+    await scripted(name, {"b": "nothing for a"})
+    await scripted(name, {"*": "yes"})
+    with pytest.raises(NothingSelected, match="in none of the runs"):
+        drifting.read(drifting.find(Wanted()))
+
+
+async def test_no_answer_is_held(
+    scripted: Callable[..., Any], suite: Callable[..., str], drifting: Drifting
+) -> None:
+    name = suite(*((f"c{n}", "q", "yes") for n in range(40)))
+    for run in range(12):
+        await scripted(name, {"*": f"yes {run}" + "x" * 20_000})
+    found = drifting.find(Wanted())
+    tracemalloc.start()
+    drifting.read(found)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 12 * 40 * 20_000 / 3  # the trials of one run are read at a time, as bytes and as nouns

@@ -1,0 +1,943 @@
+"""Bundles that somebody has forged: each kind is found, or its signature alone tells, and that is said."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from forging import TESTS, Forger, passing
+from proctor.bundles.keys import signing_key
+from proctor.bundles.trust_store import Trusted, trusted
+from proctor.codec import assertion_digest
+from proctor.errors import BundleError, UsageError
+from proctor.graders import GRADERS
+from proctor.grading import bind
+from proctor.model import Assertion, Run, Score, Selection, Settings, Verdict
+from proctor.proof import check_records, merkle
+from proctor.proof.canonical import canonical
+from proctor.proof.check_statement import Defect
+from proctor.proof.statement import FILES
+from proctor.services.bundles.attest import attest
+from proctor.services.bundles.countersign import countersign
+from proctor.services.bundles.recorded_judgments import check_implied
+from proctor.services.bundles.verify import Verified, verify
+from proctor.stores.sqlite.store import SqliteStore
+from proctor.verdicts import Counts
+
+Make = Callable[..., Awaitable[Any]]
+
+
+@pytest.fixture
+async def run(make: Make, suite: Callable[..., str]) -> Run:
+    (done,) = await make(suite(*TESTS))
+    made: Run = done.run
+    return made
+
+
+@pytest.fixture
+def bundle(run: Run, store: SqliteStore, folder: Path) -> Path:
+    """A full bundle that nobody has signed."""
+    attest(store, run, folder / "bundle", public=False, key=None)
+    return folder / "bundle"
+
+
+@pytest.fixture
+def signed(run: Run, store: SqliteStore, folder: Path) -> Path:
+    """The same, signed by its maker."""
+    attest(store, run, folder / "signed", public=False, key=signing_key(folder / "maker", None))
+    return folder / "signed"
+
+
+@pytest.fixture
+def public(run: Run, store: SqliteStore, folder: Path) -> Path:
+    """A public bundle of that run, signed by its maker."""
+    attest(store, run, folder / "public", public=True, key=signing_key(folder / "maker", None))
+    return folder / "public"
+
+
+@pytest.fixture
+def known(signed: Path, folder: Path) -> dict[str, Trusted]:
+    """Whom the reader trusts: the maker."""
+    return trusted(folder / "maker")
+
+
+def refused(path: Path, words: str, known: dict[str, Trusted] | None = None) -> None:
+    """The bundle does not hold, and the sentence that says why has these words."""
+    with pytest.raises(BundleError) as caught:
+        verify(path, known or {})
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# --- what is right holds -----------------------------------------------------------------------------------
+
+
+def test_a_bundle_that_nobody_touched_holds(
+    bundle: Path, signed: Path, public: Path, known: dict[str, Trusted]
+) -> None:
+    assert verify(bundle, known).standing == "unsigned"
+    assert verify(signed, known).standing == "trusted"
+    assert verify(signed, {}).standing == "unknown"
+    found = verify(public, known)
+    assert (found.hidden, found.graded_again) == (2, 8)
+    assert any("rests on the signature alone" in line for line in found.unverified)
+
+
+def test_taking_a_bundle_apart_and_together_changes_nothing(bundle: Path, known: dict[str, Trusted]) -> None:
+    before = {path.name: path.read_bytes() for path in bundle.iterdir()}
+    forger = Forger(bundle)
+    forger.recount()
+    forger.write()
+    assert {path.name: path.read_bytes() for path in bundle.iterdir()} == before
+
+
+# --- answers, scores and verdicts --------------------------------------------------------------------------
+
+
+def answer(forger: Forger, case_id: str, text: str) -> None:
+    forger.trial(case_id)["trial"]["output"]["text"] = text
+
+
+def test_a_changed_answer_is_found_by_its_hash(bundle: Path) -> None:
+    forger = Forger(bundle)
+    answer(forger, "t0", "no")
+    refused(forger.write(rehash=False), "trials.jsonl: the SHA-256 is")
+
+
+def test_a_changed_answer_with_every_hash_made_again_is_found_by_grading_it(bundle: Path) -> None:
+    forger = Forger(bundle)
+    answer(forger, "t1", "something else")
+    refused(
+        forger.write(), "trials.jsonl:2: score 1 (exact): the outcome is pass, and grading the answer again"
+    )
+
+
+def test_a_changed_answer_in_a_signed_bundle_is_found_by_the_signature(
+    signed: Path, known: dict[str, Trusted]
+) -> None:
+    forger = Forger(signed)
+    answer(forger, "t1", "something else")
+    refused(forger.write(), "does not hold: something else was signed", known)
+
+
+def test_a_failed_trial_that_is_said_to_have_passed_is_found(bundle: Path) -> None:
+    forger = Forger(bundle)
+    passing(forger.trial("t3"))
+    forger.recount()
+    refused(forger.write(), "the outcome is pass, and grading the answer again gives fail")
+
+
+def test_a_verdict_that_does_not_follow_from_the_scores_is_found(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.trial("t3")["verdict"] = "pass"
+    forger.recount()
+    refused(forger.write(), "trials.jsonl:4: the verdict is pass, and should be fail")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"value": 0.5}, "the value is 0.5, and grading the answer again gives 0.0"),
+        ({"weight": 0}, "the weight is 0.0, and should be 1.0"),
+        ({"required": 0.5}, "the gate is 0.5, and grading the answer again gives None"),
+        ({"grader": "unscored"}, "the grader is unscored, and should be exact"),
+        ({"name": "another"}, "the name is another, and should be exact"),
+        ({"assertion": "sha256:0"}, "the digest of the assertion is sha256:0"),
+        ({"outcome": "error"}, "the outcome is error"),
+        ({"outcome": "unscored"}, "a score has a value or is unscored"),
+        ({"value": 7}, "should be within 0 and 1"),
+        ({"surprise": 1}, "canonical"),
+    ],
+)
+def test_an_edited_score_is_found(bundle: Path, change: dict[str, Any], words: str) -> None:
+    forger = Forger(bundle)
+    forger.trial("t3")["trial"]["scores"][0] |= change
+    refused(forger.write(), words)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_found"),
+    [
+        ({"required": 1.0}, False),
+        ({"required": None}, True),
+        ({"required": 0.5}, True),
+        ({"required": 1.0, "outcome": Verdict.PASS}, False),
+        ({"required": 1.0, "outcome": Verdict.PASS, "value": 0.7}, True),
+    ],
+)
+def test_a_fail_above_the_bar_is_believed_only_below_a_gate(fields: dict[str, Any], is_found: bool) -> None:
+    items = [{"id": "a", "outcome": "A", "required": True}, {"id": "b", "outcome": "B", "weight": 9}]
+    assertion = Assertion(grader="rubrics", params={"items": items}, pass_at=0.8)
+    score = Score(**{"grader": "rubrics", "name": "rubrics", "outcome": Verdict.FAIL, "value": 0.9, **fields})
+    grader = bind(assertion, GRADERS.get)
+    if not is_found:
+        check_implied("here", assertion, grader, score)
+        return
+    with pytest.raises(Defect, match="here is"):
+        check_implied("here", assertion, grader, score)
+
+
+def test_a_score_more_or_less_is_found(bundle: Path) -> None:
+    forger = Forger(bundle)
+    scores = forger.trial("t3")["trial"]["scores"]
+    scores.append(scores[0])
+    refused(forger.write(), "the number of scores is 2, and should be 1")
+    scores.clear()
+    del forger.trial("t3")["trial"]["scores"]
+    refused(forger.write(), "the number of scores is 0, and should be 1")
+
+
+# --- trials left out, put in or moved ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case_id", ["t0", "t3", "t9"])
+def test_a_failing_trial_that_was_left_out_is_found(bundle: Path, case_id: str) -> None:
+    forger = Forger(bundle)
+    forger.trials.remove(forger.trial(case_id))
+    forger.recount()
+    refused(forger.write(), "config.json: the number of planned trials is 9, and should be 10")
+
+
+def test_a_selection_that_leaves_a_failing_case_out_is_one_trial_short(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.trials.remove(forger.trial("t3"))
+    forger.recount()
+    forger.config["settings"] = {**forger.config.get("settings", {}), "selection": {"ids": ["t[!4]"]}}
+    refused(forger.write(), "trials.jsonl:4: the trial of case t3 should be here")
+
+
+def test_a_trial_that_was_put_in_is_found(bundle: Path) -> None:
+    forger = Forger(bundle)
+    more = json.loads(json.dumps(forger.trial("t1")))
+    more["salt"] = "0" * 64
+    forger.trials.append(more)
+    forger.recount()
+    refused(forger.write(), "the number of planned trials is 11, and should be 10")
+    forger.config["planned"] = 10
+    refused(forger.write(), "envelope.json: the number of trials is 11, and should be 10")
+
+
+def test_lines_in_another_order_are_found(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.trials[1], forger.trials[3] = forger.trials[3], forger.trials[1]
+    refused(forger.write(), "trials.jsonl:2: the index is 3, and should be 1")
+    forger.trials[1]["index"], forger.trials[3]["index"] = 1, 3
+    refused(forger.write(), "trials.jsonl:2: the trial of case t1 should be here")
+    forger.suite[1], forger.suite[2] = forger.suite[2], forger.suite[1]
+    refused(forger.write(), "suite.jsonl:2: the index is 1, and should be 0")
+
+
+def test_a_trial_of_another_case_is_found(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.trial("t3")["trial"]["case_id"] = "t4"
+    refused(forger.write(), "trials.jsonl:4: the case's id is t4, and should be t3")
+
+
+# --- suite, split and settings -----------------------------------------------------------------------------
+
+
+def test_an_edited_case_is_found_by_the_digest_of_the_suite(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.suite[4]["case"]["assertions"][0]["params"]["value"] = "say 3"
+    refused(forger.write(), "suite.jsonl:1: the digest of the suite is")
+
+
+def test_an_edited_question_is_found_by_the_digest_of_what_was_sent(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.suite[4]["case"]["input"][0]["content"] = "no"
+    refused(forger.write(), "suite.jsonl:5: the digest of what is sent is")
+
+
+def test_a_case_that_was_left_out_is_found(bundle: Path) -> None:
+    forger = Forger(bundle)
+    del forger.suite[-1]
+    forger.trials.remove(forger.trial("t9"))
+    forger.recount()
+    refused(forger.write(), "envelope.json: the number of cases is 9, and should be 10")
+    forger.suite[0]["suite"]["case_count"] = 9
+    refused(forger.write(), "the digest of the suite is")
+
+
+@pytest.mark.parametrize(("case_id", "split"), [("t1", "holdout"), ("t4", None)])
+def test_a_trial_on_the_wrong_side_of_the_split_is_found(
+    bundle: Path, case_id: str, split: str | None
+) -> None:
+    forger = Forger(bundle)
+    trial = forger.trial(case_id)["trial"]
+    trial["split"] = split
+    if split is None:
+        del trial["split"]
+    forger.recount()
+    refused(forger.write(), f"the split is {split}, and should be dev")
+
+
+def test_another_rule_for_the_split_is_found(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.suite[0]["suite"]["split_rule"] = {"seed": 7}
+    refused(forger.write(), ": the split is ")
+    forger.suite[0]["suite"]["split_rule"] = {"ratio": 7}
+    refused(forger.write(), "the share that is held out is 7.0, and should be between 0 and 1")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"threshold": 0}, "the verdict is fail, and should be pass"),
+        ({"min_pass_rate": 0.5}, "the result is FAILED, and should be PASSED"),
+        ({"repeats": 2}, "the number of planned trials is 10, and should be 20"),
+        ({"selection": {"split": "dev"}}, "the number of planned trials is 10, and should be 8"),
+    ],
+)
+def test_edited_settings_are_found(bundle: Path, settings: dict[str, Any], words: str) -> None:
+    forger = Forger(bundle)
+    forger.config["settings"] = {**forger.config.get("settings", {}), **settings}
+    refused(forger.write(), words)
+
+
+@pytest.mark.parametrize(
+    ("file", "field", "value", "words"),
+    [
+        ("config", "id", "20250101-000000-abcdef", "the run's id is"),
+        ("config", "group", "20250101-000000-abcdef", "the run's group is"),
+        ("config", "started_at", "2020-01-01T00:00:00Z", "the time at which the run began is"),
+        ("config", "stopped", "x", "why the run was stopped is x, and should be None"),
+        ("config", "status", "interrupted", "the run's status is interrupted, and should be finished"),
+        ("config", "surprise", 1, "config.json has a field that is unknown"),
+        ("config", "seat", 1, "config.json cannot be believed"),
+        ("config", "suite", {}, "config.json cannot be believed"),
+        ("environment", "started_at", "2020-01-01T00:00:00Z", "the list of fields is"),
+        ("environment", "versions", {"proctor": 1}, "config.json cannot be believed"),
+    ],
+)
+def test_an_edited_record_of_the_run_is_found(
+    bundle: Path, file: str, field: str, value: Any, words: str
+) -> None:
+    forger = Forger(bundle)
+    getattr(forger, file)[field] = value
+    refused(forger.write(), words)
+
+
+def test_another_target_in_the_config_is_found(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.config["target"] |= {"model": "gpt-99"}
+    refused(forger.write(), "the target's digest is")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("run",), "20250101-000000-abcdef", "the run's id is"),
+        (("group",), "20250101-000000-abcdef", "the run's group is"),
+        (("suite", "name"), "hard", "the suite's name is hard"),
+        (("suite", "version"), "v9", "the suite's version is v9"),
+        (("suite", "digest"), "sha256:0", "the suite's digest is sha256:0"),
+        (("target", "name"), "gpt-99", "the target's name is gpt-99"),
+        (("target", "digest"), "sha256:0", "the target's digest is sha256:0"),
+        (("finished_at",), "2020-01-01T00:00:00Z", "the time at which the run ended is"),
+        (("kind",), "public", "the number of hidden cases is 0, and should be 2"),
+        (("split",), "all", "the split is all, and should be holdout"),
+        (("claims", "all", "passed"), 9, "`passed` of the claim on all is 9, and should be 6"),
+        (("claims", "all", "ci95"), [0.9, 1], "`ci95` of the claim on all is"),
+        (("claims", "holdout", "pass_rate"), 1, "`pass_rate` of the claim on holdout"),
+        (("claims", "night"), {}, "the statement cannot be believed"),
+        (("cases", "root"), "00", "the Merkle root of the cases is 00"),
+        (("trials", "root"), "00", "the Merkle root of the trials is 00"),
+        (("trials", "size"), 3, "the number of trials is 3, and should be 10"),
+        (("looks", "rate"), -1, "below 0"),
+        (("version",), 2, "its version is 2 instead of 1"),
+        (("surprise",), 1, "the statement cannot be believed"),
+    ],
+)
+def test_an_edited_statement_is_found(bundle: Path, path: tuple[str, ...], value: Any, words: str) -> None:
+    forger = Forger(bundle)
+    inner = forger.own
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    if path[:2] == ("suite", "digest"):
+        forger.predicate["configuration"][0]["digest"]["proctorSuite"] = "0"
+    if path[:2] == ("suite", "name"):
+        forger.predicate["configuration"][0]["name"] = "hard"
+    refused(forger.restate(), words)
+
+
+@pytest.mark.parametrize(
+    ("field", "change", "words"),
+    [
+        ("result", lambda _: "PASSED", "the result is PASSED, and should be FAILED"),
+        ("passedTests", lambda names: [*names, "t0"], "`passedTests` has t0"),
+        ("failedTests", lambda names: names[1:], "`failedTests` lacks t0"),
+        ("passedTests", lambda names: names[::-1], "not in the order of the suite"),
+        ("url", lambda _: "https://example.com", "the statement cannot be believed"),
+    ],
+)
+def test_an_edited_result_is_found(bundle: Path, field: str, change: Any, words: str) -> None:
+    forger = Forger(bundle)
+    forger.predicate[field] = change(forger.predicate.get(field))
+    refused(forger.restate(), words)
+
+
+# --- salts -------------------------------------------------------------------------------------------------
+
+
+def test_an_edited_salt_is_found_by_the_root(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.trials[2]["salt"] = "ab" * 32
+    refused(forger.write(reroot=False), "the Merkle root of the trials is")
+
+
+@pytest.mark.parametrize("salt", ["", "AB" * 32, "ab" * 31, "ab " * 21 + "a"])
+def test_what_is_no_salt_is_found(bundle: Path, salt: str) -> None:
+    forger = Forger(bundle)
+    forger.suite[2]["salt"] = salt
+    refused(forger.write(), "suite.jsonl:3 cannot be believed: its salt is not 64 hexadecimal digits")
+
+
+def test_a_salt_that_two_lines_share_is_found(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.trials[2]["salt"] = forger.suite[5]["salt"]
+    refused(forger.write(), "trials.jsonl:3: another line has the same salt")
+
+
+# --- signatures --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def other(run: Run, store: SqliteStore, folder: Path) -> Any:
+    """The key of somebody whom nobody trusts."""
+    return signing_key(folder / "forger", None)
+
+
+def test_the_signature_of_another_bundle_is_found(
+    signed: Path, public: Path, known: dict[str, Trusted]
+) -> None:
+    forger = Forger(signed)
+    forger.envelope["signatures"] = Forger(public).envelope["signatures"]
+    refused(forger.restate(), "does not hold", known)
+
+
+def test_a_foreign_key_id_is_found(signed: Path, known: dict[str, Trusted], other: Any) -> None:
+    forger = Forger(signed)
+    forger.write(sign=other)
+    forger.envelope["signatures"][0]["keyid"] = next(iter(known))
+    refused(forger.restate(), "signature 1: the key's id is", known)
+
+
+def test_a_foreign_key_under_a_signature_is_found(
+    signed: Path, known: dict[str, Trusted], other: Any
+) -> None:
+    forger = Forger(signed)
+    forger.envelope["signatures"][0] |= {"keyid": other.id, "publicKey": other.public_pem}
+    refused(forger.restate(), "does not hold", known)
+
+
+def test_a_key_that_is_none_and_one_written_otherwise_are_found(
+    signed: Path, known: dict[str, Trusted]
+) -> None:
+    forger = Forger(signed)
+    signature = forger.envelope["signatures"][0]
+    pem = signature["publicKey"]
+    for wrong, words in (("", "cannot be believed"), (f"hello\n{pem}", "the key is")):
+        signature["publicKey"] = wrong
+        refused(forger.restate(), words, known)
+
+
+def test_a_signature_twice_is_found(signed: Path, known: dict[str, Trusted]) -> None:
+    forger = Forger(signed)
+    forger.envelope["signatures"] *= 2
+    refused(forger.restate(), "signed twice", known)
+
+
+def test_signatures_in_another_order_are_found(signed: Path, known: dict[str, Trusted], other: Any) -> None:
+    countersign(signed, other, known)
+    forger = Forger(signed)
+    found = verify(signed, known)
+    assert (found.standing, sorted(str(one.name) for one in found.signatures)) == (
+        "trusted",
+        ["None", "yours: default"],
+    )
+    forger.envelope["signatures"].reverse()
+    refused(forger.restate(), "the signatures are not sorted by their keys", known)
+
+
+def test_a_bundle_signed_again_by_its_forger_is_signed_by_an_unknown_key(
+    signed: Path, known: dict[str, Trusted], other: Any
+) -> None:
+    forger = Forger(signed)
+    forger.own["looks"] = {"rate": 0, "reveal": 0}
+    forger.environment["versions"]["proctor"] = "99"
+    found = verify(forger.write(sign=other), known)
+    assert (found.standing, [one.name for one in found.signatures]) == ("unknown", [None])
+
+
+@pytest.mark.parametrize("edit", ["environment", "looks", "salt"])
+def test_what_nothing_else_binds_is_bound_by_the_signature(
+    signed: Path, known: dict[str, Trusted], edit: str
+) -> None:
+    forger = Forger(signed)
+    if edit == "environment":
+        forger.environment["versions"]["python"] = "9.9"
+    elif edit == "looks":
+        forger.own["looks"] = {"rate": 99, "reveal": 0}
+    else:
+        forger.suite[1]["salt"] = "ab" * 32
+    refused(forger.write(), "does not hold", known)
+    forger.envelope["signatures"] = []
+    assert verify(forger.restate(), known).standing == "unsigned"
+
+
+async def test_a_bundle_made_anew_as_a_whole_is_told_from_the_true_one_by_its_signature_alone(
+    make: Make, suite: Callable[..., str], folder: Path, store: SqliteStore, run: Run, signed: Path,
+    known: dict[str, Trusted], other: Any
+) -> None:  # fmt: skip
+    answers = "\n".join(json.dumps({case_id: expected}) for case_id, _, expected in TESTS)
+    (folder / "all.jsonl").write_text(answers, encoding="utf-8")
+    (done,) = await make(suite(*TESTS), "scripted:all.jsonl")
+    attest(store, done.run, folder / "made", public=False, key=None)
+    forger, true = Forger(folder / "made"), Forger(signed)
+    for name in ("id", "group", "started_at", "finished_at", "target"):
+        forger.config[name] = true.config[name]
+    for name in ("run", "group", "started_at", "finished_at", "target"):
+        forger.own[name] = true.own[name]
+    for line in forger.trials:
+        line["trial"]["started_at"] = true.config["started_at"]
+    found: Verified = verify(forger.write(), known)
+    assert (found.statement.run, found.statement.claims["all"].passed) == (run.id, 10)
+    assert found.standing == "unsigned"
+    assert verify(forger.restate(sign=other), known).standing == "unknown"
+    forger.envelope["signatures"] = true.envelope["signatures"]
+    refused(forger.restate(), "does not hold", known)
+
+
+# --- public bundles ----------------------------------------------------------------------------------------
+
+
+def test_a_claim_on_the_holdout_that_no_hidden_trials_can_have_is_found(public: Path) -> None:
+    forger = Forger(public)
+    forger.envelope["signatures"] = []
+    holdout = forger.own["claims"]["holdout"]
+    before = dict(holdout)
+    for change, words in (
+        ({"passed": 9}, "numbers that no 2 trials can have"),
+        ({"failed": -1}, "numbers that no 2 trials can have"),
+        ({"cases": 0}, "numbers that no 2 trials can have"),
+        (
+            {"passed": 0, "failed": 1, "total": 1, "cases": 1},
+            "`total` of the claim on holdout is 1, and should be 2",
+        ),
+        ({"pass_rate": 0.75}, "`pass_rate` of the claim on holdout is 0.75"),
+        ({"passed": 2, "failed": 0}, "`passed` of the claim on all"),
+    ):
+        forger.own["claims"]["holdout"] = {**before, **change}
+        refused(forger.restate(), words)
+    del forger.own["claims"]["holdout"]
+    forger.own["split"] = "all"
+    refused(forger.restate(), "there is no claim on the holdout")
+
+
+async def test_more_held_out_cases_than_are_hidden_are_found(
+    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
+) -> None:
+    (done,) = await make(suite(*TESTS), settings=Settings(repeats=2))
+    attest(store, done.run, folder / "public", public=True, key=None)
+    forger = Forger(folder / "public")
+    counts = {name: Counts() for name in ("dev", "holdout", "all")}
+    for name, claim in forger.own["claims"].items():
+        counts[name].passed, counts[name].failed = claim["passed"], claim["failed"]
+        counts[name].cases = claim["cases"] + 2 * (name != "dev")  # a narrower interval
+    forger.own["claims"] = {name: forger._claim(one) for name, one in counts.items()}
+    refused(forger.restate(), "numbers that no 4 trials can have, of 2 cases")
+
+
+def test_a_forged_claim_on_a_hidden_holdout_rests_on_the_signature_alone(
+    public: Path, known: dict[str, Trusted]
+) -> None:
+    forger = Forger(public)
+    claims, dev = forger.own["claims"], Counts()
+    assert claims["holdout"]["passed"] < 2
+    dev.passed, dev.failed, dev.cases = claims["dev"]["passed"], claims["dev"]["failed"], 8
+    every, held = Counts(), Counts()
+    held.passed = held.cases = 2
+    every.passed, every.failed, every.cases = dev.passed + 2, dev.failed, 10
+    claims |= {"holdout": forger._claim(held), "all": forger._claim(every)}
+    refused(forger.restate(), "does not hold", known)
+    forger.envelope["signatures"] = []
+    found = verify(forger.restate(), known)
+    assert found.standing == "unsigned"
+    assert any("(2 of 2 passed) rests on nothing but the word" in line for line in found.unverified)
+
+
+def hidden(forger: Forger, line: Any) -> dict[str, Any]:
+    return {"index": line["index"], "leaf": merkle.leaf(canonical(line)).hex()}
+
+
+def test_a_failing_dev_trial_cannot_be_hidden(public: Path) -> None:
+    forger = Forger(public)
+    forger.envelope["signatures"] = []
+    failing = next(line for line in forger.trials if line.get("verdict") == "fail")
+    place = failing["index"]
+    forger.trials[place] = hidden(forger, failing)
+    with pytest.raises(BundleError):
+        verify(forger.write(), {})
+    forger.suite[place + 1] = hidden(forger, forger.suite[place + 1])
+    refused(forger.write(), "suite.jsonl: the number of hidden cases is 3, and should be 2")
+
+
+def test_nothing_of_a_full_bundle_is_hidden(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.trials[3] = hidden(forger, forger.trials[3])
+    refused(forger.write(), "trials.jsonl:4 is hidden, and nothing of a full bundle is")
+    forger = Forger(bundle)
+    forger.suite[3] = hidden(forger, forger.suite[3])
+    refused(forger.write(), "suite.jsonl:4 is hidden, and nothing of a full bundle is")
+
+
+async def test_a_suite_that_is_another_one_while_answers_are_graded_is_found(
+    make: Make,
+    suite: Callable[..., str],
+    store: SqliteStore,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = Settings(selection=Selection(limit=2))
+    (done,) = await make(suite(("t0", "say 0", "say X"), *TESTS[1:]), settings=settings)
+    attest(store, done.run, folder / "public", public=True, key=None)
+    forger = Forger(folder / "public")
+    passing(forger.trial("t0"))
+    easy = msgspec.convert(forger.suite[1]["case"]["assertions"][0], Assertion)
+    easy.params["value"] = "say 0"
+    forger.trial("t0")["trial"]["scores"][0]["assertion"] = assertion_digest(easy)
+    forger.recount()
+    refused(forger.write(), "trials.jsonl:1: score 1 (exact): the digest of the assertion")
+    checked = check_records.Cases.end
+
+    def exchanged(cases: check_records.Cases) -> Any:
+        path = forger.path / "suite.jsonl"
+        path.write_bytes(path.read_bytes().replace(b"say X", b"say 0"))
+        return checked(cases)
+
+    monkeypatch.setattr(check_records.Cases, "end", exchanged)
+    refused(forger.path, "suite.jsonl was changed while it was read")
+
+
+def test_a_hidden_trial_more_or_less_is_found(public: Path) -> None:
+    forger = Forger(public)
+    forger.envelope["signatures"] = []
+    place = next(line["index"] for line in forger.trials if "leaf" in line)
+    gone = forger.trials.pop(place)
+    for index, line in enumerate(forger.trials):
+        line["index"] = index
+    refused(forger.write(), "the number of trials is 9, and should be 10")
+    forger.trials[place:place] = [gone, {**gone}]
+    for index, line in enumerate(forger.trials):
+        line["index"] = index
+    refused(forger.write(), "the number of trials is 11, and should be 10")
+
+
+# --- files and bytes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "attestation.json", "Suite.jsonl", ".hidden", "trials.jsonl "]
+)
+def test_an_added_file_is_found(bundle: Path, name: str) -> None:
+    (bundle / name).write_text("{}", encoding="utf-8")
+    refused(bundle, f"has {name!r}, which is no file of a bundle")
+
+
+def test_an_added_folder_is_found(bundle: Path) -> None:
+    (bundle / "responses").mkdir()
+    (bundle / "responses" / "manifest.json").write_text('{"passed": true}', encoding="utf-8")
+    refused(bundle, "has 'responses', which is no file of a bundle")
+
+
+@pytest.mark.parametrize("name", [*FILES, "envelope.json"])
+def test_bytes_that_say_the_same_in_another_way_are_found(bundle: Path, name: str) -> None:
+    path, forger = bundle / name, Forger(bundle)
+    right = path.read_bytes()
+    first = right[: right.index(b"\n")]
+    doubled = right.replace(b'{"', b'{"index":0,"index":0,"', 1)
+    ways = [
+        right.replace(b":", b": ", 1),
+        right.replace(b"\n", b"\r\n"),
+        right.removesuffix(b"\n"),
+        right + b"\n",
+        b"\xef\xbb\xbf" + right,
+        doubled,
+        right.replace(b'{"', b'{"\\u0061', 1),
+        right.decode("utf-8").encode("utf-16"),
+        first.replace(b'{"', b'{"\xff', 1) + right[len(first) :],
+        b"",
+    ]
+    for way in ways:
+        path.write_bytes(way)
+        if name != "envelope.json":
+            forger.restate()
+        with pytest.raises(BundleError):
+            verify(bundle, {})
+
+
+HOSTILE: dict[str, bytes] = {
+    "deep": b"[" * 100_000,
+    "deep and closed": b"[" * 900 + b"]" * 900,
+    "deep in the answer": b'{"index":0,"leaf":' + b'{"a":' * 5000 + b"1" + b"}" * 5001,
+    "nan": b'{"index":NaN,"leaf":"00"}',
+    "infinite": b'{"index":1e999,"leaf":"00"}',
+    "huge": b'{"index":' + b"9" * 5000 + b',"leaf":"00"}',
+    "a number that is none": b'{"index":{"$number":"nan"},"leaf":"00"}',
+    "a number in many digits": b'{"index":{"$number":"' + b"9" * 5000 + b'"},"leaf":"00"}',
+    "half a character": b'{"index":0,"leaf":"\\ud800"}',
+    "no object": b"[]",
+    "null": b"null",
+    "text": b'"text"',
+    "no JSON": b"hello",
+    "a leaf that is none": b'{"index":0,"leaf":"zz"}',
+    "null character": b"\x00",
+}
+
+
+@pytest.mark.parametrize("line", HOSTILE.values(), ids=list(HOSTILE))
+def test_hostile_lines_are_refused_in_one_sentence(bundle: Path, line: bytes) -> None:
+    forger = Forger(bundle)
+    for name in FILES:
+        path = bundle / name
+        before = path.read_bytes()
+        lines = before.splitlines(keepends=True)
+        for place in {0, len(lines) - 1}:
+            path.write_bytes(b"".join([*lines[:place], line + b"\n", *lines[place + 1 :]]))
+            refused(forger.restate(), "")
+        path.write_bytes(before)
+    (bundle / "envelope.json").write_bytes(line + b"\n")
+    refused(bundle, "envelope.json")
+    payload = {
+        "payload": b64encode(line).decode(),
+        "payloadType": forger.envelope["payloadType"],
+        "signatures": [],
+    }
+    (bundle / "envelope.json").write_bytes(canonical(payload) + b"\n")
+    refused(bundle, "envelope.json: the statement cannot be believed")
+
+
+def test_a_million_lines_are_refused_at_the_first(bundle: Path) -> None:
+    forger = Forger(bundle)
+    with (bundle / "trials.jsonl").open("ab") as file:
+        file.write(b"{}\n" * 1_000_000)
+    refused(forger.restate(), "trials.jsonl:11 cannot be believed")
+
+
+def mutated(data: bytes, chance: random.Random) -> bytes:
+    """The bytes with a few of them flipped, gone, doubled or exchanged for a JSON value."""
+    place = chance.randrange(len(data))
+    kind = chance.randrange(5)
+    if kind == 0:
+        return data[:place] + bytes([data[place] ^ 1 << chance.randrange(8)]) + data[place + 1 :]
+    if kind == 1:
+        return data[:place] + data[place + chance.randrange(1, 9) :]
+    if kind == 2:
+        return data[:place] + data[place : place + 5] + data[place:]
+    if kind == 3:
+        return data[:place] + bytes([chance.randrange(256)]) + data[place:]
+    values = (b"null", b"-1", b"[]", b"{}", b'""', b"true", b"0.5", b"99999999999999999999", b'"\\u0000"')
+    end = data.find(b",", place)
+    start = data.rfind(b":", 0, place) + 1
+    return data[:start] + chance.choice(values) + data[end:] if end > 0 else data
+
+
+def judged(path: Path) -> Verified | None:
+    """What a bundle comes to; None where it is refused, in one printable sentence."""
+    told = ""
+    try:
+        return verify(path, {})
+    except BundleError as error:
+        told = str(error)
+    assert told.isprintable(), told
+    return None
+
+
+@pytest.mark.parametrize("kind", ["bundle", "public"])
+def test_no_mutation_breaks_the_reader_or_moves_the_claim(
+    kind: str, request: pytest.FixtureRequest, folder: Path
+) -> None:
+    source: Path = request.getfixturevalue(kind)
+    chance = random.Random(20260301)
+    forger = Forger(source)
+    forger.envelope["signatures"] = []
+    forger.restate()
+    right = verify(source, {}).statement.claims
+    target = folder / "mutant"
+    held = 0
+    for turn in range(120):
+        shutil.copytree(source, target, dirs_exist_ok=True)
+        name = chance.choice([*FILES, "envelope.json", "payload"])
+        mutant = Forger(target)
+        if name == "payload":
+            payload = mutated(canonical(mutant.statement), chance)
+            mutant.envelope["payload"] = b64encode(payload).decode()
+            (target / "envelope.json").write_bytes(canonical(mutant.envelope) + b"\n")
+        else:
+            (target / name).write_bytes(mutated((target / name).read_bytes(), chance))
+            if name != "envelope.json":
+                mutant.restate()
+        found = judged(target)
+        held += found is not None
+        assert found is None or found.statement.claims == right, turn
+    assert held < 120
+
+
+def nodes(value: Any) -> list[tuple[Any, Any]]:
+    """Every place in plain data, as a container and a key or an index."""
+    found: list[tuple[Any, Any]] = []
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        found += [(value, key), *nodes(inner)]
+    return found
+
+
+OTHERS: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 2**40, 2**70, 0.5, -0.5, 1e-320, 1.5e300, 1.0),
+    *("", "x", "\x1b[2J", "\u202e", "sha256:" + "0" * 64, "2026-01-01T00:00:00Z", "pass", "holdout"),
+    *([], [[]], {}, {"$number": "1.0"}, {"a": 1}, {"leaf": "00" * 32}),
+)
+
+
+@pytest.mark.parametrize("kind", ["bundle", "public"])
+def test_no_other_value_anywhere_breaks_the_reader_or_moves_the_claim(
+    kind: str, request: pytest.FixtureRequest, folder: Path
+) -> None:
+    source: Path = request.getfixturevalue(kind)
+    chance = random.Random(20260302)
+    right = verify(source, {}).statement.claims
+    shutil.copytree(source, folder / "mutant")
+    for turn in range(120):
+        mutant = Forger(source)
+        mutant.path = folder / "mutant"
+        mutant.envelope["signatures"] = []
+        part = chance.choice(("suite", "suite", "trials", "trials", "config", "environment", "statement"))
+        container, key = chance.choice(nodes(getattr(mutant, part)))
+        if chance.random() < 0.2:
+            del container[key]
+        else:
+            container[key] = chance.choice(OTHERS)
+        try:
+            mutant.write()
+        except (LookupError, TypeError, AttributeError, ValueError, UsageError):
+            continue  # so much is broken that not even the forger can go on
+        found = judged(mutant.path)
+        assert found is None or found.statement.claims == right, (turn, key)
+
+
+def test_variables_that_were_put_in_spare_no_score_from_being_graded_again(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.suite[4]["case"] |= {"variables": ["HOME"], "metadata": {"x": "${{ HOME }}"}}
+    passing(forger.trial("t3"))
+    forger.recount()
+    refused(forger.write(), "the outcome is pass, and grading the answer again gives fail")
+
+
+def test_other_rules_made_anew_in_all_places_are_told_by_the_signature_alone(
+    signed: Path, known: dict[str, Trusted]
+) -> None:
+    forger = Forger(signed)
+    for line in forger.trials:
+        line["verdict"] = "pass"
+    forger.recount()
+    forger.config["settings"] = {**forger.config.get("settings", {}), "threshold": 0}
+    refused(forger.write(), "does not hold", known)
+    forger.envelope["signatures"] = []
+    found = verify(forger.restate(), known)
+    assert (found.standing, found.run.settings.threshold) == ("unsigned", 0)
+
+
+def test_a_claim_that_was_left_out_is_found(bundle: Path) -> None:
+    forger = Forger(bundle)
+    del forger.own["claims"]["dev"]
+    refused(
+        forger.restate(), "the list of claims is ['all', 'holdout'], and should be ['all', 'dev', 'holdout']"
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("sent", "sha256:0", "the digest of what was sent is sha256:0"),
+        ("target", "echo", "the case's own target is echo, and should be None"),
+        (
+            "failure",
+            {"stage": "target", "kind": "http", "message": "m"},
+            "a trial has either an answer or a failure",
+        ),
+        ("output", None, "there are scores and no answer"),
+    ],
+)
+def test_an_edited_trial_is_found(bundle: Path, field: str, value: Any, words: str) -> None:
+    forger = Forger(bundle)
+    trial = forger.trial("t3")["trial"]
+    trial[field] = value
+    if value is None:
+        del trial[field]
+    refused(forger.write(), f"trials.jsonl:4: {words}")
+
+
+def test_one_more_line_than_the_statement_has_is_found(bundle: Path) -> None:
+    forger = Forger(bundle)
+    forger.trials.append({**forger.trial("t1"), "index": 10, "salt": "0" * 64})
+    refused(forger.write(reroot=False), "trials.jsonl:11 is one trial more than the run has")
+    forger = Forger(bundle)
+    forger.trials.pop()
+    forger.suite.append({**forger.suite[1], "index": 10, "salt": "1" * 64})
+    refused(forger.write(reroot=False), "suite.jsonl:12: another case has the id t0")
+
+
+def test_a_selection_that_would_take_hours_is_refused(bundle: Path) -> None:
+    forger = Forger(bundle)
+    ids = [f"*{n}*" for n in range(10_001)]
+    forger.config["settings"] = {**forger.config.get("settings", {}), "selection": {"ids": ids}}
+    refused(forger.write(), "config.json: the run selects by more than 10000 ids")
+
+
+def test_more_lines_than_any_bundle_has_are_not_read(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_records, "MOST_LINES", 9)
+    refused(bundle, "suite.jsonl has more than 9 lines")
+
+
+def test_a_hidden_trial_where_no_hidden_case_is_is_found(public: Path) -> None:
+    forger = Forger(public)
+    forger.envelope["signatures"] = []
+    cases = [line["index"] for line in forger.suite[1:] if "leaf" in line]
+    assert min(cases) > 1
+    forger.trials.insert(0, forger.trials.pop(min(cases)))
+    for index, line in enumerate(forger.trials):
+        line["index"] = index
+    refused(forger.write(), "trials.jsonl:1 is hidden, where no case that is held out can have a trial")
+
+
+def test_hidden_cases_of_a_suite_that_holds_none_out_are_found(public: Path) -> None:
+    forger = Forger(public)
+    forger.envelope["signatures"] = []
+    del forger.suite[0]["suite"]["split_rule"]
+    refused(forger.write(), "suite.jsonl: 2 cases are hidden, and the suite holds none out")
+
+
+async def test_other_hidden_cases_than_the_shuffle_holds_out_are_found(
+    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
+) -> None:
+    (done,) = await make(suite(*TESTS), split_method="shuffle")
+    attest(store, done.run, folder / "public", public=True, key=None)
+    attest(store, done.run, folder / "full", public=False, key=None)
+    assert verify(folder / "public", {}).hidden == 2
+    forger, full = Forger(folder / "public"), Forger(folder / "full")
+    hidden_ones = [line["index"] for line in forger.suite[1:] if "leaf" in line]
+    other = next(index for index in range(10) if index not in hidden_ones)
+    for shown, hiding in ((forger.suite, full.suite), (forger.trials, full.trials)):
+        skip = len(shown) - 10
+        shown[hidden_ones[0] + skip] = hiding[hidden_ones[0] + skip]
+        shown[other + skip] = hidden(forger, hiding[other + skip])
+    refused(forger.write(), "suite.jsonl: the list of hidden cases is")

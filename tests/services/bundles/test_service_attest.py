@@ -1,0 +1,611 @@
+"""Runs attested: the same bytes each time, nothing that is held out for the public, and no secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+import zipfile
+from base64 import b64decode
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.bundles import reader
+from proctor.bundles.keys import SigningKey, signing_key
+from proctor.bundles.trust_store import trusted
+from proctor.errors import BundleError, StoreError, UsageError
+from proctor.model import Run, Selection, Settings, SplitRule
+from proctor.proof.canonical import parsed
+from proctor.proof.inclusion_proofs import Proved, checked
+from proctor.proof.records import CaseLine, HiddenLine, TrialLine, case_from, trial_from
+from proctor.proof.statement import CONFIG, ENVELOPE, FILES, SUITE, TRIALS, Statement
+from proctor.services import events
+from proctor.services.bundles.attest import attest
+from proctor.services.bundles.countersign import countersign
+from proctor.services.bundles.prove import Wanted, prove
+from proctor.services.bundles.verify import verify
+from proctor.services.runs.reading.report import keep_looks
+from proctor.stores.sqlite.store import SqliteStore, open_store
+
+Make = Callable[..., Awaitable[list[events.Done]]]
+
+
+@pytest.fixture
+def key(folder: Path) -> SigningKey:
+    return signing_key(folder / "keys", None, {})
+
+
+@pytest.fixture
+def ten(suite: Callable[..., str]) -> str:
+    """Ten cases of which `echo` passes five, with texts that are found again."""
+    return suite(
+        *((f"t{n}", f"question{n}", f"question{n}" if n % 2 else f"wanted{n}") for n in range(10)),
+        name="ten.jsonl",
+    )
+
+
+@pytest.fixture
+async def run(make: Make, ten: str) -> Run:
+    """A finished run with a holdout."""
+    (done,) = await make(ten, holdout=0.3)
+    return done.run
+
+
+def write(
+    store: SqliteStore, run: Run, path: str, key: SigningKey | None, *, public: bool = False
+) -> Statement:
+    return attest(store, run, Path(path), public=public, key=key)
+
+
+def contents(path: str | Path) -> dict[str, bytes]:
+    """The files of a bundle."""
+    if Path(path).is_dir():
+        return {one.name: one.read_bytes() for one in sorted(Path(path).iterdir())}
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in sorted(archive.namelist())}
+
+
+def parsed_payload(path: str) -> bytes:
+    """The statement of a bundle or a proof, as it is signed."""
+    whole = json.loads(contents(path)[ENVELOPE] if not path.endswith(".json") else Path(path).read_bytes())
+    return b64decode(whole.get("envelope", whole)["payload"])
+
+
+# --- the same bytes ----------------------------------------------------------------------------------------
+
+
+def test_the_same_run_is_the_same_bytes(
+    store: SqliteStore, run: Run, key: SigningKey, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(store, run, "first", key)
+    write(store, run, "first.zip", key)
+    assert set(contents("first")) == {*FILES, ENVELOPE}
+    assert contents("first.zip") == contents("first")
+    keep_looks(store, run, reveal=True)
+    store.update(replace(run, tags=("baseline",)))
+    store.close()
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    again = open_store(str(folder / "kept.db"))
+    write(again, again.run(run.id), "second", key)
+    write(again, again.run(run.id), "second.zip", key)
+    again.close()
+    assert contents("second") == contents(folder / "first")
+    assert Path("second.zip").read_bytes() == (folder / "first.zip").read_bytes()
+
+
+def test_a_copy_of_the_store_gives_the_same_bytes(store: SqliteStore, run: Run, folder: Path) -> None:
+    store.flush()
+    with closing(sqlite3.connect("kept.db")) as kept, closing(sqlite3.connect("copy.db")) as copy:
+        kept.backup(copy)
+    write(store, run, "a", None)
+    copied = open_store(str(folder / "copy.db"))
+    write(copied, copied.run(run.id), "b", None)
+    copied.close()
+    assert contents("a") == contents("b")
+
+
+async def test_another_run_of_the_same_has_other_salts(
+    store: SqliteStore, run: Run, make: Make, ten: str
+) -> None:
+    (other,) = await make(ten, holdout=0.3)
+    write(store, run, "one", None)
+    write(store, other.run, "other", None)
+    pairs = zip(lines("one", SUITE)[1:], lines("other", SUITE)[1:], strict=True)
+    assert all(json.loads(one)["salt"] != json.loads(two)["salt"] for one, two in pairs)
+    assert json.loads(lines("one", SUITE)[1])["case"] == json.loads(lines("other", SUITE)[1])["case"]
+
+
+def test_an_archive_has_one_date_one_order_and_plain_files(store: SqliteStore, run: Run) -> None:
+    write(store, run, "a.zip", None)
+    with zipfile.ZipFile("a.zip") as archive:
+        entries = archive.infolist()
+    assert [entry.filename for entry in entries] == [*FILES, ENVELOPE]
+    assert {entry.date_time for entry in entries} == {(1980, 1, 1, 0, 0, 0)}
+    assert {entry.external_attr >> 16 for entry in entries} == {0o100644}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only there files have such rights")
+def test_anybody_may_read_a_bundle_and_only_its_owner_may_write_it(store: SqliteStore, run: Run) -> None:
+    before = os.umask(0o077)
+    try:
+        write(store, run, "full", None)
+        write(store, run, "full.zip", None)
+    finally:
+        os.umask(before)
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (*Path("full").iterdir(), Path("full.zip"))}
+    assert set(modes.values()) == {0o644}
+    assert stat.S_IMODE(Path("full").stat().st_mode) == 0o755
+
+
+# --- full and public ---------------------------------------------------------------------------------------
+
+
+def lines(path: str, name: str) -> list[bytes]:
+    return contents(path)[name].splitlines()
+
+
+def test_a_full_bundle_has_every_case_and_trial_as_stored(store: SqliteStore, run: Run) -> None:
+    write(store, run, "full", None)
+    cases = [case_from(line) for line in lines("full", SUITE)[1:]]
+    trials = [trial_from(line) for line in lines("full", TRIALS)]
+    assert [(one.case, one.sent) for one in cases if isinstance(one, CaseLine)] == [
+        (stored.case, stored.sent) for stored in store.cases(run.suite.content)
+    ]
+    assert [(one.trial, one.verdict) for one in trials if isinstance(one, TrialLine)] == [
+        (stored.trial, stored.verdict) for stored in store.trials(run.id)
+    ]
+
+
+def held_out(store: SqliteStore, run: Run) -> set[int]:
+    return {one.trial.position for one in store.trials(run.id) if one.trial.split == "holdout"}
+
+
+def test_the_public_gets_the_same_roots_and_claims_and_nothing_that_is_held_out(
+    store: SqliteStore, run: Run, key: SigningKey
+) -> None:
+    full = write(store, run, "full", key)
+    public = write(store, run, "public", key, public=True)
+    assert (public.cases, public.trials, public.claims) == (full.cases, full.trials, full.claims)
+    hidden = held_out(store, run)
+    assert len(hidden) == 3
+    everything = b"".join(contents("public").values()) + parsed_payload("public")
+    for position in range(10):
+        for text in (f"question{position}", f'"t{position}"'):
+            assert (text.encode() in everything) == (position not in hidden)
+    for name, read in ((SUITE, case_from), (TRIALS, trial_from)):
+        skipped = 1 if name == SUITE else 0
+        kinds = [isinstance(read(line), HiddenLine) for line in lines("public", name)[skipped:]]
+        assert [place for place, is_hidden in enumerate(kinds) if is_hidden] == sorted(hidden)
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_the_public_reads_no_warning_that_may_be_of_a_held_out_case(
+    store: SqliteStore, run: Run, public: bool
+) -> None:
+    warned = replace(run, warnings=("ten.jsonl:3: warning: `expected` is 7000 and not text.",))
+    write(store, warned, "b", None, public=public)
+    verify("b", {})
+    assert (b"7000" in contents("b")[CONFIG]) is not public
+
+
+async def test_the_public_sees_no_held_out_case_of_a_run_that_asked_none(
+    store: SqliteStore, make: Make, ten: str, run: Run
+) -> None:
+    (done,) = await make(ten, holdout=0.3, settings=Settings(selection=Selection(split="dev")))
+    statement = write(store, done.run, "public", None, public=True)
+    assert (statement.split, set(statement.claims)) == ("all", {"all", "dev"})
+    everything = b"".join(contents("public").values())
+    assert not [n for n in held_out(store, run) if f"question{n}".encode() in everything]
+    assert statement.cases.size == 10
+
+
+UNSPLIT = """
+description: d
+tests:
+  - {id: a, criteria: c, input: 'Say ${{ SESAME }}.', assertions: [{type: contains, value: e}]}
+  - {id: b, criteria: c, input: x, assertions: [{type: contains, value: x}]}
+"""
+
+
+async def test_a_suite_without_a_holdout_is_told_to_be_all_public(
+    store: SqliteStore, make: Make, folder: Path, environ: dict[str, str]
+) -> None:
+    environ["SESAME"] = "open"
+    (folder / "s.eval.yaml").write_text(UNSPLIT, encoding="utf-8")
+    (done,) = await make("s.eval.yaml")
+    told: list[str] = []
+    full = attest(store, done.run, Path("f"), public=False, key=None, told=told.append)
+    assert told == []
+    public = attest(store, done.run, Path("p"), public=True, key=None, told=told.append)
+    assert [line for line in told if "holds nothing out" in line]
+    assert (public.files, public.passed_tests) == (full.files, full.passed_tests)
+    assert kinds(store, done.run) == []
+
+
+def test_a_run_that_is_divided_otherwise_than_its_suite_is_not_for_the_public(
+    store: SqliteStore, run: Run
+) -> None:
+    for rule in (None, SplitRule(ratio=0.5)):
+        with pytest.raises(StoreError, match="divided otherwise"):
+            write(store, replace(run, suite=replace(run.suite, split_rule=rule)), "p", None, public=True)
+    assert not Path("p").exists()
+
+
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize("path", ["b", "b.zip"])
+def test_what_is_written_is_verified(
+    store: SqliteStore, run: Run, key: SigningKey, folder: Path, path: str, public: bool
+) -> None:
+    statement = write(store, run, path, key, public=public)
+    verified = verify(path, trusted(folder / "keys"))
+    assert (verified.statement, verified.standing) == (statement, "trusted")
+    assert verified.hidden == (3 if public else 0)
+    assert statement.split == "holdout"
+
+
+@pytest.mark.parametrize("rule", ["any", "mean", "lower_bound"])
+async def test_a_rule_over_repeats_is_verified_too(
+    store: SqliteStore, make: Make, folder: Path, rule: str
+) -> None:
+    strategy = {"any": "pass_at_k", "mean": "mean", "lower_bound": "confidence_interval"}[rule]
+    (folder / "s.eval.yaml").write_text(
+        f"description: d\nexecution:\n  trials:\n    count: 2\n    strategy: {strategy}\n"
+        "tests:\n"
+        "  - {id: a, criteria: c, input: x, assertions: [{type: contains, value: x}]}\n"
+        "  - {id: b, criteria: c, input: y, assertions: [{type: contains, value: x}]}\n",
+        encoding="utf-8",
+    )
+    (done,) = await make("s.eval.yaml")
+    assert done.run.suite.repeats_rule == rule
+    statement = write(store, done.run, "b", None)
+    assert (statement.trials.size, statement.claim.total, statement.passed_tests) == (4, 2, ("a",))
+    assert verify("b", {}).statement == statement
+
+
+# --- looks -------------------------------------------------------------------------------------------------
+
+
+def kinds(store: SqliteStore, run: Run) -> list[str]:
+    return [look.kind for look in store.looks(run.suite.digest)]
+
+
+@pytest.mark.parametrize(("public", "looks"), [(False, ["rate", "reveal"]), (True, ["rate"])])
+def test_a_bundle_is_a_look_at_what_it_shows(
+    store: SqliteStore, run: Run, public: bool, looks: list[str]
+) -> None:
+    before = kinds(store, run)
+    write(store, run, "b", None, public=public)
+    assert kinds(store, run) == before + looks
+
+
+async def test_a_full_bundle_of_dev_cases_reveals_the_others(
+    store: SqliteStore, make: Make, ten: str
+) -> None:
+    (done,) = await make(ten, holdout=0.3, settings=Settings(selection=Selection(split="dev")))
+    write(store, done.run, "b", None)
+    assert kinds(store, done.run) == ["reveal"]
+
+
+def test_nothing_written_is_no_look(store: SqliteStore, run: Run) -> None:
+    Path("b").mkdir()
+    (Path("b") / "mine.txt").write_text("kept", encoding="utf-8")
+    with pytest.raises(UsageError, match="is there already"):
+        write(store, run, "b", None)
+    assert kinds(store, run) == []
+
+
+async def test_the_looks_are_those_before_the_run(store: SqliteStore, make: Make, run: Run, ten: str) -> None:
+    keep_looks(store, run, reveal=True)
+    keep_looks(store, run, reveal=False)
+    (later,) = await make(ten, holdout=0.3)
+    keep_looks(store, run, reveal=True)
+    assert write(store, run, "early", None).looks.rate == 0
+    looks = write(store, later.run, "late", None).looks
+    assert (looks.rate, looks.reveal) == (2, 1)
+
+
+# --- what is refused ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", ["interrupted", "running"])
+def test_a_part_of_a_run_is_refused(store: SqliteStore, run: Run, status: Any) -> None:
+    with pytest.raises(UsageError, match=f"not finished.*--resume={run.id}"):
+        write(store, replace(run, status=status), "b", None)
+    assert not Path("b").exists()
+
+
+def test_a_run_that_lacks_trials_is_refused(store: SqliteStore, run: Run) -> None:
+    with pytest.raises(UsageError, match="10 of 11 trials"):
+        write(store, replace(run, planned=11), "b", None)
+
+
+def test_a_store_that_lacks_cases_is_damaged_and_nothing_is_left(
+    store: SqliteStore, run: Run, folder: Path
+) -> None:
+    before = set(folder.iterdir())
+    lost = replace(run, suite=replace(run.suite, content="sha256:0"))
+    for path in ("b", "b.zip"):
+        with pytest.raises(StoreError, match="damaged"):
+            write(store, lost, path, None)
+    assert {one.name for one in folder.iterdir()} == {one.name for one in before}
+
+
+@pytest.fixture(params=["folder", "archive", "file", "link", "empty"])
+def taken(request: pytest.FixtureRequest, store: SqliteStore, run: Run) -> str:
+    """A path at which something else is."""
+    path = "b.zip" if request.param == "archive" else "b"
+    if request.param in ("folder", "archive"):
+        write(store, run, path, None)
+    elif request.param == "file":
+        Path(path).write_text("mine", encoding="utf-8")
+    elif request.param == "link":
+        Path(path).symlink_to("nowhere")
+    else:
+        Path(path).mkdir()
+    return path
+
+
+def test_nothing_else_is_ever_overwritten(
+    store: SqliteStore, run: Run, key: SigningKey, taken: str, folder: Path
+) -> None:
+    def all_of() -> dict[str, Any]:
+        return {
+            str(path): path.read_bytes() if path.is_file() else None
+            for path in folder.rglob("*")
+            if path.name.startswith("b") or path.parent.name == "b"
+        }
+
+    before = all_of()
+    with pytest.raises(UsageError, match="already"):
+        write(store, run, taken, key)
+    assert all_of() == before
+    assert os.path.lexists(taken)
+
+
+@pytest.mark.parametrize("path", ["b", "b.zip"])
+def test_the_very_same_bundle_may_be_there(store: SqliteStore, run: Run, key: SigningKey, path: str) -> None:
+    write(store, run, path, key)
+    before = Path(path).stat().st_mtime_ns, contents(path)
+    write(store, run, path, key)
+    assert (Path(path).stat().st_mtime_ns, contents(path)) == before
+
+
+def test_a_folder_that_is_not_there_is_a_sentence(store: SqliteStore, run: Run) -> None:
+    with pytest.raises(UsageError, match="Make it first"):
+        write(store, run, "nowhere/b", None)
+
+
+def test_a_line_that_nobody_would_read_is_refused(
+    store: SqliteStore, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proctor.services.bundles.attest.LONGEST_LINE", 100)
+    with pytest.raises(UsageError, match="Case 't0' makes a line of"):
+        write(store, run, "b", None)
+    assert not Path("b").exists()
+
+
+def test_a_case_that_no_bundle_can_hold_is_named(
+    store: SqliteStore, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proctor.proof.canonical._DEEPEST", 3)
+    with pytest.raises(UsageError, match=r"Case 't0': .* nested too deeply"):
+        write(store, run, "b", None)
+    assert not Path("b").exists()
+
+
+# --- secrets -----------------------------------------------------------------------------------------------
+
+
+async def test_no_secret_and_no_place_of_the_maker_is_in_a_bundle(
+    store: SqliteStore,
+    make: Make,
+    folder: Path,
+    environ: dict[str, str],
+    key: SigningKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    environ["SESAME"] = "open-sesame-4711"
+    environ["UNNAMED"] = "another-value-of-the-environment"
+    inner = folder / "inner"
+    inner.mkdir()
+    (inner / "targets.yaml").write_text(
+        "targets:\n"
+        "  - name: asked\n"
+        "    provider: cli\n"
+        "    command: cat {PROMPT_FILE}\n"
+        "    cwd: .\n"
+        "    env: {SESAME_KEY: '${{ SESAME }}'}\n"
+        "  - name: canned\n"
+        "    provider: scripted\n"
+        "    file: answers.jsonl\n",
+        encoding="utf-8",
+    )
+    (inner / "answers.jsonl").write_text('{"*": "yes"}\n', encoding="utf-8")
+    (inner / "s.eval.yaml").write_text(UNSPLIT, encoding="utf-8")
+    monkeypatch.chdir(inner)
+    for target in ("asked", "canned"):
+        (done,) = await make("s.eval.yaml", target)
+        for path in (f"{target}-b", f"{target}-b.zip"):
+            write(store, done.run, path, key)
+            verify(path, {})
+            everything = b"".join(contents(path).values()) + parsed_payload(path)
+            assert b"${{ SESAME }}" in everything
+            private = (folder / "keys" / "default.key.pem").read_text(encoding="utf-8").splitlines()[1]
+            hidden = (*environ.values(), str(folder), folder.name, private, store.secret(done.run.id).hex())
+            assert [text for text in hidden if text.encode() in everything] == []
+
+
+# --- further signatures ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def others(folder: Path) -> list[SigningKey]:
+    return [signing_key(folder / f"keys{place}", None, {}) for place in range(2)]
+
+
+@pytest.mark.parametrize("path", ["b", "b.zip"])
+def test_a_signature_is_added_and_nothing_else_changes(
+    store: SqliteStore, run: Run, key: SigningKey, others: list[SigningKey], path: str, folder: Path
+) -> None:
+    write(store, run, path, key)
+    before, payload = contents(path), parsed_payload(path)
+    for other in others:
+        done = countersign(Path(path), other, {})
+        assert (done.added, other.id in done.signed_by) == (True, True)
+    after = contents(path)
+    assert {name: after[name] for name in FILES} == {name: before[name] for name in FILES}
+    assert parsed_payload(path) == payload
+    verified = verify(path, trusted(folder / "keys"))
+    assert {one.id for one in verified.signatures} == {key.id, *(other.id for other in others)}
+    assert verified.standing == "trusted"
+
+
+@pytest.mark.parametrize("path", ["b", "b.zip"])
+def test_the_same_signatures_are_the_same_bytes_in_whatever_order_they_came(
+    store: SqliteStore, run: Run, key: SigningKey, others: list[SigningKey], path: str
+) -> None:
+    write(store, run, f"1{path}", key)
+    write(store, run, f"2{path}", others[1])
+    for one, other in ((others[0], others[0]), (others[1], key)):
+        countersign(Path(f"1{path}"), one, {})
+        countersign(Path(f"2{path}"), other, {})
+    assert contents(f"1{path}") == contents(f"2{path}")
+
+
+@pytest.mark.parametrize("path", ["b", "b.zip"])
+def test_signing_twice_changes_nothing(store: SqliteStore, run: Run, key: SigningKey, path: str) -> None:
+    write(store, run, path, key)
+    before = contents(path)
+    assert not countersign(Path(path), key, {}).added
+    assert contents(path) == before
+
+
+@pytest.mark.parametrize("path", ["b", "b.zip"])
+def test_who_signs_at_the_same_time_loses_no_signature_of_another(
+    store: SqliteStore, run: Run, key: SigningKey, others: list[SigningKey], path: str
+) -> None:
+    class Overtaken(SigningKey):
+        def sign(self, data: bytes) -> bytes:
+            countersign(Path(path), others[0], {})
+            return super().sign(data)
+
+    write(store, run, path, key)
+    slow = Overtaken("slow", others[1]._private)
+    with pytest.raises(BundleError, match="changed while it was signed, and your signature is not in it"):
+        countersign(Path(path), slow, {})
+    assert {one.id for one in verify(path, {}).signatures} == {key.id, others[0].id}
+    assert {one.name for one in Path().glob(".*part")} == set()
+
+
+def test_a_bundle_without_a_signature_gets_its_first(store: SqliteStore, run: Run, key: SigningKey) -> None:
+    write(store, run, "plain", None)
+    write(store, run, "signed", key)
+    countersign(Path("plain"), key, {})
+    assert contents("plain") == contents("signed")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links are made otherwise there")
+def test_what_a_link_leads_to_is_signed(store: SqliteStore, run: Run, key: SigningKey) -> None:
+    write(store, run, "b.zip", None)
+    Path("link.zip").symlink_to("b.zip")
+    countersign(Path("link.zip"), key, {})
+    assert Path("link.zip").is_symlink()
+    assert verify("b.zip", {}).signatures
+
+
+def test_what_does_not_hold_is_not_signed(store: SqliteStore, run: Run, key: SigningKey) -> None:
+    write(store, run, "b", None)
+    trials = Path("b") / TRIALS
+    trials.write_bytes(trials.read_bytes().replace(b"question1", b"question2"))
+    before = contents("b")
+    with pytest.raises(BundleError):
+        countersign(Path("b"), key, {})
+    assert contents("b") == before
+
+
+# --- one trial ---------------------------------------------------------------------------------------------
+
+
+def proved(path: str) -> Proved:
+    return checked(parsed(Path(path).read_bytes().removesuffix(b"\n")))
+
+
+def write_proof(store: SqliteStore, run: Run, case_id: str, key: SigningKey | None, **fields: Any) -> str:
+    repeat, public = fields.get("repeat", 0), fields.get("public", False)
+    prove(store, run, Wanted(case_id, repeat, Path("proof.json")), public=public, key=key)
+    return "proof.json"
+
+
+def test_a_trial_is_proved_by_the_envelope_of_the_bundle(
+    store: SqliteStore, run: Run, key: SigningKey
+) -> None:
+    statement = write(store, run, "b", key)
+    found = proved(write_proof(store, run, "t1", key))
+    assert found.statement == statement
+    assert (found.trial.trial.case_id, found.trial.verdict.value) == ("t1", "pass")
+    assert found.case.case.id == "t1"
+    whole = json.loads(Path("proof.json").read_bytes())
+    assert whole["envelope"] == json.loads(contents("b")[ENVELOPE])
+
+
+def test_a_proof_shows_nothing_of_another_trial(store: SqliteStore, run: Run, key: SigningKey) -> None:
+    write(store, run, "b", key)
+    path = write_proof(store, run, "t1", key)
+    everything = Path(path).read_bytes() + parsed_payload("b")
+    for line in (*lines("b", TRIALS), *lines("b", SUITE)[1:]):
+        read = json.loads(line)
+        if read["index"] != 1:
+            assert read["salt"].encode() not in everything
+            assert f"question{read['index']}".encode() not in everything
+
+
+def test_a_proof_for_the_public_names_no_held_out_case(store: SqliteStore, run: Run, key: SigningKey) -> None:
+    hidden = held_out(store, run)
+    shown = next(n for n in range(10) if n not in hidden)
+    path = write_proof(store, run, f"t{shown}", key, public=True)
+    everything = Path(path).read_bytes() + parsed_payload(path)
+    assert [n for n in range(10) if f'"t{n}"'.encode() in everything] == sorted(set(range(10)) - hidden)
+
+
+async def test_a_repeat_is_proved(store: SqliteStore, make: Make, ten: str, key: SigningKey) -> None:
+    (done,) = await make(ten, settings=Settings(repeats=2))
+    assert proved(write_proof(store, done.run, "t3", key, repeat=1)).trial.trial.repeat == 1
+
+
+@pytest.mark.parametrize(("case_id", "repeat"), [("nope", 0), ("t1", 1)])
+def test_a_trial_that_is_not_there_is_a_sentence(
+    store: SqliteStore, run: Run, case_id: str, repeat: int
+) -> None:
+    with pytest.raises(UsageError, match=f"no trial of case '{case_id}'"):
+        write_proof(store, run, case_id, None, repeat=repeat)
+    assert not Path("proof.json").exists()
+    assert kinds(store, run) == []
+
+
+def test_a_proof_is_never_written_over_something_else(store: SqliteStore, run: Run) -> None:
+    write_proof(store, run, "t1", None)
+    before = Path("proof.json").read_bytes()
+    write_proof(store, run, "t1", None)
+    with pytest.raises(UsageError, match="is there already"):
+        write_proof(store, run, "t2", None)
+    assert Path("proof.json").read_bytes() == before
+
+
+def test_a_proof_of_a_held_out_trial_is_a_look_at_it(store: SqliteStore, run: Run) -> None:
+    hidden = min(held_out(store, run))
+    write_proof(store, run, f"t{hidden}", None)
+    assert kinds(store, run) == ["rate", "reveal"]
+
+
+def test_the_reader_of_bundles_reads_what_is_written(store: SqliteStore, run: Run) -> None:
+    write(store, run, "b.zip", None)
+    with reader.opened("b.zip") as bundle:
+        assert len(list(bundle.lines(TRIALS))) == 10

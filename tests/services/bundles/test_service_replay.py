@@ -1,0 +1,258 @@
+"""A bundle's questions asked again: the same questions, by the user's own targets, and nothing else done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.errors import BundleError, ExitCode, NothingSelected, UsageError
+from proctor.model import Defaults, Params, Run, Selection, Settings
+from proctor.proof.replay_comparison import Replayed
+from proctor.services import events
+from proctor.services.bundles.attest import attest
+from proctor.services.bundles.import_records import Wants
+from proctor.services.bundles.replay import Asking, Who, asking, compared
+from proctor.services.runs.execution.session import Session
+from proctor.stores.sqlite.store import SqliteStore
+
+Make = Callable[..., Awaitable[list[events.Done]]]
+Again = Callable[..., Awaitable[tuple[Asking, Run, Replayed]]]
+ANYTHING = Wants()
+TESTS = [(name, f"say {name}", f"say {name}") for name in "abcdefghij"]
+
+
+@pytest.fixture
+def again(store: SqliteStore, session: Callable[[], Session], folder: Path) -> Again:
+    """Attests a run and asks its questions again."""
+
+    async def ask(
+        run: Run, target: str = "echo", *, public: bool = False, wants: Wants = ANYTHING, **who: Any
+    ) -> tuple[Asking, Run, Replayed]:
+        path = folder / f"{run.id}.{public}.zip"
+        if not path.exists():
+            attest(store, run, path, public=public, key=None)
+        asked = asking(store, path, wants, Who(target=target, **who))
+        (done,) = await session().run(asked.request)
+        return asked, done.run, compared(store, asked, done.run)
+
+    return ask
+
+
+def scripted(folder: Path, name: str = "answers.jsonl", **answers: str) -> str:
+    rows = [json.dumps({"*" if key == "rest" else key: text}) for key, text in answers.items()]
+    (folder / name).write_text("\n".join(rows), encoding="utf-8")
+    return f"scripted:{name}"
+
+
+async def made(make: Make, word: str, targets: str = "echo", **fields: Any) -> Run:
+    (done,) = await make(word, targets, **fields)
+    return done.run
+
+
+async def test_the_same_target_gives_the_same(make: Make, suite: Callable[..., str], again: Again) -> None:
+    run = await made(make, suite(*TESTS))
+    asked, now, found = await again(run)
+    assert (found.total, found.identical.count, found.exit_code) == (10, 10, ExitCode.OK)
+    assert now.id != run.id
+    assert (now.suite.digest, now.target.params) == (run.suite.digest, run.target.params)
+    assert now.imported is None
+    assert asked.notes == ()
+
+
+async def test_changes_are_told_both_ways(
+    make: Make, suite: Callable[..., str], again: Again, folder: Path
+) -> None:
+    before = scripted(folder, "then.jsonl", a="no", b="no", rest="say c")
+    now = scripted(folder, "now.jsonl", a="say a", b="never", rest="quiet")
+    run = await made(make, suite(*TESTS[:3]), before)
+    _, _, found = await again(run, now)
+    assert [one.name for one in found.now_passing] == ["a"]
+    assert [one.name for one in found.now_failing] == ["c"]
+    assert (found.same_verdict.count, found.identical.count) == (1, 0)
+    assert (found.then.passed, found.now.passed) == (1, 1)
+    assert found.exit_code is ExitCode.FAILED
+
+
+async def test_what_could_not_be_asked_is_not_measured(
+    make: Make, suite: Callable[..., str], again: Again, folder: Path
+) -> None:
+    run = await made(make, suite(*TESTS[:3]))
+    _, _, found = await again(run, scripted(folder, a="say a"))
+    assert [one.name for one in found.not_measured] == ["b", "c"]
+    assert found.exit_code is ExitCode.NOT_MEASURED
+
+
+async def test_what_was_asked_then_is_asked_now(
+    make: Make, suite: Callable[..., str], again: Again, folder: Path
+) -> None:
+    settings = Settings(selection=Selection(ids=("a", "b", "c"), limit=2), repeats=3, threshold=0.5)
+    params = Params(temperature=0.7, seed=5, max_tokens=9)
+    run = await made(make, suite(*TESTS), settings=settings, params=params)
+    _, now, found = await again(run)
+    assert found.total == found.identical.count == 6
+    assert now.target.params == params
+    assert (now.settings.repeats, now.settings.threshold) == (3, 0.5)
+    assert now.settings.selection == settings.selection
+    assert now.planned == 6
+
+
+async def test_who_is_asked_and_how_fast_is_for_the_user_to_say(
+    make: Make, suite: Callable[..., str], again: Again, store: SqliteStore
+) -> None:
+    run = await made(make, suite(*TESTS), settings=Settings(reuse=True, cache=True, budget_usd=5.0))
+    wishes = Defaults(targets=("command:touch ran",), concurrency=1, reuse=True, cache=True, budget_usd=0.1)
+    run = replace(run, suite=replace(run.suite, defaults=wishes))
+    store.update(run)
+    _, now, _ = await again(run, settings=Settings(concurrency=7))
+    settings = now.settings
+    assert (settings.concurrency, settings.reuse, settings.cache, settings.budget_usd) == (
+        7,
+        False,
+        False,
+        None,
+    )
+    assert now.suite.defaults == Defaults()
+    assert all(stored.trial.source_run is None for stored in store.trials(now.id))
+
+
+async def test_one_part_alone(make: Make, suite: Callable[..., str], again: Again) -> None:
+    run = await made(make, suite(*TESTS), holdout=0.3)
+    for split, count in (("dev", 7), ("holdout", 3), ("all", 10)):
+        _, now, found = await again(run, split=split)
+        assert (found.total, found.identical.count, now.planned) == (count, count, count)
+
+
+async def test_a_part_that_was_not_asked_is_not_there(
+    make: Make, suite: Callable[..., str], again: Again
+) -> None:
+    run = await made(make, suite(*TESTS), settings=Settings(selection=Selection(split="dev")))
+    with pytest.raises(NothingSelected, match="no such trial"):
+        await again(run, split="holdout")
+
+
+async def test_a_limit_over_both_parts_is_kept_to_what_was_asked(
+    make: Make, suite: Callable[..., str], again: Again
+) -> None:
+    run = await made(make, suite(*TESTS), settings=Settings(selection=Selection(limit=6)), holdout=0.4)
+    for fields in ({"split": "dev"}, {"split": "holdout"}, {"public": True}):
+        _, now, found = await again(run, **fields)
+        assert 0 < found.total == found.identical.count == now.planned < 6
+
+
+async def test_of_a_public_bundle_only_what_it_shows_is_asked(
+    make: Make, suite: Callable[..., str], again: Again, store: SqliteStore
+) -> None:
+    run = await made(make, suite(*TESTS), holdout=0.3)
+    asked, now, found = await again(run, public=True)
+    assert (found.total, found.identical.count) == (7, 7)
+    assert "3 held-out trials are not in it" in asked.notes[0]
+    assert (now.suite.name, now.suite.split_rule, now.suite.case_count) == ("s (public part)", None, 7)
+    current = store.suite("s")
+    assert current is not None
+    assert current.digest == run.suite.digest
+
+
+async def test_a_public_bundle_of_a_holdout_alone_has_nothing_to_ask(
+    make: Make, suite: Callable[..., str], again: Again
+) -> None:
+    run = await made(
+        make, suite(*TESTS), settings=Settings(selection=Selection(split="holdout")), holdout=0.3
+    )
+    with pytest.raises(NothingSelected, match="nothing but what is held out"):
+        await again(run, public=True)
+
+
+async def test_the_rate_of_a_holdout_is_a_look(
+    make: Make, suite: Callable[..., str], again: Again, store: SqliteStore
+) -> None:
+    run = await made(make, suite(*TESTS), holdout=0.3)
+    await again(run, split="dev")
+    before = len(store.looks(run.suite.digest))
+    await again(run, split="dev")
+    assert len(store.looks(run.suite.digest)) == before
+    _, now, _ = await again(run)
+    looks = store.looks(run.suite.digest)[before:]
+    assert [(look.run, look.kind) for look in looks] == [(now.id, "rate")]
+
+
+async def test_a_bundle_that_does_not_verify_asks_nobody(
+    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
+) -> None:
+    run = await made(make, suite(*TESTS))
+    attest(store, run, folder / "b", public=False, key=None)
+    file = folder / "b" / "trials.jsonl"
+    file.write_bytes(file.read_bytes().replace(b"say a", b"say z"))
+    runs, versions = list(store.runs()), store.versions()
+    with pytest.raises(BundleError):
+        asking(store, folder / "b", Wants(), Who(target="echo"))
+    attest(store, run, folder / "c", public=False, key=None)
+    with pytest.raises(BundleError, match="signature by a trusted key is required"):
+        asking(store, folder / "c", Wants(require_signature=True), Who(target="echo"))
+    assert (list(store.runs()), store.versions()) == (runs, versions)
+
+
+async def test_no_file_is_taken_for_the_suite_of_a_bundle(
+    make: Make, suite: Callable[..., str], again: Again, folder: Path
+) -> None:
+    run = await made(make, suite(*TESTS))
+    for name in ("s", "s v1", "s@v1"):
+        (folder / name).write_text('{"id": "z", "input": "z", "expected": "z"}', encoding="utf-8")
+    _, now, found = await again(run)
+    assert now.suite.digest == run.suite.digest
+    assert found.identical.count == 10
+
+
+PROGRAM = """
+description: runs a program
+tests:
+  - id: p
+    input: hello
+    criteria: says hello
+    assertions: [{type: code-grader, command: [sh, -c, touch ran]}]
+"""
+
+
+async def test_a_program_of_the_bundle_is_run_only_where_that_is_allowed(
+    make: Make, again: Again, folder: Path
+) -> None:
+    (folder / "p.yaml").write_text(PROGRAM, encoding="utf-8")
+    run = await made(make, "p.yaml")
+    (folder / "ran").unlink()
+    with pytest.raises(UsageError, match=r"'p' is graded by a program \(sh -c touch ran\).*--allow-programs"):
+        await again(run)
+    assert not (folder / "ran").exists()
+    await again(run, wants=Wants(allow_programs=True))
+    assert (folder / "ran").exists()
+
+
+JUDGED = """
+description: names a judge
+tests:
+  - id: j
+    input: hello
+    criteria: polite
+    assertions: [{type: llm-grader, prompt: "Is it polite?", target: theirs}]
+"""
+
+
+async def test_a_judge_that_the_suite_names_is_not_asked_where_the_user_names_one(
+    make: Make, again: Again, folder: Path
+) -> None:
+    targets = "targets:\n  - {name: theirs, provider: cli, command: sh judge.sh}\n"
+    (folder / "targets.yaml").write_text(targets, encoding="utf-8")
+    (folder / "judge.sh").write_text("touch ran\n", encoding="utf-8")
+    (folder / "j.yaml").write_text(JUDGED, encoding="utf-8")
+    run = await made(make, "j.yaml")
+    assert (folder / "ran").exists()
+    (folder / "ran").unlink()
+    (folder / "targets.yaml").unlink()
+    with pytest.raises(UsageError, match=r"names a judge of its own \(theirs\)"):
+        await again(run)
+    asked, _, _ = await again(run, judges=("echo",), wants=Wants(judged=True))
+    assert not (folder / "ran").exists()
+    assert asked.notes == ()

@@ -1,0 +1,579 @@
+"""What `verify` derives again of honest bundles, what it only recounts, and what it never does."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.bundles.keys import signing_key
+from proctor.bundles.reader import Bundle
+from proctor.errors import BundleError, UsageError
+from proctor.model import Run, Selection, Settings
+from proctor.proof.canonical import canonical, data_of
+from proctor.proof.merkle import leaf, root_of
+from proctor.services import progress_lines
+from proctor.services.bundles import regrade
+from proctor.services.bundles.attest import attest
+from proctor.services.bundles.verify import Verified, verify
+from proctor.services.grading import worker_pool
+from proctor.stores.sqlite.store import SqliteStore
+
+Make = Callable[..., Awaitable[Any]]
+Verify = Callable[..., Verified]
+
+
+@pytest.fixture
+def verified(store: SqliteStore, folder: Path) -> Verify:
+    """Attests a run and verifies that."""
+
+    def check(run: Run, *, public: bool = False) -> Verified:
+        path = folder / f"bundle-{len(list(folder.glob('bundle-*')))}"
+        attest(store, run, path, public=public, key=None)
+        return verify(path, {})
+
+    return check
+
+
+def edited(path: Path, name: str, change: Callable[[list[Any]], object]) -> Path:
+    """The bundle with lines of a file changed, and hashes and roots made right again."""
+    from base64 import b64decode, b64encode
+    from hashlib import sha256
+
+    lines = [data_of(line) for line in (path / name).read_bytes().splitlines()]
+    change(lines)
+    written = [canonical(line) for line in lines]
+    (path / name).write_bytes(b"".join(line + b"\n" for line in written))
+    envelope = data_of((path / "envelope.json").read_bytes().rstrip())
+    statement = data_of(b64decode(envelope["payload"]))
+    own = statement["predicate"]["proctor_attestation"]
+    if name.endswith(".jsonl"):
+        tree, skip = ("cases", 1) if name == "suite.jsonl" else ("trials", 0)
+        own[tree] = {
+            "root": root_of([leaf(line) for line in written[skip:]]).hex(),
+            "size": len(written) - skip,
+        }
+    for subject in statement["subject"]:
+        subject["digest"]["sha256"] = sha256((path / subject["name"]).read_bytes()).hexdigest()
+    config = sha256((path / "config.json").read_bytes()).hexdigest()
+    statement["predicate"]["configuration"][1]["digest"]["sha256"] = config
+    envelope |= {"payload": b64encode(canonical(statement)).decode(), "signatures": []}
+    (path / "envelope.json").write_bytes(canonical(envelope) + b"\n")
+    return path
+
+
+def refused(path: Path, words: str) -> None:
+    with pytest.raises(BundleError) as caught:
+        verify(path, {})
+    assert words in str(caught.value)
+
+
+# --- runs of all kinds -------------------------------------------------------------------------------------
+
+TESTS = tuple((f"t{n}", f"say {n}", f"say {n}" if n % 3 else "no") for n in range(20))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(),
+        Settings(repeats=3),
+        Settings(selection=Selection(split="dev")),
+        Settings(selection=Selection(split="holdout")),
+        Settings(selection=Selection(ids=("t1*",))),
+        Settings(selection=Selection(limit=7)),
+        Settings(selection=Selection(limit=3, split="dev"), repeats=2),
+        Settings(min_pass_rate=0.5, threshold=0.5),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("public", [False, True])
+async def test_every_selection_and_repeat_of_a_split_suite_holds(
+    make: Make, suite: Callable[..., str], verified: Verify, settings: Settings, public: bool
+) -> None:
+    (done,) = await make(suite(*TESTS), settings=settings)
+    found = verified(done.run, public=public)
+    assert found.graded_again + found.hidden == done.tally.all.total
+    assert found.statement.claims["all"].passed == done.tally.all.passed
+    held_out = found.statement.claims.get("holdout")
+    assert not public or found.hidden == (0 if held_out is None else held_out.total)
+
+
+async def test_a_trial_without_an_answer_holds(
+    make: Make, suite: Callable[..., str], verified: Verify, folder: Path
+) -> None:
+    (folder / "some.jsonl").write_text('{"t1": "say 1"}\n', encoding="utf-8")
+    (done,) = await make(suite(*TESTS[:3]), "scripted:some.jsonl", settings=Settings(allow_errors=2))
+    found = verified(done.run)
+    assert (found.statement.claims["all"].errors, found.graded_again) == (2, 1)
+
+
+@pytest.mark.parametrize("strategy", ["pass_at_k", "mean", "confidence_interval"])
+async def test_a_rule_over_repeats_holds(
+    make: Make, verified: Verify, folder: Path, module: Callable[[str], str], strategy: str
+) -> None:
+    name = module("calls = []\ndef f(prompt):\n    calls.append(prompt)\n    return 'ab'[len(calls) % 2]\n")
+    (folder / "s.eval.yaml").write_text(
+        f"execution: {{trials: {{count: 3, strategy: {strategy}}}}}\n"
+        "tests:\n  - {id: one, criteria: c, input: one, assertions: [{type: equals, value: a}]}\n"
+        "  - {id: two, criteria: c, input: two, assertions: [{type: equals, value: b}]}\n",
+        encoding="utf-8",
+    )
+    (done,) = await make("s.eval.yaml", f"function:{name}:f")
+    found = verified(done.run)
+    assert found.graded_again == 6
+    assert found.statement.claims["all"].total == 2
+
+
+async def test_a_grader_over_all_repeats_is_run_again(
+    make: Make, verified: Verify, folder: Path, module: Callable[[str], str], store: SqliteStore
+) -> None:
+    name = module("def f(prompt):\n    return 'same' if 'one' in prompt else str(id(object()))[-9:]\n")
+    rows = [
+        {"id": word, "prompt": word, "expected": {"type": "consistency"}, "num_runs": 3}
+        for word in ("one", "two")
+    ]
+    (folder / "c.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    (done,) = await make("c.jsonl", f"function:{name}:f")
+    assert verified(done.run).graded_again == 6
+
+    def change(lines: list[Any]) -> None:
+        lines[1]["trial"]["output"]["text"] = "other"
+
+    attest(store, done.run, folder / "b", public=False, key=None)
+    refused(edited(folder / "b", "trials.jsonl", change), "and grading the answer again gives")
+
+
+async def test_what_is_said_over_repeats_of_which_one_is_missing_is_found(
+    make: Make, folder: Path, module: Callable[[str], str], store: SqliteStore
+) -> None:
+    name = module("n = []\ndef f(prompt):\n    n.append(1)\n    return 'same' if len(n) != 2 else 1 / 0\n")
+    row = {"id": "one", "prompt": "one", "expected": {"type": "consistency"}, "num_runs": 3}
+    (folder / "c.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    (done,) = await make("c.jsonl", f"function:{name}:f", settings=Settings(allow_errors=3, concurrency=1))
+    attest(store, done.run, folder / "b", public=False, key=None)
+    found = verify(folder / "b", {})
+    assert (found.statement.claims["all"].errors, found.graded_again) == (1, 2)
+
+    def change(lines: list[Any]) -> None:
+        lines[0]["trial"]["scores"][0] |= {"outcome": "pass", "value": 1}
+        lines[0]["verdict"] = "pass"
+
+    refused(edited(folder / "b", "trials.jsonl", change), "the outcome is pass, and should be unscored")
+
+
+EVERY = """
+tests:
+  - id: text
+    criteria: c
+    input: What is the capital of Chile?
+    assertions:
+      - {type: contains, value: Santiago, required: true}
+      - {type: icontains, value: lima, negate: true, weight: 2, name: not-lima}
+      - {type: regex, value: '^San', flags: i}
+      - {type: latency, threshold: 5000}
+      - type: composite
+        assertions:
+          - {name: short, type: regex, value: '^.{1,80}$'}
+          - {name: named, type: contains, value: Santiago}
+        aggregator: {type: weighted_average, weights: {named: 3}}
+  - id: own
+    criteria: c
+    input: Why?
+    assertions:
+      - {type: code-grader, command: [python, mark.py], required: 0.25}
+      - type: composite
+        assertions:
+          - {name: a, type: code-grader, command: [python, mark.py]}
+        aggregator: {type: threshold, threshold: 0.5}
+  - id: secret
+    criteria: c
+    input: The word is ${{ WORD_OF_TODAY }}.
+    assertions: [{type: contains, value: '${{ WORD_OF_TODAY }}'}]
+"""
+
+
+async def test_programs_and_variables_are_recounted_and_named_and_no_program_runs(
+    make: Make, verified: Verify, folder: Path, environ: dict[str, str]
+) -> None:
+    environ["WORD_OF_TODAY"] = "marmalade"
+    (folder / "every.eval.yaml").write_text(EVERY, encoding="utf-8")
+    (folder / "mark.py").write_text("open('ran', 'a').close(); print('{\"score\": 1}')", encoding="utf-8")
+    answers = {
+        "text": {"text": "Santiago.", "duration_ms": 5},
+        "own": "Because.",
+        "secret": "It is marmalade.",
+    }
+    (folder / "a.jsonl").write_text(json.dumps(answers), encoding="utf-8")
+    (done,) = await make("every.eval.yaml", "scripted:a.jsonl")
+    assert done.tally.all.passed == 3
+    (folder / "ran").unlink()
+    found = verified(done.run)
+    assert found.graded_again == 5
+    assert found.recounted == {"program": 1, "composite": 1, "contains": 1}
+    assert not (folder / "ran").exists()
+
+
+async def test_a_recounted_score_must_follow_from_its_value(
+    make: Make, folder: Path, environ: dict[str, str], store: SqliteStore
+) -> None:
+    environ["WORD_OF_TODAY"] = "marmalade"
+    (folder / "every.eval.yaml").write_text(EVERY, encoding="utf-8")
+    (folder / "mark.py").write_text("print('{\"score\": 0.3}')", encoding="utf-8")
+    (folder / "a.jsonl").write_text('{"*": "nothing"}', encoding="utf-8")
+    (done,) = await make("every.eval.yaml", "scripted:a.jsonl")
+    for place, field, value, words in (
+        (1, "outcome", "pass", "is pass, and the value"),
+        (2, "outcome", "pass", "is pass, and the value"),
+        (1, "required", 0.2, "the gate is 0.2, and the assertion has 0.25"),
+    ):
+        path = folder / f"b{place}{field}"
+        attest(store, done.run, path, public=False, key=None)
+
+        def change(lines: list[Any], place: int = place, field: str = field, value: object = value) -> None:
+            lines[place]["trial"]["scores"][0][field] = value
+
+        refused(edited(path, "trials.jsonl", change), words)
+
+
+# --- judges ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def judgeable(make: Make, folder: Path, store: SqliteStore) -> Callable[..., Awaitable[Path]]:
+    """A bundle of one question that judges decided, with the replies that are given."""
+
+    async def build(*replies: str, repeats: int = 1, target: str = "echo") -> Path:
+        (folder / "empty.jsonl").write_text('{"*": ""}', encoding="utf-8")
+        row = {
+            "id": "q",
+            "category": "reasoning",
+            "input": "Why?",
+            "ideal": "So.",
+            "metadata": {"difficulty": "easy", "tokens_est": 1},
+            "assertion": {"type": "llm_judge", "judge_prompt": "Is it right?"},
+        }
+        (folder / "j.jsonl").write_text(json.dumps(row), encoding="utf-8")
+        judges = []
+        for nth, reply in enumerate(replies):
+            (folder / f"judge{nth}.jsonl").write_text(json.dumps({"*": reply}), encoding="utf-8")
+            judges.append(f"scripted:judge{nth}.jsonl")
+        settings = Settings(judge_repeats=repeats)
+        (done,) = await make("j.jsonl", target, judges=tuple(judges), settings=settings)
+        path = folder / "judged"
+        attest(store, done.run, path, public=False, key=None)
+        return path
+
+    return build
+
+
+Judgeable = Callable[..., Awaitable[Path]]
+
+
+@pytest.mark.parametrize(
+    ("replies", "repeats"),
+    [(("YES",), 1), (("NO",), 1), (("YES", "NO", "YES"), 1), (("YES", "hm"), 2), (("NO", "hm", "NO"), 1)],
+)
+async def test_what_judges_said_is_recounted(
+    judgeable: Judgeable, replies: tuple[str, ...], repeats: int
+) -> None:
+    found = verify(await judgeable(*replies, repeats=repeats), {})
+    assert found.recounted == {"llm_judge": 1}
+    assert (found.graded_again, found.unverified) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"outcome": "pass", "value": 1}, "the outcome is pass, and the judges' replies make it fail"),
+        ({"value": 0.5}, "the value is 0.5, and the judges' replies make it 0.0"),
+        ({"judgments": None}, "the outcome is fail, and the judges' replies make it unscored"),
+    ],
+)
+async def test_a_score_that_its_judgments_do_not_make_is_found(
+    judgeable: Judgeable, change: dict[str, Any], words: str
+) -> None:
+    path = await judgeable("NO")
+
+    def forge(lines: list[Any]) -> None:
+        score = lines[0]["trial"]["scores"][0]
+        score.update(change)
+        if score["judgments"] is None:
+            del score["judgments"]
+
+    refused(edited(path, "trials.jsonl", forge), words)
+
+
+async def test_a_judgment_that_its_reply_does_not_make_is_found(judgeable: Judgeable) -> None:
+    def change(lines: list[Any]) -> None:
+        score = lines[0]["trial"]["scores"][0]
+        score.update(outcome="pass", value=1)
+        score["judgments"][0].update(passed=True, value=1)
+
+    path = edited(await judgeable("NO"), "trials.jsonl", change)
+    refused(path, "`passed` of judgment 1 by scripted:judge0.jsonl is True, and should be False")
+
+
+async def test_judgments_that_were_outvoted_or_left_out_are_found(judgeable: Judgeable) -> None:
+    path = await judgeable("NO", "NO", "YES")
+    whole = (path / "trials.jsonl").read_bytes()
+
+    def outvoted(lines: list[Any]) -> None:
+        score = lines[0]["trial"]["scores"][0]
+        score["judgments"][1].update(passed=True, value=1)
+
+    refused(
+        edited(path, "trials.jsonl", outvoted),
+        "`passed` of judgment 2 by scripted:judge1.jsonl is True, and should be False",
+    )
+    (path / "trials.jsonl").write_bytes(whole)
+    refused(
+        edited(path, "trials.jsonl", lambda lines: lines[0]["trial"]["scores"][0]["judgments"].pop(0)),
+        "the outcome is fail, and the judges' replies make it unscored",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"value": 0.5}, "the value is 0.5, and the judges' replies make it 0.0"),
+        ({"outcome": "pass", "value": 1}, "the outcome is pass, and the judges' replies make it fail"),
+    ],
+)
+async def test_an_empty_answer_that_no_judge_saw_can_only_fail(
+    judgeable: Judgeable, change: dict[str, Any], words: str
+) -> None:
+    path = await judgeable("YES", target="scripted:empty.jsonl")
+    assert verify(path, {}).statement.claims["all"].failed == 1
+    refused(edited(path, "trials.jsonl", lambda lines: lines[0]["trial"]["scores"][0].update(change)), words)
+
+
+async def test_judgments_that_are_said_to_be_counted_by_another_rule_are_found(judgeable: Judgeable) -> None:
+    path = await judgeable("YES", "NO")
+    assert verify(path, {}).statement.claims["all"].unscored == 1
+    details: dict[str, Any] = {"rule": "any", "for": 1, "against": 1, "unread": 0}
+
+    def change(lines: list[Any]) -> None:
+        lines[0]["trial"]["scores"][0] |= {"outcome": "pass", "value": 1, "details": details}
+
+    words = "the outcome is pass, and the judges' replies make it unscored"
+    refused(edited(path, "trials.jsonl", change), words)
+
+
+async def test_a_judge_who_never_judged_is_named(judgeable: Judgeable) -> None:
+    def change(lines: list[Any]) -> None:
+        lines[0]["trial"]["scores"][0]["judgments"][0]["judge"] = "openai:gpt-99"
+
+    found = verify(edited(await judgeable("NO"), "trials.jsonl", change), {})
+    assert any("the run has no such judge" in line for line in found.unverified)
+
+
+async def test_a_judgment_beside_a_check_that_asks_nobody_is_found(
+    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
+) -> None:
+    (done,) = await make(suite(*TESTS))
+    attest(store, done.run, folder / "b", public=False, key=None)
+
+    def change(lines: list[Any]) -> None:
+        score = lines[0]["trial"]["scores"][0]
+        score |= {"outcome": "pass", "value": 1, "judgments": [{"judge": "x", "prompt_digest": "y"}]}
+
+    refused(edited(folder / "b", "trials.jsonl", change), "the number of judgments is 1, and should be 0")
+
+
+JUDGED_SEVERAL = """
+tests:
+  - id: q
+    criteria: Is it short?
+    input: Why?
+    assertions:
+      - type: rubrics
+        criteria:
+          - {id: short, outcome: It is short., required: true}
+          - {id: apt, outcome: It is apt., weight: 9}
+      - type: composite
+        assertions:
+          - {name: one, type: llm-grader, prompt: Is it kind?}
+          - {name: two, type: llm-grader, prompt: Is it true?}
+        aggregator: {type: weighted_average}
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "words"),
+    [
+        (0, {"required": None}, "the gate is None, and the judges' replies make it 1.0"),
+        (0, {"value": 0}, "the value is 0.0, and the judges' replies make it 0.9"),
+        (0, {"value": 0.9, "outcome": "pass"}, "the outcome is pass, and the judges' replies make it fail"),
+        (1, {"value": 0.9, "outcome": "pass"}, "the outcome is pass, and the judges' replies make it fail"),
+        (1, {"value": 0.75}, "the value is 0.75, and the judges' replies make it 0.5"),
+    ],
+)
+async def test_what_judges_say_of_items_and_members_is_read_again(
+    make: Make,
+    folder: Path,
+    store: SqliteStore,
+    module: Callable[[str], str],
+    place: int,
+    change: dict[str, Any],
+    words: str,
+) -> None:
+    (folder / "s.eval.yaml").write_text(JUDGED_SEVERAL, encoding="utf-8")
+    checks = [{"id": "short", "satisfied": False}, {"id": "apt", "satisfied": True}]
+    replies = [json.dumps(one) for one in ({"checks": checks}, {"score": 1}, {"score": 0})]
+    name = module(
+        f"a, b, c = {replies!r}\n"
+        "def f(prompt):\n    text = prompt[-1]['content']\n"
+        "    return a if 'to decide' in text else b if 'kind?' in text else c\n"
+    )
+    (done,) = await make("s.eval.yaml", judges=(f"function:{name}:f",))
+    attest(store, done.run, folder / "b", public=False, key=None)
+    found = verify(folder / "b", {})
+    assert (found.recounted, found.unverified) == ({"rubrics": 1, "composite": 1}, ())
+
+    def forge(lines: list[Any]) -> None:
+        score = lines[0]["trial"]["scores"][place]
+        score.update(change)
+        if score.get("required", 1) is None:
+            del score["required"]
+
+    refused(edited(folder / "b", "trials.jsonl", forge), words)
+
+
+async def test_replies_to_prompts_of_another_version_are_counted_and_named(judgeable: Judgeable) -> None:
+    def change(lines: list[Any]) -> None:
+        lines[0]["trial"]["scores"][0]["judgments"][0]["prompt_digest"] = "sha256:0"
+
+    found = verify(edited(await judgeable("NO"), "trials.jsonl", change), {})
+    assert any("1 judgments were counted without reading" in line for line in found.unverified)
+
+
+# --- what takes too long -----------------------------------------------------------------------------------
+
+
+async def test_a_pattern_that_does_not_end_is_given_up(
+    make: Make, folder: Path, store: SqliteStore, verified: Verify, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regrade, "_PATIENCE_S", 0.2)
+    tests = "".join(
+        f"  - {{id: t{n}, criteria: c, input: '{n}', assertions: [{{type: regex, value: '(a|aa)+$'}}]}}\n"
+        for n in range(20)
+    )
+    (folder / "slow.eval.yaml").write_text(f"tests:\n{tests}", encoding="utf-8")
+    (folder / "a.jsonl").write_text('{"*": "short"}', encoding="utf-8")
+    (done,) = await make("slow.eval.yaml", "scripted:a.jsonl")
+    path = folder / "slow"
+    attest(store, done.run, path, public=False, key=None)
+
+    def change(lines: list[Any]) -> None:
+        for line in lines:
+            line["trial"]["output"]["text"] = "a" * 60 + "!"
+
+    found = verify(edited(path, "trials.jsonl", change), {})
+    assert found.recounted == {"regex": 20}
+    assert any("Not every check by regex ended in time" in line for line in found.unverified)
+
+
+async def test_a_schema_that_does_not_end_is_given_up(
+    make: Make, folder: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.2)
+    schema: dict[str, Any] = {"$defs": {"x0": {"type": "integer"}}}
+    for n in range(1, 26):  # twice as long with each of them
+        below = {"$ref": f"#/$defs/x{n - 1}"}
+        schema["$defs"][f"x{n}"] = {"anyOf": [below, below]}
+    schema |= {"$ref": "#/$defs/x25"}
+    row = {
+        "id": "q",
+        "input": "1",
+        "expected": {"type": "json_schema", "schema": schema},
+        "scoring": {"method": "json_schema"},
+    }
+    row["prompt"] = row.pop("input")
+    (folder / "bomb.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    (done,) = await make("bomb.jsonl")
+    assert done.tally.all.passed == 1
+    path = folder / "bomb"
+    attest(store, done.run, path, public=False, key=None)
+
+    def change(lines: list[Any]) -> None:
+        lines[0]["trial"]["output"]["text"] = '"text"'
+
+    found = verify(edited(path, "trials.jsonl", change), {})
+    assert found.recounted == {"json_schema": 1}
+
+
+# --- around it ---------------------------------------------------------------------------------------------
+
+
+async def test_a_signed_bundle_needs_cryptography_and_an_unsigned_one_does_not(
+    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (done,) = await make(suite(*TESTS))
+    attest(store, done.run, folder / "signed", public=False, key=signing_key(folder / "keys", None))
+    attest(store, done.run, folder / "unsigned", public=False, key=None)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(UsageError, match=r"pip install 'proctor\[sign\]'"):
+        verify(folder / "signed", {})
+    assert verify(folder / "unsigned", {}).standing == "unsigned"
+
+
+async def test_an_archive_and_a_folder_come_to_the_same(
+    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path
+) -> None:
+    (done,) = await make(suite(*TESTS))
+    attest(store, done.run, folder / "b", public=True, key=None)
+    attest(store, done.run, folder / "b.zip", public=True, key=None)
+    one, other = verify(folder / "b", {}), verify(folder / "b.zip", {})
+    assert (one.statement, one.hidden, one.run) == (other.statement, other.hidden, other.run)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("suite.jsonl", b'"dialect":"m', b'"dialect":"n'),
+        ("trials.jsonl", b'"reason":"T', b'"reason":"t'),
+        ("config.json", b'"name":"e', b'"name":"f'),
+        ("environment.json", b'"python":"3', b'"python":"9'),
+    ],
+)
+async def test_a_file_that_is_exchanged_after_it_was_hashed_is_found(
+    make: Make,
+    suite: Callable[..., str],
+    store: SqliteStore,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    before: bytes,
+    after: bytes,
+) -> None:
+    (done,) = await make(suite(*TESTS))
+    attest(store, done.run, folder / "b", public=False, key=None)
+    sha256 = Bundle.sha256
+
+    def hashed(bundle: Bundle, file: str) -> str:
+        digest = sha256(bundle, file)
+        if file == name:
+            path = folder / "b" / file
+            path.write_bytes(path.read_bytes().replace(before, after))
+        return digest
+
+    monkeypatch.setattr(Bundle, "sha256", hashed)
+    refused(folder / "b", f"{name} was changed while it was read")
+
+
+async def test_progress_is_told_of_what_takes_long(
+    make: Make, suite: Callable[..., str], store: SqliteStore, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (done,) = await make(suite(*TESTS))
+    attest(store, done.run, folder / "b", public=False, key=None)
+    told: list[str] = []
+    verify(folder / "b", {}, told.append)
+    assert told == []
+    monkeypatch.setattr(progress_lines, "_FIRST_S", 0.0)
+    verify(folder / "b", {}, told.append)
+    assert told == ["1 of 20 trials checked so far"]

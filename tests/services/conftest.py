@@ -1,0 +1,91 @@
+"""Sessions over a store in an empty folder, and everything that they told."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.services import events
+from proctor.services.runs.execution.session import Session
+from proctor.services.runs.request import Request
+from proctor.stores.sqlite.store import SqliteStore, open_store
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def store(folder: Path) -> Iterator[SqliteStore]:
+    opened = open_store(str(folder / "kept.db"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def told() -> list[events.Event]:
+    """Every event of the sessions of a test."""
+    return []
+
+
+@pytest.fixture
+def environ(folder: Path) -> dict[str, str]:
+    """The environment of a test's sessions; its workspaces are made in the test's folder."""
+    return {"PATH": os.environ["PATH"], "PROCTOR_CACHE": str(folder / "cache")}
+
+
+@pytest.fixture
+def session(
+    store: SqliteStore, told: list[events.Event], folder: Path, environ: dict[str, str]
+) -> Callable[[], Session]:
+    def make() -> Session:
+        return Session(store, environ, told.append, folder=folder)
+
+    return make
+
+
+@pytest.fixture
+def make(session: Callable[[], Session]) -> Callable[..., Awaitable[list[events.Done]]]:
+    """Makes the runs of a request; suites and targets may be one word each."""
+
+    async def run(suites: str = "", targets: str = "echo", **fields: Any) -> list[events.Done]:
+        request = Request(suites=tuple(suites.split()), targets=tuple(targets.split()), **fields)
+        return await session().run(request)
+
+    return run
+
+
+@pytest.fixture
+def suite(folder: Path) -> Callable[..., str]:
+    """Writes a suite whose cases are (id, input, expected)."""
+
+    def write(*tests: tuple[str, str, str], name: str = "s.jsonl") -> str:
+        rows = [dict(zip(("id", "input", "expected"), test, strict=True)) for test in tests]
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        return name
+
+    return write
+
+
+@pytest.fixture
+def module(folder: Path) -> Iterator[Callable[[str], Any]]:
+    """Writes and imports a module of functions to ask; `function:NAME:f` names one of them."""
+    names: list[str] = []
+
+    def write(source: str) -> str:
+        names.append(f"asked_in_{folder.name}_{len(names)}".replace("-", "_"))
+        (folder / f"{names[-1]}.py").write_text(source, encoding="utf-8")
+        return names[-1]
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)

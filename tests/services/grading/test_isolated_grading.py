@@ -1,0 +1,182 @@
+"""Computations that take long: where they run, how they end, and what they leave to an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from patience import PATIENCE_S, wait_until
+from proctor.errors import GraderBroke, TimeLimitExceeded
+from proctor.grading import isolated, score
+from proctor.model import Assertion, Case, Mark, Output, Verdict
+from proctor.protocols import Graded, Grading
+from proctor.services.grading import worker_pool
+from proctor.services.grading.isolated_grading import MAX_INLINE_SIZE, BlockingIsolation, EventLoopIsolation
+from proctor.services.grading.worker_pool import GradingProcess
+
+IN_C = partial(sum, range(10**15))
+"""C code that returns to the interpreter after days."""
+needs_timer = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such timer")
+
+
+def _forever() -> None:
+    while True:
+        pass
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[GradingProcess]:
+    monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.2)
+    process = GradingProcess()
+    yield process
+    process.close()
+
+
+def test_a_process_gives_what_a_function_gives(process: GradingProcess) -> None:
+    assert process.call(partial(sorted, [2, 1])) == [1, 2]
+    assert process.call(partial(len, "a\ud800")) == 2
+    assert process.is_alive
+
+
+@needs_timer
+def test_c_code_that_does_not_return_is_ended_at_the_limit(process: GradingProcess) -> None:
+    with pytest.raises(TimeLimitExceeded, match=r"^0\.2 s of processor time$"):
+        process.call(IN_C)
+    assert not process.is_alive
+
+
+def test_a_process_that_ends_by_itself_is_told(process: GradingProcess) -> None:
+    with pytest.raises(GraderBroke, match="its process ended with exit code 3"):
+        process.call(partial(os._exit, 3))
+
+
+def test_what_a_function_raises_is_told(process: GradingProcess) -> None:
+    with pytest.raises(GraderBroke, match="ValueError: invalid literal"):
+        process.call(partial(int, "x"))
+    assert process.call(partial(len, "still there")) == 11
+
+
+def test_what_a_grader_prints_is_no_reply(process: GradingProcess) -> None:
+    assert process.call(partial(print, "hello")) is None
+    assert process.call(partial(len, "a")) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux's")
+def test_a_worker_in_a_long_computation_ends_with_its_parent() -> None:
+    program = (
+        "from functools import partial; from proctor.services.grading.worker_pool import GradingProcess\n"
+        "process = GradingProcess(); process.call(len, 'a'); print(process._process.pid, flush=True)\n"
+        "process.call(partial(sum, range(10**15)))"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker = Path(f"/proc/{int(parent.stdout.readline())}/stat")
+        parent.kill()
+    wait_until(lambda: not worker.exists() or ") Z " in worker.read_text("ascii"))
+
+
+@needs_timer
+def test_what_is_not_soon_is_ended_in_the_middle() -> None:
+    isolation = BlockingIsolation()
+    try:
+        assert isolation.attempt(partial(sum, [1, 2]), 0) == 3
+        assert isolation.attempt(_forever, 0) is None
+        assert isolation.attempt(partial(re.search, "(a|aa)+$", "a" * 60 + "b"), 0) is None
+        assert isolation.attempt(partial(sum, [1, 2]), MAX_INLINE_SIZE + 1) is None
+    finally:
+        isolation.close()
+
+
+@needs_timer
+def test_what_took_long_once_is_not_attempted_again() -> None:
+    isolation = BlockingIsolation()
+    try:
+        assert isolation.attempt(_forever, 0, "slow") is None
+        assert isolation.attempt(partial(sum, [1, 2]), 0, "slow") is None
+        assert isolation.attempt(partial(sum, [1, 2]), 0, "quick") == 3
+    finally:
+        isolation.close()
+
+
+def test_without_an_alarm_only_what_is_tiny_is_done_at_once() -> None:
+    values: list[int | None] = []
+
+    def work() -> None:
+        isolation = BlockingIsolation()
+        values.extend(isolation.attempt(partial(len, "ab"), size) for size in (2, 10_000))
+        isolation.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert values == [2, None]
+
+
+async def test_stopping_ends_what_takes_long_and_nothing_comes_of_it() -> None:
+    isolation = EventLoopIsolation()
+    task = asyncio.create_task(isolation.call(IN_C, MAX_INLINE_SIZE + 1))
+    try:
+        while not isolation.is_waiting:
+            await asyncio.sleep(0.001)
+        isolation.stop()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, PATIENCE_S)
+        assert await isolation.call(partial(sum, [1, 2]), 0) == 3
+    finally:
+        isolation.close()
+
+
+@needs_timer
+async def test_others_are_served_while_one_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.5)
+    isolation = EventLoopIsolation()
+    try:
+        long = asyncio.create_task(isolation.call(IN_C, MAX_INLINE_SIZE + 1))
+        while not isolation.is_waiting:
+            await asyncio.sleep(0.001)
+        assert await isolation.call(partial(sum, [1, 2]), 0) == 3
+        assert not long.done()
+        with pytest.raises(TimeLimitExceeded):
+            await long
+    finally:
+        isolation.close()
+
+
+def test_a_process_whose_time_was_up_as_its_reply_came_gets_no_other_job(process: GradingProcess) -> None:
+    assert process.call(partial(len, "a")) == 1
+    process._end_overdue()  # the signal may not have arrived yet
+    assert not process.is_alive
+
+
+class _Slow(Grading, frozen=True):
+    waits: ClassVar[bool] = True
+
+    async def grade(self, graded: Graded) -> Mark:
+        value = await isolated(graded, IN_C, MAX_INLINE_SIZE + 1)
+        return Mark(value=float(value), passed=True, reason="It ended.")
+
+
+@needs_timer
+async def test_a_part_of_a_grader_that_does_not_end_is_told_with_its_name_and_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.2)
+    isolation = EventLoopIsolation()
+    try:
+        graded = Graded(case=Case(id="c", input=()), output=Output(text=""), isolation=isolation)
+        result = await score(Assertion(grader="slow"), graded, lambda _name: _Slow)
+    finally:
+        isolation.close()
+    assert result.outcome is Verdict.UNSCORED
+    assert result.reason.startswith("The grader 'slow' did not end within 0.2 s of processor time.")

@@ -1,0 +1,320 @@
+"""Judges asked about labelled answers: fair ones, swayed ones and broken ones, over HTTP and from scripts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from patience import PATIENCE_S
+from proctor.calibration import agreement, bias, changed, consistency, net, sensitivity, specificity
+from proctor.engines.retries import Patience
+from proctor.model import Params
+from proctor.services import events
+from proctor.services.judges.calibrate import Calibrated, Calibrating, asks
+from proctor.services.judges.label_files import read_labels
+from proctor.services.judges.labelled_answers import find_answers
+from proctor.services.runs.execution.target_pool import Reach, load_prices
+from proctor.services.runs.planning.target_names import Names
+from proctor.services.runs.reading.report import calibrations_of, reported
+from proctor.stores.sqlite.store import SqliteStore
+
+Judges = Callable[[str, str, int], bool | None]
+"""What a judge says, by the answer, all that it is shown, and the seed; None for nothing clear."""
+
+
+def piece(name: str, text: str) -> str:
+    found = re.search(rf"<<<BEGIN {name} \w+>>>\n(.*?)\n<<<END {name}", text, re.DOTALL)
+    return found[1] if found else ""
+
+
+class HttpJudge:
+    """An OpenAI-compatible server that judges as it is told to."""
+
+    def __init__(self) -> None:
+        self.word = ""
+        self.judges: Judges = lambda answer, shown, _seed: is_right(answer, shown)
+        self.asked: list[Any] = []
+
+    async def chat(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.asked.append(body["messages"])
+        text = body["messages"][1]["content"]
+        said = self.judges(piece("ANSWER", text), text, body.get("seed", 0))
+        score = {True: 1.0, False: 0.0, None: "who knows"}[said]
+        reply = json.dumps({"score": score, "assertions": [], "reasoning": "Looked at."})
+        return web.json_response(
+            {
+                "model": "j",
+                "choices": [{"message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 100, "completion_tokens": 10},
+            }
+        )
+
+
+def is_right(answer: str, shown: str) -> bool:
+    return piece("REFERENCE", shown).lower() in answer.lower()
+
+
+@pytest.fixture
+async def judge() -> AsyncIterator[HttpJudge]:
+    made = HttpJudge()
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", made.chat)
+    server = TestServer(app, host="127.0.0.1")
+    await server.start_server()
+    made.word = f"openai:j@http://127.0.0.1:{server.port}/v1"
+    yield made
+    await server.close()
+
+
+CITIES = ("Oslo", "Riga", "Kyiv", "Lima", "Cairo", "Hanoi", "Quito", "Seoul", "Tunis", "Minsk")
+
+
+def answers(**fields: Any) -> list[dict[str, Any]]:
+    """A right and a wrong answer to each of ten questions."""
+    rows = []
+    for place, city in enumerate(CITIES):
+        other = CITIES[place - 1]
+        for word, label in ((city, "pass"), (other, "fail")):
+            row = {"input": f"Which capital has number {place}?", "expected": city, "label": label}
+            rows.append({**row, "output": f"I think it is {word}.", **fields})
+    return rows
+
+
+@pytest.fixture
+def labels(folder: Path) -> Callable[..., str]:
+    def write(rows: list[dict[str, Any]], name: str = "labels.jsonl") -> str:
+        (folder / name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        return name
+
+    return write
+
+
+@pytest.fixture
+def calibrate(
+    store: SqliteStore, environ: dict[str, str], folder: Path
+) -> Callable[..., Awaitable[Calibrated]]:
+    async def run(word: str, path: str, run_id: str | None = None, repeats: int = 3) -> Calibrated:
+        found = find_answers(read_labels(path), store, run_id, environ)
+        reach = Reach(
+            environ,
+            concurrency=8,
+            patience=Patience(timeout_s=PATIENCE_S, retries=0),
+            prices=load_prices(environ, folder),
+            notify=lambda _message: None,
+        )
+        told: list[int] = []
+        try:
+            calibrating = Calibrating(
+                reach, Names(environ).spec(word, Params()), lambda done, _spent: told.append(done)
+            )
+            done = await calibrating.calibrate(found.answers, repeats=repeats, workers=8)
+        finally:
+            await reach.aclose()
+        assert told == list(range(1, len(told) + 1))
+        return done
+
+    return run
+
+
+Calibrate = Callable[..., Awaitable[Calibrated]]
+Write = Callable[..., str]
+
+
+async def test_a_fair_judge_agrees_and_nothing_sways_it(
+    judge: HttpJudge, labels: Write, calibrate: Calibrate
+) -> None:
+    done = await calibrate(judge.word, labels(answers()))
+    found = done.calibration
+    assert (agreement(found), found.kappa, found.unscored) == ((20, 20), 1.0, 0)
+    assert (sensitivity(found), specificity(found), consistency(found)) == ((10, 10), (10, 10), (20, 20))
+    for sway in (found.position, found.length):
+        assert sway is not None
+        assert (changed(sway), bias(sway)) == ((0, 20), None)
+    assert done.differences == ()
+    assert done.spent.calls == len(judge.asked) == 20 * len(asks(3)) == 100
+    assert (done.spent.input_tokens, done.spent.output_tokens) == (10_000, 1_000)
+    assert done.spent.cost_usd is None
+
+
+async def test_a_judge_that_passes_what_it_is_shown_first_is_found_out(
+    judge: HttpJudge, labels: Write, calibrate: Calibrate
+) -> None:
+    def by_place(answer: str, shown: str, _seed: int) -> bool:
+        return is_right(answer, shown) or shown.index("BEGIN ANSWER") < shown.index("BEGIN REFERENCE")
+
+    judge.judges = by_place
+    found = (await calibrate(judge.word, labels(answers()))).calibration
+    assert agreement(found) == (20, 20)  # as a run asks, the answer stands last
+    assert found.position is not None
+    assert (changed(found.position), net(found.position).value) == ((10, 20), 0.5)
+    assert (bias(found.position), bias(found.length)) == ("pass", None)
+
+
+async def test_a_judge_that_passes_what_is_long_is_found_out(
+    judge: HttpJudge, labels: Write, calibrate: Calibrate
+) -> None:
+    judge.judges = lambda answer, shown, _seed: is_right(answer, shown) or len(answer) > 300
+    found = (await calibrate(judge.word, labels(answers()))).calibration
+    assert agreement(found) == (20, 20)
+    assert (bias(found.position), bias(found.length)) == (None, "pass")
+    assert found.length_failed is not None
+    assert (found.length_failed.to_pass, found.length_failed.count) == (10, 10)
+
+
+async def test_a_judge_that_fails_what_is_long_is_found_out(
+    judge: HttpJudge, labels: Write, calibrate: Calibrate
+) -> None:
+    judge.judges = lambda answer, shown, _seed: is_right(answer, shown) and len(answer) < 300
+    found = (await calibrate(judge.word, labels(answers()))).calibration
+    assert bias(found.length) == "fail"
+
+
+async def test_a_judge_that_wavers_with_the_seed_is_unsteady_and_not_called_biased(
+    judge: HttpJudge, labels: Write, calibrate: Calibrate
+) -> None:
+    def wavering(answer: str, shown: str, seed: int) -> bool:
+        hit = CITIES.index(piece("REFERENCE", shown)) < 4 and seed == 43
+        return is_right(answer, shown) != hit
+
+    judge.judges = wavering
+    found = (await calibrate(judge.word, labels(answers()))).calibration
+    assert (agreement(found), consistency(found)) == ((20, 20), (12, 20))
+    assert (bias(found.position), bias(found.length)) == (None, None)
+
+
+async def test_replies_without_a_verdict_are_unscored_and_no_fail(
+    judge: HttpJudge, labels: Write, calibrate: Calibrate
+) -> None:
+    judge.judges = lambda answer, shown, _seed: None if "Oslo" in answer else is_right(answer, shown)
+    done = await calibrate(judge.word, labels(answers()))
+    found = done.calibration
+    assert (found.count, found.unscored, agreement(found)) == (18, 2, (18, 18))
+    assert [(one.said.value, one.case_id) for one in done.differences] == [
+        ("unscored", "line-1"),
+        ("unscored", "line-4"),
+    ]
+    assert "gave no verdict that can be read in 3 replies" in done.differences[0].reason
+
+
+async def test_a_judge_that_does_not_answer_has_no_verdicts(labels: Write, calibrate: Calibrate) -> None:
+    Path("none.jsonl").write_text('{"other": "YES"}', encoding="utf-8")
+    done = await calibrate("scripted:none.jsonl", labels(answers()))
+    assert (done.calibration.count, done.calibration.unscored) == (0, 20)
+    assert done.spent.calls == 0
+
+
+async def test_a_judge_is_not_asked_where_people_are_divided_or_nothing_was_answered(
+    judge: HttpJudge, labels: Write, calibrate: Calibrate
+) -> None:
+    rows = answers(by="ana")
+    rows.append({**rows[0], "by": "bo", "label": "fail"})
+    rows.append({**rows[1], "by": "bo"})
+    rows.append({**rows[2], "output": "", "label": "fail"})
+    done = await calibrate(judge.word, labels(rows))
+    found = done.calibration
+    assert (found.count, done.divided, done.unasked) == (19, 1, 1)
+    assert (found.people_twice, found.people_agreed) == (2, 1)
+    assert done.spent.calls == 19 * len(asks(3))
+
+
+async def test_a_prompt_of_the_suites_own_has_no_other_order(
+    judge: HttpJudge, labels: Write, calibrate: Calibrate, make: Callable[..., Any]
+) -> None:
+    Path("own.eval.yaml").write_text(
+        "tests:\n"
+        "  - {id: a, input: 'Capital of Norway?', expected_output: Oslo, assertions: ["
+        "{type: llm-grader, prompt: 'Is {{ output }} the same as {{ expected_output }}?'}]}\n",
+        encoding="utf-8",
+    )
+    (run,) = await make("own.eval.yaml", "mock:Oslo", judges=(judge.word,))
+    path = labels([{"case_id": "a", "label": "pass"}])
+    found = (await calibrate(judge.word, path, run.run.id)).calibration
+    assert found.position is None
+    assert found.length is not None
+
+
+RUBRICS = """
+tests:
+  - id: capital
+    input: Capital of Norway?
+    expected_output: Oslo
+    criteria: Names the capital
+    assertions:
+      - {type: llm-grader}
+      - {type: contains, value: never}
+  - {id: plain, input: x, assertions: [{type: contains, value: never}]}
+"""
+
+
+@pytest.fixture
+async def run(make: Callable[..., Any], judge: HttpJudge) -> events.Done:
+    Path("judged.eval.yaml").write_text(RUBRICS, encoding="utf-8")
+    (done,) = await make("judged.eval.yaml", "mock:Oslo.", judges=(judge.word,))
+    made: events.Done = done
+    return made
+
+
+async def test_a_judge_is_asked_what_the_run_asked_it_and_only_its_own_assertions_count(
+    judge: HttpJudge, labels: Write, calibrate: Calibrate, run: events.Done, store: SqliteStore
+) -> None:
+    in_run = list(judge.asked)
+    path = labels([{"case_id": "capital", "label": "pass"}, {"case_id": "plain", "label": "fail"}])
+    found_answers = find_answers(read_labels(path), store, run.run.id, {})
+    assert found_answers.unjudged == 1
+    found = (await calibrate(judge.word, path, "last", repeats=1)).calibration
+    assert (found.count, found.agreed) == (1, 1)  # `contains` fails the trial, and not the judge's part
+    assert in_run[0] in judge.asked[len(in_run) :]
+    assert set(found.prompts) == run.tally.judging.prompts[judge.word]
+
+
+async def test_the_newest_calibration_stands_beside_the_numbers_of_the_judges_runs(
+    judge: HttpJudge, labels: Write, calibrate: Calibrate, run: events.Done, store: SqliteStore
+) -> None:
+    path = labels([{"case_id": "capital", "label": "pass"}])
+    first = (await calibrate(judge.word, path, "last")).calibration
+    assert reported(store, run.run).calibrations == ()
+    judge.judges = lambda *_: False
+    second = (await calibrate(judge.word, path, "last")).calibration
+    for calibration in (first, second):
+        store.calibrate(calibration)
+    assert reported(store, run.run).calibrations == (second,) == calibrations_of(store, run.run)
+    assert (first.labels, first.judge, first.prompts) == (second.labels, second.judge, second.prompts)
+    assert (first.agreed, second.agreed) == (1, 0)
+
+
+async def test_other_labels_have_another_digest_and_their_order_is_nothing(
+    judge: HttpJudge, labels: Write, calibrate: Calibrate
+) -> None:
+    rows = answers()[:3]
+    digests = [
+        (await calibrate(judge.word, labels(some), repeats=1)).calibration.labels
+        for some in (rows, rows[::-1], [{**rows[0], "label": "fail"}, *rows[1:]], rows[:2])
+    ]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 3
+
+
+async def test_items_of_a_list_are_shown_in_the_reverse_order_too(
+    judge: HttpJudge, labels: Write, calibrate: Calibrate, make: Callable[..., Any]
+) -> None:
+    Path("items.eval.yaml").write_text(
+        "tests:\n  - id: a\n    input: Name a river.\n    assertions:\n      - type: rubrics\n"
+        "        criteria: [{id: one, outcome: Names one}, {id: two, outcome: Is short}]\n",
+        encoding="utf-8",
+    )
+    (done,) = await make("items.eval.yaml", "mock:Rhine", judges=(judge.word,))
+    judge.asked.clear()
+    await calibrate(judge.word, labels([{"case_id": "a", "label": "pass"}]), done.run.id, repeats=1)
+    firsts = [messages[1]["content"] for messages in judge.asked if len(messages) == 2]
+    turned = [text for text in firsts if text.index("BEGIN ANSWER") < text.index("BEGIN MESSAGE")]
+    assert (len(firsts), len(turned)) == (3, 1)
+    assert turned[0].index("[two]") < turned[0].index("[one]")
+    assert all(text.index("[one]") < text.index("[two]") for text in firsts if text not in turned)

@@ -1,0 +1,290 @@
+"""Files of labels: what they may say, and every line that is wrong with its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.errors import StoreError, SuiteError, UsageError
+from proctor.model import Message, Output
+from proctor.reports import REPORTS
+from proctor.services import events
+from proctor.services.judges.label_files import EXPORTED, OF_RUN, read_labels
+from proctor.services.judges.labelled_answers import Found, find_answers
+from proctor.services.runs.reading.report import reported, write
+from proctor.stores.sqlite.store import SqliteStore
+
+OWN = {"input": "2 + 2?", "output": "4", "expected": "4", "label": "pass"}
+
+
+def written(*rows: Any, name: str = "labels.jsonl") -> str:
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    Path(name).write_text("\n".join(lines), encoding="utf-8")
+    return name
+
+
+def problems(path: str) -> list[tuple[int | None, str]]:
+    with pytest.raises(SuiteError) as caught:
+        read_labels(path)
+    assert all(problem.path == path for problem in caught.value.problems)
+    return [(problem.line, problem.message) for problem in caught.value.problems]
+
+
+# --- what a line says --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "grader", "params"),
+    [
+        ({"criteria": "Adds up"}, "llm_grader", {}),
+        ({"expected": "4"}, "llm_grader", {}),
+        ({"judge_prompt": "Is it 4?", "expected": "4"}, "llm_judge", {"prompt": "Is it 4?"}),
+        ({"rubric": "5 for a 4"}, "rubric", {"rubric": "5 for a 4"}),
+    ],
+)
+def test_an_answer_beside_its_label_is_judged_by_what_stands_there(
+    fields: dict[str, Any], grader: str, params: dict[str, Any]
+) -> None:
+    (one,) = read_labels(written({"input": "2 + 2?", "output": "4", "label": "pass", **fields})).labelled
+    assert one.own is not None
+    (assertion,) = one.own.case.assertions
+    assert (assertion.grader, assertion.params) == (grader, params)
+    assert one.own.case.input == (Message(role="user", content="2 + 2?"),)
+    assert one.own.output == Output(text="4")
+    assert one.own.case.id == "line-1"
+
+
+@pytest.mark.parametrize(
+    ("label", "passed"), [("pass", True), (" PASS ", True), ("fail", False), (True, True), (False, False)]
+)
+def test_a_label_is_pass_or_fail(label: Any, passed: bool) -> None:
+    (one,) = read_labels(written({**OWN, "label": label, "by": " ana ", "note": "n"})).labelled
+    assert (one.label.passed, one.label.by, one.label.note) == (passed, "ana", "n")
+
+
+def test_a_conversation_and_an_output_with_tool_calls_can_stand_there() -> None:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 2?"}]
+    output = {"text": "4", "tool_calls": [{"name": "add", "arguments": {"a": 2}}]}
+    (one,) = read_labels(written({**OWN, "input": messages, "output": output})).labelled
+    assert one.own is not None
+    assert [message.role for message in one.own.case.input] == ["system", "user"]
+    assert one.own.output.tool_calls[0].name == "add"
+
+
+def test_a_line_whose_label_is_blank_has_none_yet() -> None:
+    found = read_labels(written({**OWN, "label": ""}, {**OWN, "label": None}, OWN))
+    assert ([one.line for one in found.labelled], found.open) == ([3], 2)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({**OWN, "label": "good"}, "`label` is 'good'; write `pass` or `fail`."),
+        ({**OWN, "label": 1}, "`label` is 1; write `pass` or `fail`."),
+        ({**OWN, "lable": "pass"}, "Unknown field 'lable'. Did you mean 'label'?"),
+        ({"case_id": "a", "label": "pass", "output": "4"}, "Unknown field 'output'."),
+        ({"case_id": "a", "label": "pass", "repeat": -1}, "`repeat` is -1"),
+        ({"case_id": "", "label": "pass"}, "`case_id` is blank"),
+        ({"input": "x", "output": "y", "label": "pass"}, "Nothing says how the answer is judged"),
+        ({**OWN, "judge_prompt": "a?", "rubric": "b"}, "stands beside `judge_prompt`"),
+        ({**OWN, "judge_prompt": "a?", "criteria": "b"}, "`criteria` is not shown beside `judge_prompt`"),
+        ({**OWN, "judge_prompt": " "}, "`prompt` is empty"),
+        ({**OWN, "input": [{"role": "nobody"}]}, "`input` is"),
+        ({**OWN, "input": [{"role": "user", "contents": "x"}]}, "`input` is"),
+        ({**OWN, "output": None}, "`output` is missing"),
+        ({**OWN, "output": {"txt": "4"}}, "`output` is"),
+        ({"output": "4", "criteria": "c", "label": "pass"}, "`input` is missing"),
+        ('{"case_id": "a"', "The line is not JSON"),
+        ('["a"]', "not a JSON object"),
+    ],
+)
+def test_a_wrong_line_is_told_with_its_place(row: Any, message: str) -> None:
+    found = problems(written(OWN, row))
+    assert found[0][0] == 2
+    assert message in " ".join(text for _, text in found)
+
+
+def test_every_wrong_line_is_told_at_once() -> None:
+    rows = [{**OWN, "label": "?"}, OWN, {"input": "x"}, {**OWN, "b": 1}]
+    assert {line for line, _ in problems(written(*rows))} == {1, 3, 4}
+
+
+def test_a_file_without_labels_or_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UsageError, match="has no label"):
+        read_labels(written({**OWN, "label": None}))
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_labels("nowhere.jsonl")
+
+
+# --- CSV ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_csv_says_the_same(separator: str) -> None:
+    rows = [["Input", "output", "expected", "label", "by"], ['"2 + 2?\nQuick"', "4", "4", "PASS", "ana"]]
+    text = "\r\n".join(separator.join(row) for row in rows)
+    Path("l.csv").write_bytes(b"\xef\xbb\xbf" + text.encode("utf-8"))
+    (one,) = read_labels("l.csv").labelled
+    assert one.own is not None
+    assert one.own.case.input[0].content == "2 + 2?\nQuick"
+    assert (one.own.case.expected, one.label.passed, one.label.by, one.line) == ("4", True, "ana", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("input,output,lable\nx,y,pass", 1, "Unknown column 'lable'. Did you mean 'label'?"),
+        ("input,output,criteria\nx,y,z", 1, "There is no column `label`"),
+        ("label,label\npass,fail", 1, "there twice"),
+        ("case_id,label\na,pass,more", 2, "3 cells and the first line names 2 columns"),
+        ('case_id,label\n\na,"pass', 3, "The row is not CSV"),
+        ("case_id,label\na,maybe", 2, "write `pass` or `fail`"),
+        ("case_id,label,repeat\na,pass,two", 2, "`repeat` is 'two'"),
+    ],
+)
+def test_wrong_csv_is_told_with_its_place(text: str, line: int, message: str) -> None:
+    Path("l.csv").write_text(text, encoding="utf-8")
+    assert [(line, True)] == [(place, message in said) for place, said in problems("l.csv")][:1]
+
+
+def test_csv_that_is_not_utf_8_is_told_with_its_line() -> None:
+    Path("l.csv").write_bytes(b"case_id,label\na,pass\nb\xff,fail\n")
+    assert problems("l.csv") == [(3, "The line is not UTF-8; save the file as UTF-8.")]
+
+
+@given(st.binary(max_size=200), st.sampled_from(("l.csv", "l.jsonl")))
+def test_no_bytes_break_the_reading(data: bytes, name: str) -> None:
+    Path(name).write_bytes(data)
+    with pytest.raises((SuiteError, UsageError)):
+        read_labels(name)
+
+
+# --- the answers that labels are of ------------------------------------------------------------------------
+
+SUITE = """
+tests:
+  - {id: a, input: one, criteria: Is one, assertions: [{type: llm-grader}]}
+  - {id: b, input: two, criteria: Is two, assertions: [{type: llm-grader}]}
+  - {id: "=c", input: three, criteria: Is three, assertions: [{type: llm-grader}]}
+"""
+
+
+@pytest.fixture
+async def run(make: Callable[..., Any]) -> events.Done:
+    Path("s.eval.yaml").write_text(SUITE, encoding="utf-8")
+    Path("answers.jsonl").write_text('{"a": "=1", "b": "2"}', encoding="utf-8")
+    Path("judge.jsonl").write_text('{"*": "{\\"score\\": 1}"}', encoding="utf-8")
+    (done,) = await make("s.eval.yaml", "scripted:answers.jsonl", judges=("scripted:judge.jsonl",))
+    made: events.Done = done
+    return made
+
+
+def found(path: str, store: SqliteStore, run: str | None = None) -> Found:
+    return find_answers(read_labels(path), store, run, {})
+
+
+def refused(path: str, store: SqliteStore, run: str | None = None) -> list[str]:
+    with pytest.raises(SuiteError) as caught:
+        found(path, store, run)
+    return [str(problem) for problem in caught.value.problems]
+
+
+async def test_what_an_export_has_besides_is_known(run: events.Done, store: SqliteStore) -> None:
+    write("out.jsonl", [reported(store, run.run)])
+    write("out.csv", [reported(store, run.run)])
+    fields = set(json.loads(Path("out.jsonl").read_text(encoding="utf-8").split("\n")[0]))
+    fields |= set(Path("out.csv").read_bytes().decode("utf-8").split("\r\n")[0].split(","))
+    assert fields - {*OF_RUN} == EXPORTED
+    assert {".jsonl", ".csv"} <= {*REPORTS.names()}
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv"])
+async def test_an_exported_run_becomes_labels_with_one_more_field(
+    run: events.Done, store: SqliteStore, ending: str
+) -> None:
+    write(f"out.{ending}", [reported(store, run.run)])
+    lines = Path(f"out.{ending}").read_text(encoding="utf-8").splitlines()
+    if ending == "jsonl":
+        marked = [json.dumps({**json.loads(lines[0]), "label": "pass"}), *lines[1:]]
+    else:
+        marked = ["label," + lines[0], "fail," + lines[1], *("," + line for line in lines[2:])]
+    Path(f"labels.{ending}").write_text("\n".join(marked), encoding="utf-8")
+    labels = read_labels(f"labels.{ending}")
+    assert (len(labels.labelled), labels.open) == (1, 2)
+    (answer,) = found(f"labels.{ending}", store).answers
+    assert answer.trial.output is not None
+    assert (answer.trial.case_id, answer.trial.output.text) == ("a", "=1")
+    assert [label.passed for label in answer.labels] == [ending == "jsonl"]
+    assert answer.run == run.run
+
+
+async def test_answers_are_in_the_order_of_the_file(run: events.Done, store: SqliteStore) -> None:
+    path = written({"case_id": "b", "label": "pass"}, OWN, {"case_id": "a", "label": "fail"})
+    assert [one.trial.case_id for one in found(path, store, "last").answers] == ["b", "line-2", "a"]
+
+
+async def test_lines_that_name_no_answer_are_told(run: events.Done, store: SqliteStore) -> None:
+    path = written(
+        {"case_id": "z", "label": "pass"},
+        {"case_id": "a", "label": "pass", "repeat": 1},
+        {"case_id": "=c", "label": "fail"},
+        {"case_id": "b", "label": "pass", "verdict": "pass", "output": {"text": "3"}},
+        {"case_id": "b", "label": "pass", "run": "20000101-000000-000000"},
+    )
+    said = refused(path, store, run.run.id)
+    assert [line.split(":")[1] for line in said] == ["1", "2", "3", "4", "5"]
+    assert "has no finished answer to case 'z'." in said[0]
+    assert "to case 'a', repeat 1." in said[1]
+    assert "Case '=c' has no answer in that run: missing: No key" in said[2]
+    assert "is not the one that the run has" in said[3]
+    assert "no run '20000101-000000-000000'" in said[4]
+
+
+async def test_a_line_without_a_run_needs_one_and_must_not_name_another(
+    run: events.Done, store: SqliteStore, make: Callable[..., Any]
+) -> None:
+    path = written({"case_id": "a", "label": "pass"})
+    assert "Say whose answers these are" in refused(path, store)[0]
+    with pytest.raises(StoreError, match="no run 'gone'"):
+        found(path, store, "gone")
+    (other,) = await make("s.eval.yaml", "echo", judges=("scripted:judge.jsonl",))
+    path = written({"case_id": "a", "label": "pass", "run": run.run.id})
+    assert f"of run {run.run.id}, and {other.run.id} was asked for" in refused(path, store, "last")[0]
+    assert len(found(path, store).answers) == 1
+
+
+async def test_several_people_may_label_an_answer_and_one_may_not_contradict_themselves(
+    run: events.Done, store: SqliteStore
+) -> None:
+    rows = [{**OWN, "by": "ana"}, {**OWN, "by": "bo", "label": "fail"}, {**OWN, "by": "ana"}]
+    (answer,) = found(written(*rows), store).answers
+    assert [(label.by, label.passed) for label in answer.labels] == [("ana", True), ("bo", False)]
+    path = written(*rows, {**OWN, "by": "ana", "label": "fail"})
+    assert (
+        "labels.jsonl:4: error: ana says the opposite of the same answer at line 1" in refused(path, store)[0]
+    )
+    path = written({"case_id": "a", "label": "pass"}, {"case_id": "a", "label": "fail"})
+    assert "or say in `by` who says what" in refused(path, store, "last")[0]
+
+
+def test_an_id_stands_for_one_answer(store: SqliteStore) -> None:
+    rows = [{**OWN, "id": "x"}, {**OWN, "id": "x", "by": "bo"}, {**OWN, "id": "x", "output": "5"}]
+    assert refused(written(*rows), store) == [
+        "labels.jsonl:3: error: The id 'x' stands for another answer at line 1. Give each its own."
+    ]
+
+
+def test_labels_of_cases_that_nobody_judges_alone_are_refused(
+    store: SqliteStore, suite: Callable[..., str], make: Callable[..., Any]
+) -> None:
+    import asyncio
+
+    asyncio.run(make(suite(("a", "x", "x"))))
+    with pytest.raises(UsageError, match="has an assertion that asks a judge"):
+        found(written({"case_id": "a", "label": "pass"}), store, "last")

@@ -1,0 +1,207 @@
+"""A person's review of a run: the order, the way through it, and what labels come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.codec import sent_digest
+from proctor.model import (
+    Assertion,
+    Case,
+    Judgment,
+    Label,
+    Run,
+    Suite,
+    TargetSpec,
+    Verdict,
+)
+from proctor.protocols import KeptLabel
+from proctor.services.judges.review import Answers, Remembered, Review, Reviewable, exam_sheet, reviewable
+from proctor.stores.sqlite.store import open_store
+
+Make = Callable[..., Any]
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NUMBERS = count(1)
+
+
+def a_run(**fields: Any) -> Run:
+    suite = Suite(name="s", dialect="meridian", digest="sha256:0")
+    target = TargetSpec(name="echo", kind="echo")
+    given: dict[str, Any] = {"id": "r1", "group": "g", "suite": suite, "target": target, "started_at": NOON}
+    return Run(**given | fields)
+
+
+def answers(number: int = 40, **fields: Any) -> list[Reviewable]:
+    given: dict[str, Any] = {"repeat": 0, "tags": (), "held_out": False, "said": True, "judged": True}
+    given |= fields
+    return [Reviewable(position=place, case_id=f"c{place}", **given) for place in range(number)]
+
+
+def said(one: Reviewable, passed: bool, by: str = "ana") -> KeptLabel:
+    label = Label(run="r1", case_id=one.case_id, repeat=one.repeat, passed=passed, by=by)
+    return KeptLabel(number=next(NUMBERS), label=label, held_out=one.held_out, at=NOON)
+
+
+def review(
+    there: Sequence[Reviewable], labels: Sequence[KeptLabel] = (), by: str = "ana", revealed: bool = False
+) -> Review:
+    return Review(a_run(), Answers(there), labels, by=by, revealed=revealed)
+
+
+def order(there: Sequence[Reviewable], by: str = "ana") -> list[int]:
+    return [one.position for one in Answers(there).order("r1", by)]
+
+
+def test_the_order_is_fixed_for_a_person_and_another_for_the_next() -> None:
+    ana = order(answers())
+    assert ana == order(answers()[::-1])
+    assert ana != sorted(ana)
+    assert sorted(ana) == list(range(40))
+    assert ana != order(answers(), "bo")
+
+
+def test_the_order_does_not_tell_the_verdict() -> None:
+    assert order(answers(said=False)) == order(answers(said=True))
+
+
+def test_every_answer_comes_once_and_then_none() -> None:
+    there, labels = answers(6), list[KeptLabel]()
+    seen = []
+    while (one := review(there, labels).next(None, "unlabelled", "")) is not None:
+        seen.append(one.position)
+        labels.append(said(one, passed=True))
+    assert sorted(seen) == list(range(6))
+    assert seen == order(there)
+
+
+def test_what_is_skipped_comes_again_at_the_end() -> None:
+    there = answers(3)
+    made = review(there)
+    first, second, third = (there[position] for position in order(there))
+    assert made.next(None, "unlabelled", "") is first
+    assert made.next(first, "unlabelled", "") is second
+    assert review(there, [said(second, passed=True)]).next(None, "unlabelled", "") == third
+    both = review(there, [said(second, passed=True), said(third, passed=True)])
+    assert both.next(None, "unlabelled", "") == first
+
+
+def test_filters_leave_out_what_is_not_wanted() -> None:
+    there = [*answers(2), *(Reviewable(**_fields(one, tags=("bus",))) for one in answers(4)[2:])]
+    made = review(there, [said(there[2], passed=False)])
+    assert {made.next(one, "all", "bus") for one in there} == {there[2], there[3]}
+    assert made.next(None, "unlabelled", "bus") == there[3]
+    assert made.next(there[0], "disagreements", "") == there[2]
+    assert made.next(None, "all", "train") is None
+    assert made.tags == ["bus"]
+
+
+def _fields(one: Reviewable, **others: Any) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in one.__struct_fields__} | others
+
+
+def test_only_verdicts_of_judges_are_held_against_labels_where_a_judge_was_asked() -> None:
+    judged, unjudged = answers(1)[0], Reviewable(**_fields(answers(2)[1], judged=False))
+    labels = [said(judged, passed=False), said(unjudged, passed=False)]
+    made = review([judged, unjudged], labels)
+    assert made.who == "the judge"
+    assert made.disagreements == [judged]
+    graded = review([unjudged], labels)
+    assert graded.who == "the graders"
+    assert graded.disagreements == [unjudged]
+
+
+@pytest.mark.parametrize(("verdict", "differs"), [(True, False), (False, True), (None, False)])
+def test_no_verdict_is_no_disagreement(verdict: bool | None, differs: bool) -> None:
+    there = answers(1, said=verdict)
+    assert review(there, [said(there[0], passed=True)]).differs(there[0]) is differs
+
+
+def test_held_out_answers_are_left_out_until_they_are_revealed() -> None:
+    there = [*answers(2), *(Reviewable(**_fields(one, held_out=True)) for one in answers(5)[2:])]
+    labels = [said(one, passed=True) for one in there]
+    sealed, revealed = review(there, labels), review(there, labels, revealed=True)
+    assert (sealed.total, sealed.sealed, sealed.labelled) == (2, 3, 2)
+    assert sealed.at(3, 0) is None
+    assert (revealed.total, revealed.sealed, revealed.labelled) == (5, 0, 5)
+
+
+def test_labels_are_counted_by_person_and_of_anybody_while_nobody_says_who_they_are() -> None:
+    there = answers(5)
+    labels = [said(there[0], passed=True), said(there[0], passed=False, by="bo"), said(there[1], True, "bo")]
+    assert [review(there, labels, by=by).labelled for by in ("ana", "bo", "zoë", "")] == [1, 2, 0, 2]
+    assert [kept.label.by for kept in review(there, labels).of_others(there[0])] == ["bo"]
+
+
+def test_agreement_is_told_from_ten_labelled_answers_on_and_by_the_majority_of_people() -> None:
+    there = answers(12)
+    labels = [said(one, passed=one.position > 2) for one in there]
+    assert review(there, labels[:9]).agreement() is None
+    labels += [said(there[0], True, "bo"), said(there[0], True, "cy"), said(there[1], True, "bo")]
+    found = review(there, labels).agreement()
+    assert found is not None
+    assert (found.agreed, found.count) == (10, 11)  # people are divided on one
+
+
+# --- from a store ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept_run(tmp_path: Path, case: Make, trial: Make, score: Make) -> Iterator[tuple[Any, Run]]:
+    """A run in a store: one judged answer, one by graders alone, one without an answer, one that waits."""
+    store = open_store(str(tmp_path / "s.db"))
+    writer = store.saving()
+    cases = [case(f"c{n}", tags=("t",)) for n in range(4)]
+    for each in cases:
+        writer.add(each, sent_digest(each))
+    run = a_run(suite=writer.keep(Suite(name="s", dialect="meridian", digest="sha256:0", case_count=4)))
+    store.begin(run)
+    judgment = Judgment(judge="j", prompt_digest="sha256:1")
+    judged = trial("4", score(1.0, judgments=(judgment,)), score(0.0), case_id="c0", split="holdout")
+    store.record("r1", judged, Verdict.FAIL)
+    store.record("r1", trial("5", score(0.0), case_id="c1", position=1), Verdict.FAIL)
+    store.record("r1", trial(None, case_id="c2", position=2), Verdict.ERROR)
+    store.arrived("r1", trial("6", case_id="c3", position=3))
+    store.flush()
+    yield store, run
+    store.close()
+
+
+def test_answers_that_are_finished_can_be_labelled_and_the_judges_word_counts(
+    kept_run: tuple[Any, Run],
+) -> None:
+    there = reviewable(*kept_run)
+    assert len(there) == 2
+    first, second = there.at(0, 0), there.at(1, 0)
+    assert first is not None
+    assert second is not None
+    assert (first.case_id, first.said, first.judged) == ("c0", True, True)
+    assert (first.held_out, first.tags) == (True, ("t",))
+    assert (second.case_id, second.said, second.judged, second.held_out) == ("c1", False, False, False)
+
+
+def test_answers_are_read_anew_when_there_are_more(
+    kept_run: tuple[Any, Run], trial: Make, score: Make
+) -> None:
+    store, run = kept_run
+    remembered = Remembered()
+    assert remembered.of(store, run) is remembered.of(store, run)
+    store.record("r1", trial("6", score(1.0), case_id="c3", position=3), Verdict.PASS)
+    store.flush()
+    assert len(remembered.of(store, run)) == 3
+
+
+def test_the_exam_sheet_says_how_an_answer_is_judged() -> None:
+    rubric = Assertion(grader="rubric", params={"rubric": "Be\nright.", "empty": ""})
+    never = Assertion(grader="contains", params={"words": ["a"]}, negated=True, label="no a")
+    case = Case(id="c", input=(), criteria="Is right", expected=["x"], assertions=(rubric, never))
+    sheet = dict(exam_sheet(case))
+    assert sheet["Criteria"] == "Is right"
+    assert sheet["Expected"] == '[\n  "x"\n]'
+    assert sheet["Checked by rubric"] == "rubric:\nBe\nright."
+    assert sheet["Checked by no a"].startswith("This must not hold:\nwords:")

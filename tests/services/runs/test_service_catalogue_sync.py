@@ -1,0 +1,384 @@
+"""How runs come into the catalogue: while they are made, at the first look, and again after they changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.codec import sent_digest, target_digest
+from proctor.errors import StoreError
+from proctor.model import (
+    Calibration,
+    Case,
+    Judgment,
+    Look,
+    Output,
+    Run,
+    Score,
+    Settings,
+    SplitRule,
+    Suite,
+    TargetSpec,
+    Trial,
+    Verdict,
+)
+from proctor.protocols import Store
+from proctor.reports.runs.serialize import run_row
+from proctor.services.runs.reading.catalogue_sync import Cataloguer, Looked
+from proctor.services.runs.reading.report import reported
+from proctor.stores.catalogue.database import Catalogue
+from proctor.stores.catalogue.records import Wanted
+from proctor.stores.sqlite.store import open_store
+
+Make = Callable[..., Any]
+BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Desk:
+    """A store with its catalogue, and runs of one suite in it."""
+
+    def __init__(self, folder: Path, case: Make, trial: Make, score: Make) -> None:
+        self.path = str(folder / "kept.db")
+        self.store = open_store(self.path)
+        self.catalogue = Catalogue(f"{self.path}-catalogue")
+        self.cataloguer = Cataloguer(self.opens, self.catalogue)
+        self._case, self._trial, self._score = case, trial, score
+        self.cases: list[Case] = []
+
+    def opens(self) -> AbstractContextManager[Store]:
+        return closing(open_store(self.path))
+
+    def another(self) -> Cataloguer:
+        """That of another server over the same store."""
+        return Cataloguer(self.opens, Catalogue(self.catalogue.path))
+
+    def begin(self, run_id: str = "r1", cases: int = 6, **fields: Any) -> Run:
+        writer = self.store.saving()
+        self.cases = [
+            self._case(f"c{place}", f"What is {place}?", tags=(f"t{place % 2}",), category=f"k{place % 3}")
+            for place in range(cases)
+        ]
+        for one in self.cases:
+            writer.add(one, sent_digest(one))
+        suite = Suite(
+            name="s", dialect="meridian", digest="sha256:0", case_count=cases, split_rule=SplitRule()
+        )
+        given: dict[str, Any] = {"id": run_id, "group": "g", "suite": writer.keep(suite), "planned": cases}
+        target = TargetSpec(name="echo", kind="echo")
+        run = Run(**given | {"target": target, "started_at": BEGAN} | fields)
+        self.store.begin(run)
+        return run
+
+    def trial(self, position: int, verdict: Verdict = Verdict.PASS, **fields: Any) -> Trial:
+        value = {Verdict.PASS: 1.0, Verdict.FAIL: 0.0}.get(verdict)
+        answer = Output(text=f"It is {position}.", latency_ms=position + 0.1, cost_usd=0.1 * position)
+        scores = (self._score(value, reason="not so" if verdict is Verdict.FAIL else ""),)
+        split = "holdout" if position == 5 else "dev"
+        given = {"case_id": f"c{position}", "position": position, "split": split, "output": answer}
+        made: Trial = self._trial("", *fields.pop("scores", scores), **given | fields)
+        return made
+
+    def record(
+        self, position: int, verdict: Verdict = Verdict.PASS, run_id: str = "r1", **fields: Any
+    ) -> None:
+        self.store.record(run_id, self.trial(position, verdict, **fields), verdict)
+        self.store.flush()
+
+    def finish(self, run: Run) -> Run:
+        run = replace(run, status="finished", finished_at=BEGAN + timedelta(seconds=9))
+        self.store.update(run)
+        self.store.close()  # whoever made it is gone
+        self.store = open_store(self.path)
+        return run
+
+    def made(self, run_id: str = "r1", cases: int = 6) -> Run:
+        """A finished run, every third trial of which failed."""
+        run = self.begin(run_id, cases)
+        for place in range(cases):
+            self.store.record(run_id, *self._one(place))
+        return self.finish(run)
+
+    def _one(self, place: int) -> tuple[Trial, Verdict]:
+        verdict = Verdict.PASS if place % 3 else Verdict.FAIL
+        return self.trial(place, verdict), verdict
+
+
+@pytest.fixture
+def desk(tmp_path: Path, case: Make, trial: Make, score: Make) -> Iterator[Desk]:
+    made = Desk(tmp_path, case, trial, score)
+    yield made
+    made.store.close()
+    made.catalogue.close()
+
+
+# --- a finished run ----------------------------------------------------------------------------------------
+
+
+def test_a_run_has_the_numbers_that_the_command_line_counts(desk: Desk) -> None:
+    run = desk.made()
+    for _ in range(3):  # counted; from memory or file; from the file alone
+        looked = desk.cataloguer.look("r1")
+        assert looked.summary == run_row(reported(desk.store, run))
+        assert (looked.counts.passed, looked.counts.total, looked.counts.cases) == (4, 6, 6)
+        assert (looked.done, looked.stored, looked.planned) == (6, 6, 6)
+        assert (looked.whole, looked.alive, looked.status) == (True, False, "finished")
+        assert looked.graders == ("exact",)
+        desk.cataloguer = desk.another()
+
+
+def test_its_trials_are_lines_with_all_that_a_table_shows(desk: Desk) -> None:
+    desk.made()
+    desk.cataloguer.look("r1")
+    line = desk.catalogue.page("r1", Wanted(case="c3")).lines[0]
+    assert (line.position, line.verdict, line.score, line.split) == (3, Verdict.FAIL, 0.0, "dev")
+    assert (line.category, line.tags, line.sealed) == ("k0", ("t1",), False)
+    assert (line.latency_ms, line.cost_usd) == (3.1, 0.1 * 3)
+    assert (line.question, line.answer, line.why) == ("What is 3?", "It is 3.", "exact: not so")
+    assert desk.catalogue.page("r1", Wanted(missed=("exact",))).total == 2
+    found = desk.catalogue.page("r1", Wanted(text="WHAT IS 4")).lines
+    assert [one.case_id for one in found] == ["c4"]
+
+
+def test_what_is_held_out_is_not_in_its_lines_and_not_found(desk: Desk) -> None:
+    desk.made()
+    desk.cataloguer.look("r1")
+    for revealed, total in ((False, 0), (True, 1)):
+        assert desk.catalogue.page("r1", Wanted(text="it is 5"), revealed=revealed).total == total
+    sealed = desk.catalogue.page("r1", Wanted(case="c5")).lines[0]
+    assert (sealed.sealed, sealed.verdict) == (True, Verdict.PASS)
+    assert (sealed.question, sealed.answer, sealed.why, sealed.latency_ms) == ("", "", "", None)
+
+
+def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_counted_again(
+    desk: Desk,
+) -> None:
+    judgment = Judgment(judge="echo", prompt_digest="sha256:1", passed=True)
+    judged = Score(grader="judge", name="judge", value=1.0, outcome=Verdict.PASS, judgments=(judgment,))
+    run = desk.begin(judges=(TargetSpec(name="echo", kind="echo"),))
+    for place in range(6):
+        desk.record(place, scores=(judged,))
+    run = desk.finish(run)
+    before = desk.cataloguer.look("r1")
+    assert "Nobody has measured" in before.judges[0]
+    assert before.summary["looks"] == 0
+    digest = target_digest(run.judges[0])
+    found = Calibration(
+        judge=digest,
+        name="echo",
+        at=BEGAN,
+        labels="l",
+        count=40,
+        agreed=36,
+        passed=20,
+        true_passes=18,
+        prompts=("sha256:1",),
+    )
+    desk.store.calibrate(found)
+    desk.store.look(Look(suite=run.suite.digest, run="r1", kind="rate", at=BEGAN))
+    desk.store.update(replace(run, tags=("nightly",)))
+    after = desk.cataloguer.look("r1")
+    expected = run_row(reported(desk.store, desk.store.run("r1")))
+    assert after.summary == expected
+    assert (after.summary["looks"], after.summary["tags"]) == (1, ["nightly"])
+    assert "agrees with people" in after.judges[0]
+
+
+def test_how_far_judges_agree_is_said_again_though_nothing_is_counted_again(desk: Desk) -> None:
+    said = [
+        tuple(Judgment(judge=name, prompt_digest="sha256:1", passed=passed) for name in ("a", "b"))
+        for passed in (True, False)
+    ]
+    agreed, parted = said[0], (said[0][0], said[1][1])
+    run = desk.begin()
+    for place in range(6):
+        judgments = agreed if place else parted
+        score = Score(grader="judge", name="judge", value=1.0, outcome=Verdict.PASS, judgments=judgments)
+        desk.record(place, scores=(score,))
+    desk.finish(run)
+    for _ in range(3):
+        judges = desk.cataloguer.look("r1").judges
+        assert judges[0] == "All judgments agree on 5 of 6 scores that several decided."
+        desk.cataloguer = desk.another()
+
+
+def test_what_an_earlier_version_kept_is_counted_again(desk: Desk) -> None:
+    run = desk.made()
+    counted = desk.cataloguer.look("r1").summary
+    stored, last = desk.store.reach("r1")
+    stamp = f"{run.status} {run.finished_at} {stored} {last}"
+    desk.catalogue.keep("r1", desk.catalogue.enter("r1").token, stamp, b"{}")
+    assert desk.another().look("r1").summary == counted
+    assert desk.catalogue.page("r1", Wanted(text="WHAT IS 4")).total == 1
+
+
+def test_an_unknown_run_is_an_error(desk: Desk) -> None:
+    with pytest.raises(StoreError, match="There is no run"):
+        desk.cataloguer.look("r9")
+
+
+# --- a run that is being made ------------------------------------------------------------------------------
+
+
+def test_a_run_that_is_being_made_is_followed_trial_by_trial(desk: Desk) -> None:
+    run = desk.begin()
+    empty = desk.cataloguer.look("r1")
+    assert (empty.done, empty.planned, empty.whole, empty.alive) == (0, 6, True, True)
+    assert (empty.status, empty.summary["pass_rate"]) == ("running", None)
+    for done, place in enumerate((4, 0, 5, 1, 2, 3), 1):
+        desk.record(place, Verdict.FAIL if place == 4 else Verdict.PASS)
+        looked = desk.cataloguer.look("r1")
+        assert (looked.done, looked.counts.passed, looked.alive) == (done, done - 1, True)
+    assert [line.position for line in desk.catalogue.page("r1", Wanted()).lines] == [0, 1, 2, 3, 4, 5]
+    run = desk.finish(run)
+    assert desk.cataloguer.look("r1").summary["passed"] == 5
+    assert desk.cataloguer.look("r1").alive is False
+
+
+def test_an_answer_that_waits_for_its_judge_counts_when_it_is_judged(desk: Desk) -> None:
+    desk.begin()
+    desk.store.arrived("r1", desk.trial(0))
+    desk.record(1)
+    waiting = desk.cataloguer.look("r1")
+    assert (waiting.done, waiting.stored) == (1, 2)
+    assert waiting.notes == ()
+    assert desk.catalogue.page("r1", Wanted()).total == 1
+    desk.record(0, Verdict.FAIL)
+    judged = desk.cataloguer.look("r1")
+    assert (judged.done, judged.stored, judged.counts.failed) == (2, 2, 1)
+
+
+def test_a_run_whose_process_died_is_interrupted_and_tells_what_is_missing(desk: Desk) -> None:
+    desk.begin()
+    desk.record(0)
+    assert desk.cataloguer.look("r1").alive
+    desk.store.close()
+    died = desk.cataloguer.look("r1")
+    assert (died.run.status, died.alive, died.status) == ("running", False, "interrupted")
+    assert any("5 of 6 trials are missing" in note for note in died.notes)
+    assert desk.another().look("r1").summary == died.summary
+
+
+def test_a_run_that_is_taken_up_again_is_seen_again(desk: Desk) -> None:
+    run = desk.begin()
+    desk.record(0)
+    stopped = replace(run, status="interrupted", finished_at=BEGAN)
+    desk.store.update(stopped)
+    desk.store.close()
+    assert desk.cataloguer.look("r1").done == 1
+    desk.store = open_store(desk.path)
+    desk.store.claim("r1")
+    desk.store.update(replace(run, status="running"))
+    desk.record(1)
+    again = desk.cataloguer.look("r1")
+    assert (again.done, again.alive) == (2, True)
+    for place in range(2, 6):
+        desk.record(place)
+    desk.finish(run)
+    assert desk.cataloguer.look("r1").summary["passed"] == 6
+    assert desk.catalogue.page("r1", Wanted()).total == 6
+
+
+def test_what_the_numbers_come_to_in_the_end_is_not_said_before(desk: Desk) -> None:
+    run = desk.begin(settings=Settings(min_pass_rate=0.9))
+    desk.record(0, Verdict.FAIL)
+    assert not any("gate" in note for note in desk.cataloguer.look("r1").notes)
+    for place in range(1, 6):
+        desk.record(place)
+    desk.finish(run)
+    assert "The gate did not hold: 83.33% passed and 90.00% had to." in desk.cataloguer.look("r1").notes
+
+
+# --- slices and several at once ----------------------------------------------------------------------------
+
+
+def test_whoever_has_no_patience_is_told_how_far_it_is_until_all_is_there(desk: Desk) -> None:
+    run = desk.made(cases=700)
+    seen: list[Looked] = []
+    while not seen or not seen[-1].whole:
+        seen.append(desk.cataloguer.look("r1", patience_s=0.0))
+        assert seen[-1].stored == 700
+    done = [one.done for one in seen]
+    assert len(done) > 2
+    assert done == sorted(set(done))
+    assert seen[0].counts.total == done[0]
+    assert not any("missing" in note for one in seen for note in one.notes)  # it is finished
+    assert seen[-1].summary == run_row(reported(desk.store, run))
+    assert desk.catalogue.page("r1", Wanted()).total == 700
+
+
+def test_many_can_look_at_once_and_all_see_the_same_in_the_end(desk: Desk) -> None:
+    run = desk.made(cases=300)
+    others = [desk.cataloguer, desk.another()]
+    problems: list[BaseException] = []
+
+    def look(mine: Cataloguer) -> None:
+        try:
+            while not mine.look("r1", patience_s=0.001).whole:
+                pass
+        except BaseException as error:  # noqa: BLE001  # handed to the test
+            problems.append(error)
+
+    threads = [threading.Thread(target=partial(look, others[number % 2])) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    expected = run_row(reported(desk.store, run))
+    assert [one.look("r1").summary for one in others] == [expected] * 2
+    assert desk.catalogue.page("r1", Wanted()).total == 300
+
+
+def test_a_catalogue_that_is_deleted_is_made_again(desk: Desk) -> None:
+    run = desk.begin()
+    desk.record(0)
+    desk.cataloguer.look("r1")
+    for path in Path(desk.path).parent.glob("*-catalogue*"):
+        path.unlink()
+    desk.record(1)
+    assert desk.cataloguer.look("r1").done == 2
+    assert desk.catalogue.page("r1", Wanted()).total == 2
+    desk.finish(run)
+    desk.cataloguer.look("r1")
+    Path(f"{desk.path}-catalogue").unlink()
+    assert desk.cataloguer.look("r1").summary["passed"] == 2
+    assert desk.catalogue.page("r1", Wanted()).total == 2
+
+
+# --- lists -------------------------------------------------------------------------------------------------
+
+
+def test_a_list_has_the_numbers_of_runs_that_were_counted_before(desk: Desk) -> None:
+    desk.made("r1")
+    desk.made("r2")
+    desk.cataloguer.look("r1")
+    runs = list(desk.store.runs())
+    known = desk.another().summaries(desk.store, runs, patience_s=0.0)
+    assert {name: one.summary["passed"] for name, one in known.items()} == {"r1": 4}
+    every = desk.cataloguer.summaries(desk.store, runs, patience_s=30)
+    assert {name: (one.summary["passed"], one.whole) for name, one in every.items()} == {
+        "r1": (4, True),
+        "r2": (4, True),
+    }
+
+
+def test_runs_that_are_deleted_leave_the_catalogue(desk: Desk) -> None:
+    desk.made("r1")
+    desk.made("r2")
+    for run in ("r1", "r2"):
+        desk.cataloguer.look(run)
+    desk.store.delete("r1")
+    desk.cataloguer.tidy([run.id for run in desk.store.runs()])
+    assert set(desk.catalogue.seen()) == {"r2"}
+    assert desk.catalogue.page("r1", Wanted()).total == 0
+    desk.made("r1")
+    assert desk.cataloguer.look("r1").summary["passed"] == 4
+    assert desk.catalogue.page("r1", Wanted()).total == 6

@@ -1,0 +1,255 @@
+"""What a request would come to, before anybody is asked: calls, cost and time, and what is not known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.errors import SuiteError, UsageError
+from proctor.model import Params, Selection, Settings
+from proctor.services.runs.planning.jobs import Jobs
+from proctor.services.runs.reading.estimate import estimated
+from proctor.services.runs.reading.estimate_record import Estimate, dollars
+from proctor.services.runs.request import Request
+from proctor.stores.sqlite.store import SqliteStore
+
+Make = Callable[..., Awaitable[list[Any]]]
+Guess = Callable[..., Estimate]
+
+
+@pytest.fixture
+def thirty(suite: Callable[..., str]) -> str:
+    """Thirty cases, six of them held out."""
+    return suite(*((f"t{n:02}", f"say {n}", f"say {n}") for n in range(30)), name="thirty.jsonl")
+
+
+@pytest.fixture
+def guess(store: SqliteStore, environ: dict[str, str], folder: Path) -> Guess:
+    """What a request for suites of the store would come to."""
+
+    def of(stored: str = "thirty", targets: str = "echo", **fields: Any) -> Estimate:
+        request = Request(stored=tuple(stored.split()), targets=tuple(targets.split()), **fields)
+        return estimated(store, request, environ, folder=folder)
+
+    return of
+
+
+def priced(folder: Path, **prices: tuple[float, float]) -> None:
+    """Give targets a price: dollars for a million tokens in and out."""
+    tables = [
+        f'[models."{name}"]\ninput = {one}\noutput = {other}\n' for name, (one, other) in prices.items()
+    ]
+    (folder / "prices.toml").write_text("\n".join(tables), encoding="utf-8")
+
+
+def targets(folder: Path, *rows: dict[str, Any]) -> None:
+    (folder / "targets.yaml").write_text(json.dumps({"targets": rows}), encoding="utf-8")
+
+
+def answers(folder: Path, name: str = "answers.jsonl", **answer: Any) -> None:
+    (folder / name).write_text(json.dumps({"*": {"text": "hello", **answer}}), encoding="utf-8")
+
+
+# --- one line ----------------------------------------------------------------------------------------------
+
+
+async def test_one_line_has_cases_calls_cost_and_time(
+    make: Make, guess: Guess, thirty: str, folder: Path
+) -> None:
+    answers(folder, usage={"input_tokens": 400, "output_tokens": 50}, latency_ms=0.0)
+    targets(
+        folder,
+        {"name": "one", "provider": "function", "function": "asked_here:f"},
+        {"name": "two", "provider": "scripted", "file": "answers.jsonl"},
+    )
+    (folder / "asked_here.py").write_text(
+        "def f(prompt):\n"
+        "    usage = {'input_tokens': 100, 'output_tokens': 20}\n"
+        "    return {'text': 'x', 'latency_ms': 20000.0, 'usage': usage}\n"
+    )
+    priced(folder, one=(5.0, 25.0), two=(1.0, 2.0))
+    await make(thirty, "one two")
+    told = guess(targets="one two", settings=Settings(concurrency=15))
+    assert told.sentence == "24 dev + 6 holdout cases × 2 targets = 60 calls, about $0.04, about 40 s"
+    assert told.cost_usd == pytest.approx(30 * (100 * 5 + 20 * 25) / 1e6 + 30 * (400 + 50 * 2) / 1e6)
+    assert told.seconds == pytest.approx(40.0)
+    assert told.notes == ()
+
+
+async def test_what_is_not_known_is_said(make: Make, guess: Guess, thirty: str, folder: Path) -> None:
+    await make(thirty)
+    free = guess()
+    assert free.sentence == "24 dev + 6 holdout cases × 1 target = 30 calls, no cost, about 1 s"
+    unknown = guess(targets="openai:some-model@http://127.0.0.1:1/v1")
+    assert unknown.sentence.endswith("= 30 calls, cost not known, time not known")
+    assert (unknown.cost_usd, unknown.seconds) == (None, None)
+    both = guess(targets="openai:gpt-5.2 openai:some-model@http://127.0.0.1:1/v1")
+    assert "= 60 calls, at least $0.0" in both.sentence
+    assert both.unpriced == both.unlimited == ("openai:some-model@http://127.0.0.1:1/v1",)
+    telling = guess(targets="cli:./agent")  # its answers may have a cost
+    assert (telling.unpriced, telling.unlimited) == (("cli:./agent",), ())
+    assert any("The price of openai:some-model@" in note for note in both.notes)
+    assert any("guessed" in note and "openai:gpt-5.2" in note for note in both.notes)
+    assert len(both.untimed) == 2
+
+
+async def test_without_an_earlier_run_tokens_are_guessed_from_the_text(
+    make: Make, guess: Guess, suite: Any, folder: Path
+) -> None:
+    suite(("a", "x" * 4000, "y"), ("b", "ä" * 2000, "y"), name="long.jsonl")
+    await make("long.jsonl")
+    priced(folder, **{"openai:m": (1.0, 10.0)})
+    (share,) = guess("long", "openai:m").shares
+    assert (share.usage.input_tokens, share.usage.output_tokens, share.counted) == (2000, 400, False)
+    (short,) = guess("long", "openai:m", params=Params(max_tokens=7)).shares
+    assert short.usage.output_tokens == 14
+
+
+# --- calls -------------------------------------------------------------------------------------------------
+
+RUBRIC = {"scorer": "llm_judge", "rubric": "Score 1-5 on clarity"}
+
+
+@pytest.mark.parametrize(
+    ("judges", "often", "calls"), [((), 1, 2), (("echo",), 1, 2), (("echo", "mock"), 1, 4), (("echo",), 3, 6)]
+)
+async def test_judges_are_counted_too(
+    make: Make, guess: Guess, folder: Path, judges: tuple[str, ...], often: int, calls: int
+) -> None:
+    rows = [{"id": f"j{n}", "input": "write", **RUBRIC} for n in range(2)]
+    rows.append({"id": "e", "input": "say", "expected": "say"})
+    (folder / "judged.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    await make("judged.jsonl", "mock")
+    told = guess("judged", "mock", judges=judges, settings=Settings(judge_repeats=often))
+    assert (told.calls, told.judge_calls) == (3, calls)
+    assert f"= 3 calls + {calls} judge calls, " in told.sentence
+    assert told.self_judged == (() if judges else ("mock",))
+    assert any("judges its own answers" in note for note in told.notes) != bool(judges)
+
+
+@pytest.mark.parametrize(
+    ("settings", "targets"),
+    [
+        (Settings(), "echo"),
+        (Settings(repeats=3), "echo mock"),
+        (Settings(selection=Selection(split="dev")), "echo mock"),
+        (Settings(selection=Selection(split="holdout"), repeats=2), "echo"),
+        (Settings(selection=Selection(ids=("t0*",), limit=4)), "echo mock"),
+    ],
+)
+async def test_the_calls_are_those_that_the_runs_then_make(
+    make: Make,
+    guess: Guess,
+    store: SqliteStore,
+    environ: dict[str, str],
+    thirty: str,
+    settings: Settings,
+    targets: str,
+) -> None:
+    await make(thirty)
+    request = Request(stored=("thirty",), targets=tuple(targets.split()), settings=settings)
+    jobs = Jobs(store, environ, lambda _event: None, None).of(request)
+    assert guess(targets=targets, settings=settings).calls == sum(job.run.planned for job in jobs)
+
+
+async def test_one_split_alone_is_named(make: Make, guess: Guess, thirty: str) -> None:
+    await make(thirty)
+    told = guess(settings=Settings(selection=Selection(split="dev"), repeats=2))
+    assert told.sentence.startswith("24 dev cases × 2 repeats × 1 target = 48 calls, ")
+    told = guess(settings=Settings(selection=Selection(split="holdout")))
+    assert told.sentence.startswith("6 holdout cases × 1 target = 6 calls, ")
+
+
+async def test_repeats_that_the_suite_asks_for_count(make: Make, guess: Guess, folder: Path) -> None:
+    check = "assertions: [{type: contains, value: x}]"
+    text = f"""
+execution: {{target: echo, trials: {{count: 3}}}}
+tests:
+  - {{id: a, input: x, criteria: x, {check}}}
+  - {{id: b, input: x, criteria: x, {check}}}
+"""
+    (folder / "own.eval.yaml").write_text(text, encoding="utf-8")
+    (done,) = await make("own.eval.yaml")
+    told = guess(done.run.suite.name, "")
+    assert told.sentence.startswith("2 cases × 3 repeats × 1 target = 6 calls, ")
+    assert done.run.planned == told.calls
+
+
+def test_a_built_in_suite_is_estimated_without_being_saved(
+    store: SqliteStore, environ: dict[str, str], folder: Path
+) -> None:
+    told = estimated(store, Request(suites=("cheap",), targets=("echo",)), environ, folder=folder)
+    assert told.sentence == "10 cases × 1 target = 10 calls, no cost, about 1 s"
+    assert (store.versions(), list(store.runs())) == ([], [])
+
+
+async def test_nobody_is_asked_yet(make: Make, guess: Guess, thirty: str) -> None:
+    await make(thirty)
+    assert guess(targets="").sentence == "24 dev + 6 holdout cases; choose whom to ask"
+
+
+async def test_answers_that_may_be_there_already_make_it_at_most(
+    make: Make, guess: Guess, thirty: str
+) -> None:
+    await make(thirty)
+    told = guess(settings=Settings(reuse=True, budget_usd=0.5), explicit=frozenset({"reuse", "budget_usd"}))
+    assert "= at most 30 calls, " in told.sentence
+    assert any("$0.50" in note for note in told.notes)
+
+
+# --- what earlier runs tell --------------------------------------------------------------------------------
+
+
+async def test_tokens_are_those_of_this_suite_and_speed_is_that_of_any(
+    make: Make, guess: Guess, suite: Any, thirty: str, folder: Path
+) -> None:
+    (folder / "asked_too.py").write_text(
+        "def f(prompt):\n"
+        "    return {'text': 'x', 'latency_ms': 1000.0, 'usage': {'input_tokens': 9, 'output_tokens': 1}}\n"
+    )
+    targets(folder, {"name": "mine", "provider": "function", "function": "asked_too:f"})
+    priced(folder, mine=(1.0, 1.0))
+    await make(thirty, "mine")
+    suite(("o", "other", "x"), name="other.jsonl")
+    await make("other.jsonl", "echo")
+    (share,) = guess("other", "mine").shares
+    assert not share.counted
+    assert share.seconds == pytest.approx(1.0)
+    (share,) = guess("thirty", "mine", settings=Settings(concurrency=10)).shares
+    assert (share.counted, share.usage.input_tokens) == (True, 270)
+    assert share.seconds == pytest.approx(3.0)
+
+
+async def test_other_parameters_and_another_name_are_the_same_target(
+    make: Make, guess: Guess, thirty: str, folder: Path
+) -> None:
+    answers(folder, usage={"input_tokens": 10, "output_tokens": 1})
+    targets(
+        folder,
+        {"name": "first", "provider": "scripted", "file": "answers.jsonl"},
+        {"name": "second", "use_target": "first"},
+    )
+    await make(thirty, "first", params=Params(temperature=0.7))
+    (share,) = guess(targets="second").shares
+    assert (share.counted, share.usage.input_tokens) == (True, 300)
+
+
+def test_what_cannot_be_estimated_is_refused(guess: Guess, store: SqliteStore, folder: Path) -> None:
+    with pytest.raises(UsageError, match="no suite 'nothing' in the store"):
+        guess("nothing")
+    targets(folder, {"name": "keyed", "provider": "openai", "model": "m", "api_key": "${{ NOT_SET_KEY }}"})
+    request = Request(suites=("cheap",), targets=("keyed",))
+    with pytest.raises(SuiteError, match="NOT_SET_KEY"):
+        estimated(store, request, {}, folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("usd", "words"),
+    [(0.041, "$0.04"), (0.00123, "$0.0012"), (1234.5, "$1,234"), (0.00001, "less than $0.0001")],
+)
+def test_sums_have_the_digits_that_they_need(usd: float, words: str) -> None:
+    assert dollars(usd) == words

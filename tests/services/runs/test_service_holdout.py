@@ -1,0 +1,173 @@
+"""The split of a run, which is the run's own: kept with it, and the same when it is taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.errors import UsageError
+from proctor.model import Selection, Settings, SplitRule, Suite, Verdict
+from proctor.plan import Indexer
+from proctor.services import events
+from proctor.services.runs.planning.judge_choice import Wanted
+from proctor.services.runs.reading.report import has_holdout, looked_at, reported, rows_of
+from proctor.services.runs.request import Request
+from proctor.services.suites.load import Loaded
+from proctor.services.suites.split import as_asked
+from proctor.stores.sqlite.store import SqliteStore
+
+Make = Callable[..., Awaitable[list[events.Done]]]
+
+
+@pytest.fixture
+def ten(suite: Callable[..., str]) -> str:
+    return suite(*((f"t{n}", f"say {n}", "say 3") for n in range(10)))
+
+
+def splits(store: SqliteStore, run_id: str) -> dict[str, str | None]:
+    return {stored.trial.case_id: stored.trial.split for stored in store.trials(run_id)}
+
+
+async def test_the_rule_that_was_asked_for_stands_in_the_stored_run(
+    make: Make, store: SqliteStore, ten: str
+) -> None:
+    (usual,) = await make(ten)
+    (other,) = await make(ten, holdout=0.3, split_method="shuffle")
+    assert store.run(usual.run.id).suite.split_rule == SplitRule()
+    assert store.run(other.run.id).suite.split_rule == SplitRule(ratio=0.3, method="shuffle")
+    assert usual.run.suite.digest == other.run.suite.digest
+    assert list(splits(store, other.run.id).values()).count("holdout") == 3
+
+
+async def test_a_method_alone_keeps_the_share_of_the_suite(make: Make, ten: str) -> None:
+    (done,) = await make(ten, split_method="shuffle")
+    assert done.run.suite.split_rule == SplitRule(method="shuffle")
+
+
+@pytest.mark.parametrize("how", ["resume", "resume-newest", "retry_errors"])
+async def test_a_run_that_is_taken_up_again_keeps_its_split(
+    make: Make, store: SqliteStore, ten: str, module: Callable[[str], Any], how: str
+) -> None:
+    name = module(
+        "from pathlib import Path\n"
+        "def f(prompt):\n"
+        "    if not Path('mended').exists() and prompt.endswith(('2', '5', '7')):\n"
+        "        raise ValueError('broken')\n"
+        "    return prompt\n"
+    )
+    asked: dict[str, Any] = {"holdout": 0.3, "split_method": "shuffle"}
+    (done,) = await make(ten, f"function:{name}:f", **asked)
+    before = splits(store, done.run.id)
+    Path("mended").touch()
+    words: dict[str, Any] = {
+        "resume": {"resume": done.run.id},
+        "resume-newest": {"suites": ten, "targets": f"function:{name}:f", "resume": "", **asked},
+        "retry_errors": {"retry_errors": done.run.id},
+    }[how]
+    if how == "resume-newest":
+        store.update(replace(done.run, status="interrupted"))
+    else:
+        words["targets"] = ""
+    (again,) = await make(**words)
+    assert again.run.suite.split_rule == SplitRule(ratio=0.3, method="shuffle")
+    assert splits(store, again.run.id) == before
+    assert (again.run.id == done.run.id) == (how != "retry_errors")
+
+
+async def test_the_newest_run_with_another_split_is_not_continued(
+    make: Make, store: SqliteStore, ten: str, told: list[events.Event]
+) -> None:
+    (done,) = await make(ten, holdout=0.3)
+    store.update(replace(done.run, status="interrupted"))
+    (again,) = await make(ten, resume="")
+    assert again.run.id != done.run.id
+    assert any(isinstance(one, events.Warned) and "a new one begins" in one.message for one in told)
+
+
+@pytest.mark.parametrize("flag", ["resume", "retry_errors"])
+async def test_a_stored_run_is_not_divided_anew(make: Make, ten: str, flag: str) -> None:
+    (done,) = await make(ten)
+    words = {flag: done.run.id, "flags": frozenset({"--holdout"})}
+    with pytest.raises(UsageError, match="--holdout: the run has"):
+        await make(ten, **words, holdout=0.3)
+    (same,) = await make(ten, **words, holdout=0.2)
+    assert same.run.suite.split_rule == SplitRule()
+
+
+async def test_answers_that_are_graded_again_by_a_changed_suite_stay_where_they_were(
+    make: Make, store: SqliteStore, ten: str, suite: Callable[..., str]
+) -> None:
+    (done,) = await make(ten, holdout=0.3, split_method="shuffle")
+    changed = suite(*((f"t{n}", f"say {n}", "say 4") for n in range(10)))
+    (again,) = await make(changed, "", regrade=done.run.id)
+    assert again.tally.all.passed == 1
+    assert splits(store, again.run.id) == splits(store, done.run.id)
+
+
+def test_a_built_in_suite_from_the_store_is_not_split_either() -> None:
+    loaded = Loaded(
+        path="builtin:cheap@v1",
+        suite=Suite(name="builtin:cheap", dialect="pramana"),
+        indexer=Indexer(Selection(), None),
+        wanted=Wanted(),
+        problems=(),
+    )
+    assert as_asked(loaded, Request()) is loaded
+    with pytest.raises(UsageError, match="Built-in suites are not split"):
+        as_asked(loaded, Request(holdout=0.2))
+
+
+async def test_a_run_plans_what_it_tells(make: Make, ten: str, told: list[events.Event]) -> None:
+    await make(ten, holdout=0.5)
+    (planned,) = (one for one in told if isinstance(one, events.Planned))
+    assert (planned.dev, planned.holdout) == (5, 5)
+
+
+async def test_rows_are_sealed_at_the_source_and_numbers_are_of_whole_trials(
+    make: Make, store: SqliteStore, ten: str
+) -> None:
+    (done,) = await make(ten)
+    whole = list(rows_of(store, done.run, reveal=True))
+    shut = list(rows_of(store, done.run))
+    assert [row.verdict for row in shut] == [row.verdict for row in whole]
+    assert [row.sealed for row in shut] == [row.trial.split == "holdout" for row in whole]
+    assert all((row.trial.output is None) == row.sealed for row in shut)
+    assert not any(row.sealed or row.trial.output is None for row in whole)
+    assert list(reported(store, done.run).rows()) == shut
+    assert list(reported(store, done.run, reveal=True).rows()) == whole
+    counted = reported(store, done.run).tally
+    assert (counted.all.passed, counted.all.failed, counted.asked) == (1, 9, 10)
+    assert counted.latency_ms()["mean"] is not None
+
+
+async def test_grading_and_stores_see_whole_trials(make: Make, store: SqliteStore, ten: str) -> None:
+    (done,) = await make(ten)
+    for stored in store.trials(done.run.id):
+        assert stored.trial.output is not None
+        assert stored.verdict in (Verdict.PASS, Verdict.FAIL)
+        assert all(score.reason for score in stored.trial.scores if score.outcome is Verdict.FAIL)
+
+
+async def test_a_look_is_kept_with_its_run_and_suite(make: Make, store: SqliteStore, ten: str) -> None:
+    (done,) = await make(ten)
+    shown = reported(store, done.run, done.tally)
+    assert shown.looks == 0
+    assert looked_at(store, shown, reveal=False).looks == 1
+    assert looked_at(store, shown, reveal=True).looks == 3
+    kept = [(look.suite, look.run, look.kind) for look in store.looks(done.run.suite.digest)]
+    assert kept == [(done.run.suite.digest, done.run.id, kind) for kind in ("rate", "rate", "reveal")]
+
+
+async def test_where_nothing_is_held_out_nobody_can_look(make: Make, store: SqliteStore, ten: str) -> None:
+    settings = Settings(selection=Selection(split="dev"))
+    (dev,) = await make(ten, settings=settings)
+    shown = reported(store, dev.run)
+    assert looked_at(store, shown, reveal=True) is shown
+    assert store.looks(dev.run.suite.digest) == []
+    assert not has_holdout(store, dev.run)
+    (all_of_it,) = await make(ten)
+    assert has_holdout(store, all_of_it.run)

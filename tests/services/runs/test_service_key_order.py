@@ -1,0 +1,146 @@
+"""The keys of schemas and tools in the order of the file, the whole way, as models answer in that order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from msgspec.structs import replace
+
+from proctor.codec import in_order, judged_digest, suite_digest, unordered_digest
+from proctor.model import Settings
+from proctor.services import events
+from proctor.services.bundles.attest import attest
+from proctor.services.bundles.import_bundle import import_bundle
+from proctor.services.bundles.import_records import Wants
+from proctor.services.bundles.replay import Who, asking
+from proctor.services.runs.execution.session import Session
+from proctor.stores.sqlite.store import SqliteStore, open_store
+
+Make = Callable[..., Awaitable[list[events.Done]]]
+FIRST, LAST = ("reasoning", "answer"), ("answer", "reasoning")
+
+
+def suite(folder: Path, keys: tuple[str, ...], *, tools: bool = False) -> str:
+    """A suite of one case with a schema, or a tool, of those properties."""
+    schema = {"type": "object", "properties": {key: {"type": "string"} for key in keys}}
+    form = {"tools": [{"name": "note", "parameters": schema}]} if tools else {"schema": schema}
+    check = {"grader": "contains", "params": {"value": "a"}}
+    case = {"id": "c", "input": [{"role": "user", "content": "?"}], "form": form, "assertions": [check]}
+    lines: list[Any] = [{"proctor": 1, "name": "s"}, case]
+    (folder / "s.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return "s.jsonl"
+
+
+class Asked(list[tuple[str, ...]]):
+    """The orders of properties in the requests that a server got."""
+
+    def __init__(self) -> None:
+        self.word = ""
+
+
+@pytest.fixture
+async def asked() -> Any:
+    """A server that answers with a line, and what it was sent; its word is a target."""
+    got = Asked()
+
+    async def chat(request: web.Request) -> web.Response:
+        body = await request.json()
+        schema = (
+            body["tools"][0]["function"]["parameters"]
+            if "tools" in body
+            else body["response_format"]["json_schema"]["schema"]
+        )
+        got.append(tuple(schema["properties"]))
+        choice = {"message": {"role": "assistant", "content": "an answer"}, "finish_reason": "stop"}
+        return web.json_response({"choices": [choice]})
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", chat)
+    async with TestServer(app) as server:
+        got.word = f"openai:m@{server.make_url('/v1')}"
+        yield got
+
+
+@pytest.mark.parametrize("tools", [False, True])
+@pytest.mark.parametrize("settings", [Settings(reuse=True), Settings(cache=True)], ids=["reuse", "cache"])
+async def test_an_answer_to_a_schema_in_another_order_is_no_answer_to_this_one(
+    make: Make, folder: Path, asked: Asked, settings: Settings, tools: bool
+) -> None:
+    explicit = frozenset({"reuse", "cache"})
+    for keys in (FIRST, LAST, FIRST, LAST):
+        await make(suite(folder, keys, tools=tools), asked.word, settings=settings, explicit=explicit)
+    assert asked == [FIRST, LAST]
+
+
+async def test_a_suite_with_its_schema_in_another_order_is_another_version(
+    make: Make, folder: Path, store: SqliteStore, asked: Asked
+) -> None:
+    (first,) = await make(suite(folder, FIRST), asked.word)
+    (last,) = await make(suite(folder, LAST), asked.word)
+    assert (first.run.suite.version, last.run.suite.version) == ("v1", "v2")
+
+
+async def test_answers_of_an_earlier_version_are_taken_where_the_order_is_the_same(
+    make: Make, folder: Path, store: SqliteStore, asked: Asked
+) -> None:
+    """Earlier versions had one digest for both orders; a store has the order in its cases."""
+    reuse: dict[str, Any] = {"settings": Settings(reuse=True), "explicit": frozenset({"reuse"})}
+    (done,) = await make(suite(folder, FIRST), asked.word)
+    (case,) = [stored.case for stored in store.cases(done.run.suite.content)]
+    store._db.execute("UPDATE suite_cases SET sent = ?", (bytes.fromhex(unordered_digest(case)[7:]),))
+    await make(suite(folder, LAST), asked.word, **reuse)
+    assert asked == [FIRST, LAST]
+    (again,) = await make(suite(folder, FIRST), asked.word, **reuse)
+    assert asked == [FIRST, LAST]
+    (trial,) = [stored.trial for stored in store.trials(again.run.id)]
+    (wanted,) = [stored.sent for stored in store.cases(again.run.suite.content)]
+    assert trial.sent == wanted
+
+
+@pytest.fixture
+def other(folder: Path) -> Iterator[SqliteStore]:
+    """The store of whoever gets a bundle."""
+    store = open_store(str(folder / "other.db"))
+    yield store
+    store.close()
+
+
+async def test_a_bundle_has_the_order_and_a_replay_asks_in_it(
+    make: Make, folder: Path, store: SqliteStore, other: SqliteStore, asked: Asked, environ: dict[str, str]
+) -> None:
+    (done,) = await make(suite(folder, FIRST), asked.word)
+    attest(store, done.run, folder / "b", public=False, key=None)
+    (line,) = (folder / "b" / "suite.jsonl").read_text(encoding="utf-8").splitlines()[1:]
+    assert tuple(json.loads(json.loads(line)["written"])[1]["schema"]["properties"]) == FIRST
+
+    imported = import_bundle(other, folder / "b", Wants()).run
+    assert [(one.sent, in_order(one.case)) for one in other.cases(imported.suite.content)] == [
+        (one.sent, in_order(one.case)) for one in store.cases(done.run.suite.content)
+    ]
+    replay = asking(other, folder / "b", Wants(), Who(target=asked.word))
+    await Session(other, environ, lambda _event: None, folder=folder).run(replay.request)
+    assert asked == [FIRST, FIRST]
+
+
+async def test_a_bundle_of_a_run_by_an_earlier_version_has_no_order_and_verifies(
+    make: Make, folder: Path, store: SqliteStore, other: SqliteStore, asked: Asked
+) -> None:
+    (done,) = await make(suite(folder, FIRST), asked.word)
+    (case,) = [stored.case for stored in store.cases(done.run.suite.content)]
+    sent = unordered_digest(case)
+    digest = suite_digest(done.run.suite, [(case.id, sent, judged_digest(case))])
+    store._db.execute("UPDATE suite_cases SET sent = ?", (bytes.fromhex(sent[7:]),))
+    store._db.execute(
+        "UPDATE trials SET body = CAST(json_set(CAST(body AS TEXT), '$.sent', ?) AS BLOB)", (sent,)
+    )
+    run = replace(done.run, suite=replace(done.run.suite, digest=digest))
+    store.update(run)
+    attest(store, run, folder / "b", public=False, key=None)
+    assert "written" not in (folder / "b" / "suite.jsonl").read_text(encoding="utf-8")
+    assert import_bundle(other, folder / "b", Wants()).run.suite.digest == digest

@@ -1,0 +1,197 @@
+"""The straight line as its listeners see it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.errors import NothingSelected, StoreError, SuiteError, UsageError
+from proctor.model import Params, Selection, Settings, Verdict
+from proctor.services import events
+from proctor.services.runs.execution.session import Session
+from proctor.services.runs.request import Request
+from proctor.stores.sqlite.store import SqliteStore, open_store
+
+Make = Callable[..., Awaitable[list[events.Done]]]
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def three(suite: Write) -> str:
+    return suite(("a", "x", "x"), ("b", "x", "no"), ("c", "x", "x"))
+
+
+async def test_events_come_in_order_and_the_last_has_the_numbers(
+    make: Make, three: str, told: list[events.Event]
+) -> None:
+    (done,) = await make(three)
+    assert [type(event).__name__ for event in told] == ["Planned", *["Finished"] * 3, "Done"]
+    assert told[-1] is done
+    planned = told[0]
+    assert isinstance(planned, events.Planned)
+    assert (planned.total, planned.dev, planned.holdout) == (3, 2, 1)
+    assert (done.tally.all.passed, done.tally.all.failed) == (2, 1)
+    assert (done.run.status, done.run.planned) == ("finished", 3)
+
+
+async def test_what_is_told_is_what_is_stored(make: Make, three: str, store: SqliteStore) -> None:
+    (done,) = await make(three)
+    assert store.run(done.run.id) == done.run
+    verdicts = [(stored.trial.case_id, stored.verdict) for stored in store.trials(done.run.id)]
+    assert verdicts == [("a", Verdict.PASS), ("b", Verdict.FAIL), ("c", Verdict.PASS)]
+    assert [stored.case.id for stored in store.cases(done.run.suite.content)] == ["a", "b", "c"]
+
+
+async def test_a_run_remembers_what_it_was_made_with(make: Make, three: str) -> None:
+    settings = Settings(selection=Selection(limit=2), repeats=2, concurrency=3, threshold=0.5)
+    (done,) = await make(three, settings=settings, params=Params(temperature=0.5, seed=7))
+    assert done.run.settings == settings
+    assert done.run.target.params == Params(temperature=0.5, seed=7)
+    assert done.run.planned == done.tally.all.total == 4
+    assert {"proctor", "python"} <= set(done.run.versions)
+
+
+async def test_the_same_suite_is_kept_once(make: Make, three: str, store: SqliteStore) -> None:
+    first, second = [(await make(three))[0].run for _ in range(2)]
+    assert first.suite == second.suite
+    store.delete(first.id)
+    assert len(list(store.cases(second.suite.content))) == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"suites": "missing"}, UsageError),
+        ({"suites": ""}, UsageError),
+        ({"suites": "s.jsonl", "targets": ""}, UsageError),
+        ({"suites": "s.jsonl", "targets": "echo nobody"}, UsageError),
+        ({"suites": "s.jsonl", "targets": "echo scripted:missing.jsonl"}, UsageError),
+        ({"suites": "s.jsonl bad.jsonl"}, SuiteError),
+        ({"suites": "s.jsonl", "settings": Settings(selection=Selection(tags=("no",)))}, NothingSelected),
+        ({"suites": "s.jsonl", "resume": "zzz"}, StoreError),
+        ({"suites": "s.jsonl", "retry_errors": "zzz"}, StoreError),
+    ],
+)
+async def test_what_cannot_be_is_refused_before_anything_is_asked(
+    make: Make, three: str, suite: Write, store: SqliteStore, fields: dict[str, Any], error: type[Exception]
+) -> None:
+    Path("bad.jsonl").write_text('{"id": "a", "expected": "x"}\n', encoding="utf-8")
+    with pytest.raises(error):
+        await make(**fields)
+    assert list(store.runs()) == []
+    assert [done.tally.all.total for done in await make(three)] == [
+        3
+    ]  # and nothing is in the way of the next
+
+
+async def test_problems_of_all_suites_are_told_together(make: Make, folder: Path) -> None:
+    for name in ("one", "two"):
+        Path(f"{name}.jsonl").write_text('{"id": "a", "expected": "x"}\n' * 2, encoding="utf-8")
+    with pytest.raises(SuiteError) as caught:
+        await make("one.jsonl two.jsonl")
+    assert {(problem.path, problem.line) for problem in caught.value.problems} == {
+        ("one.jsonl", 1),
+        ("one.jsonl", 2),
+        ("two.jsonl", 1),
+        ("two.jsonl", 2),
+    }
+
+
+async def test_stopping_keeps_what_finished_and_the_next_session_does_the_rest(
+    store: SqliteStore, make: Make, suite: Write, module: Write, folder: Path
+) -> None:
+    name = module("asked = []\nasync def f(prompt):\n    asked.append(prompt)\n    return prompt\n")
+    many = suite(*((f"c{n}", f"q{n}", f"q{n}") for n in range(300)))
+    finished = 0
+
+    def stop_at_ten(event: events.Event) -> None:
+        nonlocal finished
+        finished += isinstance(event, events.Finished)
+        if finished == 10:
+            session.stop()
+
+    session = Session(store, {}, stop_at_ten, folder=folder)
+    request = Request(suites=(many,), targets=(f"function:{name}:f",), settings=Settings(concurrency=2))
+    (cut,) = await session.run(request)
+    assert cut.run.status == "interrupted"
+    assert 10 <= cut.tally.all.total < 300
+    (done,) = await make(resume=cut.run.id)
+    assert (done.run.id, done.run.status, done.tally.all.passed) == (cut.run.id, "finished", 300)
+    assert sorted(sys.modules[name].asked) == sorted(f"q{n}" for n in range(300))
+
+
+async def test_a_session_that_was_stopped_before_it_runs_asks_nothing(
+    session: Callable[[], Session], three: str, told: list[events.Event]
+) -> None:
+    stopped = session()
+    stopped.stop()
+    assert await stopped.run(Request(suites=(three,), targets=("echo",))) == []
+    assert not any(isinstance(event, events.Finished) for event in told)
+
+
+async def test_a_session_cancelled_at_once_tells_and_stores_that_it_was(
+    session: Callable[[], Session], three: str, module: Write, store: SqliteStore
+) -> None:
+    name = module(
+        "import asyncio\nstarted = asyncio.Event()\nasync def f(prompt):\n"
+        "    started.set()\n    await asyncio.sleep(60)\n    return prompt\n"
+    )
+    request = Request(suites=(three,), targets=(f"function:{name}:f",))
+    making = asyncio.create_task(session().run(request))
+    while not making.done() and not (name in sys.modules and sys.modules[name].started.is_set()):
+        await asyncio.sleep(0.005)
+    making.cancel()
+    (done,) = await making
+    assert done.run.status == "interrupted"
+    assert store.run(done.run.id).status == "interrupted"
+
+
+async def test_a_store_that_fails_in_the_middle_is_told_and_the_targets_are_closed(
+    make: Make, three: str, store: SqliteStore, folder: Path
+) -> None:
+    Path("drop.py").write_text(
+        "import sqlite3\nasync def f(prompt):\n    db = sqlite3.connect('kept.db')\n"
+        "    db.execute('DROP TABLE IF EXISTS trials')\n    db.close()\n    return prompt\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(StoreError, match="no such table"):
+        await make(three, "function:drop:f")
+    sys.modules.pop("drop")
+    store.close()  # it has been told
+
+
+async def test_repeats_are_asked_with_the_case_and_told_one_by_one(
+    make: Make, suite: Write, store: SqliteStore
+) -> None:
+    Path("answers.jsonl").write_text('{"a": ["x", "no", "x"]}', encoding="utf-8")
+    (done,) = await make(suite(("a", "?", "x")), "scripted:answers.jsonl", settings=Settings(repeats=3))
+    found = [(stored.trial.repeat, stored.verdict) for stored in store.trials(done.run.id)]
+    assert found == [(0, Verdict.PASS), (1, Verdict.FAIL), (2, Verdict.PASS)]
+
+
+async def test_no_more_are_asked_at_once_than_was_said(make: Make, suite: Write, module: Write) -> None:
+    name = module(
+        "import asyncio\nnow = peak = 0\nasync def f(prompt):\n    global now, peak\n"
+        "    now += 1\n    peak = max(peak, now)\n    await asyncio.sleep(0.001)\n"
+        "    now -= 1\n    return prompt\n"
+    )
+    many = suite(*((f"c{n}", "x", "x") for n in range(60)))
+    await make(many, f"function:{name}:f", settings=Settings(concurrency=7))
+    assert sys.modules[name].peak == 7
+
+
+async def test_two_sessions_of_two_stores_on_one_file_do_not_disturb_each_other(
+    make: Make, suite: Write, folder: Path
+) -> None:
+    many = suite(*((f"c{n}", "x", "x") for n in range(200)))
+    other = open_store(str(folder / "kept.db"))
+    silent = Session(other, {}, lambda _event: None, folder=folder)
+    request = Request(suites=(many,), targets=("echo",))
+    results = await asyncio.gather(make(many), silent.run(request))
+    assert [done.tally.all.passed for (done,) in results] == [200, 200]
+    other.close()

@@ -1,0 +1,114 @@
+"""A word for a suite to files, and files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.errors import UsageError
+from proctor.services.runs.reading.report import check_endings, write
+from proctor.services.suites.path_arguments import Locator, NoSuchSuite
+from proctor.services.suites.suite_sources import TIERS, source_of
+
+
+def _touch(*paths: str) -> None:
+    for path in paths:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text("x\n", encoding="utf-8")
+
+
+def test_a_path_comes_before_a_name_and_the_users_own_before_a_built_in_suite(folder: Path) -> None:
+    (builtin,) = Locator().find("cheap").paths
+    assert builtin.parent.name == "v1.0"
+    with pytest.raises(NoSuchSuite, match=r"in the store.*`builtin:cheap`"):
+        Locator(is_saved=lambda word: word == "cheap").find("cheap")
+    _touch("suites/cheap.jsonl", "suites/mine.jsonl")
+    assert Locator(is_saved=lambda _word: True).find("cheap").paths == (Path("suites/cheap.jsonl"),)
+    assert Locator().find("mine").paths == (Path("suites/mine.jsonl"),)
+    _touch("cheap", "mine")
+    assert Locator().find("cheap").paths == (Path("cheap"),)
+    assert Locator().find("mine").paths == (Path("mine"),)
+    assert Locator().find("builtin:cheap").paths == (builtin,)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_every_tier_is_a_file(tier: str) -> None:
+    assert [path.suffix for path in Locator().find(tier).paths] == [".jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("mien", "'mine'"),
+        ("all", "no suite in it"),
+        ("twice", "twice.csv, suites/twice.jsonl"),
+        ("", "is empty"),
+    ],
+)
+def test_a_word_for_nothing_says_what_there_is(folder: Path, word: str, hint: str) -> None:
+    _touch("suites/mine.jsonl", "suites/twice.jsonl", "suites/twice.csv", "all/notes.md")
+    with pytest.raises(UsageError) as caught:
+        Locator().find(word)
+    assert hint in str(caught.value)
+
+
+def test_a_source_can_be_read_again_and_again_and_sees_its_neighbours(folder: Path) -> None:
+    _touch("one/a.jsonl", "one/b.toml")
+    source = source_of(Path("one/a.jsonl"))
+    assert [list(source.lines()) for _ in range(2)] == [[b"x\n"]] * 2
+    assert source.neighbour("b.toml") == b"x\n"
+    assert source.neighbour("c.toml") is None
+
+
+def test_a_source_that_cannot_be_opened_or_named_is_told(folder: Path) -> None:
+    for path in (Path("missing"), folder / "missing", Path(os.fsdecode(b"\xe9"))):
+        with pytest.raises(UsageError):
+            source_of(path)
+
+
+# --- files that are written --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["x", "x.txt", "x.jsonl.gz", ".json", "no/x.json", "folder.json"])
+def test_what_cannot_be_written_is_known_beforehand(folder: Path, path: str) -> None:
+    Path("folder.json").mkdir()
+    with pytest.raises(UsageError) as caught:
+        check_endings(["fine.json", path])
+    assert repr(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("path", ["x.json", "X.JSONL", "a b.csv", "deep/x.md", "x.xml", "x.html"])
+def test_what_can_be_written_passes(folder: Path, path: str) -> None:
+    Path("deep").mkdir()
+    check_endings([path])
+
+
+class _Breaking:
+    """Rows that cannot be read to their end."""
+
+    def __init__(self, reported: Any) -> None:
+        self.run, self.tally, self.exit_code = reported.run, reported.tally, reported.exit_code
+        self._rows, self.looks = reported.rows, reported.looks
+        self.bundle, self.calibrations = reported.bundle, reported.calibrations
+
+    def rows(self) -> Iterator[Any]:
+        yield from self._rows()
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("ending", ["html", "json", "jsonl", "csv", "md", "xml"])
+def test_a_file_stays_as_it_was_when_the_new_one_cannot_be_finished(
+    folder: Path, ending: str, reported: Callable[..., Any], trial: Any, case: Any, score: Any
+) -> None:
+    good = reported((trial("4", score(0.0)), case()))
+    path = f"out.{ending}"
+    write(path, [good])
+    before = Path(path).read_bytes()
+    with pytest.raises(UsageError, match="No space left"):
+        write(path, [_Breaking(good)])  # type: ignore[list-item]  # has what a report looks at
+    assert Path(path).read_bytes() == before
+    assert [entry.name for entry in folder.iterdir()] == [path]

@@ -1,0 +1,321 @@
+"""Converting: what a renderer gets wrong is seen when its files are read, and files are written or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from proctor.codec import decode, encode
+from proctor.dialects import DIALECTS, RENDERERS
+from proctor.dialects.shared.losses import Unsaid
+from proctor.errors import UnknownName, UsageError
+from proctor.model import (
+    Assertion,
+    Case,
+    Form,
+    Message,
+    PassRule,
+    Problem,
+    Suite,
+    Workspace,
+)
+from proctor.protocols import Placed, Rendered, Source
+from proctor.services.suites.convert import MAIN, Converted, converted
+from proctor.services.suites.write_files import write
+
+SUITE = Suite(name="tides", dialect="meridian")
+
+
+def case(name: str = "a", **fields: Any) -> Case:
+    given: dict[str, Any] = {
+        "input": (Message(role="user", content="Hi"),),
+        "assertions": (Assertion(grader="exact", params={"value": "x"}),),
+    }
+    return Case(id=name, **given | fields)
+
+
+Change = Callable[[Case], Case | None]
+
+
+class Careless:
+    """A dialect of the test's own, whose renderer changes each case in some way and tells nothing."""
+
+    def __init__(self, change: Change, rule: PassRule | None = None) -> None:
+        self.change = change
+        self.rule = rule
+
+    def recognises(self, _head: object) -> None:
+        return None
+
+    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+        for line, data in enumerate(source.lines(), 1):
+            if line == 1:
+                row = json.loads(data)
+                rule = PassRule(threshold=row["threshold"])
+                yield Suite(name="x", dialect="careless", pass_rule=rule, repeats_rule=row["rule"])
+            elif not data.startswith(b"{"):
+                yield Problem(code="bad", message="It is broken.", path=source.path, line=line, case="a")
+            else:
+                yield Placed(decode(data, Case), line)
+
+    def render(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+        rule = suite.pass_rule if self.rule is None else self.rule
+        yield Rendered("", encode({"threshold": rule.threshold, "rule": suite.repeats_rule}) + b"\n")
+        for one in cases:
+            changed = self.change(one)
+            if changed is not None:
+                yield Rendered("", encode(changed) + b"\n")
+
+
+@pytest.fixture
+def careless() -> Iterator[Callable[..., Converted]]:
+    """Converts cases by a renderer that makes a mistake."""
+
+    def convert(change: Change, *cases: Case, suite: Suite = SUITE, **fields: Any) -> Converted:
+        dialect = Careless(change, fields.get("rule"))
+        DIALECTS.add("careless", dialect)
+        RENDERERS.add("careless", dialect.render)
+        return converted(suite, cases, "careless", lossy=fields.get("lossy", False))
+
+    yield convert
+    for table in (DIALECTS, RENDERERS):
+        for place in (table._where, table._loaded):
+            place.pop("careless", None)
+
+
+def same(one: Case) -> Case:
+    return one
+
+
+# --- what is seen ------------------------------------------------------------------------------------------
+
+
+def test_a_suite_that_comes_back_as_it_was_has_no_problem(careless: Callable[..., Converted]) -> None:
+    made = careless(same, case("a"), case("b"))
+    assert (made.problems, made.failed) == ([], False)
+    assert (list(made.files), made.name_hint) == ([MAIN], "tides.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("whole", "change", "field"),
+    [
+        ({}, {"input": (Message(role="user", content="Ho"),)}, "input[0].content"),
+        ({}, {"input": (Message(role="user", content="Hi"),) * 2}, "input"),
+        ({"expected": "x"}, {"expected": "y"}, "expected"),
+        ({"expected": 1}, {"expected": 1.0}, "expected"),
+        ({"criteria": "C."}, {"criteria": None}, "criteria"),
+        (
+            {},
+            {"assertions": (Assertion(grader="exact", params={"value": "y"}),)},
+            "assertions[0].params.value",
+        ),
+        (
+            {},
+            {"assertions": (Assertion(grader="exact", params={"value": "x"}, weight=2.0),)},
+            "assertions[0].weight",
+        ),
+        ({"pass_rule": PassRule(threshold=0.5)}, {"pass_rule": None}, "pass_rule"),
+        ({"target": "t"}, {"target": None}, "target"),
+        ({"form": Form(json=True)}, {"form": Form()}, "form.json"),
+        ({"workspace": Workspace(template="t")}, {"metadata": {"new": 1}}, "metadata.new"),
+        ({"tags": ("x", "y")}, {"tags": ("x",)}, "tags"),
+        ({"category": "c"}, {"category": None}, "category"),
+        ({"repeats": 3}, {"repeats": None}, "repeats"),
+        ({"only_targets": ("t",)}, {"only_targets": ()}, "only_targets"),
+        ({"notes": {"n": 1}}, {"notes": {}}, "notes.n"),
+        ({"metadata": {"m": {"deep": 1}}}, {"metadata": {"m": {"deep": 2}}}, "metadata.m.deep"),
+        ({}, {"variables": ("HOME",)}, "variables"),
+    ],
+)
+def test_what_changes_in_silence_is_an_error_that_names_the_case_and_the_field(
+    careless: Callable[..., Converted], whole: dict[str, Any], change: dict[str, Any], field: str
+) -> None:
+    made = careless(lambda one: replace(one, **change), case("tide-7", **whole))
+    (problem,) = made.problems
+    assert (problem.level, problem.code, problem.case, problem.field) == (
+        "error",
+        "unsayable",
+        "tide-7",
+        field,
+    )
+    assert problem.message.startswith("Case 'tide-7': dialect careless cannot say it: ")
+    assert problem.path == "tides"
+    assert made.failed
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metadata": {"kept": 1, "more": 2}},
+        {"assertions": (Assertion(grader="exact", params={"value": "x"}, label="other"),)},
+        {"assertions": (Assertion(grader="exact", params={"value": "x"}, weight=float("1")),)},
+    ],
+)
+def test_labels_more_metadata_and_another_way_to_write_a_number_change_nothing(
+    careless: Callable[..., Converted], change: dict[str, Any]
+) -> None:
+    assert careless(lambda one: replace(one, **change), case(metadata={"kept": 1})).problems == []
+
+
+def test_a_case_that_disappears_is_named(careless: Callable[..., Converted]) -> None:
+    made = careless(lambda one: None if one.id == "b" else one, case("a"), case("b"))
+    assert [(problem.case, "not there any more" in problem.message) for problem in made.problems] == [
+        ("b", True)
+    ]
+
+
+def test_a_case_that_gets_another_id_is_named_under_both(careless: Callable[..., Converted]) -> None:
+    made = careless(lambda one: replace(one, id="z"), case("a"))
+    assert sorted(problem.case or "" for problem in made.problems) == ["a", "z"]
+
+
+def test_a_rule_of_the_suite_that_changes_is_named(careless: Callable[..., Converted]) -> None:
+    made = careless(same, case(), rule=PassRule(threshold=0.1))
+    assert [(problem.case, problem.field) for problem in made.problems] == [(None, "pass_rule")]
+
+
+def test_what_was_told_as_lost_is_not_told_again(careless: Callable[..., Converted]) -> None:
+    made = careless(same, case())
+    assert made.problems == []
+
+    def lossy(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+        dialect = Careless(lambda one: replace(one, criteria=None, tags=()))
+        for one in cases:
+            unsaid = Unsaid(one, "careless", lossy=lossy)
+            unsaid.note("criteria", "no.")
+            yield from unsaid.problems
+        yield from dialect.render(suite, cases, lossy=lossy)
+
+    RENDERERS.add("careless", lossy)
+    whole = converted(SUITE, [case(criteria="C.")], "careless", lossy=True)
+    assert [(problem.level, problem.field) for problem in whole.problems] == [("warning", "criteria")]
+    silent = converted(SUITE, [case(criteria="C.", tags=("t",))], "careless", lossy=True)
+    assert [problem.field for problem in silent.problems if problem.level == "error"] == ["tags"]
+
+
+def test_what_cannot_be_read_again_is_an_error(careless: Callable[..., Converted]) -> None:
+    def breaking(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+        yield Rendered("", b'{"threshold": null, "rule": "each"}\n')
+        yield Rendered("", b"broken\n")
+
+    careless(same)
+    RENDERERS.add("careless", breaking)
+    (problem,) = converted(SUITE, [case()], "careless", lossy=False).problems
+    assert (problem.case, problem.level) == ("a", "error")
+    assert problem.message.endswith("what is written cannot be read: It is broken.")
+
+
+def test_a_suite_of_no_cases_is_one_of_no_cases(careless: Callable[..., Converted]) -> None:
+    assert careless(same).problems == []
+
+
+# --- which dialects ----------------------------------------------------------------------------------------
+
+
+def test_a_dialect_that_is_only_read_says_what_can_be_written() -> None:
+    (only_read, *_) = sorted(set(DIALECTS.names()) - set(RENDERERS.names()))
+    with pytest.raises(UsageError, match=rf"'{only_read}' is only read.*meridian.*proctor"):
+        converted(SUITE, [case()], only_read, lossy=False)
+
+
+def test_an_unknown_dialect_is_an_error_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match=r"Unknown dialect 'meridan'. Did you mean 'meridian'\?"):
+        converted(SUITE, [case()], "meridan", lossy=False)
+
+
+def test_where_a_suite_came_from_is_no_reason_to_refuse_it() -> None:
+    suite = Suite(name="s", dialect="proctor", notes={"from": "pramana", "suite_hash": "sha256:1"})
+    made = converted(suite, [case(expected="x")], "meridian", lossy=False)
+    assert [problem for problem in made.problems if problem.level == "error"] == []
+
+
+# --- writing -----------------------------------------------------------------------------------------------
+
+
+def of(**files: str) -> Converted:
+    named = {name.replace("__", "/").replace("main", ""): data.encode() for name, data in files.items()}
+    return Converted(files=named, problems=[], name_hint="tides.jsonl")
+
+
+def there(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize(
+    ("output", "files", "found"),
+    [
+        ("x.jsonl", {"main": "m"}, {"x.jsonl": "m"}),
+        ("new/deep/x.jsonl", {"main": "m"}, {"new/deep/x.jsonl": "m"}),
+        ("new/", {"main": "m"}, {"new/tides.jsonl": "m"}),
+        ("old", {"main": "m"}, {"old/tides.jsonl": "m"}),
+        ("x.jsonl", {"main": "m", "a__b": "b"}, {"x.jsonl": "m", "a/b": "b"}),
+        ("new", {"a": "1", "b__c": "2"}, {"new/a": "1", "new/b/c": "2"}),
+        ("old", {"a": "1"}, {"old/a": "1"}),
+    ],
+)
+def test_files_go_where_one_expects(
+    folder: Path, output: str, files: dict[str, str], found: dict[str, str]
+) -> None:
+    (folder / "old").mkdir()
+    paths = write(of(**files), output)
+    assert there(folder) == found
+    assert {path.as_posix() for path in paths} == found.keys()
+
+
+def test_a_file_that_is_there_stays_unless_forced(folder: Path) -> None:
+    (folder / "b").write_text("mine")
+    files = {"a": "1", "b": "2"}
+    with pytest.raises(UsageError, match=r"Already there: b\. Nothing was written; --force replaces"):
+        write(of(main="m", **files), "x.jsonl")
+    assert there(folder) == {"b": "mine"}
+    write(of(main="m", **files), "x.jsonl", force=True)
+    assert there(folder) == {"x.jsonl": "m", **files}
+
+
+def test_a_suite_that_is_a_folder_does_not_go_among_other_files(folder: Path) -> None:
+    (folder / "notes").mkdir()
+    (folder / "notes" / "mine.md").write_text("mine")
+    with pytest.raises(UsageError, match="is not empty"):
+        write(of(a="1"), "notes")
+    assert there(folder) == {"notes/mine.md": "mine"}
+    write(of(a="1"), "notes", force=True)
+    assert there(folder) == {"notes/a": "1", "notes/mine.md": "mine"}
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", "a/../../x"])
+def test_no_file_goes_outside(folder: Path, path: str) -> None:
+    made = Converted(files={path: b"x"}, problems=[], name_hint="t")
+    with pytest.raises(UsageError, match="would lie outside"):
+        write(made, "new")
+    assert there(folder) == {}
+
+
+@pytest.mark.parametrize("output", ["", " ", "/dev/null", "old"])
+@pytest.mark.parametrize("force", [False, True])
+def test_only_a_file_is_replaced(folder: Path, output: str, force: bool) -> None:
+    (folder / "old" / "tides.jsonl").mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"is empty\. Is a variable|exists and is not a file"):
+        write(of(main="m"), output, force=force)
+    assert there(folder) == {}
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_file_may_have_the_longest_name_that_there_is(folder: Path) -> None:
+    write(of(**{"a" * 255: "1"}), "new")
+    assert there(folder) == {f"new/{'a' * 255}": "1"}
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(folder: Path) -> None:
+    (folder / "file").write_text("mine")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write(of(main="m"), "file/x.jsonl")
+    assert there(folder) == {"file": "mine"}

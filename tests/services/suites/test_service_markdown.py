@@ -1,0 +1,458 @@
+"""Markdown tests from their files to verdicts: each statement of their document, with texts of our own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.errors import ExitCode, SuiteError
+from proctor.model import JudgeRule, Settings
+from proctor.reports.runs.serialize import Reported, about_judges
+from proctor.services import events
+from proctor.services.bundles.attest import attest
+from proctor.services.bundles.verify import verify
+from proctor.services.runs.config import load_config
+from proctor.stores.sqlite.store import SqliteStore
+
+Make = Callable[..., Awaitable[list[events.Done]]]
+
+JUDGE = '{"pass": true, "feedback": ""}'
+
+
+class Folder:
+    """A folder of tests, run with a counting target and a counting judge."""
+
+    def __init__(self, make: Make, folder: Path, module: str) -> None:
+        self._make = make
+        self._folder = folder
+        self._module = module
+
+    def write(self, name: str, text: str) -> None:
+        path = self._folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    async def run(self, **fields: Any) -> events.Done:
+        given: dict[str, Any] = {
+            "suites": "tests",
+            "targets": f"function:{self._module}:answer",
+            "judges": (f"function:{self._module}:judge",),
+        }
+        (done,) = await self._make(**given | fields)
+        return done
+
+
+@pytest.fixture
+def tests(make: Make, folder: Path, module: Callable[[str], str]) -> Folder:
+    name = module(
+        f"""
+def answer(prompt):
+    return "answer to " + (prompt if isinstance(prompt, str) else prompt[-1]["content"])
+def judge(prompt):
+    return '{JUDGE}'
+"""
+    )
+    return Folder(make, folder, name)
+
+
+def numbers(done: events.Done) -> dict[str, int]:
+    tally = done.tally
+    return {"asked": tally.asked, "graded": tally.graded, "reused": tally.reused, "total": tally.all.total}
+
+
+def sent(store: SqliteStore, done: events.Done) -> dict[str, list[tuple[str, str]]]:
+    return {
+        stored.case.id: [(message.role, message.content) for message in stored.case.input]
+        for stored in store.cases(done.run.suite.content)
+    }
+
+
+CAPITAL = """---
+tags: [geography]
+---
+
+# 👤
+
+Which city is the capital of Peru?
+
+---
+
+The answer must name Lima.
+"""
+
+
+async def test_a_file_is_the_messages_of_a_test_and_how_they_are_judged(
+    tests: Folder, store: SqliteStore
+) -> None:
+    tests.write("tests/capital.md", CAPITAL)
+    done = await tests.run()
+    assert sent(store, done) == {"capital": [("user", "Which city is the capital of Peru?")]}
+    (stored,) = store.cases(done.run.suite.content)
+    assert stored.case.criteria == "The answer must name Lima."
+    assert done.tally.all.passed == 1
+
+
+async def test_an_evaluation_is_all_or_nothing_and_has_feedback(
+    tests: Folder, make: Make, folder: Path, store: SqliteStore
+) -> None:
+    tests.write("tests/capital.md", CAPITAL)
+    tests.write("no.jsonl", json.dumps({"*": json.dumps({"pass": False, "feedback": "It names Cusco."})}))
+    done = await tests.run(judges=("scripted:no.jsonl",))
+    (stored,) = store.trials(done.run.id)
+    (score,) = stored.trial.scores
+    assert (score.value, str(score.outcome)) == (0.0, "fail")
+    assert score.judgments[0].feedback == "It names Cusco."
+    assert "It names Cusco." in score.reason
+
+
+async def test_comments_are_sent_as_they_are_and_warned_of(
+    tests: Folder, store: SqliteStore, told: list[events.Event]
+) -> None:
+    tests.write("tests/a.md", "# 👤\n\n<!-- be quick -->\nHi\n\n---\n\nMust greet.\n")
+    done = await tests.run()
+    assert sent(store, done)["a"] == [("user", "<!-- be quick -->\nHi")]
+    assert any("comment" in event.message for event in told if isinstance(event, events.Warned))
+
+
+async def test_a_modified_test_is_asked_and_a_former_run_keeps_its_version(
+    tests: Folder, store: SqliteStore
+) -> None:
+    tests.write("tests/capital.md", CAPITAL)
+    tests.write("tests/other.md", CAPITAL.replace("Peru", "Chile").replace("Lima", "Santiago"))
+    first = await tests.run()
+    tests.write("tests/capital.md", CAPITAL.replace("Which city", "What city"))
+    second = await tests.run()
+    assert numbers(second) == {"asked": 1, "graded": 1, "reused": 1, "total": 2}
+    assert (first.run.suite.version, second.run.suite.version) == ("v1", "v2")
+    assert sent(store, first)["capital"][0][1].startswith("Which")
+    assert store.counts(first.run.id)
+
+
+async def test_modified_instructions_are_judged_on_the_answer_that_is_there(
+    tests: Folder, store: SqliteStore
+) -> None:
+    tests.write("tests/capital.md", CAPITAL)
+    tests.write("tests/other.md", CAPITAL.replace("Peru", "Chile"))
+    first = await tests.run()
+    tests.write("tests/capital.md", CAPITAL.replace("must name", "has to name"))
+    second = await tests.run()
+    assert numbers(second) == {"asked": 0, "graded": 1, "reused": 2, "total": 2}
+    then, now = (
+        [stored.trial.scores[0].assertion for stored in store.trials(one.run.id)] for one in (first, second)
+    )
+    assert then == now  # the assertion is the same; the instructions are the case's
+    criteria = [stored.case.criteria for stored in store.cases(first.run.suite.content)]
+    assert criteria == ["The answer must name Lima."] * 2
+
+
+async def test_a_test_that_is_moved_or_whose_prompt_is_renamed_is_not_judged_again(
+    tests: Folder, folder: Path
+) -> None:
+    tests.write("prompts/guide.md", "---\nid: guide\n---\n\nYou are a guide.\n")
+    tests.write("tests/capital.md", CAPITAL.replace("tags:", "systemPrompts: [guide]\ntags:"))
+    await tests.run()
+    (folder / "tests" / "capital.md").unlink()
+    tests.write("prompts/guide.md", "---\nid: local\n---\n\nYou are a guide.\n")
+    tests.write("tests/peru/capital.md", CAPITAL.replace("tags:", "systemPrompts: [local]\ntags:"))
+    assert numbers(await tests.run()) == {"asked": 0, "graded": 0, "reused": 1, "total": 1}
+
+
+async def test_only_an_evaluator_that_is_new_or_edited_judges_again(tests: Folder) -> None:
+    text = (
+        "---\nid: {0}\ntags: [_evaluator]\n---\n\nFor {0}: `{{{{_evaluationInstructions}}}}`\n\n"
+        "# 👤\n\n`{{{{_actualResponse}}}}`"
+    )
+    tests.write("prompts/strict.md", text.format("strict"))
+    tests.write("tests/capital.md", CAPITAL)
+    await tests.run()
+    tests.write("prompts/kind.md", text.format("kind"))
+    added = await tests.run()
+    assert numbers(added) == {"asked": 0, "graded": 1, "reused": 1, "total": 1}
+    assert added.tally.spent_judging.calls == 1
+    tests.write("prompts/kind.md", text.format("kind").replace("For", "Only for"))
+    assert (await tests.run()).tally.spent_judging.calls == 1
+
+
+@pytest.mark.parametrize("tag", ["_json_mode", "_has_tools", "_tools_only"])
+async def test_a_special_tag_makes_a_new_version_each_time_it_comes_or_goes(tests: Folder, tag: str) -> None:
+    tests.write("tests/capital.md", CAPITAL)
+    await tests.run()
+    tests.write("tests/capital.md", CAPITAL.replace("[geography]", f"[geography, {tag}]"))
+    tagged = await tests.run()
+    assert (tagged.run.suite.version, tagged.tally.asked) == ("v2", 1)
+    tests.write("tests/capital.md", CAPITAL)
+    untagged = await tests.run()
+    assert (untagged.run.suite.version, untagged.tally.asked) == ("v1", 0)
+
+
+async def test_an_ordinary_tag_makes_none(tests: Folder) -> None:
+    tests.write("tests/capital.md", CAPITAL)
+    await tests.run()
+    tests.write("tests/capital.md", CAPITAL.replace("[geography]", "[geography, cities]"))
+    tagged = await tests.run()
+    assert (tagged.run.suite.version, tagged.tally.asked, tagged.tally.reused) == ("v1", 0, 1)
+    assert set(tagged.tally.tags) == {"geography", "cities"}
+
+
+async def test_a_test_without_tags_runs(tests: Folder) -> None:
+    tests.write("tests/a.md", "# 👤\n\nHi\n\n---\n\nMust greet.\n")
+    assert (await tests.run()).tally.all.total == 1
+
+
+REPLACED = """---
+replacements:
+{replacements}
+---
+
+# 👤
+
+{question}
+
+---
+
+{instructions}
+"""
+
+
+def replaced(replacements: str, question: str, instructions: str = "Must answer.") -> str:
+    return REPLACED.format(replacements=replacements, question=question, instructions=instructions)
+
+
+async def test_the_simple_pattern_gives_a_version_a_value(tests: Folder, store: SqliteStore) -> None:
+    tests.write(
+        "tests/a.md",
+        replaced("  topic:\n    - How was your walk?\n    - Which soup is best?", "Q: `{{topic}}`"),
+    )
+    assert sent(store, await tests.run()) == {
+        "a[topic=How was your walk?]": [("user", "Q: How was your walk?")],
+        "a[topic=Which soup is best?]": [("user", "Q: Which soup is best?")],
+    }
+
+
+async def test_the_combined_pattern_gives_every_pair_with_the_first_key_slowest(
+    tests: Folder, store: SqliteStore
+) -> None:
+    lists = "  topic:\n    - Soup?\n    - Walk?\n  name:\n    - Ada\n    - Ben"
+    tests.write("tests/a.md", replaced(lists, "Q: `{{topic}}` - `{{name}}`"))
+    texts = [messages[0][1] for messages in sent(store, await tests.run()).values()]
+    assert texts == ["Q: Soup? - Ada", "Q: Soup? - Ben", "Q: Walk? - Ada", "Q: Walk? - Ben"]
+
+
+async def test_the_advanced_pattern_pairs_what_stands_together(tests: Folder, store: SqliteStore) -> None:
+    rows = "  - topic: Who wrote the letter?\n    answer: Ada\n  - topic: Who read it?\n    answer: Ben"
+    tests.write("tests/a.md", replaced(rows, "`{{topic}}`", "Must say `{{answer}}`."))
+    done = await tests.run()
+    pairs = [
+        (stored.case.input[0].content, stored.case.criteria) for stored in store.cases(done.run.suite.content)
+    ]
+    assert pairs == [("Who wrote the letter?", "Must say Ada."), ("Who read it?", "Must say Ben.")]
+
+
+async def test_block_texts_and_a_list_inside_a_row_share_the_rest_of_it(
+    tests: Folder, store: SqliteStore
+) -> None:
+    # The document says that its last sample gives four versions. As printed it is no YAML, and repaired it
+    # gives three: one of the first row and two of the second.
+    rows = (
+        "  - pair: |\n      A: 7,100\n      B: 7,200\n    answer: B\n"
+        "  - pair:\n      - |\n        A: 12.50\n        B: 12.5\n"
+        "      - |\n        A: 3,000\n        B: 3000\n"
+        "    answer: neither (they are equal)"
+    )
+    tests.write("tests/a.md", replaced(rows, "`{{pair}}`\n\nWhich is more?", "Must say `{{answer}}`."))
+    done = await tests.run()
+    cases = [stored.case for stored in store.cases(done.run.suite.content)]
+    assert [case.criteria for case in cases] == ["Must say B.", *["Must say neither (they are equal)."] * 2]
+    assert cases[1].input[0].content == "A: 12.50\nB: 12.5\n\nWhich is more?"
+
+
+async def test_an_empty_list_is_an_error_and_no_test_disappears(tests: Folder) -> None:
+    tests.write("tests/a.md", replaced("  topic: []", "`{{topic}}`"))
+    tests.write("tests/b.md", CAPITAL)
+    with pytest.raises(SuiteError) as refused:
+        await tests.run()
+    (problem,) = refused.value.problems
+    assert problem.path.endswith("a.md")
+    assert problem.line == 3
+
+
+async def test_prompts_and_tests_multiply(tests: Folder, store: SqliteStore) -> None:
+    tests.write("prompts/brief.md", "---\nid: brief\n---\n\nAnswer in one word.\n")
+    tests.write("prompts/kind.md", "---\nid: kind\n---\n\nBe kind.\n")
+    tests.write("tests/capital.md", CAPITAL.replace("tags:", "systemPrompts: [brief, kind]\ntags:"))
+    found = sent(store, await tests.run())
+    assert {name: messages[0] for name, messages in found.items()} == {
+        "capital~brief": ("system", "Answer in one word."),
+        "capital~kind": ("system", "Be kind."),
+    }
+
+
+async def test_an_edited_prompt_asks_again_only_what_it_is_sent_with(tests: Folder) -> None:
+    tests.write("prompts/brief.md", "---\nid: brief\n---\n\nAnswer in one word.\n")
+    tests.write("tests/a.md", CAPITAL.replace("tags:", "systemPrompts: [brief]\ntags:"))
+    tests.write("tests/b.md", CAPITAL)
+    await tests.run()
+    tests.write("prompts/brief.md", "---\nid: brief\n---\n\nAnswer in two words.\n")
+    assert numbers(await tests.run()) == {"asked": 1, "graded": 1, "reused": 1, "total": 2}
+
+
+EVALUATOR = """---
+id: {id}
+tags: [_evaluator, _json_mode]
+---
+
+Rules: `{{{{_evaluationInstructions}}}}`. {more}
+
+# 👤
+
+`{{{{_actualResponse}}}}`
+"""
+
+
+async def test_several_evaluators_and_evaluations_are_kept_apart(tests: Folder, store: SqliteStore) -> None:
+    tests.write("tests/capital.md", CAPITAL)
+    tests.write("prompts/one.md", EVALUATOR.format(id="one", more="Be fair."))
+    tests.write("prompts/two.md", EVALUATOR.format(id="two", more="Be strict."))
+    done = await tests.run(settings=Settings(judge_repeats=2), explicit=frozenset(("judge_repeats",)))
+    (stored,) = store.trials(done.run.id)
+    (score,) = stored.trial.scores
+    assert sorted((judgment.evaluator, judgment.nth) for judgment in score.judgments) == [
+        ("one", 0),
+        ("one", 1),
+        ("two", 0),
+        ("two", 1),
+    ]
+    assert (score.details["rule"], score.details["agreement"]) == ("mean", 1.0)
+
+
+async def test_an_edited_evaluator_judges_everything_again_and_asks_nothing(tests: Folder) -> None:
+    tests.write("tests/capital.md", CAPITAL)
+    tests.write("prompts/one.md", EVALUATOR.format(id="one", more="Be fair."))
+    await tests.run()
+    tests.write("prompts/one.md", EVALUATOR.format(id="one", more="Be very fair."))
+    assert numbers(await tests.run()) == {"asked": 0, "graded": 1, "reused": 1, "total": 1}
+
+
+async def test_a_project_chooses_its_prompts_and_evaluators(
+    tests: Folder, folder: Path, store: SqliteStore
+) -> None:
+    tests.write("tests/capital.md", CAPITAL)
+    tests.write("ours/one.md", EVALUATOR.format(id="one", more="Be fair."))
+    tests.write("ours/two.md", EVALUATOR.format(id="two", more="Be strict."))
+    tests.write("proctor.toml", 'prompts = "ours"\nevaluators = ["two"]\n')
+    done = await tests.run(config=load_config(["target"]))
+    (stored,) = store.cases(done.run.suite.content)
+    (assertion,) = stored.case.assertions
+    assert [evaluator["id"] for evaluator in assertion.params["evaluators"]] == ["two"]
+
+
+@pytest.fixture
+def five_hundred(tests: Folder) -> Folder:
+    rows = "\n".join(f"    - number {number}" for number in range(50))
+    for name in range(10):
+        prompt = "even" if name % 2 == 0 else "odd"
+        head = f"---\nsystemPrompts: [{prompt}]\nreplacements:\n  which:\n{rows}\n---\n"
+        turns = f"\n# 👤\n\nFile {name}, `{{{{which}}}}`?\n\n---\n\nMust answer {name}.\n"
+        tests.write(f"tests/f{name}.md", head + turns)
+    tests.write("prompts/even.md", "---\nid: even\n---\n\nYou are even.\n")
+    tests.write("prompts/odd.md", "---\nid: odd\n---\n\nYou are odd.\n")
+    return tests
+
+
+async def test_of_500_cases_only_what_an_edit_touches_is_asked_or_graded(five_hundred: Folder) -> None:
+    first = await five_hundred.run()
+    assert numbers(first) == {"asked": 500, "graded": 500, "reused": 0, "total": 500}
+    assert numbers(await five_hundred.run()) == {"asked": 0, "graded": 0, "reused": 500, "total": 500}
+    path = five_hundred._folder / "tests" / "f3.md"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("Must answer 3.", "Must answer three."), encoding="utf-8")
+    assert numbers(await five_hundred.run()) == {"asked": 0, "graded": 50, "reused": 500, "total": 500}
+    five_hundred.write("prompts/even.md", "---\nid: even\n---\n\nYou are very even.\n")
+    assert numbers(await five_hundred.run()) == {"asked": 250, "graded": 250, "reused": 250, "total": 500}
+
+
+async def test_two_tests_with_equal_turns_and_other_instructions_stay_two(tests: Folder) -> None:
+    tests.write("tests/a.md", CAPITAL)
+    tests.write("tests/b.md", CAPITAL.replace("must name Lima", "must be one word"))
+    done = await tests.run()
+    assert numbers(done) == {"asked": 2, "graded": 2, "reused": 0, "total": 2}
+
+
+async def test_reuse_can_be_refused(tests: Folder) -> None:
+    tests.write("tests/capital.md", CAPITAL)
+    await tests.run()
+    again = await tests.run(settings=Settings(reuse=False), explicit=frozenset(("reuse",)))
+    assert numbers(again) == {"asked": 1, "graded": 1, "reused": 0, "total": 1}
+
+
+@pytest.mark.parametrize("rule", ["majority", "all", "any"])
+async def test_two_judges_that_disagree_come_to_their_mean_and_their_bundle_verifies(
+    tests: Folder, folder: Path, store: SqliteStore, rule: JudgeRule
+) -> None:
+    tests.write("tests/capital.md", CAPITAL)
+    tests.write("yes.jsonl", json.dumps({"*": JUDGE}))
+    tests.write("no.jsonl", json.dumps({"*": json.dumps({"pass": False, "feedback": "It names Cusco."})}))
+    done = await tests.run(
+        judges=("scripted:yes.jsonl", "scripted:no.jsonl"),
+        settings=Settings(judge_rule=rule),
+        explicit=frozenset(("judge_rule",)),
+    )
+    (stored,) = store.trials(done.run.id)
+    (score,) = stored.trial.scores
+    value, outcome, words = {
+        "majority": (0.5, "fail", "1 of 2 judges pass it (mean 0.50, agreement 50%)"),
+        "all": (0.0, "fail", "1 of 2 judges fail it (all must pass it)"),
+        "any": (1.0, "pass", "1 of 2 judges pass it (one pass is enough)"),
+    }[rule]
+    assert (score.value, score.outcome.value) == (value, outcome)
+    assert words in score.reason
+    attest(store, done.run, folder / "bundle", public=False, key=None)
+    assert verify(folder / "bundle", {}).recounted == {"instructions": 1}
+
+
+async def test_judgments_made_before_checks_had_a_rule_are_taken_over(
+    tests: Folder, module: Callable[[str], str]
+) -> None:
+    name = module(
+        f"""
+judged = []
+def judge(prompt):
+    judged.append(prompt)
+    return '{JUDGE}'
+"""
+    )
+    case = {
+        "id": "capital",
+        "input": [{"role": "user", "content": "Which city is the capital of Peru?"}],
+        "criteria": "The answer must name Lima.",
+        "assertions": [{"grader": "instructions"}],
+    }
+    tests.write("old.jsonl", "\n".join(map(json.dumps, [{"proctor": 1, "name": "old"}, case])))
+    tests.write("tests/capital.md", CAPITAL)
+    judges = (f"function:{name}:judge",)
+    await tests.run(suites="old.jsonl", judges=judges)
+    again = await tests.run(judges=judges)
+    assert numbers(again) == {"asked": 0, "graded": 1, "reused": 1, "total": 1}
+    assert len(sys.modules[name].judged) == 1
+
+
+async def test_a_run_tells_on_how_many_answers_its_judges_agree(
+    tests: Folder, folder: Path, store: SqliteStore
+) -> None:
+    for name in ("one", "two", "three"):
+        tests.write(f"tests/{name}.md", CAPITAL)
+    tests.write("yes.jsonl", json.dumps({"*": JUDGE}))
+    tests.write("mixed.jsonl", json.dumps({"two": json.dumps({"pass": False, "feedback": ""}), "*": JUDGE}))
+    alone = await tests.run(judges=("scripted:yes.jsonl",))
+    assert not any(line.startswith("All judgments") for line in about_judges(reported(alone)))
+    both = await tests.run(judges=("scripted:yes.jsonl", "scripted:mixed.jsonl"))
+    assert about_judges(reported(both))[0] == "All judgments agree on 2 of 3 scores that several decided."
+
+
+def reported(done: events.Done) -> Reported:
+    return Reported(run=done.run, tally=done.tally, exit_code=ExitCode.OK, rows=lambda: iter(()))

@@ -1,0 +1,215 @@
+"""Pass rules that are said otherwise: only where no verdict changes, and never in silence."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from proctor.graders import GRADERS
+from proctor.model import Assertion, Case, Defaults, Message, Output, PassRule, Score, Suite, Trial, Verdict
+from proctor.services.suites.convert import converted
+from proctor.services.suites.pass_rules import CODE, restated
+from proctor.stats import reaches
+from proctor.verdicts import verdict_of
+
+WHOLE = Assertion(grader="contains", params={"value": "x"})
+PARTLY = Assertion(grader="rubric", params={"rubric": "Is it kind?"})
+ALL, SCORE = PassRule(), PassRule(threshold=1.0)
+
+
+def case(*assertions: Assertion, **fields: Any) -> Case:
+    return Case(id="a", input=(Message(role="user", content="Hi"),), assertions=assertions, **fields)
+
+
+def check(**fields: Any) -> Assertion:
+    return Assertion(**{"grader": "contains", "params": {"value": "x"}} | fields)
+
+
+def suite(threshold: float | None = None) -> Suite:
+    return Suite(name="tides", dialect="x", pass_rule=PassRule(threshold=threshold))
+
+
+@pytest.mark.parametrize(
+    ("to", "threshold", "checks", "becomes"),
+    [
+        ("agentv", None, (WHOLE,), 1.0),
+        ("agentv", None, (WHOLE, check(weight=0.1, negated=True, required=1.0)), 1.0),
+        ("agentv", None, (WHOLE, check(pass_at=0.5)), 1.0),
+        ("agentv", None, (WHOLE, check(weight=0)), 1.0),
+        ("agentv", None, (), 1.0),
+        ("agentv", None, (PARTLY,), None),
+        ("agentv", None, (WHOLE, PARTLY), None),
+        ("agentv", None, (check(grader="nobody_knows"),), None),
+        ("agentv", None, (check(pass_at=0.0),), None),
+        ("agentv", None, (WHOLE, check(weight=0, required=0.0)), None),
+        ("agentv", None, (WHOLE, check(weight=1e-12)), None),
+        ("agentv", 0.5, (PARTLY,), 0.5),
+        ("meridian", 1.0, (WHOLE, WHOLE), None),
+        ("pramana", 1.0, (WHOLE,), None),
+        ("ai_tester", 1.0, (WHOLE,), None),
+        ("meridian", 0.8, (WHOLE,) * 4, None),
+        ("meridian", 0.8, (WHOLE,) * 5, 0.8),
+        ("meridian", 0.5, (WHOLE, WHOLE), 0.5),
+        ("meridian", 0.0, (WHOLE,), 0.0),
+        ("meridian", 0.8, (PARTLY,), 0.8),
+        ("proctor", 1.0, (WHOLE,), 1.0),
+        ("proctor", None, (WHOLE,), None),
+    ],
+)
+def test_a_rule_is_said_otherwise_where_both_are_the_same(
+    to: str, threshold: float | None, checks: tuple[Assertion, ...], becomes: float | None
+) -> None:
+    made, cases, problems = restated(suite(threshold), [case(*checks)], to)
+    assert made.pass_rule.threshold == becomes
+    assert cases == [case(*checks)]
+    changed = threshold != becomes
+    assert [(one.level, one.code, one.case, one.field) for one in problems] == changed * [
+        ("warning", CODE, None, "pass_rule")
+    ]
+
+
+def test_one_case_is_enough_to_keep_the_rule() -> None:
+    held = [case(WHOLE), case(PARTLY)]
+    assert restated(suite(), held, "agentv") == (suite(), held, [])
+
+
+@pytest.mark.parametrize(
+    ("to", "threshold", "own", "becomes"),
+    [
+        ("agentv", 0.8, ALL, SCORE),
+        ("agentv", None, ALL, None),
+        ("agentv", 0.8, SCORE, SCORE),
+        ("agentv", 0.8, PassRule(threshold=0.2), PassRule(threshold=0.2)),
+        ("meridian", None, SCORE, None),
+        ("meridian", None, ALL, None),
+        ("meridian", None, PassRule(threshold=0.0), PassRule(threshold=0.0)),
+    ],
+)
+def test_a_rule_of_a_case_is_said_otherwise_too(
+    to: str, threshold: float | None, own: PassRule, becomes: PassRule | None
+) -> None:
+    _, (made,), problems = restated(suite(threshold), [case(WHOLE, pass_rule=own)], to)
+    assert made.pass_rule == becomes
+    told = [one.case for one in problems if one.case]
+    assert told == (["a"] if becomes != own and not (to == "meridian" and own == ALL) else [])
+
+
+def test_a_rule_of_a_case_that_would_be_another_one_stays() -> None:
+    _, (made,), problems = restated(suite(0.8), [case(PARTLY, pass_rule=ALL)], "agentv")
+    assert (made.pass_rule, problems) == (ALL, [])
+
+
+WEIGHTS = st.sampled_from([0.0, 1e-12, 0.1, 1.0, 3.0])
+BARS = st.sampled_from([None, 0.0, 0.3, 0.5, 0.8, 1.0])
+CHECKS = st.builds(check, weight=WEIGHTS, required=BARS, pass_at=BARS, negated=st.booleans())
+
+
+@given(st.lists(CHECKS, min_size=1, max_size=3), BARS, st.sampled_from(["agentv", "meridian"]))
+def test_no_answer_gets_another_verdict(checks: list[Assertion], threshold: float | None, to: str) -> None:
+    before = suite(threshold)
+    after, _, _ = restated(before, [case(*checks)], to)
+    for values in product((0.0, 1.0, None), repeat=len(checks)):
+        trial = Trial(
+            case_id="a",
+            position=0,
+            sent="",
+            output=Output(text="x"),
+            scores=tuple(map(score_of, checks, values)),
+            started_at=datetime(2024, 1, 1, tzinfo=UTC),
+        )
+        assert verdict_of(trial, before.pass_rule) is verdict_of(trial, after.pass_rule)
+
+
+def score_of(one: Assertion, value: float | None) -> Score:
+    """The score of a check that found its text, or not, or could not tell."""
+    outcome = Verdict.UNSCORED
+    if value is not None:
+        passed = reaches(value, 1.0 if one.pass_at is None else one.pass_at) is not one.negated
+        value = 1.0 - value if one.negated else value
+        outcome = Verdict.PASS if passed else Verdict.FAIL
+    return Score(
+        grader="contains",
+        name="x",
+        assertion="",
+        value=value,
+        outcome=outcome,
+        weight=one.weight,
+        required=one.required,
+    )
+
+
+@pytest.mark.parametrize(("threshold", "to"), [(None, "agentv"), (1.0, "meridian")])
+def test_it_is_converted_and_told(threshold: float | None, to: str) -> None:
+    asked = case(check(params={"value": "x", "ignore_case": True}), expected="x")
+    made = converted(suite(threshold), [asked], to, lossy=False)
+    assert not made.failed
+    assert CODE in [problem.code for problem in made.problems]
+
+
+def test_what_would_change_verdicts_is_still_refused() -> None:
+    called = Assertion(
+        grader="tool_trajectory", params={"mode": "any_order", "minimums": {"go": 1}}, pass_at=0.8
+    )
+    made = converted(suite(), [case(WHOLE, called)], "agentv", lossy=False)
+    assert [(one.level, one.field) for one in made.problems] == [("error", "pass_rule")]
+
+
+def test_only_graders_of_this_table_may_give_a_part() -> None:
+    partly = {name for name in GRADERS.names() if not GRADERS.get(name).all_or_nothing}
+    assert partly == {
+        *(
+            "classification",
+            "composite",
+            "consistency",
+            "execution_metrics",
+            "field_accuracy",
+            "forbidden_words",
+            "json_keys",
+        ),
+        *("length", "llm_grader", "program", "required_words", "rubric", "rubrics", "semantic_similarity"),
+        "tool_trajectory",
+    }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "narrow"),
+    [
+        (r"^\w+\b5", r"^[A-Za-z0-9_]+(?a:\b)5"),
+        (r"[\d.]\D\\d", r"[0-9.][^0-9]\\d"),
+        (r"(?P<a>\B\W)(?a:\b)", r"(?P<a>(?a:\B)[^A-Za-z0-9_])(?a:\b)"),
+    ],
+)
+def test_a_pattern_that_knows_all_of_unicode_is_told_to_know_less(pattern: str, narrow: str) -> None:
+    held = case(Assertion(grader="regex", params={"pattern": pattern}))
+    made, (said,), problems = restated(suite(1.0), [held], "agentv")
+    assert (made, said.assertions[0].params) == (suite(1.0), {"pattern": narrow})
+    assert [(one.level, one.code, one.field) for one in problems] == [
+        ("warning", CODE, "assertions[0].params.pattern")
+    ]
+    assert restated(made, [said], "agentv")[2] == []
+    assert restated(suite(1.0), [held], "proctor")[1] == [held]
+    assert not converted(suite(1.0), [held], "agentv", lossy=False).failed
+
+
+def test_a_rule_for_judgments_that_is_left_to_the_run_is_the_mean_in_markdown() -> None:
+    left = case(Assertion(grader="instructions"), criteria="It greets.")
+    header = replace(suite(), defaults=Defaults(reuse=True))
+    made, said, problems = restated(header, [left, replace(left, id="b")], "ai_tester")
+    assert (made, [one.assertions[0].params for one in said]) == (header, [{"rule": "mean"}] * 2)
+    (problem,) = problems
+    assert (problem.level, problem.code, problem.field) == ("warning", CODE, "assertions")
+    assert problem.message == (
+        "Suite 'tides': several judgments of an answer come to their mean in dialect ai_tester, and their "
+        "rule was left to the run. It is the same for one judgment."
+    )
+    assert restated(made, said, "ai_tester")[2] == []
+    assert not converted(header, [left], "ai_tester", lossy=False).failed
+    assert restated(header, [left], "pramana")[1] == [left]
+    made, _, problems = restated(replace(header, pass_rule=SCORE), [left], "ai_tester")
+    assert (made.pass_rule, [one.field for one in problems]) == (ALL, ["pass_rule", "assertions"])

@@ -1,0 +1,249 @@
+"""Which files a word stands for, and what a suite may see of the files around it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from proctor.errors import UsageError
+from proctor.protocols import Source
+from proctor.services.suites.load import load
+from proctor.services.suites.path_arguments import Locator
+from proctor.services.suites.suite_sources import source_of
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a suite two folders deep, and the working directory outside of it."""
+    for name in ("repo/.git", "repo/evals/deep", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    write(tmp_path, "repo/evals/deep/s.yaml", "tests: []")
+    return tmp_path
+
+
+def write(root: Path, name: str, text: str = "x") -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def suite(here: Path) -> Source:
+    return source_of(here / "repo/evals/deep/s.yaml", {"A": "b"})
+
+
+def seen(source: Source, reference: str) -> str | None:
+    found = source.find(reference)
+    return None if found is None else found.path
+
+
+# --- words -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["office", "office.eval"])
+def test_a_name_stands_for_a_file_in_suites_without_its_endings(word: str, here: Path) -> None:
+    write(here, "elsewhere/suites/office.eval.yaml", "tests: []")
+    assert [path.name for path in Locator().find(word).paths] == ["office.eval.yaml"]
+
+
+def test_what_goes_with_a_suite_is_not_a_second_suite_of_its_name(here: Path) -> None:
+    write(here, "elsewhere/suites/office.jsonl", "{}")
+    write(here, "elsewhere/suites/office.yaml", "name: x\n")
+    assert [path.name for path in Locator().find("office").paths] == ["office.jsonl"]
+
+
+# --- files of a suite --------------------------------------------------------------------------------------
+
+
+def test_a_file_is_looked_for_from_the_suites_folder_up_to_the_repositorys_then_in_the_working_one(
+    here: Path,
+) -> None:
+    source = suite(here)
+    assert seen(source, "p.md") is None
+    wanted = {
+        "elsewhere/p.md": "../../../elsewhere/p.md",
+        "repo/p.md": "../../p.md",
+        "repo/evals/p.md": "../p.md",
+        "repo/evals/deep/p.md": "p.md",
+    }
+    write(here, "p.md", "above the repository")
+    assert seen(suite(here), "p.md") is None
+    for name, shown in wanted.items():
+        write(here, name, name)
+        found = suite(here).find("p.md")
+        assert found is not None
+        assert (found.path, found.data) == (shown, name.encode())
+
+
+def test_without_a_repository_only_the_suites_folder_and_the_working_one_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    outside = source_of(write(tmp_path, "a/b/s.yaml"))
+    inside = source_of(write(tmp_path, "here/a/b/s.yaml"))
+    write(tmp_path, "a/p.md")
+    write(tmp_path, "here/a/p.md")
+    write(tmp_path, "here/q.md")
+    assert seen(outside, "p.md") is None
+    assert seen(outside, "q.md") == "../../here/q.md"
+    assert seen(inside, "p.md") == "../p.md"
+
+
+def test_an_absolute_path_is_taken_as_it_is_and_else_from_the_folders(here: Path) -> None:
+    absolute = write(here, "repo/evals/p.md")
+    assert seen(suite(here), str(absolute)) == "../p.md"
+    assert seen(suite(here), "/p.md") == "../p.md"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "deep", "x" * 5000, "a\0b", "p.md/q"])
+def test_what_is_no_file_is_not_found(name: str, here: Path) -> None:
+    write(here, "repo/p.md")
+    assert seen(suite(here), name) is None
+
+
+def test_a_backslash_parts_folders_as_well(here: Path) -> None:
+    write(here, "repo/evals/deep/a/p.md")
+    assert seen(suite(here), "a\\p.md") == "a/p.md"
+
+
+# --- globs -------------------------------------------------------------------------------------------------
+
+
+def test_a_glob_begins_at_the_suites_folder_and_its_files_are_sorted(here: Path) -> None:
+    for name in ("b.yaml", "a.yaml", "c/x/d.yaml", "c/e.txt", ".hidden.yaml", ".dot/f.yaml", "../up.yaml"):
+        write(here, f"repo/evals/deep/{name}")
+    expand = suite(here).expand
+    assert expand("*.yaml") == ["a.yaml", "b.yaml", "s.yaml"]
+    assert expand("./[ab].yaml") == ["a.yaml", "b.yaml"]
+    assert expand("**/*.yaml") == ["a.yaml", "b.yaml", "c/x/d.yaml", "s.yaml"]
+    assert expand("c/*") == ["c/e.txt"]
+    assert expand("c/*/d.yaml") == ["c/x/d.yaml"]
+    assert expand("../*.yaml") == ["../up.yaml"]
+    assert expand(".dot/*.yaml") == [".dot/f.yaml"]
+    assert expand(".*.yaml") == [".hidden.yaml"]
+    assert expand(f"{here}/repo/evals/*.yaml") == ["../up.yaml"]
+    assert expand("a.yaml") == ["a.yaml"]
+    for found in expand("**/*"):
+        assert seen(suite(here), found) == found
+
+
+def test_a_glob_that_ends_in_a_slash_matches_folders(here: Path) -> None:
+    write(here, "repo/evals/deep/c/x/d.yaml")
+    expand = suite(here).expand
+    assert (expand("*/"), expand("c/*/"), expand("c/"), expand("s.yaml/")) == (["c"], ["c/x"], ["c"], [])
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "/", "none/*.yaml", "*.none", "[", "a\0*", "***", "x" * 5000, "../../../../*/*"]
+)
+def test_any_other_glob_gives_a_list(pattern: str, here: Path) -> None:
+    assert isinstance(suite(here).expand(pattern), list)
+
+
+def test_links_in_a_circle_end(here: Path) -> None:
+    folder = here / "repo/evals/deep"
+    (folder / "round").symlink_to(folder)
+    (folder / "self.yaml").symlink_to(folder / "self.yaml")
+    assert suite(here).expand("**/*.yaml") == ["s.yaml", "self.yaml"]
+    assert seen(suite(here), "self.yaml") is None
+
+
+def test_a_file_that_cannot_be_read_is_an_error_and_no_test_that_is_missing(here: Path) -> None:
+    path = write(here, "repo/evals/deep/s.yaml", "tests: ['file://c/*.yaml']")
+    write(here, "repo/evals/deep/c/a.yaml", "- {id: a, input: x, criteria: y}")
+    (here / "repo/evals/deep/c/b.yaml").symlink_to("gone")
+    loaded = load(path)
+    assert [problem.code for problem in loaded.errors] == ["missing-file"]
+    assert "c/b.yaml" in loaded.errors[0].message
+
+
+# --- graders of the user's own -----------------------------------------------------------------------------
+
+
+def test_a_grader_is_a_python_file_or_a_program_of_that_name_the_nearest_first(here: Path) -> None:
+    program = suite(here).program
+    assert program("polite") is None
+    write(here, "repo/.agentv/assertions/polite.py")
+    assert suite(here).program("polite") == ("python", "../../.agentv/assertions/polite.py")
+    write(here, "repo/evals/.agentv/assertions/polite.sh").chmod(0o755)
+    assert suite(here).program("polite") == ("../.agentv/assertions/polite.sh",)
+    write(here, "repo/evals/.proctor/assertions/polite").chmod(0o755)
+    assert suite(here).program("polite") == ("../.proctor/assertions/polite",)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs file modes")
+def test_a_file_that_may_not_be_run_is_no_grader_and_that_is_said_where_there_is_no_other(here: Path) -> None:
+    write(here, "repo/evals/.proctor/assertions/polite.js").chmod(0o644)
+    (here / "repo/.proctor/assertions/loud").mkdir(parents=True)
+    with pytest.raises(
+        UsageError, match=r"'\.\./\.proctor/assertions/polite\.js' is not executable.*chmod \+x"
+    ):
+        suite(here).program("polite")
+    assert suite(here).program("loud") is None
+    write(here, "repo/.agentv/assertions/polite.py")
+    assert suite(here).program("polite") == ("python", "../../.agentv/assertions/polite.py")
+
+
+# --- the rest ----------------------------------------------------------------------------------------------
+
+
+def test_a_suite_knows_its_folder_and_the_environment(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(here / "repo")
+    source = source_of(Path("evals/deep/s.yaml"), {"A": "b"})
+    assert (source.folder, source.environ) == (str(here / "repo/evals/deep"), {"A": "b"})
+    assert source.path == "evals/deep/s.yaml"
+
+
+# --- files that must lie within the suite's folder ---------------------------------------------------------
+
+
+def test_a_file_within_the_folder_is_read_and_named_from_there(here: Path) -> None:
+    write(here, "repo/evals/deep/data/a.txt", "letters")
+    for reference in ("data/a.txt", "./data/a.txt", "data\\a.txt", "data/../data/a.txt"):
+        found = suite(here).within(reference)
+        assert found is not None
+        assert (found.path, found.data) == ("data/a.txt", b"letters")
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "../a.txt",
+        "data/../../a.txt",
+        "link.txt",
+        "up/a.txt",
+        "loop",
+        "data",
+        "no.txt",
+        "",
+        "a\0b",
+    ],
+)
+def test_no_path_and_no_link_leads_out_of_the_folder(here: Path, reference: str) -> None:
+    outside = write(here, "repo/evals/a.txt")
+    deep = here / "repo/evals/deep"
+    (deep / "data").mkdir()
+    (deep / "link.txt").symlink_to(outside)
+    (deep / "up").symlink_to(outside.parent)
+    (deep / "loop").symlink_to(deep / "loop")
+    assert suite(here).within(reference) is None
+
+
+def test_a_link_that_stays_within_the_folder_is_followed(here: Path) -> None:
+    target = write(here, "repo/evals/deep/data/a.txt")
+    (here / "repo/evals/deep/near.txt").symlink_to(target)
+    found = suite(here).within("near.txt")
+    assert found is not None
+    assert found.data == b"x"
+
+
+def test_a_suite_that_is_reached_by_a_link_has_the_folder_of_the_link(here: Path) -> None:
+    write(here, "repo/evals/deep/a.txt", "beside")
+    (here / "short").symlink_to(here / "repo/evals/deep")
+    found = source_of(here / "short/s.yaml").within("a.txt")
+    assert found is not None
+    assert found.data == b"beside"

@@ -1,0 +1,34 @@
+"""What checking a suite tells while it reads, and while it looks through another text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from proctor.services.events import Event, Reading, Searching
+from proctor.services.suites.path_arguments import Locator
+from proctor.services.suites.suite_sources import TIERS
+from proctor.services.suites.validate import check
+
+
+def test_how_far_reading_and_searching_are_is_told(tmp_path: Path) -> None:
+    suite, other = tmp_path / "s.jsonl", tmp_path / "other.txt"
+    rows = ({"id": f"c{n}", "input": f"Which ship is {n}?", "expected": "Ida"} for n in range(2100))
+    suite.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    other.write_text("sea and sand\n" * 50_000, encoding="utf-8")
+    told: list[Event] = []
+    checked = check(suite, against=[other], listen=told.append)
+    assert checked.problems == ()
+    assert [one.cases for one in told if isinstance(one, Reading)] == [1000, 2000]
+    searched = [one.characters for one in told if isinstance(one, Searching)]
+    assert len(searched) > 1
+    assert searched == sorted(searched)
+    assert searched[-1] == 650_000
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_of_a_built_in_suite_nothing_is_doubtful(tier: str) -> None:
+    (path,) = Locator().find(tier).paths
+    assert check(path).problems == ()

@@ -1,0 +1,138 @@
+"""Zip archives that anybody may have made: unpacked whole, or refused with a sentence."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from io import BytesIO
+from stat import S_IFLNK
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.errors import UsageError
+from proctor.services.suites import zip_upload
+from proctor.services.suites.zip_upload import check_paths, is_zip, packed, unpacked
+
+NAMES = st.text(st.characters(categories=("L", "N"), max_codepoint=0x3FF), min_size=1, max_size=12)
+PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
+
+
+def archive(*entries: tuple[str | ZipInfo, bytes], how: int = ZIP_DEFLATED) -> bytes:
+    whole = BytesIO()
+    with ZipFile(whole, "w", how) as made:
+        for name, data in entries:
+            made.writestr(name, data)
+    return whole.getvalue()
+
+
+def link(name: str) -> ZipInfo:
+    entry = ZipInfo(name)
+    entry.external_attr = (S_IFLNK | 0o777) << 16
+    return entry
+
+
+def patched(data: bytes, old: bytes, new: bytes) -> bytes:
+    assert data.count(old) >= 1
+    return data.replace(old, new)
+
+
+def encrypted() -> bytes:
+    """An archive that says of its only file that it is encrypted."""
+    data = bytearray(archive(("a.jsonl", b"x")))
+    data[6] |= 1
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(data)
+
+
+DATA = st.binary(max_size=200).filter(lambda data: not is_zip(data))
+
+
+@given(st.dictionaries(PATHS, DATA, max_size=6))
+def test_what_is_packed_is_unpacked_the_same_or_its_paths_are_refused(files: dict[str, bytes]) -> None:
+    data = packed(files)
+    assert data == packed(dict(reversed(files.items())))
+    try:
+        check_paths(files)
+    except UsageError:
+        with pytest.raises(UsageError):
+            unpacked(data)
+        return
+    assert unpacked(data) == files
+
+
+REFUSED = {
+    "up": (archive(("../a.jsonl", b"x")), "does not stay"),
+    "up inside": (archive(("a/../../b", b"x")), "does not stay"),
+    "here": (archive(("./a", b"x")), "does not stay"),
+    "empty part": (archive(("a//b", b"x")), "does not stay"),
+    "absolute": (archive(("/etc/passwd", b"x")), "absolute"),
+    "drive": (archive(("C:/a", b"x")), "absolute"),
+    "backslash": (archive(("a\\b", b"x")), "backslash"),
+    "NUL": (patched(archive(("aXb", b"x")), b"aXb", b"a\0b"), "cannot be shown"),
+    "control": (archive(("a\x1b[2J", b"x")), "cannot be shown"),
+    "long": (archive(("a" * 241, b"x")), "too long"),
+    "deep": (archive(("/".join("a" * 17), b"x")), "too deep"),
+    "link": (archive((link("a"), b"/etc/passwd")), "link"),
+    "encrypted": (encrypted(), "encrypted"),
+    "twice": (patched(archive(("a1", b"x"), ("a2", b"y")), b"a2", b"a1"), "twice"),
+    "case": (archive(("Readme.md", b"x"), ("README.md", b"y")), "in case only"),
+    "forms of a letter": (archive(("\u00e9", b"x"), ("e\u0301", b"y")), "in case only"),
+    "file and folder": (archive(("a", b"x"), ("a/b", b"y")), "folder of"),
+    "nested": (archive(("a.zip", archive(("b", b"x")))), "archive in the archive"),
+    "nested by another name": (archive(("a.txt", archive(("b", b"x")))), "archive in the archive"),
+    "bomb": (archive(("a", b"0" * (8 * 2**20))), "times its size"),
+    "too large": (archive(("a", b"0" * (zip_upload.MOST_BYTES + 1))), "are read"),
+    "too many": (
+        archive(*((f"{n}", b"") for n in range(zip_upload.MOST_FILES + 1)), how=ZIP_STORED),
+        "too many",
+    ),
+    "unusual": (archive(("a", b"x"), how=ZIP_BZIP2), "unusual"),
+    "checksum": (patched(archive(("a", b"hello"), how=ZIP_STORED), b"hello", b"jello"), "damaged"),
+    "cut off": (archive(("a", b"x"))[:-1], "cut off"),
+    "no archive": (b"PK\x03\x04" + b"x" * 100, "cut off"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_no_suite_needs_is_refused_with_a_sentence(what: str) -> None:
+    data, words = REFUSED[what]
+    with pytest.raises(UsageError, match=words) as raised:
+        unpacked(data)
+    assert str(raised.value).endswith(".")
+
+
+def test_a_size_that_lies_is_found() -> None:
+    data = bytearray(archive(("a", b"x" * 100), how=ZIP_STORED))
+    at = data.index(b"PK\x01\x02") + 24
+    data[at : at + 4] = struct.pack("<L", 50)
+    with pytest.raises(UsageError, match="damaged"):
+        unpacked(bytes(data))
+
+
+def test_the_kind_for_4_gigabytes_is_refused_before_its_directory_is_read() -> None:
+    data = archive(("a", b"x"))
+    end = data.rindex(b"PK\x05\x06")
+    with pytest.raises(UsageError, match="4 GB"):
+        unpacked(data[:end] + b"PK\x06\x07" + b"\0" * 16 + data[end:])
+
+
+def test_what_systems_add_is_left_out_and_office_files_are_files() -> None:
+    office = archive(("word/document.xml", b"x"))
+    data = archive(
+        *(("suite/", b""), ("suite/a.md", b"1"), ("suite/b.docx", office)),
+        *(("__MACOSX/suite/._a.md", b"2"), ("suite/.DS_Store", b"3")),
+    )
+    assert unpacked(data) == {"suite/a.md": b"1", "suite/b.docx": office}
+
+
+@given(st.binary(max_size=300), st.integers(0, 400), st.booleans())
+def test_a_damaged_archive_is_refused_and_never_breaks(noise: bytes, at: int, replaced: bool) -> None:
+    data = archive(("suite/a.jsonl", b'{"id": "a"}\n' * 20), ("suite/b.md", b"text"))
+    broken = data[:at] + noise + data[at + len(noise) * replaced :]
+    if not is_zip(broken):
+        return
+    with suppress(UsageError):  # and nothing else
+        check_paths(unpacked(broken))

@@ -1,0 +1,224 @@
+"""Targets put to their checks: through retries and time limits, of any kind, whatever they do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patience import PATIENCE_S
+from proctor.conformance import Check, CheckVerdict, Conformance, Question, Reply, checks, conformance
+from proctor.engines.retries import Patience
+from proctor.errors import TargetError, TargetTimeout, UsageError
+from proctor.model import Message, Output, Params, Prompt, TargetSpec, Usage
+from proctor.services.runs.execution.target_pool import Prices, Reach
+from proctor.services.runs.planning.target_names import Names
+from proctor.services.targets.conformance import MOST_TOKENS, replies_of, reply_of
+
+Probe = Callable[..., Awaitable[Conformance]]
+NO_PRICES = Prices(shipped={}, own={})
+
+
+def spec_of(word: str) -> TargetSpec:
+    return Names(os.environ).spec(word, Params(), judged=False)
+
+
+@pytest.fixture
+async def reach() -> AsyncIterator[Reach]:
+    opened = Reach(
+        os.environ,
+        concurrency=4,
+        patience=Patience(timeout_s=5, retries=0),
+        prices=NO_PRICES,
+        notify=lambda _line: None,
+    )
+    yield opened
+    await opened.aclose()
+
+
+@pytest.fixture
+def probe(reach: Reach) -> Probe:
+    """Puts a target to all checks."""
+
+    async def put(word: str, seed: int = 7) -> Conformance:
+        asked = checks(seed)
+        return conformance(asked, await replies_of(reach, spec_of(word), asked))
+
+    return put
+
+
+@pytest.fixture
+def capable(folder: Path) -> str:
+    shutil.copy(Path(__file__).parents[2] / "data" / "capable.py", folder)
+    return "function:capable:answer"
+
+
+async def test_a_capable_function_passes_all_14(probe: Probe, capable: str) -> None:
+    found = await probe(capable)
+    assert [one.reason for one in found.checked] == [""] * 14
+    assert found.is_certified
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(x):\n    return str(x)\n",
+        "def f(x):\n    return str(x)[::-1]\n",
+        "def f(x):\n    return x[0]['content'] if isinstance(x, list) else x\n",
+        "import random\ndef f(x):\n    return ' '.join(str(random.random()) for _ in range(9))\n",
+        "def f(x):\n    return ''\n",
+        "def f(x):\n    raise RuntimeError('no')\n",
+    ],
+    ids=["echo", "backwards", "the system prompt", "random", "nothing", "errors"],
+)
+async def test_who_knows_nothing_scores_nothing(probe: Probe, module: Any, source: str) -> None:
+    assert (await probe(f"function:{module(source)}:f")).passed <= 1
+
+
+async def test_a_target_that_always_fails_is_not_measured(probe: Probe, module: Any) -> None:
+    found = await probe(f"function:{module('def f(x): raise RuntimeError(1)')}:f")
+    assert {one.verdict for one in found.checked} == {CheckVerdict.ERROR}
+    assert not found.is_measured
+
+
+async def test_a_target_by_case_ids_knows_which_question_is_which(probe: Probe, folder: Path) -> None:
+    right = checks(7)[1].questions
+    lines = [f'{{"arithmetic {n}": "{one.expected.words}"}}' for n, one in enumerate(right, 1)]
+    (folder / "answers.jsonl").write_text("\n".join([*lines, '{"*": "x"}']), encoding="utf-8")
+    found = await probe("scripted:answers.jsonl")
+    assert [one.check.name for one in found.checked if one.verdict is CheckVerdict.PASS] == ["arithmetic"]
+
+
+async def test_how_far_it_is_is_told_and_what_stands_alone_comes_last(reach: Reach, module: Any) -> None:
+    name = module(
+        "import threading\nnow = most = alone = 0\nlock = threading.Lock()\n"
+        "def f(x):\n"
+        "    global now, most, alone\n"
+        "    with lock:\n        now += 1\n"
+        "    threading.Event().wait(0.01)\n"
+        "    with lock:\n"
+        "        if 'Name one colour' in str(x): alone = max(alone, now)\n"
+        "        most = max(most, now)\n        now -= 1\n"
+        "    return 'x'\n"
+    )
+    told: list[tuple[int, int]] = []
+    await replies_of(
+        reach, spec_of(f"function:{name}:f"), checks(7), told=lambda done, total: told.append((done, total))
+    )
+    assert told == [(done, 14) for done in range(1, 15)]
+    import sys
+
+    seen = sys.modules[name]
+    assert (seen.alone, 1 < seen.most <= 4) == (1, True)
+
+
+async def test_no_fallback_answers_for_a_target(reach: Reach, module: Any) -> None:
+    broken = spec_of(f"function:{module('def f(x): raise RuntimeError(1)')}:f")
+    spec = TargetSpec(name="both", kind=broken.kind, model=broken.model, fallbacks=(spec_of("echo"),))
+    (first,) = (await replies_of(reach, spec, checks(7)[:1]))[0]
+    assert first.text is None
+
+
+async def test_what_cannot_be_asked_at_all_is_said_in_one_sentence() -> None:
+    class Refusing:
+        async def target(self, _spec: TargetSpec) -> Scripted:
+            return Scripted(UsageError("The variable CODE is not set."))
+
+    with pytest.raises(UsageError, match="CODE"):
+        await replies_of(Refusing(), spec_of("echo"), checks(1))  # type: ignore[arg-type]
+
+
+# --- one question ------------------------------------------------------------------------------------------
+
+
+class Scripted:
+    """Answers with an output or fails with an error, and keeps what it was asked."""
+
+    def __init__(self, reply: Output | Exception) -> None:
+        self.reply = reply
+        self.asked: list[Prompt] = []
+
+    async def answer(self, prompt: Prompt) -> Output:
+        self.asked.append(prompt)
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+    async def aclose(self) -> None:
+        """Nothing was started."""
+
+
+QUESTION = Question(messages=(Message(role="user", content="?"),), json_answer=True, temperature=0.0)
+
+
+async def asked(reply: Output | Exception) -> Reply:
+    return await reply_of(Scripted(reply), QUESTION, "c")
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (TargetError("HTTP 400", kind="http"), True),
+        (TargetError("blocked", kind="refused"), True),
+        (TargetError("HTTP 503", kind="http", transient=True), False),
+        (TargetError("no connection", kind="connection"), False),
+        (TargetError("exit code 1", kind="program"), False),
+        (TargetTimeout("too late"), False),
+    ],
+)
+async def test_an_endpoint_that_says_no_is_not_one_that_is_broken(error: Exception, refused: bool) -> None:
+    assert await asked(error) == Reply(error=str(error), is_refused=refused)
+
+
+async def test_all_that_an_endpoint_tells_is_in_the_reply() -> None:
+    output = Output(
+        text="<think>It is 4?</think> I'm sorry, but I can't help with that.",
+        usage=Usage(output_tokens=7),
+        latency_ms=12.5,
+        finish_reason="LENGTH",
+        refused_params=("temperature",),
+        cost_usd=0.25,
+        model="m-1",
+    )
+    reply = await asked(output)
+    assert reply == Reply(
+        text=reply.text,
+        declines=True,
+        latency_ms=12.5,
+        output_tokens=7,
+        is_cut=True,
+        refused_params=("temperature",),
+        cost_usd=0.25,
+        model="m-1",
+    )
+    assert "4" not in str(reply.text)
+
+
+async def test_a_question_is_asked_in_its_own_form() -> None:
+    target = Scripted(Output(text="x"))
+    await reply_of(target, QUESTION, "JSON mode 1")
+    assert target.asked == [
+        Prompt(messages=QUESTION.messages, case_id="JSON mode 1", json_answer=True, temperature=0.0)
+    ]
+
+
+async def test_the_limit_of_a_question_is_that_of_its_target() -> None:
+    class Opening:
+        """Opens what keeps with which limit it was opened."""
+
+        def __init__(self) -> None:
+            self.limits: list[int | None] = []
+
+        async def target(self, spec: TargetSpec) -> Scripted:
+            self.limits.append(spec.params.max_tokens)
+            return Scripted(Output(text="x"))
+
+    opening, limits = Opening(), {one.max_tokens for check in checks(1) for one in check.questions}
+    every: Sequence[Check] = checks(1)
+    await asyncio.wait_for(replies_of(opening, spec_of("echo"), every), PATIENCE_S)  # type: ignore[arg-type]
+    assert set(opening.limits) == {MOST_TOKENS if limit is None else limit for limit in limits}

@@ -1,0 +1,244 @@
+"""The programs of a suite: where they are found, what they inherit, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from patience import PATIENCE_S, wait_until
+from proctor.errors import TargetError, TargetTimeout
+from proctor.protocols import Finished
+from proctor.targets.process.suite_programs import SuitePrograms
+
+HERE = {"PATH": os.environ["PATH"]}
+posix = pytest.mark.skipif(sys.platform == "win32", reason="runs scripts with a first line #!")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to see which processes live")
+
+
+async def run(folder: Path, *argv: str, **more: object) -> Finished:
+    given: dict[str, object] = {"timeout_s": PATIENCE_S, **more}
+    return await SuitePrograms(str(folder), HERE).run(argv, **given)  # type: ignore[arg-type]
+
+
+def script(path: Path, body: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+async def said(folder: Path, *argv: str, **more: object) -> str:
+    finished = await run(folder, *argv, **more)
+    assert finished.exit_code == 0, finished.stderr
+    return finished.stdout.decode().strip()
+
+
+# --- where -------------------------------------------------------------------------------------------------
+
+
+async def test_python_is_the_interpreter_that_runs_proctor(tmp_path: Path) -> None:
+    assert await said(tmp_path, "python", "-S", "-c", "import sys; print(sys.executable)") == sys.executable
+    other = SuitePrograms(str(tmp_path), {**HERE, "PATH": str(tmp_path)}, python="/bin/echo")
+    finished = [await other.run([name, "hi"], timeout_s=PATIENCE_S) for name in ("python", "python3")]
+    assert [each.stdout for each in finished] == [b"hi\n"] * 2
+
+
+@posix
+async def test_python3_on_the_path_is_taken(tmp_path: Path) -> None:
+    script(tmp_path / "bin/python3", "echo mine")
+    programs = SuitePrograms(str(tmp_path), {"PATH": str(tmp_path / "bin")})
+    assert (await programs.run(["python3"], timeout_s=PATIENCE_S)).stdout == b"mine\n"
+
+
+@posix
+async def test_a_relative_path_and_the_folder_it_runs_in_begin_at_the_suite(tmp_path: Path) -> None:
+    script(tmp_path / "graders/where.sh", "pwd; cat")
+    (tmp_path / "data").mkdir()
+    suite = tmp_path.resolve()
+    assert await said(suite, "./graders/where.sh", stdin=b"in") == f"{suite}\nin"
+    assert await said(suite, "graders/where.sh", cwd="data") == f"{suite}/data"
+    assert (
+        await said(suite, str(suite / "graders/where.sh"), cwd=str(suite / "graders")) == f"{suite}/graders"
+    )
+    assert await said(suite / "data", "../graders/where.sh", cwd="..") == f"{suite}"
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "why"),
+    [
+        ([], None, "The command is empty"),
+        ([""], None, "The command is empty"),
+        (["no-such-program-anywhere"], None, "no program 'no-such-program-anywhere' on the PATH"),
+        (["plain.txt"], None, "write ./plain.txt for the file beside the suite"),
+        (["./missing.sh"], None, "no program './missing.sh'; its path begins at the suite's folder"),
+        (["./folder"], None, "no program './folder'"),
+        (["./plain.txt"], None, "'./plain.txt' may not be run; make it executable"),
+        (["./broken"], None, "'./broken' could not be started"),
+        (["python", "a\0b"], None, "could not be started"),
+        (["python", "-c", "1"], "gone", "no folder 'gone' to run a program in"),
+        (["python", "-c", "1"], "plain.txt", "no folder 'plain.txt'"),
+    ],
+)  # fmt: skip
+@posix
+async def test_what_cannot_be_started_is_said(
+    tmp_path: Path, argv: list[str], cwd: str | None, why: str
+) -> None:
+    (tmp_path / "plain.txt").write_text("text", encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "broken").write_bytes(b"\x7fELF")
+    (tmp_path / "broken").chmod(0o755)
+    with pytest.raises(TargetError, match=why) as caught:
+        await run(tmp_path, *argv, cwd=cwd)
+    assert (caught.value.kind, caught.value.transient) == ("program", False)
+
+
+async def test_a_suite_whose_folder_is_gone_runs_nothing(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="no folder"):
+        await run(tmp_path / "gone", "python", "-c", "1")
+
+
+# --- what it inherits --------------------------------------------------------------------------------------
+
+
+async def test_a_program_inherits_no_secret_and_what_it_is_given(tmp_path: Path) -> None:
+    programs = SuitePrograms(str(tmp_path), {**HERE, "OPENAI_API_KEY": "sk", "LANG": "C"})
+    code = "import json, os; print(json.dumps(dict(os.environ)))"
+    finished = await programs.run(
+        ["python", "-S", "-c", code], timeout_s=PATIENCE_S, variables={"PROCTOR_WORKSPACE_PATH": "/w"}
+    )
+    text = finished.stdout.decode()
+    assert '"PROCTOR_WORKSPACE_PATH": "/w"' in text
+    assert '"LANG": "C"' in text
+    assert "OPENAI_API_KEY" not in text
+
+
+async def test_python_reads_and_writes_utf8_whatever_the_system_speaks(tmp_path: Path) -> None:
+    programs = SuitePrograms(str(tmp_path), {**HERE, "LC_ALL": "de_DE.ISO-8859-1"})
+    finished = await programs.run(
+        ["python", "-S", "-c", "print(input())"], "zwölf €".encode(), timeout_s=PATIENCE_S
+    )
+    assert finished.stdout.decode("utf-8").strip() == "zwölf €"
+
+
+# --- what is left ------------------------------------------------------------------------------------------
+
+# Starts a child in its group and one in a session of its own, writes all process ids to a file, and waits.
+FAMILY = """
+import os, subprocess, sys, time
+sleep = [sys.executable, "-S", "-c", "import time; time.sleep(3600)"]
+children = [subprocess.Popen(sleep), subprocess.Popen(sleep, start_new_session=True)]
+with open("pids.new", "w") as file:
+    file.write(" ".join(str(pid) for pid in [os.getpid(), *(child.pid for child in children)]))
+sys.stderr.write("still at it")
+sys.stderr.flush()
+os.rename("pids.new", "pids")
+time.sleep(float(sys.argv[1]))
+"""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+async def _living(folder: Path, most: int) -> list[int]:
+    """The family's living members, once there are at most so many."""
+    pids = [int(word) for word in (folder / "pids").read_text(encoding="utf-8").split()]
+    async with asyncio.timeout(PATIENCE_S):
+        while sum(map(_alive, pids)) > most:
+            await asyncio.sleep(0.02)
+    return [pid for pid in pids if _alive(pid)]
+
+
+async def _late(pids: Path, ask: Callable[[float], Awaitable[object]]) -> tuple[TargetTimeout, float]:
+    """The family's end at a time limit, and that limit: long enough for this machine to have started it."""
+    for limit_s in (0.5, 4, 32, PATIENCE_S):
+        with pytest.raises(TargetTimeout) as caught:
+            await ask(limit_s)
+        if pids.exists():
+            return caught.value, limit_s
+    pytest.fail("The family has never been complete.")
+
+
+@pytest.fixture
+async def family(tmp_path: Path) -> AsyncIterator[Path]:
+    """A folder for the family, none of which outlives the test."""
+    yield tmp_path
+    for pid in await _living(tmp_path, 3) if (tmp_path / "pids").exists() else []:
+        os.kill(pid, signal.SIGKILL)
+
+
+@linux
+async def test_a_program_that_is_late_dies_with_those_who_left_its_group(family: Path) -> None:
+    error, limit_s = await _late(
+        family / "pids", lambda limit_s: run(family, "python", "-S", "-c", FAMILY, "3600", timeout_s=limit_s)
+    )
+    assert re.search(rf"'python -S -c .*within {limit_s:g} s.* ends with: still at it", str(error), re.DOTALL)
+    assert error.kind == "timeout"
+    assert await _living(family, 0) == []
+
+
+@linux
+async def test_a_program_that_is_cancelled_while_it_starts_dies_with_those_who_left_its_group(
+    family: Path,
+) -> None:
+    running = asyncio.create_task(run(family, "python", "-S", "-c", FAMILY, "3600"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    wait_until((family / "pids").exists)  # the loop stands still, as on a busy machine
+    running.cancel()
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert await _living(family, 0) == []
+
+
+@linux
+async def test_a_program_that_is_cancelled_dies_with_those_who_left_its_group(family: Path) -> None:
+    running = asyncio.create_task(run(family, "python", "-S", "-c", FAMILY, "3600"))
+    while not (family / "pids").exists():
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await _living(family, 0) == []
+
+
+@linux
+async def test_a_program_that_writes_too_much_dies_with_those_who_left_its_group(family: Path) -> None:
+    endless = FAMILY + "\nwhile True: sys.stdout.write('x' * 65536)"
+    with pytest.raises(TargetError, match=r"10,000,000 bytes.*still at it"):
+        await run(family, "python", "-S", "-c", endless, "0")
+    assert await _living(family, 0) == []
+
+
+@linux
+async def test_only_a_server_in_a_session_of_its_own_outlives_a_program_that_ended(family: Path) -> None:
+    finished = await run(family, "python", "-S", "-c", FAMILY, "0")
+    assert finished.exit_code == 0
+    server = int((family / "pids").read_text(encoding="utf-8").split()[2])
+    assert await _living(family, 1) == [server]
+
+
+@linux
+def test_programs_run_under_the_fast_event_loop_as_well(family: Path) -> None:
+    async def main() -> bytes:
+        await _late(
+            family / "pids",
+            lambda limit_s: run(family, "python", "-S", "-c", FAMILY, "3600", timeout_s=limit_s),
+        )
+        assert await _living(family, 0) == []
+        (family / "inner").mkdir()
+        return (await run(family, "cat", stdin=b"given", cwd="inner")).stdout
+
+    assert uvloop.run(main()) == b"given"

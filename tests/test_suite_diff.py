@@ -1,0 +1,211 @@
+"""What changed between two suites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from proctor.model import (
+    Assertion,
+    Case,
+    Defaults,
+    Form,
+    Message,
+    PassRule,
+    SplitRule,
+    Suite,
+)
+from proctor.suite_diff import Change, Changed, Diff, Renamed, diff
+
+SUITE = Suite(name="s", dialect="meridian")
+Make = Callable[..., Case]
+
+
+def between(old: Sequence[Case], new: Sequence[Case]) -> Diff:
+    return diff(SUITE, old, SUITE, new)
+
+
+def letters(case: Make, ids: str) -> list[Case]:
+    return [case(letter, f"What is {letter}?") for letter in ids]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "added", "removed", "moved", "same"),
+    [
+        ("abc", "abc", "", "", 0, 3),
+        ("", "", "", "", 0, 0),
+        ("abc", "abcd", "d", "", 0, 3),
+        ("abc", "xabyc", "xy", "", 0, 3),
+        ("abcd", "bd", "", "ac", 0, 2),
+        ("abcd", "bx", "x", "acd", 0, 1),
+        ("abcde", "eabcd", "", "", 1, 5),
+        ("abcde", "bcdea", "", "", 1, 5),
+        ("abcde", "edcba", "", "", 4, 5),
+        ("abcdef", "xfabcd", "x", "e", 1, 5),
+        ("", "ab", "ab", "", 0, 0),
+        ("ab", "", "", "ab", 0, 0),
+    ],
+)
+def test_cases_are_added_removed_and_moved(
+    case: Make, old: str, new: str, added: str, removed: str, moved: int, same: int
+) -> None:
+    found = between(letters(case, old), letters(case, new))
+    assert ("".join(found.added), "".join(found.removed)) == (added, removed)
+    assert (found.moved, found.same, found.renamed, found.changed) == (moved, same, (), ())
+    assert found.is_empty == (old == new)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({"expected": "4"}, {"expected": "5"}, [Change("expected", "4", "5")]),
+        ({"expected": 1}, {"expected": 1.0}, [Change("expected", 1, 1.0)]),
+        ({"expected": 1}, {"expected": True}, [Change("expected", 1, True)]),
+        ({}, {"criteria": "Is short."}, [Change("criteria", None, "Is short.")]),
+        ({"category": "old"}, {}, [Change("category", "old", None)]),
+        ({"tags": ("a", "b")}, {"tags": ("a", "c")}, [Change("tags", ["a", "b"], ["a", "c"])]),
+        ({}, {"tags": ("a",)}, [Change("tags", None, ["a"])]),
+        ({"metadata": {"deep": {"x": 1, "y": 2}}}, {"metadata": {"deep": {"x": 1, "y": 3}}},
+         [Change("metadata.deep.y", 2, 3)]),
+        ({"metadata": {"a b.c": 1}}, {"metadata": {"a b.c": 2}}, [Change('metadata."a b.c"', 1, 2)]),
+        ({"metadata": {"rows": [{"x": 1}, {"x": 2}]}}, {"metadata": {"rows": [{"x": 1}]}},
+         [Change("metadata.rows[1]", {"x": 2}, None)]),
+        ({"form": Form(json=True)}, {"form": Form(json=True, special_tags=("_json",))},
+         [Change("form.special_tags", None, ["_json"])]),
+        ({"repeats": 2, "pass_rule": PassRule(threshold=0.5)},
+         {"repeats": 3, "pass_rule": PassRule(threshold=0.6)},
+         [Change("repeats", 2, 3), Change("pass_rule.threshold", 0.5, 0.6)]),
+    ],
+)  # fmt: skip
+def test_a_case_is_told_apart_field_by_field(
+    case: Make, before: dict[str, Any], after: dict[str, Any], expected: list[Change]
+) -> None:
+    same = case("other", "Who?")
+    found = between([same, case(**before)], [same, case(**after)])
+    assert [(one.case, list(one.changes)) for one in found.changed] == [("c", expected)]
+    assert list(map(repr, found.changed[0].changes)) == list(map(repr, expected))  # 1, 1.0 and True are equal
+    assert (found.same, found.added, found.removed, found.renamed) == (1, (), (), ())
+
+
+def test_paths_lead_into_messages_and_assertions() -> None:
+    def make(question: str, value: str, *more: Assertion) -> Case:
+        turns = (Message(role="system", content="Be brief."), Message(role="user", content=question))
+        checks = (
+            Assertion(grader="length", params={"most": 9}),
+            Assertion(grader="exact", params={"value": value}),
+        )
+        return Case(id="c", input=turns, assertions=(*checks, *more))
+
+    found = between([make("How many?", "4")], [make("How much?", "5", Assertion(grader="refusal"))])
+    assert found.changed == (
+        Changed(
+            "c",
+            (
+                Change("input[1].content", "How many?", "How much?"),
+                Change("assertions[1].params.value", "4", "5"),
+                Change("assertions[2]", None, {"grader": "refusal"}),
+            ),
+        ),
+    )
+
+
+def test_a_case_with_another_id_alone_is_renamed(case: Make) -> None:
+    old = [case("a", "Same?"), case("b", "Other?", expected="x"), case("gone", "Old?")]
+    new = [case("b2", "Other?", expected="x"), case("a", "Same?"), case("come", "New?")]
+    found = between(old, new)
+    assert found.renamed == (Renamed("b", "b2"),)
+    assert (found.added, found.removed, found.changed) == (("come",), ("gone",), ())
+    assert (found.same, found.moved) == (1, 1)
+
+
+def test_a_renamed_case_tells_what_else_is_new_of_it(case: Make) -> None:
+    found = between([case("a", tags=("x",))], [case("b", tags=("y",))])
+    assert found.renamed == (Renamed("a", "b"),)
+    assert found.changed == (Changed("b", (Change("tags", ["x"], ["y"]),)),)
+    assert found.same == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "more"),
+    [
+        ({"file": "soup.md"}, {"file": "stew.md"}, []),
+        ({"file": "soup.md", "prompt": "cook"}, {"file": "stew.md", "prompt": "chef"}, []),
+        ({"file": "soup.md", "prompt": "cook"}, {"file": "stew.md", "prompt": "boss"}, None),
+        ({"file": "soup.md", "by": "Ada"}, {"file": "stew.md", "by": "Bo"}, ["metadata.by"]),
+        ({"file": "soup.md"}, {"file": "other.md"}, None),
+        ({"file": "soup.md"}, {"file": ""}, None),
+        ({"file": ""}, {"file": "stew.md"}, None),
+    ],
+)
+def test_a_case_that_is_named_after_a_file_is_not_changed_by_the_files_new_name(
+    case: Make, old: dict[str, str], new: dict[str, str], more: list[str] | None
+) -> None:
+    ids = ("soup[n=4]~cook", "stew[n=4]~chef") if new.get("prompt") else ("soup[n=4]", "stew[n=4]")
+    found = between([case(ids[0], metadata=old)], [case(ids[1], metadata=new)])
+    assert found.renamed == (Renamed(*ids),)
+    fields = [change.field for changed in found.changed for change in changed.changes]
+    assert fields == ([f"metadata.{name}" for name in new] if more is None else more)
+
+
+@pytest.mark.parametrize("fields", [{"expected": "other"}, {"text": "Other?"}])
+def test_a_case_that_is_asked_or_judged_otherwise_is_another_one(case: Make, fields: dict[str, Any]) -> None:
+    found = between([case("a", expected="x")], [case("b", **{"expected": "x"} | fields)])
+    assert (found.renamed, found.added, found.removed) == ((), ("b",), ("a",))
+
+
+def test_equal_cases_are_renamed_one_by_one(case: Make) -> None:
+    found = between([case("a"), case("b"), case("c")], [case("x"), case("y")])
+    assert found.renamed == (Renamed("a", "x"), Renamed("b", "y"))
+    assert (found.removed, found.added) == (("c",), ())
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"version": "v2", "digest": "sha256:1", "content": "sha256:2", "case_count": 4, "folder": "x"}, []),
+        ({"name": "t"}, [Change("name", "s", "t")]),
+        ({"declared_version": "2"}, [Change("declared_version", None, "2")]),
+        ({"pass_rule": PassRule(threshold=0.5)}, [Change("pass_rule", None, {"threshold": 0.5})]),
+        ({"split_rule": SplitRule(ratio=0.3)}, [Change("split_rule", None, {"ratio": 0.3})]),
+        ({"defaults": Defaults(targets=("echo",))}, [Change("defaults", None, {"targets": ["echo"]})]),
+    ],
+)
+def test_the_suites_own_fields_are_compared(fields: dict[str, Any], expected: list[Change]) -> None:
+    found = diff(SUITE, [], replace(SUITE, **fields), [])
+    assert list(found.header) == expected
+    assert found.is_empty == (not expected)
+
+
+CASES = st.lists(
+    st.builds(
+        Case,
+        id=st.sampled_from("abcdef"),
+        input=st.sampled_from("?!").map(lambda text: (Message(role="user", content=text),)),
+        expected=st.sampled_from([None, 1, "x", [1, {"a": None}]]),
+        tags=st.sampled_from([(), ("t",), ("t", "u")]),
+    ),
+    unique_by=lambda case: case.id,
+    max_size=6,
+)
+
+
+@given(CASES)
+def test_nothing_lies_between_a_suite_and_itself(cases: list[Case]) -> None:
+    assert between(cases, cases) == Diff(same=len(cases))
+
+
+@given(CASES, CASES)
+def test_every_case_is_told_once_and_both_ways_tell_the_same(old: list[Case], new: list[Case]) -> None:
+    there, back = between(old, new), between(new, old)
+    assert (sorted(there.added), sorted(there.removed)) == (sorted(back.removed), sorted(back.added))
+    assert len(there.renamed) == len(back.renamed)
+    assert (there.moved, there.same, len(there.header)) == (back.moved, back.same, 0)
+    renamed = {one.new for one in there.renamed}
+    changed = {one.case for one in there.changed} - renamed
+    assert there.same + len(changed) + len(renamed) + len(there.added) == len(new)
+    assert there.same + len(changed) + len(renamed) + len(there.removed) == len(old)

@@ -1,0 +1,101 @@
+"""The example agent on its example suite, with everything real but the command line of Proctor."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from proctor.dialects.agentv.dialect import AgentV
+from proctor.graders import GRADERS
+from proctor.grading import Help, grade
+from proctor.model import Case, Output, Params, Prompt, Score, Verdict
+from proctor.protocols import Placed
+from proctor.services.suites.suite_sources import source_of
+from proctor.targets.context import Opening
+from proctor.targets.process.cli import open_target
+from proctor.targets.process.suite_programs import SuitePrograms
+from proctor.targets.targets_file import TargetsFile
+from proctor.workspaces.environment import Workspaces
+from proctor.workspaces.run_shared import Site
+
+if TYPE_CHECKING:
+    from tests.workspaces.conftest import Ground
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "agent"
+ENVIRON = dict(os.environ)
+OPENING = Opening(ENVIRON)
+
+
+def _cases() -> list[Case]:
+    found = list(AgentV().read(source_of(EXAMPLE / "desk.eval.yaml")))
+    return [one.case for one in found if isinstance(one, Placed)]
+
+
+async def _made(ground: Ground, cases: list[Case]) -> dict[str, tuple[Output, tuple[Score, ...]]]:
+    """What each case came to."""
+    programs = SuitePrograms(str(EXAMPLE), ENVIRON)
+    site = Site(
+        str(EXAMPLE),
+        ground.root,
+        "run-1",
+        programs=programs,
+        keep="none",
+        warn=ground.warnings.append,
+        environ=ENVIRON,
+    )
+    environment = Workspaces(site)
+    text = (EXAMPLE / "targets.yaml").read_text(encoding="utf-8")
+    spec = TargetsFile(text, "targets.yaml", str(EXAMPLE)).spec("clerk", Params(), ENVIRON)
+    target = await open_target(spec, OPENING)
+
+    async def trial(case: Case) -> tuple[Output, tuple[Score, ...]]:
+        async with ground.staying(environment, case) as (stay, folder):
+            output = await target.answer(Prompt(messages=case.input, workspace=str(folder)))
+            output = replace(output, file_changes=await stay.changes())
+            help_ = Help(programs=programs, workspace=str(folder))
+            return output, await grade(case, output, GRADERS.get, help_)
+
+    results = await asyncio.gather(*map(trial, cases))
+    await environment.aclose()
+    return dict(zip((case.id for case in cases), results, strict=True))
+
+
+def _files() -> dict[str, bytes]:
+    """The whole example, which no run may change."""
+    return {str(path): path.read_bytes() for path in EXAMPLE.rglob("*") if path.is_file()}
+
+
+def _verdicts(scores: tuple[Score, ...]) -> list[Verdict]:
+    return [score.outcome for score in scores]
+
+
+async def test_the_agent_passes_what_it_understands_and_every_grader_has_what_it_needs(
+    ground: Ground,
+) -> None:
+    before = _files()
+    results = await _made(ground, _cases())
+    assert _files() == before
+    output, scores = results["rename-shop"]
+    assert [call.name for call in output.tool_calls] == ["read", "edit"]
+    assert output.usage is not None
+    assert output.cost_usd
+    assert output.duration_ms
+    assert "-Corner Shop\n+Harbour Shop\n" in (output.file_changes or "")
+    for name in ("rename-shop", "clear-drafts", "locked-ledger"):
+        assert {*_verdicts(results[name][1])} == {Verdict.PASS}, results[name][1]
+    assert len(scores) == 4
+    assert results["locked-ledger"][0].file_changes is None
+    assert ground.warnings == []
+    assert ground.left() == []
+
+
+async def test_the_agent_fails_what_it_does_not_understand(ground: Ground) -> None:
+    cases = [case for case in _cases() if case.id == "vague-wish"]
+    [(output, scores)] = (await _made(ground, cases)).values()
+    assert output.text == "I do not understand what I am to do."
+    assert output.file_changes is None
+    assert {score.name: score.outcome for score in scores}["desk"] is Verdict.FAIL

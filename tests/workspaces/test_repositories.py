@@ -1,0 +1,134 @@
+"""Git repositories into a workspace."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from proctor.errors import WorkspaceError
+from proctor.model import Repository
+from proctor.workspaces.repositories import place
+
+if TYPE_CHECKING:
+    from tests.workspaces.conftest import Ground
+
+
+@pytest.fixture
+def workspace(ground: Ground) -> Path:
+    folder = ground.suite.parent / "workspace"
+    folder.mkdir()
+    return folder
+
+
+async def _placed(ground: Ground, workspace: Path, **fields: Any) -> Path:
+    given: dict[str, Any] = {"path": "repo", "source": "../origin", "local": True}
+    await place(Repository(**given | fields), workspace, ground.suite, ground.git)
+    return workspace / "repo"
+
+
+@pytest.mark.parametrize(
+    ("fields", "number"),
+    [
+        ({}, "4"),
+        ({"ref": "main"}, "4"),
+        ({"ref": "side"}, "2"),
+        ({"ref": "v2"}, "2"),
+        ({"ref": "main~3"}, "1"),
+        ({"ancestor": 1}, "3"),
+        ({"ref": "side", "ancestor": 1}, "1"),
+        ({"depth": 1}, "4"),
+        ({"depth": 1, "ref": "side"}, "2"),
+        ({"depth": 1, "ancestor": 3}, "1"),
+        ({"depth": 1, "ref": "v2", "ancestor": 1}, "1"),
+    ],
+)
+async def test_the_commit_that_is_asked_for_is_checked_out(
+    ground: Ground, origin: Path, workspace: Path, fields: dict[str, Any], number: str
+) -> None:
+    repo = await _placed(ground, workspace, **fields)
+    assert (repo / "n").read_text(encoding="utf-8") == f"{number}\n"
+    assert ground.run_git(repo, "status", "--porcelain") == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("fields", [{}, {"depth": 1, "ancestor": 1}, {"depth": 1, "ref": "v2"}])
+async def test_a_repository_of_another_user_can_be_cloned(
+    ground: Ground, origin: Path, workspace: Path, fields: dict[str, Any]
+) -> None:
+    for path in (origin, *origin.rglob("*")):
+        os.chown(path, 65534, 65534)
+    assert (await _placed(ground, workspace, **fields) / "n").is_file()
+
+
+async def test_a_digest_and_an_address_do_as_well(ground: Ground, origin: Path, workspace: Path) -> None:
+    digest = ground.run_git(origin, "rev-parse", "v2")
+    for fields in ({"path": "a", "ref": digest}, {"path": "b", "ref": digest, "depth": 1}):
+        await _placed(ground, workspace, source=origin.as_uri(), local=False, **fields)
+        found = workspace / str(fields["path"]) / "n"
+        assert found.read_text(encoding="utf-8") == "2\n"
+
+
+async def test_a_depth_leaves_out_what_came_before(ground: Ground, origin: Path, workspace: Path) -> None:
+    repo = await _placed(ground, workspace, depth=2)
+    assert ground.run_git(repo, "log", "--format=%s").split() == ["4", "3"]
+
+
+async def test_a_sparse_clone_has_the_files_at_the_top_and_the_named_folders(
+    ground: Ground, origin: Path, workspace: Path
+) -> None:
+    repo = await _placed(ground, workspace, sparse=("kept",))
+    assert sorted(path.name for path in repo.iterdir()) == [".git", "kept", "n"]
+
+
+async def test_nothing_can_be_pushed_to_where_it_came_from(
+    ground: Ground, origin: Path, workspace: Path
+) -> None:
+    repo = await _placed(ground, workspace)
+    with pytest.raises(subprocess.CalledProcessError):
+        ground.run_git(repo, "push", "origin", "HEAD:refs/heads/new")
+    assert ground.run_git(origin, "branch", "--format=%(refname:short)").split() == ["main", "side"]
+
+
+async def test_a_clone_shares_no_file_with_the_folder_it_came_from(
+    ground: Ground, origin: Path, workspace: Path
+) -> None:
+    repo = await _placed(ground, workspace)
+    objects = [path for path in (repo / ".git" / "objects").rglob("*") if path.is_file()]
+    assert {path.stat().st_nlink for path in objects} == {1}
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"ref": "nowhere"}, r"couldn't find remote ref nowhere"),
+        ({"ref": "nowhere", "depth": 1}, r"couldn't find remote ref nowhere"),
+        ({"ref": "--upload-pack=touch x"}, r"no ref begins with '-'"),
+        ({"ancestor": 4}, r"Fewer than 4 commits come before 'HEAD'"),
+        ({"ancestor": 4, "depth": 1}, r"Fewer than 4 commits come before 'HEAD'"),
+        ({"source": "../missing"}, r"'../missing' cannot be put.*There is no such folder"),
+        ({"source": "."}, r"`git clone` ended with exit code 128: .*does not exist"),
+        ({"source": "ext::sh -c 'touch x'", "local": False}, r"transport 'ext' not allowed"),
+        ({"path": "../repo"}, r"The path of a repository is '../repo'"),
+        ({"path": "taken"}, r"already exists and is not an empty directory"),
+    ],
+)
+async def test_what_cannot_be_had_says_why(
+    ground: Ground, origin: Path, workspace: Path, fields: dict[str, Any], told: str
+) -> None:
+    (workspace / "taken").mkdir()
+    (workspace / "taken" / "file").touch()
+    with pytest.raises(WorkspaceError, match=f"(?s){told}"):
+        await _placed(ground, workspace, **fields)
+
+
+async def test_a_repository_does_not_go_through_a_link_out_of_the_workspace(
+    ground: Ground, origin: Path, workspace: Path
+) -> None:
+    (workspace / "link").symlink_to(ground.suite)
+    with pytest.raises(WorkspaceError, match="leads out of the workspace through a link"):
+        await _placed(ground, workspace, path="link/repo")
+    assert list(ground.suite.iterdir()) == []
