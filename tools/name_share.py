@@ -20,13 +20,13 @@ _WORDS = """
 one ones each another rest either neither both it them these those whose which whom nobody anybody somebody
 everybody everyone nothing something anything everything here there aside beside beyond elsewhere nowhere
 found said told kept wanted given shown made known seen taken held asked answered begun gone done came come
-left lost meant named put sent sought spent stood thought written drawn chosen looked marked moved opened ordered
-paired parsed picked placed planned printed quoted reached refused related removed renamed rendered reported
-sealed served settled stated stored titled traced trusted turned unpacked packed used verified weighed woven
-filled masked unmasked hidden gathered heard hit joined listed loaded lowered matched measured mixed compared
-checked copied counted cut decided declared described dropped dumped ended entered fitted followed forgotten
-fetched grown guessed handed lacking lack standing staying leading going coming telling saying asking doing
-making finding keeping lending lodging reaching casting taking giving showing seeing
+left lost meant named put sent sought spent stood thought written drawn chosen looked marked moved opened
+ordered paired parsed picked placed planned printed quoted reached refused related removed renamed rendered
+reported sealed served settled stated stored titled traced trusted turned unpacked packed used verified
+weighed woven filled masked unmasked hidden gathered heard hit joined listed loaded lowered matched measured
+mixed compared checked copied counted cut decided declared described dropped dumped ended entered fitted
+followed forgotten fetched grown guessed handed lacking lack standing staying leading going coming telling
+saying asking doing making finding keeping lending lodging reaching casting taking giving showing seeing
 """
 WORDS = frozenset(_WORDS.split())
 
