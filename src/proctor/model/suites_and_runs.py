@@ -1,8 +1,7 @@
 """The nouns of Proctor: frozen data and nothing else.
 
-Every other module turns some of these into others. They know no file format, no network and no database;
-`docs/CONCEPTS.md` defines each in one sentence. Times end in their unit (`_ms`, `_s`), money in `_usd`,
-digests are ``sha256:`` and 64 hexadecimal digits.
+Every other module turns some of these into others. They know no file format, no network and no database.
+Times end in their unit (`_ms`, `_s`), money in `_usd`, digests are ``sha256:`` and 64 hexadecimal digits.
 """
 
 from __future__ import annotations
