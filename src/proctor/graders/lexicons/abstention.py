@@ -1,6 +1,6 @@
 """Words by which an answer leaves a question open, and those by which it answers all the same. Pure.
 
-What declines and what does not know are the catalogues of `refusal_words`, in six languages. Here are the
+What declines and what does not know are the catalogues of `matcher`, in six languages. Here are the
 words that deny what a question takes for granted, and the signs of an answer that comes after them, most of
 which are for English only. Every loop is bounded, as answers may be long and hostile.
 """

@@ -1,42 +1,30 @@
 """Words in which assistants decline, and say that they do not know: six languages, text to the words. Pure.
 
-The catalogue is a heuristic over wording, in two modules for each language. A pattern there is written as the
-word that it begins with and what comes after, so that a search can skip to that word. In both a space stands
-for up to four white-space characters, and ` … ` for up to five words between; in Chinese `…` for up to twelve
-characters. Every loop is bounded, as answers may be long and hostile.
+The catalogue is a heuristic over wording, in a TOML file for each language, which is read when a text has one
+of the language's parts of words in `telltales.toml`. A pattern is written as the word that it begins with and
+what comes after, so that a search can skip to that word. In both a space stands for up to four white-space
+characters, ` … ` for up to five words between (in Chinese `…` for up to twelve characters) and `{NAME}` for a
+fragment of the file. Every loop is bounded, as answers may be long and hostile.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.resources import files
 from itertools import product
-from typing import Literal, NamedTuple, get_args
-
-from proctor.graders.lexicons import (
-    doubt_chinese,
-    doubt_english,
-    doubt_french,
-    doubt_german,
-    doubt_italian,
-    doubt_spanish,
-    refusal_chinese,
-    refusal_english,
-    refusal_french,
-    refusal_german,
-    refusal_italian,
-    refusal_spanish,
-)
+from typing import Any, Literal, NamedTuple, get_args
 
 Phrases = tuple[tuple[str, str], ...]
 """Patterns: the word that each begins with ("" for none), and what comes after."""
 
 
-class Language(NamedTuple):
-    """What the catalogue knows of a language."""
+class Lexicon(NamedTuple):
+    """What the catalogue knows of a language, as its TOML file has it."""
 
     declines: Phrases
     """Words that decline."""
@@ -44,50 +32,49 @@ class Language(NamedTuple):
     """Words that say that the answer is not known, or not in what was given."""
     answered: str
     """What follows on words of not knowing where an answer is given all the same."""
-    telltales: tuple[str, ...]
-    """Parts of words without which none of its patterns can be found; a space is the edge of a word."""
 
 
 LANGUAGES = {
-    "en": Language(
-        refusal_english.DECLINES,
-        doubt_english.NOT_KNOWING,
-        doubt_english.ANSWERED,
-        refusal_english.TELLTALES,
-    ),
-    "de": Language(
-        refusal_german.DECLINES,
-        doubt_german.NOT_KNOWING,
-        doubt_german.ANSWERED,
-        refusal_german.TELLTALES,
-    ),
-    "fr": Language(
-        refusal_french.DECLINES,
-        doubt_french.NOT_KNOWING,
-        doubt_french.ANSWERED,
-        refusal_french.TELLTALES,
-    ),
-    "es": Language(
-        refusal_spanish.DECLINES,
-        doubt_spanish.NOT_KNOWING,
-        doubt_spanish.ANSWERED,
-        refusal_spanish.TELLTALES,
-    ),
-    "it": Language(
-        refusal_italian.DECLINES,
-        doubt_italian.NOT_KNOWING,
-        doubt_italian.ANSWERED,
-        refusal_italian.TELLTALES,
-    ),
-    "zh": Language(
-        refusal_chinese.DECLINES,
-        doubt_chinese.NOT_KNOWING,
-        doubt_chinese.ANSWERED,
-        refusal_chinese.TELLTALES,
-    ),
+    "en": "english",
+    "de": "german",
+    "fr": "french",
+    "es": "spanish",
+    "it": "italian",
+    "zh": "chinese",
 }
-"""What the catalogue knows: English, German, French, Spanish, Italian and Chinese in simplified letters."""
+"""The languages of the catalogue, with the names of their files; Chinese in simplified letters."""
 
+
+@cache
+def load_lexicon(language: str) -> Lexicon:
+    """Returns the lexicon of a language, with the fragments filled in that its patterns name."""
+    table = load_toml(LANGUAGES[language])
+    fragments: dict[str, str] = {}
+
+    def fill(text: str) -> str:
+        return _FRAGMENT.sub(lambda match: fragments[match[1]], text)
+
+    for name, text in table["fragments"].items():
+        fragments[name] = fill(text)
+    declines, not_knowing = (
+        tuple((fill(start), fill(end)) for start, end in table[kind]) for kind in ("declines", "not_knowing")
+    )
+    return Lexicon(declines, not_knowing, fill(table["answered"]))
+
+
+@cache
+def load_telltales(language: str) -> tuple[str, ...]:
+    """Returns parts of words without which no pattern of a language can be found."""
+    return tuple(load_toml("telltales")[LANGUAGES[language]])
+
+
+@cache
+def load_toml(name: str) -> dict[str, Any]:
+    """Returns one of the TOML files of this package."""
+    return tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+_FRAGMENT = re.compile(r"\{([A-Z_]+)\}")
 _APOSTROPHES = "’‘ʼ`´＇"
 Kind = Literal["declines", "not knowing"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -194,8 +181,8 @@ def _answers(text: str, doubt: re.Match[str], name: str) -> bool:
 def pattern_sources() -> Iterator[str]:
     """Every pattern of the catalogue as a regular expression for texts as they are written."""
     for kind in ("declines", "not_knowing"):
-        for name, language in LANGUAGES.items():
-            for start, rest in getattr(language, kind):
+        for name in LANGUAGES:
+            for start, rest in getattr(load_lexicon(name), kind):
                 # `\W` is any apostrophe, and compiles faster than a set of them.
                 yield _joined(start, rest, name).replace("'", r"\W")
 
@@ -227,8 +214,8 @@ class _Catalogue(NamedTuple):
 @cache
 def catalogue(kind: Kind, name: str) -> _Catalogue:
     """The patterns of a kind and a language."""
-    language = LANGUAGES[name]
-    phrases = language.declines if kind == "declines" else language.not_knowing
+    lexicon = load_lexicon(name)
+    phrases = lexicon.declines if kind == "declines" else lexicon.not_knowing
     needs = [_needs(start, rest) for start, rest in phrases]
     return _Catalogue(
         tuple(Catalogued(kind, name, *phrase) for phrase in phrases),
@@ -243,7 +230,7 @@ def catalogue(kind: Kind, name: str) -> _Catalogue:
 @cache
 def _telltales(*names: str) -> re.Pattern[str]:
     """One of the telltales of some languages, in lower case and with straight apostrophes or backticks."""
-    parts = [part for name in names for part in LANGUAGES[name].telltales]
+    parts = [part for name in names for part in load_telltales(name)]
     edged = trie([part[1:] for part in parts if part.startswith(" ")])
     return re.compile(rf"(?<!\w){edged}|{trie([part for part in parts if not part.startswith(' ')])}")
 
@@ -269,7 +256,7 @@ def trie(parts: list[str]) -> str:
 
 @cache
 def _answer(name: str) -> re.Pattern[str]:
-    return re.compile(_joined("", LANGUAGES[name].answered, name))
+    return re.compile(_joined("", load_lexicon(name).answered, name))
 
 
 def _joined(start: str, rest: str, name: str) -> str:
