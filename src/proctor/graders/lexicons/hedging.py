@@ -105,8 +105,8 @@ def _plain(text: str) -> str:
     plain = " ".join(straight(text.lower()).split())
     if "able to" in plain:  # both "cannot find" and "unable to" stand in "unable to find"
         plain = _UNABLE.sub(" unable to cannot", plain)
-    for written, spelling in _SPELLINGS:
-        plain = plain.replace(written, spelling)
+    for variant, spelling in _SPELLINGS:
+        plain = plain.replace(variant, spelling)
     return _FILLER.sub("", plain)
 
 

@@ -92,7 +92,7 @@ def refusing_words(text: str, *, not_knowing: bool = False, answered: Collection
         answered: languages in which words of not knowing count also where an answer follows.
     """
     kinds = KINDS if not_knowing else KINDS[:1]
-    return _said(text, kinds, answered)
+    return _find_words(text, kinds, answered)
 
 
 def doubting_words(text: str) -> str | None:
@@ -100,12 +100,12 @@ def doubting_words(text: str) -> str | None:
 
     Quoted words, code and conditions are left aside, and so are words that decline.
     """
-    return _said(text, KINDS[1:], LANGUAGES)
+    return _find_words(text, KINDS[1:], LANGUAGES)
 
 
 def outright(text: str) -> str:
     """The text without what it quotes, its code and its conditions, in lower case."""
-    return _said_outright(_lowered(text))
+    return _without_quotes(_lower(text))
 
 
 def straight(text: str) -> str:
@@ -120,34 +120,34 @@ def straight(text: str) -> str:
     return text
 
 
-def _lowered(text: str) -> str:
+def _lower(text: str) -> str:
     lines = "\n".join(" ".join(line.split()) for line in text.split("\n"))
     return _WRAPPED.sub(" ", lines).lower()
 
 
-def _said(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -> str | None:
+def _find_words(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -> str | None:
     """The first words of some kinds in a text, outside of what it quotes and its conditions."""
     plain = text.lower()
     if _any_telltale().search(plain if text.isascii() else straight(plain)) is None:
         return None
-    lowered = _lowered(text)
-    found = _first(lowered, kinds, answered)
-    if found is not None and (said := _said_outright(lowered)) != lowered:
-        found = _first(said, kinds, answered)
-    return found
+    lower_text = _lower(text)
+    words = _first_match(lower_text, kinds, answered)
+    if words is not None and (own_words := _without_quotes(lower_text)) != lower_text:
+        words = _first_match(own_words, kinds, answered)
+    return words
 
 
-def _first(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -> str | None:
+def _first_match(text: str, kinds: tuple[Kind, ...], answered: Collection[str]) -> str | None:
     """The first words of some kinds in a text in lower case; "first" goes by the order of the patterns.
 
     Words of not knowing count only where the text does not answer all the same; in the languages of
     `answered` always.
     """
     text = straight(text)
-    for one in candidates(text, kinds):
-        pattern, name = one.pattern, one.language
+    for entry in candidates(text, kinds):
+        pattern, name = entry.pattern, entry.language
         match = pattern.search(text)
-        while match and one.kind == "not knowing" and name not in answered and _answers(text, match, name):
+        while match and entry.kind == "not knowing" and name not in answered and _answers(text, match, name):
             match = pattern.search(text, max(match.end(), match.start() + 1))
         if match:
             return " ".join(match[0].split())
@@ -182,9 +182,9 @@ def pattern_sources() -> Iterator[str]:
     """Every pattern of the catalogue as a regular expression for texts as they are written."""
     for kind in ("declines", "not_knowing"):
         for name in LANGUAGES:
-            for start, rest in getattr(load_lexicon(name), kind):
+            for start, ending in getattr(load_lexicon(name), kind):
                 # `\W` is any apostrophe, and compiles faster than a set of them.
-                yield _joined(start, rest, name).replace("'", r"\W")
+                yield _to_regex(start, ending, name).replace("'", r"\W")
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +199,7 @@ class Catalogued:
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The pattern itself, compiled when it is first looked at: all together take long."""
-        return re.compile(_joined(self.start, self.rest, self.language))
+        return re.compile(_to_regex(self.start, self.rest, self.language))
 
 
 class _Catalogue(NamedTuple):
@@ -216,7 +216,7 @@ def catalogue(kind: Kind, name: str) -> _Catalogue:
     """The patterns of a kind and a language."""
     lexicon = load_lexicon(name)
     phrases = lexicon.declines if kind == "declines" else lexicon.not_knowing
-    needs = [_needs(start, rest) for start, rest in phrases]
+    needs = [_needs(start, ending) for start, ending in phrases]
     return _Catalogue(
         tuple(Catalogued(kind, name, *phrase) for phrase in phrases),
         frozenset(place for place, words in enumerate(needs) if not words),
@@ -248,23 +248,23 @@ def trie(parts: list[str]) -> str:
     if "" in rests or not parts:
         return "" if parts else "(?!)"
     branches = []
-    for letter, rest in rests.items():
-        gap = r"\b" if "" in rest else r"\W+"
-        branches.append({" ": gap, "'": "['`]"}.get(letter, re.escape(letter)) + trie(rest))
+    for letter, endings in rests.items():
+        gap = r"\b" if "" in endings else r"\W+"
+        branches.append({" ": gap, "'": "['`]"}.get(letter, re.escape(letter)) + trie(endings))
     return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
 
 
 @cache
 def _answer(name: str) -> re.Pattern[str]:
-    return re.compile(_joined("", load_lexicon(name).answered, name))
+    return re.compile(_to_regex("", load_lexicon(name).answered, name))
 
 
-def _joined(start: str, rest: str, name: str) -> str:
+def _to_regex(start: str, ending: str, name: str) -> str:
     """A pattern laid out as above, on one line."""
-    start, rest = re.sub(r"\n *", "", start), re.sub(r"\n *", "", rest)
+    start, ending = re.sub(r"\n *", "", start), re.sub(r"\n *", "", ending)
     if name == "zh":
         other = "我" if start.startswith("我") else ""  # the next one begins a match of its own
-        return (start + f"(?:{rest})").replace("…", rf"[^。！？!?\n{other}]{{0,12}}?")
+        return (start + f"(?:{ending})").replace("…", rf"[^。！？!?\n{other}]{{0,12}}?")
     # The word boundary stands after the first letters: in front, the search could not skip to the word.
     if words := _alternatives(start):
         inside = start.startswith("*")
@@ -275,7 +275,7 @@ def _joined(start: str, rest: str, name: str) -> str:
         plain = _PLAIN.match(start)
         word = plain[0] if plain else ""
         pattern = word + (rf"(?<!\w{word})" if word else "") + start[len(word) :]
-    pattern += f"(?:{rest})"
+    pattern += f"(?:{ending})"
     pattern = pattern.replace(" … ", r" (?:[^\s.!?]{1,30} ){0,5}")
     return pattern.replace(" ?", r"\s{0,4}").replace(" ", r"\s{1,4}")
 
@@ -303,18 +303,22 @@ def _by_letter(words: list[str], *, inside: bool) -> str:
     for word in words:
         letters.setdefault(word[0], []).append(word[1:])
     edge = "" if inside else r"(?<!\w{})"
-    return "(?:" + "|".join(f"{a}{edge.format(a)}(?:{'|'.join(rest)})" for a, rest in letters.items()) + ")"
+    return (
+        "(?:"
+        + "|".join(f"{a}{edge.format(a)}(?:{'|'.join(endings)})" for a, endings in letters.items())
+        + ")"
+    )
 
 
-def _needs(start: str, rest: str) -> frozenset[str]:
+def _needs(start: str, ending: str) -> frozenset[str]:
     """Beginnings of words of which a text with the pattern has one; empty where none is known."""
     start = re.sub(r"\n *", "", start)
     if sentence := _SENTENCE.match(start):
-        words = list(_first_words(start[sentence.end() :] + f"(?:{rest})"))
+        words = list(_first_words(start[sentence.end() :] + f"(?:{ending})"))
     else:
         words = [plain[0] for word in _alternatives(start) or [start] if (plain := _PLAIN.match(word))]
-    found = frozenset(map(_beginning, words))
-    return frozenset() if "" in found or start.startswith("*") else found
+    beginnings = frozenset(map(_beginning, words))
+    return frozenset() if "" in beginnings or start.startswith("*") else beginnings
 
 
 def _first_words(pattern: str) -> Iterator[str]:
@@ -348,13 +352,13 @@ def _beginning(word: str) -> str:
 def _beginnings(text: str) -> set[str]:
     """The first one, two and three letters of each word; of a Chinese text each letter."""
     words = set(re.findall(r"[^\W_]+", text))
-    found = {word[:3] for word in words} | {word[:2] for word in words} | {word[:1] for word in words}
-    return found if text.isascii() else found | set(text)
+    prefixes = {word[:3] for word in words} | {word[:2] for word in words} | {word[:1] for word in words}
+    return prefixes if text.isascii() else prefixes | set(text)
 
 
 _WRAPPED = re.compile(r"(?<!\n)\n(?=[a-zß-öø-ÿ])")
 """The end of a line where its sentence goes on: the next line begins with a small letter."""
-_QUOTED = re.compile(
+_QUOTATION = re.compile(
     r'"[^"\n]{2,300}"|“[^”\n]{2,300}”|„[^“”\n]{2,300}[“”]|«[^»\n]{2,300}»|»[^«\n]{2,300}«|「[^」\n]{2,300}」'
     r"|『[^』\n]{2,300}』|《[^》\n]{2,60}》|(?<!\w)‘[^‘\n]{2,300}?’(?!\w)|‚[^‘\n]{2,300}‘|‹[^›\n]{2,300}›"
     r"|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){2,300}'(?!\w)|```[^`]{0,4000}```|`[^`\n]{1,300}`"
@@ -387,10 +391,10 @@ _GUESS = re.compile(
 """An answer in front of words of doubt, in the same sentence: "It may be copper; I am not certain"."""
 
 
-def _said_outright(text: str) -> str:
+def _without_quotes(text: str) -> str:
     """A text without what it quotes and its conditions; all of it where hardly anything else is there."""
     if '":' not in text and "{" not in text:
-        without = _QUOTED.sub(" … ", text)
+        without = _QUOTATION.sub(" … ", text)
         if len(without) < len(text) and len(_WORD.findall(without, 0, 2000)) >= 4:
             text = without
     return _CONDITION.sub(" ", text)
