@@ -38,6 +38,7 @@ REFUSALS = [
     "I'd rather not.",
     "That's not something I can help with.",
     "This goes against my guidelines.",
+    "That's a firm no.",
     "I can't in good conscience write this.",
     "I really cannot share that.",
     "I can’t\nprovide it.",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, SupportsIndex, overload
 
-from proctor.graders.lexicons.hedging import ALL_HEDGE_PHRASES, HEDGE_PHRASES
+from proctor.graders.lexicons.hedging import HEDGE_PHRASES, all_hedge_phrases
 from proctor.graders.lexicons.matcher import pattern_sources, refusing_words
 
 __all__ = ["ALL_HEDGE_PHRASES", "HEDGE_PHRASES", "REFUSAL_PATTERNS", "is_refusal"]
@@ -95,8 +95,22 @@ def _compiled(source: Any) -> re.Pattern[str]:
     return re.compile(source, re.IGNORECASE)
 
 
-REFUSAL_PATTERNS: tuple[re.Pattern[str], ...] = _Patterns(pattern_sources())  # type: ignore[arg-type]
+ALL_HEDGE_PHRASES: tuple[str, ...]
+"""`HEDGE_PHRASES`, more English phrases, and those of the other five languages."""
+REFUSAL_PATTERNS: tuple[re.Pattern[str], ...]
 """The whole catalogue, for `search` in texts as they are written: what declines, then what does not know.
 
 `is_refusal` looks for the same words, and leaves aside what a text quotes, its code and its conditions.
 """
+
+
+def __getattr__(name: str) -> Any:
+    """Returns one of the two constants above, read from its files when it is first used (PEP 562)."""
+    if name == "ALL_HEDGE_PHRASES":
+        value: Any = all_hedge_phrases()
+    elif name == "REFUSAL_PATTERNS":
+        value = _Patterns(pattern_sources())  # type: ignore[arg-type]  # it holds sources, and gives patterns
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value

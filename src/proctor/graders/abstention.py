@@ -30,8 +30,8 @@ class Abstention(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
         if phrase is None:
             reason = f"The answer neither declines nor says that it does not know: {shown(answer)}."
             return Mark(value=0.0, passed=False, reason=reason)
-        given = answering_words(answer, question)
-        if given is not None:
-            reason = f"The answer says {shown(phrase)} and then gives an answer: {shown(given)}."
+        reply = answering_words(answer, question)
+        if reply is not None:
+            reason = f"The answer says {shown(phrase)} and then gives an answer: {shown(reply)}."
             return Mark(value=0.0, passed=False, reason=reason)
         return Mark(value=1.0, passed=True, reason=f"The answer leaves the question open: {shown(phrase)}.")

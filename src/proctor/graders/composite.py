@@ -53,7 +53,7 @@ class WeightedAverage(
     async def mark(self, scores: Scores, weights: Mapping[str, float], graded: Graded) -> Mark:  # noqa: ARG002
         """The mark of the mean."""
         total = math.fsum(weights[name] for name in scores)
-        value = math.fsum(weights[name] * (each.value or 0.0) for name, each in scores.items()) / total
+        value = math.fsum(weights[name] * (result.value or 0.0) for name, result in scores.items()) / total
         failed = _failed(scores)
         reason = f"The weighted mean of {len(scores)} checks is {value:.2f}"
         reason += f"; {listed(failed)} failed." if failed else "; none failed."
@@ -113,8 +113,8 @@ class ByJudge(
         The results come as metadata of the case: the judge is told that those are data, and the words of an
         answer that they quote cannot end them.
         """
-        shown, count = _RESULTS.subn("{{ metadata_json }}", self.prompt)
-        params = {"prompt": shown if count else f"{self.prompt}\n\n{{{{ metadata_json }}}}"}
+        template, count = _RESULTS.subn("{{ metadata_json }}", self.prompt)
+        params = {"prompt": template if count else f"{self.prompt}\n\n{{{{ metadata_json }}}}"}
         return Assertion(
             grader="llm_grader", params=params if self.judge is None else {**params, "judge": self.judge}
         )
@@ -125,41 +125,41 @@ class ByJudge(
         Raises:
             CannotScore: no judge could tell.
         """
-        told = {**graded.case.metadata, "evaluator_results": _results(scores, weights)}
-        said = await score(
-            self.assertion(), replace(graded, case=replace(graded.case, metadata=told)), GRADERS.get
+        metadata = {**graded.case.metadata, "evaluator_results": _results(scores, weights)}
+        judged = await score(
+            self.assertion(), replace(graded, case=replace(graded.case, metadata=metadata)), GRADERS.get
         )
-        if said.outcome is Verdict.UNSCORED:
-            raise CannotScore(said.reason, said.judgments)
+        if judged.outcome is Verdict.UNSCORED:
+            raise CannotScore(judged.reason, judged.judgments)
         return Mark(
-            value=said.value,
-            passed=said.outcome is Verdict.PASS,
-            reason=said.reason,
-            entries=said.entries,
-            judgments=said.judgments,
-            details=said.details,
+            value=judged.value,
+            passed=judged.outcome is Verdict.PASS,
+            reason=judged.reason,
+            entries=judged.entries,
+            judgments=judged.judgments,
+            details=judged.details,
         )
 
 
 def _failed(scores: Scores) -> list[str]:
-    return [name for name, each in scores.items() if each.outcome is not Verdict.PASS]
+    return [name for name, result in scores.items() if result.outcome is not Verdict.PASS]
 
 
 def _results(scores: Scores, weights: Mapping[str, float]) -> dict[str, Any]:
     """The members' scores as programs and judges read them."""
     return {
         name: {
-            "score": each.value,
-            "verdict": each.outcome.value,
+            "score": result.value,
+            "verdict": result.outcome.value,
             "weight": weights[name],
-            "reason": each.reason,
+            "reason": result.reason,
             "assertions": [
                 {"text": entry.text, "passed": entry.passed, "evidence": entry.evidence}
-                for entry in each.entries
+                for entry in result.entries
             ],
-            "details": each.details,
+            "details": result.details,
         }
-        for name, each in scores.items()
+        for name, result in scores.items()
     }
 
 
@@ -182,8 +182,8 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"Two members are called {twice[0]!r}; give each a name of its own.")
-        given = self.aggregator.weights if isinstance(self.aggregator, WeightedAverage) else {}
-        unknown = sorted(given.keys() - set(names))
+        weights = self.aggregator.weights if isinstance(self.aggregator, WeightedAverage) else {}
+        unknown = sorted(weights.keys() - set(names))
         if unknown:
             raise ValueError(f"`weights` names {unknown[0]!r}, and the members are {listed(names)}.")
         for name, weight in self._weights().items():
@@ -212,15 +212,15 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         # Two members may ask the same question, and judgments do not say for which of them they are.
         graded = replace(graded, known=())
         # Without the members' own gates: what a score still requires, its grader does.
-        coming = (
+        pending = (
             score(replace(member.assertion, required=None), graded, GRADERS.get) for member in self.members
         )
         own_gates = {member.name: member.assertion.required for member in self.members}
-        scores = dict(zip(own_gates, await graded.together(coming), strict=True))
-        judgments = tuple(judgment for each in scores.values() for judgment in each.judgments)
+        scores = dict(zip(own_gates, await graded.together(pending), strict=True))
+        judgments = tuple(judgment for result in scores.values() for judgment in result.judgments)
         weights = self._weights()
-        counting = {name: each for name, each in scores.items() if weights[name]}
-        silent = [name for name, each in counting.items() if each.outcome is Verdict.UNSCORED]
+        counting = {name: result for name, result in scores.items() if weights[name]}
+        silent = [name for name, result in counting.items() if result.outcome is Verdict.UNSCORED]
         if silent:
             reasons = " ".join(f"{name!r}: {scores[name].reason}" for name in silent)
             raise CannotScore(f"Of the checks, {listed(silent)} could not be scored. {reasons}", judgments)
@@ -228,12 +228,12 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             mark = await self.aggregator.mark(counting, weights, graded)
         except CannotScore as error:
             raise CannotScore(str(error), judgments + error.judgments) from error
-        return _whole(mark, scores, counting, own_gates, judgments)
+        return _combine(mark, scores, counting, own_gates, judgments)
 
     def _weights(self) -> dict[str, float]:
         """Each member's weight; 0 for one that is only reported."""
-        given = self.aggregator.weights if isinstance(self.aggregator, WeightedAverage) else {}
-        return {member.name: given.get(member.name, member.assertion.weight) for member in self.members}
+        weights = self.aggregator.weights if isinstance(self.aggregator, WeightedAverage) else {}
+        return {member.name: weights.get(member.name, member.assertion.weight) for member in self.members}
 
     def _bound(self) -> list[Grader]:
         """The graders of all members, and the aggregator's.
@@ -249,19 +249,19 @@ class Composite(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return bound
 
 
-def _bound(whose: str, assertion: Assertion) -> Grader:
+def _bound(owner: str, assertion: Assertion) -> Grader:
     try:
         grader = bind(assertion, GRADERS.get)
     except (ValueError, UnknownName) as error:
-        raise ValueError(f"{whose}: {error}") from None
+        raise ValueError(f"{owner}: {error}") from None
     if grader.over_repeats:
         raise ValueError(
-            f"{whose}: {assertion.grader!r} looks at all repeats of a case; make it a check of its own."
+            f"{owner}: {assertion.grader!r} looks at all repeats of a case; make it a check of its own."
         )
     return grader
 
 
-def _whole(
+def _combine(
     mark: Mark,
     scores: Scores,
     counting: Scores,
@@ -270,14 +270,16 @@ def _whole(
 ) -> Mark:
     """The aggregator's mark with what the members said, held down by the gates that were not reached."""
     value, passed, reason = mark.value, mark.passed, mark.reason
-    details = {**mark.details, "scores": {name: _kept(each) for name, each in scores.items()}}
-    gates = {name: max(each.required or 0.0, own_gates[name] or 0.0) for name, each in counting.items()}
+    details = {**mark.details, "scores": {name: _result_details(result) for name, result in scores.items()}}
+    gates = {name: max(result.required or 0.0, own_gates[name] or 0.0) for name, result in counting.items()}
     missed = {name: gate for name, gate in gates.items() if not reaches(scores[name].value or 0.0, gate)}
     if missed:
-        said = [f"{name!r} has {scores[name].value:.2f}, and its gate is {missed[name]:g}" for name in missed]
+        reasons = [
+            f"{name!r} has {scores[name].value:.2f}, and its gate is {missed[name]:g}" for name in missed
+        ]
         details["without_gates"] = value
-        value, passed, reason = 0.0, False, f"{'; '.join(said)}. {reason}"
-    entries = [entry for name, each in scores.items() for entry in _entries(name, each)]
+        value, passed, reason = 0.0, False, f"{'; '.join(reasons)}. {reason}"
+    entries = [entry for name, result in scores.items() for entry in _entries(name, result)]
     return Mark(
         value=value,
         passed=passed,
@@ -289,15 +291,15 @@ def _whole(
     )
 
 
-def _kept(each: Score) -> dict[str, Any]:
-    kept = {"value": each.value, "outcome": each.outcome.value, "reason": each.reason}
-    return {**kept, "details": each.details} if each.details else kept
+def _result_details(result: Score) -> dict[str, Any]:
+    details = {"value": result.value, "outcome": result.outcome.value, "reason": result.reason}
+    return {**details, "details": result.details} if result.details else details
 
 
-def _entries(name: str, each: Score) -> list[Entry]:
+def _entries(name: str, result: Score) -> list[Entry]:
     """A member's evidence under its name; its reason where it has no entries."""
-    passed = None if each.outcome is Verdict.UNSCORED else each.outcome is Verdict.PASS
-    entries = each.entries or (Entry(text=each.reason or "as asked", passed=passed),)
+    passed = None if result.outcome is Verdict.UNSCORED else result.outcome is Verdict.PASS
+    entries = result.entries or (Entry(text=result.reason or "as asked", passed=passed),)
     return [
         Entry(text=f"[{name}] {entry.text}", passed=entry.passed, evidence=entry.evidence)
         for entry in entries

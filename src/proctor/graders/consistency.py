@@ -72,9 +72,9 @@ class Consistency(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
             return ", which says nothing"
         if self.expected is None:
             return ""
-        wanted = normalised(self.expected)
-        right = answer == wanted if self.match == "exact" else wanted in answer
-        return "" if right else f"; expected {shown(wanted)}"
+        expected = normalised(self.expected)
+        right = answer == expected if self.match == "exact" else expected in answer
+        return "" if right else f"; expected {shown(expected)}"
 
 
 def normalised(text: str) -> str:

@@ -70,8 +70,8 @@ class Field(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
         if self.match != "date" and self.formats:
             raise ValueError(f"The field {self.path!r} has date formats; set its `match` to 'date'.")
-        for written in self.formats:
-            _order(written)
+        for date_format in self.formats:
+            _order(date_format)
 
 
 class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,7 +99,7 @@ class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             reason = f"The answer has no JSON object: {error}: {shown(graded.output.text)}."
             return Mark(value=0.0, passed=False, reason=reason)
         entries = tuple(
-            _compared(field, find(answer, field.path), find(expected, field.path)) for field in self.fields
+            _compare(field, find(answer, field.path), find(expected, field.path)) for field in self.fields
         )
         return self._mark(entries)
 
@@ -110,31 +110,31 @@ class FieldAccuracy(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             reason = "The expected output has none of the fields, so that any JSON is right."
         if self.aggregation == "all_or_nothing":
             return Mark(value=float(not wrong), passed=not wrong, reason=reason, entries=entries)
-        counted = [
+        countable = [
             (field.weight, bool(entry.passed))
             for field, entry in zip(self.fields, entries, strict=True)
             if entry.passed is not None and field.weight > 0
         ]
-        if not counted:
+        if not countable:
             return Mark(value=0.0, passed=False, reason="No field counts.", entries=entries)
-        value = math.fsum(weight for weight, passed in counted if passed)
-        value /= math.fsum(weight for weight, _ in counted)
-        right = all(passed for _, passed in counted)
+        value = math.fsum(weight for weight, passed in countable if passed)
+        value /= math.fsum(weight for weight, _ in countable)
+        right = all(passed for _, passed in countable)
         return Mark(value=min(value, 1.0), passed=right, reason=reason, entries=entries)
 
 
-def _compared(field: Field, got: Any, wanted: Any) -> Entry:
+def _compare(field: Field, got: Any, expected: Any) -> Entry:
     """Whether one field is right; None where it does not count."""
-    if wanted is ABSENT:
+    if expected is ABSENT:
         return Entry(text=field.path, passed=True, evidence=_NOT_EXPECTED)
     if got is ABSENT:
-        missing = f"is missing; expected {_written(wanted)}"
+        missing = f"is missing; expected {_as_text(expected)}"
         return Entry(text=field.path, passed=False if field.required else None, evidence=missing)
-    evidence = f"is {_written(got)}; expected {_written(wanted)}"
-    return Entry(text=field.path, passed=_MATCHES[field.match](field, got, wanted), evidence=evidence)
+    evidence = f"is {_as_text(got)}; expected {_as_text(expected)}"
+    return Entry(text=field.path, passed=_MATCHES[field.match](field, got, expected), evidence=evidence)
 
 
-def _written(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return clip(repr(value))
 
 
@@ -203,25 +203,25 @@ def find(value: Any, path: str) -> Any:
 # --- how ---------------------------------------------------------------------------------------------------
 
 
-def equal(one: Any, other: Any) -> bool:
+def equal(left: Any, other: Any) -> bool:
     """Whether two JSON values are the same, whatever the order of keys; numbers by value, types apart."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(equal(value, other[key]) for key, value in one.items())
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(equal, one, other))
-    return bool(one == other)
+    if isinstance(left, bool) or isinstance(other, bool):
+        return left is other
+    if isinstance(left, dict) and isinstance(other, dict):
+        return left.keys() == other.keys() and all(equal(value, other[key]) for key, value in left.items())
+    if isinstance(left, list | tuple) and isinstance(other, list | tuple):
+        return len(left) == len(other) and all(map(equal, left, other))
+    return bool(left == other)
 
 
-def _same(_field: Field, got: Any, wanted: Any) -> bool:
-    return equal(got, wanted)
+def _same(_field: Field, got: Any, expected: Any) -> bool:
+    return equal(got, expected)
 
 
 def _near(field: Field, got: Any, wanted: Any) -> bool:
     expected, number = _number(wanted), _number(got)
     if expected is None:
-        raise CannotScore(f"The expected {field.path!r} is {_written(wanted)}, which is not a number.")
+        raise CannotScore(f"The expected {field.path!r} is {_as_text(wanted)}, which is not a number.")
     return number is not None and is_near(number, expected, field.tolerance, relative=field.relative)
 
 
@@ -245,7 +245,7 @@ def _number(value: Any) -> str | None:
 def _same_day(field: Field, got: Any, wanted: Any) -> bool:
     expected = _day(wanted, field.formats)
     if expected is None:
-        raise CannotScore(f"The expected {field.path!r} is {_written(wanted)}, which is not a date.")
+        raise CannotScore(f"The expected {field.path!r} is {_as_text(wanted)}, which is not a date.")
     return _day(got, field.formats) == expected
 
 
@@ -275,23 +275,25 @@ def _day(value: Any, formats: tuple[str, ...]) -> date | None:
     match = _DIGITS.fullmatch(text)
     if match is None:
         return None
-    orders = {_order(written) for written in formats} & {"DMY", "MDY"}
+    orders = {_order(date_format) for date_format in formats} & {"DMY", "MDY"}
     first_is_day = orders == {"DMY"} if len(orders) == 1 else int(match[1]) > 12
     month, day = (match[3], match[1]) if first_is_day else (match[1], match[3])
     return _date(match[4], month, day)
 
 
 @lru_cache(maxsize=512)
-def _order(written: str) -> str:
+def _order(date_format: str) -> str:
     """The order in which a format of digits names day, month and year, such as `DMY`; else empty.
 
     Raises:
         ValueError: it is no format of a date.
     """
-    order = "".join(token[0] for token in _TOKENS.findall(written) if token[0] in "YMD")
-    if _TOKENS.sub("", written) or sorted(order) != ["D", "M", "Y"]:
-        raise ValueError(f"{written!r} is no date format; write one such as 'DD/MM/YYYY' or 'DD-MMM-YYYY'.")
-    return "" if "MMM" in written else order
+    order = "".join(token[0] for token in _TOKENS.findall(date_format) if token[0] in "YMD")
+    if _TOKENS.sub("", date_format) or sorted(order) != ["D", "M", "Y"]:
+        raise ValueError(
+            f"{date_format!r} is no date format; write one such as 'DD/MM/YYYY' or 'DD-MMM-YYYY'."
+        )
+    return "" if "MMM" in date_format else order
 
 
 def _month(name: str) -> int:

@@ -34,8 +34,8 @@ class FuzzyMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Value 1 when it does for one of them, else 0; the reason names the first."""
         answer = words_of(graded.output.text)
         for value in self.values if answer else ():
-            wanted = words_of(value)
-            if wanted in answer or answer in wanted:
+            expected_words = words_of(value)
+            if expected_words in answer or answer in expected_words:
                 return Mark(value=1.0, passed=True, reason=f"The answer's words match {shown(value)}.")
         reason = f"The answer's words match none of {listed(self.values)}: {shown(graded.output.text)}."
         return Mark(value=0.0, passed=False, reason=reason)

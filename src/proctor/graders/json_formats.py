@@ -16,13 +16,13 @@ from proctor.graders import safe_regex
 
 _WORD: Final = r"[a-z0-9\-._~!$&'()*+,;=]|%[0-9a-f]{2}"
 _STEP: Final = r"(?:[a-z0-9\-._~!$&'()*+,;=:@]|%[0-9a-f]{2})"
-_REST: Final = r"(?:[a-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9a-f]{2})*"
+_QUERY_CHARS: Final = r"(?:[a-z0-9\-._~!$&'()*+,;=:@/?]|%[0-9a-f]{2})*"
 _HOST: Final = (
     rf"(?:(?:{_WORD}|:)*@)?(?:\[(?:[0-9a-f:.]+|v[0-9a-f]+\.[a-z0-9\-._~!$&'()*+,;=:]+)\]|(?:{_WORD})*)"
 )
 _ROOT: Final = rf"/?/{_HOST}(?::[0-9]*)?(?:/{_STEP}*)*|/(?:{_STEP}+(?:/{_STEP}*)*)?"
 _PATH: Final = rf"{_STEP}+(?:/{_STEP}*)*"
-_END: Final = rf"(?:\?{_REST})?(?:#{_REST})?"
+_END: Final = rf"(?:\?{_QUERY_CHARS})?(?:#{_QUERY_CHARS})?"
 _BYTE: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _LABEL: Final = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _MAILBOX: Final = r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+"

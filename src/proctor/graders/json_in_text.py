@@ -80,14 +80,14 @@ def objects_in(text: str) -> list[str]:
     Raises:
         CannotScore: it has too many beginnings of objects that are none.
     """
-    found: list[str] = []
+    objects: list[str] = []
     begins, read = _BEGINS.search(text), 0
     while begins:
         start = begins.start()
         end = start + 1
         try:
             _, end = _DECODER.raw_decode(text, start)
-            found.append(text[start:end])
+            objects.append(text[start:end])
         except RecursionError:
             read += _DEEP
         except ValueError as error:
@@ -97,7 +97,7 @@ def objects_in(text: str) -> list[str]:
         if read > _MOST_READ:
             raise CannotScore("The answer has too many beginnings of JSON objects that are none.")
         begins = _BEGINS.search(text, end)
-    return found
+    return objects
 
 
 def _no_constant(name: str) -> NoReturn:

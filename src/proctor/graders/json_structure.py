@@ -145,7 +145,7 @@ class JsonSchema(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Check `format` as well, which the drafts leave to the reader."""
 
     def __post_init__(self) -> None:
-        _checked(self.schema, self.formats)
+        _checked_validator(self.schema, self.formats)
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it is, else 0; one entry a violation, with its place as a JSON path.
@@ -154,7 +154,7 @@ class JsonSchema(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
             CannotScore: a pattern did not end in time, or the schema goes round in circles.
         """
         value, failed = _read(graded, self.strip_fences)
-        return failed or _violations(_checked(self.schema, self.formats), [("$", value)])
+        return failed or _violations(_checked_validator(self.schema, self.formats), [("$", value)])
 
 
 class JsonKeys(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -205,7 +205,7 @@ class JsonArray(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 f"`min_items` is {self.min_items} and `max_items` {self.max_items}; no array can have both."
             )
         if self.schema is not None:
-            _checked(self.schema)
+            _checked_validator(self.schema)
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it is, else 0; one entry a violation of the schema.
@@ -244,7 +244,7 @@ def _kind(value: Any) -> str:
 
 
 def _items_mark(schema: Schema, items: list[Any]) -> Mark:
-    return _violations(_checked(schema), [(f"$[{at}]", item) for at, item in enumerate(items)])
+    return _violations(_checked_validator(schema), [(f"$[{at}]", item) for at, item in enumerate(items)])
 
 
 def _violations(validator: Any, places: list[tuple[str, Any]]) -> Mark:
@@ -272,7 +272,7 @@ def _violations(validator: Any, places: list[tuple[str, Any]]) -> Mark:
     return Mark(value=0.0, passed=False, reason=reason, entries=entries)
 
 
-def _checked(schema: Schema, formats: bool = False) -> Any:
+def _checked_validator(schema: Schema, formats: bool = False) -> Any:
     """The validator of a schema.
 
     Raises:
@@ -294,16 +294,18 @@ def _validator(encoded: bytes, formats: bool) -> Any:
     from referencing.jsonschema import specification_with
 
     schema = json.loads(encoded)
-    named = schema.get("$schema") if isinstance(schema, dict) else None
+    dialect_uri = schema.get("$schema") if isinstance(schema, dict) else None
     kind: Any = validators.Draft202012Validator
-    if named is not None:
-        kind = validators.validator_for(schema, default=None) if isinstance(named, str) else None  # type: ignore[arg-type]  # None is a sound default, which the stubs do not know
+    if dialect_uri is not None:
+        kind = validators.validator_for(schema, default=None) if isinstance(dialect_uri, str) else None  # type: ignore[arg-type]  # None is a sound default, which the stubs do not know
         if kind is None:
-            raise ValueError(f"The schema's `$schema` {named!r} is not known; use that of a published draft.")
+            raise ValueError(
+                f"The schema's `$schema` {dialect_uri!r} is not known; use that of a published draft."
+            )
     wrong = next(kind(kind.META_SCHEMA).iter_errors(schema), None)
     if wrong is not None:
         raise ValueError(f"The schema is not valid at {wrong.json_path}: {clip(wrong.message)}. Correct it.")
-    walk = _Walk(named, specification_with(kind.ID_OF(kind.META_SCHEMA)), formats=formats)
+    walk = _Walk(dialect_uri, specification_with(kind.ID_OF(kind.META_SCHEMA)), formats=formats)
     root = walk.specification.create_resource(schema)
     walk.check(root, Registry().resolver_with_root(root))
     walk.conclude()
@@ -346,10 +348,10 @@ class _Walk:
         for pattern in (schema.get("pattern"), *schema.get("patternProperties", ())):
             if isinstance(pattern, str):
                 safe_regex.compiled(pattern)
-        written = schema.get("format")
-        if self._formats and isinstance(written, str) and written not in FORMATS:
+        format_name = schema.get("format")
+        if self._formats and isinstance(format_name, str) and format_name not in FORMATS:
             raise ValueError(
-                f"The schema has the `format` {written!r}. {suggestion(written, sorted(FORMATS))}"
+                f"The schema has the `format` {format_name!r}. {suggestion(format_name, sorted(FORMATS))}"
             )
         for word in ("$ref", "$dynamicRef", "$recursiveRef"):
             if isinstance(schema.get(word), str):
@@ -375,13 +377,13 @@ class _Walk:
         if _PUBLISHED.match(target):
             return
         try:
-            there = resolver.lookup(target)
+            resolved = resolver.lookup(target)
         except (Unresolvable, ValueError) as error:
             raise ValueError(
                 f"The schema's `{word}` {target!r} leads nowhere inside the schema "
                 f"({type(error).__name__}), and nothing is ever fetched; copy what it means under `$defs`."
             ) from None
-        self.check(self.specification.create_resource(there.contents), there.resolver)
+        self.check(self.specification.create_resource(resolved.contents), resolved.resolver)
 
 
 def _pattern(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[Exception]:
@@ -411,16 +413,20 @@ def _unique_items(validator: Any, unique: Any, value: Any, _schema: Any) -> Iter
     """The library compares each item with each other one."""
     from jsonschema import ValidationError
 
-    if unique and validator.is_type(value, "array") and len({_key_of(item) for item in value}) < len(value):
+    if (
+        unique
+        and validator.is_type(value, "array")
+        and len({_equality_key(item) for item in value}) < len(value)
+    ):
         yield ValidationError(f"{value!r} has non-unique elements")
 
 
-def _key_of(value: Any) -> Any:
+def _equality_key(value: Any) -> Any:
     """What is the same for JSON values that are equal: numbers by value, and never a number and a boolean."""
     if isinstance(value, dict):
-        return frozenset([(key, _key_of(item)) for key, item in value.items()])
+        return frozenset([(key, _equality_key(item)) for key, item in value.items()])
     if isinstance(value, list):
-        return tuple([_key_of(item) for item in value])
+        return tuple([_equality_key(item) for item in value])
     return (bool, value) if isinstance(value, bool) else value
 
 
@@ -429,11 +435,11 @@ def _additional(validator: Any, allowed: Any, value: Any, schema: Any) -> Iterat
 
     if not validator.is_type(value, "object"):
         return
-    named, matched = schema.get("properties", {}), schema.get("patternProperties", {})
+    properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     extras = [
         key
         for key in value
-        if key not in named and not any(safe_regex.found(pattern, key) for pattern in matched)
+        if key not in properties and not any(safe_regex.found(pattern, key) for pattern in patterns)
     ]
     if isinstance(allowed, dict):
         for key in extras:

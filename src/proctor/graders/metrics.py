@@ -245,10 +245,10 @@ def _mark(output: Output, limits: Sequence[_Limit], *, whole: bool = False) -> M
             continue
         # 0.8 is 0.2 above 0.6, which binary fractions do not quite say.
         slack = 0.0 if lowest is None else 1e-9
-        kept = (lowest is None or value >= lowest - slack) and value <= highest + slack
+        within = (lowest is None or value >= lowest - slack) and value <= highest + slack
         allowed = f"at most {highest:.10g}" if lowest is None else f"from {lowest:.4g} to {highest:.4g}"
         text = f"{figure.words} {allowed}{figure.unit}"
-        entries.append(Entry(text=text, passed=kept, evidence=f"is {value:.10g}{figure.unit}"))
+        entries.append(Entry(text=text, passed=within, evidence=f"is {value:.10g}{figure.unit}"))
         details[figure.words.lower().replace(" ", "_")] = value
     if missing:
         raise CannotScore(f"The target reported no {', no '.join(missing)} that a limit could hold for.")

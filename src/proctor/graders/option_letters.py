@@ -35,9 +35,9 @@ def chosen(
     alone = text.strip(_AROUND).upper()
     if len(alone) == 1 and alone in options:
         return alone
-    patterns, lowered = _patterns(options), text.lower()
-    letters: list[str] = patterns.answer.findall(text) if "answer" in lowered else []
-    if not letters and ("option" in lowered or "choice" in lowered or "letter" in lowered):
+    patterns, lower_text = _patterns(options), text.lower()
+    letters: list[str] = patterns.answer.findall(text) if "answer" in lower_text else []
+    if not letters and ("option" in lower_text or "choice" in lower_text or "letter" in lower_text):
         letters = patterns.option.findall(text)
     if letters or not anywhere:
         return letters[-1].upper() if letters else None
@@ -54,10 +54,10 @@ class _Patterns(NamedTuple):
 @lru_cache(maxsize=64)
 def _patterns(options: str) -> _Patterns:
     # Every filler is bounded, so that an answer full of spaces cannot take quadratic time.
-    either = options + options.lower()
-    words = "".join(letter for letter in either if letter in _VOWELS)
+    any_case = options + options.lower()
+    words = "".join(letter for letter in any_case if letter in _VOWELS)
     article = rf"(?!(?<=[{words}])\s[^\W\d_])" if words else ""
-    letter = rf"(?<![\w'’])([{either}])(?![\w'’]){article}"
+    letter = rf"(?<![\w'’])([{any_case}])(?![\w'’]){article}"
     verb = r"(?:\s{1,4}(?i:is|was|must be|should be|would be))?"
     option = rf"\b(?i:options?|choices?|letters?)\b{verb}\W{{0,10}}"
     answer = rf"\b[Aa](?i:nswers?)\b{verb}\W{{0,20}}(?:{option})?"

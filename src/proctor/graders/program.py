@@ -28,8 +28,8 @@ from proctor.model import Entry, Mark
 from proctor.protocols import Finished, Graded, Grading
 from proctor.stats import reaches
 
-_WANTED = 'It must print one JSON object and nothing else, such as {"score": 0.5, "assertions": []}.'
-_SHOWN = 2000
+_EXPECTED_OUTPUT = 'It must print one JSON object and nothing else, such as {"score": 0.5, "assertions": []}.'
+_MAX_SHOWN = 2000
 _REASON_SHOWN = 500
 
 
@@ -82,8 +82,8 @@ class Program(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Raises:
             CannotScore: the program could not be run, did not end well or printed something else.
         """
-        made = script_payload_of if self.output == "text" else payload_of
-        return await self.mark_of(made(graded, self.config), graded)
+        build_payload = script_payload_of if self.output == "text" else payload_of
+        return await self.mark_of(build_payload(graded, self.config), graded)
 
     async def mark_of(self, payload: dict[str, Any], graded: Graded) -> Mark:
         """The mark that the program gives when it reads the payload as JSON.
@@ -140,10 +140,10 @@ def read_mark(finished: Finished, called: str) -> Mark:
     """
     try:
         if finished.exit_code != 0:
-            raise _Unreadable(f"{finished.ending}.{end_of(finished.stdout, 'stdout', _SHOWN)}")
-        return _mark(_printed(finished.stdout))
+            raise _Unreadable(f"{finished.ending}.{end_of(finished.stdout, 'stdout', _MAX_SHOWN)}")
+        return _mark(_parse_output(finished.stdout))
     except _Unreadable as problem:
-        after = end_of(finished.stderr, "stderr", _SHOWN)
+        after = end_of(finished.stderr, "stderr", _MAX_SHOWN)
         raise CannotScore(f"The program {shown(called)} {problem}{after}") from None
 
 
@@ -151,22 +151,22 @@ class _Unreadable(Exception):
     """No mark; its message continues a sentence that begins with the program's name."""
 
 
-def _printed(stdout: bytes) -> dict[str, Any]:
+def _parse_output(stdout: bytes) -> dict[str, Any]:
     """The one JSON object on stdout.
 
     Text around it is refused: a program that echoes the answer would otherwise let the answer print a score.
     """
     text = stdout.decode("utf-8-sig", "replace").strip()
     if not text:
-        raise _Unreadable(f"printed nothing. {_WANTED}")
+        raise _Unreadable(f"printed nothing. {_EXPECTED_OUTPUT}")
     try:
         value = parse_json(text, strip_fences=False)
     except (NotJson, CannotScore) as error:
         why = error if isinstance(error, NotJson) else "it is too deep or too long"
         began = "JSON that breaks off or is not valid" if text[0] in "{[" else "what is not JSON"
-        raise _Unreadable(f"printed {began} ({why}): {shown(text)}. {_WANTED}") from None
+        raise _Unreadable(f"printed {began} ({why}): {shown(text)}. {_EXPECTED_OUTPUT}") from None
     if not isinstance(value, dict):
-        raise _Unreadable(f"printed JSON that is no object: {shown(text)}. {_WANTED}")
+        raise _Unreadable(f"printed JSON that is no object: {shown(text)}. {_EXPECTED_OUTPUT}")
     try:
         codec.encode(value)
     except (ValueError, OverflowError) as error:
@@ -200,10 +200,12 @@ def _score(result: dict[str, Any], entries: tuple[Entry, ...]) -> float:
     if isinstance(passed, bool):
         return float(passed)
     if not entries:
-        raise _Unreadable(f"printed an object with no score: {shown(json.dumps(result))}. {_WANTED}")
+        raise _Unreadable(f"printed an object with no score: {shown(json.dumps(result))}. {_EXPECTED_OUTPUT}")
     unknown = next((entry.text for entry in entries if entry.passed is None), None)
     if unknown is not None:
-        raise _Unreadable(f"printed no score, and the assertion {shown(unknown)} has no `passed`. {_WANTED}")
+        raise _Unreadable(
+            f"printed no score, and the assertion {shown(unknown)} has no `passed`. {_EXPECTED_OUTPUT}"
+        )
     return sum(entry.passed is True for entry in entries) / len(entries)
 
 
@@ -211,7 +213,7 @@ def _entries(assertions: Any) -> tuple[Entry, ...]:
     if assertions is None:
         return ()
     if not isinstance(assertions, list) or not all(isinstance(item, dict) for item in assertions):
-        raise _Unreadable(f"printed `assertions` that are no list of objects. {_WANTED}")
+        raise _Unreadable(f"printed `assertions` that are no list of objects. {_EXPECTED_OUTPUT}")
     return tuple([_entry(item, nth) for nth, item in enumerate(assertions, 1)])
 
 

@@ -68,10 +68,10 @@ def _events(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     final = None
     for place, message in enumerate(messages):
         event_id = f"message-{place}"
-        shown = {name: value for name, value in message.items() if name != "tool_calls"}
-        add("message", event_id, message=shown)
+        event_fields = {name: value for name, value in message.items() if name != "tool_calls"}
+        add("message", event_id, message=event_fields)
         if message["role"] == "assistant":
-            final = event_id, shown
+            final = event_id, event_fields
         for nth, call in enumerate(message.get("tool_calls", ())):
             call_id = f"{event_id}-tool-{nth}"
             tool = {_TOOL_FIELDS[name]: value for name, value in call.items() if name in _TOOL_FIELDS}
@@ -111,12 +111,12 @@ def said(output: Output) -> list[dict[str, Any]]:
 
 def _message(message: Message) -> dict[str, Any]:
     content = [_block(part) for part in message.parts] if message.parts else message.content
-    written: dict[str, Any] = {"role": message.role, "content": content}
+    fields: dict[str, Any] = {"role": message.role, "content": content}
     if message.name is not None:
-        written["name"] = message.name
+        fields["name"] = message.name
     if message.tool_calls:
-        written["tool_calls"] = [_call(call) for call in message.tool_calls]
-    return written
+        fields["tool_calls"] = [_call(call) for call in message.tool_calls]
+    return fields
 
 
 def _block(part: str | Attachment) -> dict[str, Any]:
@@ -129,12 +129,12 @@ def _block(part: str | Attachment) -> dict[str, Any]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    known = {"id": call.id, "duration_ms": call.duration_ms}
+    fields = {"id": call.id, "duration_ms": call.duration_ms}
     return {
         "tool": call.name,
         "input": call.arguments,
         "output": call.output,
-        **{name: value for name, value in known.items() if value is not None},
+        **{name: value for name, value in fields.items() if value is not None},
     }
 
 

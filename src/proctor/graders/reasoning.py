@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
+_REASONING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
 _UNTIL_END = re.compile(r"\A.*</think>", re.DOTALL | re.IGNORECASE)
 
 
@@ -16,4 +16,4 @@ def without_thoughts(text: str) -> str:
     """
     if "think>" not in text and "think>" not in text.lower():
         return text
-    return _UNTIL_END.sub("", _THOUGHT.sub(" ", text))
+    return _UNTIL_END.sub("", _REASONING.sub(" ", text))

@@ -53,11 +53,11 @@ class RequiredWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         missing: list[str] = []
         entries: list[Entry] = []
         for word in self.words:
-            sought = _plain(word, ignore_case=self.ignore_case)
-            forms = _forms(sought) if self.whole_words else (sought,)
-            there = any(_find(form, answer, whole=self.whole_words) for form in forms)
-            entries.append(Entry(text=word, passed=there))
-            if not there:
+            needle = _plain(word, ignore_case=self.ignore_case)
+            forms = _forms(needle) if self.whole_words else (needle,)
+            is_there = any(_find(form, answer, whole=self.whole_words) for form in forms)
+            entries.append(Entry(text=word, passed=is_there))
+            if not is_there:
                 missing.append(word)
         return Mark(
             value=1.0 - len(missing) / len(self.words),
@@ -88,8 +88,8 @@ class ForbiddenWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
         hits: list[str] = []
         entries: list[Entry] = []
         for word in self.words:
-            sought = _plain(word, ignore_case=self.ignore_case)
-            span = _find(sought, answer, whole=self.whole_words)
+            needle = _plain(word, ignore_case=self.ignore_case)
+            span = _find(needle, answer, whole=self.whole_words)
             evidence = None if span is None else around(shown_text, span[0], span[1] - span[0])
             entries.append(Entry(text=word, passed=span is None, evidence=evidence))
             if span is not None:
@@ -106,10 +106,10 @@ class ForbiddenWords(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def _find(word: str, text: str, *, whole: bool) -> tuple[int, int] | None:
     """Where a word, or as a whole word a number of that value, first stands in the text."""
-    number = _number_of(word) if whole else None
+    number = _read_number(word) if whole else None
     if number is not None:
         return next((numeral.span() for numeral in numerals(text) if _has(numeral, number)), None)
-    spans = _spans(_pattern_of(word), text)
+    spans = _spans(_compile_word(word), text)
     return next((span for span in spans if not whole or _is_alone(text, *span)), None)
 
 
@@ -119,7 +119,7 @@ def _plain(text: str, *, ignore_case: bool) -> str:
     return text.casefold() if ignore_case else text
 
 
-def _pattern_of(word: str) -> re.Pattern[str]:
+def _compile_word(word: str) -> re.Pattern[str]:
     """The word, with any white space where it has some; a number and its unit also with none."""
     quantity = _QUANTITY.fullmatch(word)
     if quantity is not None:
@@ -157,15 +157,15 @@ class _Number(NamedTuple):
     percent: bool
 
 
-def _number_of(word: str) -> _Number | None:
+def _read_number(word: str) -> _Number | None:
     """The number that a word is, with its sign of currency or per cent; None where it is anything else."""
-    found = numerals(word.strip())
-    if len(found) != 1 or found[0].start():
+    digits = numerals(word.strip())
+    if len(digits) != 1 or digits[0].start():
         return None
-    rest, value = word.strip()[found[0].end() :].strip(), _value_of(found[0])
-    if value is None or rest not in ("", "%"):
+    unit, value = word.strip()[digits[0].end() :].strip(), _read_value(digits[0])
+    if value is None or unit not in ("", "%"):
         return None
-    return _Number(value, found[0]["currency"] or "", rest == "%")
+    return _Number(value, digits[0]["currency"] or "", unit == "%")
 
 
 def _has(numeral: Numeral, number: _Number) -> bool:
@@ -173,7 +173,7 @@ def _has(numeral: Numeral, number: _Number) -> bool:
     text, start, end = numeral.string, *numeral.span()
     after = text[end : end + 12]
     return (
-        _value_of(numeral) == number.value
+        _read_value(numeral) == number.value
         and not _PART_BEFORE.search(text, max(0, start - 2), start)
         and not _PART_AFTER.match(after)
         and not _ORDINAL.match(after)
@@ -182,7 +182,7 @@ def _has(numeral: Numeral, number: _Number) -> bool:
     )
 
 
-def _value_of(numeral: Numeral) -> Decimal | None:
+def _read_value(numeral: Numeral) -> Decimal | None:
     """The number exactly; None where its power is beyond all use."""
     digits, power = digits_of(numeral)
     if len(power) > _LONGEST_POWER:

@@ -116,10 +116,10 @@ def _as_re_reads_it(pattern: str) -> str:
     place, in_set = 0, False
     while place < len(pattern):
         letter = pattern[place]
-        taken = 1
+        width = 1
         if letter == "\\":
-            named = re.match(r"\\N\{[^}]*\}", pattern[place:])
-            taken = named.end() if named else 2
+            name = re.match(r"\\N\{[^}]*\}", pattern[place:])
+            width = name.end() if name else 2
         elif in_set:
             in_set = letter != "]"
             if pattern.startswith("[:", place):
@@ -127,9 +127,9 @@ def _as_re_reads_it(pattern: str) -> str:
         elif letter == "[":
             in_set = True
             # A `]` right after the beginning is a letter of the set.
-            taken = 3 if pattern.startswith("[^]", place) else 2 if pattern.startswith("[]", place) else 1
+            width = 3 if pattern.startswith("[^]", place) else 2 if pattern.startswith("[]", place) else 1
         elif letter == "{" and not _QUANTIFIER.match(pattern, place):
             parts.append("\\")
-        parts.append(pattern[place : place + taken])
-        place += taken
+        parts.append(pattern[place : place + width])
+        place += width
     return "".join(parts)

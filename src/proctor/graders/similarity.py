@@ -82,7 +82,7 @@ async def _vectors(graded: Graded, texts: Sequence[str]) -> list[list[float]]:
     return vectors
 
 
-def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+def cosine(vector: Sequence[float], other: Sequence[float]) -> float:
     """The cosine of the angle between two vectors of equal length, from -1 to 1.
 
     Rounded to six digits: beyond them is the noise of 32-bit arithmetic, which would tell a text from itself.
@@ -90,9 +90,9 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
     Raises:
         CannotScore: the lengths differ, or a vector is zero or not finite, so that there is no angle.
     """
-    lengths = math.hypot(*one), math.hypot(*other)
-    if len(one) != len(other) or not all(0 < length < math.inf for length in lengths):
+    lengths = math.hypot(*vector), math.hypot(*other)
+    if len(vector) != len(other) or not all(0 < length < math.inf for length in lengths):
         raise CannotScore("The embedding model gave vectors that cannot be compared.")
     # Dividing first keeps large components from overflowing the sum.
-    angle = math.fsum((a / lengths[0]) * (b / lengths[1]) for a, b in zip(one, other, strict=True))
+    angle = math.fsum((a / lengths[0]) * (b / lengths[1]) for a, b in zip(vector, other, strict=True))
     return round(min(max(angle, -1.0), 1.0), 6)

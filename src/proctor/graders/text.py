@@ -36,10 +36,10 @@ def listed(texts: Iterable[str]) -> str:
     return clip(", ".join(map(quoted, texts)))
 
 
-def position(wanted: str, text: str) -> int:
+def position(phrase: str, text: str) -> int:
     """Where a text first stands in another one, or -1; a search that can be ended between its steps."""
     for start in range(0, max(len(text), 1), MAX_STEP):
-        at = text.find(wanted, start, start + MAX_STEP + len(wanted))
+        at = text.find(phrase, start, start + MAX_STEP + len(phrase))
         if at >= 0:
             return at
     return -1
@@ -92,11 +92,11 @@ def refuse_repeated(things: str, ids: Iterable[str]) -> None:
     Raises:
         ValueError: two are the same; the first that comes again is named.
     """
-    known: set[str] = set()
+    seen_texts: set[str] = set()
     for name in ids:
-        if name in known:
+        if name in seen_texts:
             raise ValueError(f"Two {things} have the id {name!r}; give each one a name of its own.")
-        known.add(name)
+        seen_texts.add(name)
 
 
 def _refuse_nothing(values: tuple[str, ...]) -> None:
@@ -122,16 +122,16 @@ class Exact(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when they are equal, else 0."""
-        answer, wanted = graded.output.text, self.value
+        answer, expected = graded.output.text, self.value
         if self.any_space:
-            answer, wanted = map(_single_spaced, (answer, wanted))
+            answer, expected = map(_single_spaced, (answer, expected))
         if self.trim:
-            answer, wanted = _stripped(answer), _stripped(wanted)
-        same = folded(answer) == folded(wanted) if self.ignore_case else answer == wanted
+            answer, expected = _stripped(answer), _stripped(expected)
+        same = folded(answer) == folded(expected) if self.ignore_case else answer == expected
         if same:
             return _EXACT
         return Mark(
-            value=0.0, passed=False, reason=f"The answer is {shown(answer)}; expected {shown(wanted)}."
+            value=0.0, passed=False, reason=f"The answer is {shown(answer)}; expected {shown(expected)}."
         )
 
 
@@ -153,10 +153,10 @@ class Contains(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it does, else 0."""
-        answer, wanted = graded.output.text, self.value
+        answer, expected = graded.output.text, self.value
         if self.ignore_case:
-            answer, wanted = folded(answer), wanted.casefold()
-        if position(wanted, answer) >= 0:
+            answer, expected = folded(answer), expected.casefold()
+        if position(expected, answer) >= 0:
             return Mark(value=1.0, passed=True, reason=f"The answer contains {shown(self.value)}.")
         return Mark(
             value=0.0,
@@ -182,11 +182,11 @@ class ContainsAny(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
         answer = graded.output.text
         if self.ignore_case:
             text = folded(answer)
-            hit = next((value for value in self.values if position(value.casefold(), text) >= 0), None)
+            match = next((value for value in self.values if position(value.casefold(), text) >= 0), None)
         else:
-            hit = next((value for value in self.values if position(value, answer) >= 0), None)
-        if hit is not None:
-            return Mark(value=1.0, passed=True, reason=f"The answer contains {shown(hit)}.")
+            match = next((value for value in self.values if position(value, answer) >= 0), None)
+        if match is not None:
+            return Mark(value=1.0, passed=True, reason=f"The answer contains {shown(match)}.")
         return Mark(
             value=0.0,
             passed=False,
@@ -212,9 +212,9 @@ class ContainsAll(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True
         entries: list[Entry] = []
         missing: list[str] = []
         for value in self.values:
-            sought = value.casefold() if self.ignore_case else value
-            at = position(sought, answer)
-            evidence = around(answer, at, len(sought)) if at >= 0 else None
+            needle = value.casefold() if self.ignore_case else value
+            at = position(needle, answer)
+            evidence = around(answer, at, len(needle)) if at >= 0 else None
             entries.append(Entry(text=value, passed=at >= 0, evidence=evidence))
             if at < 0:
                 missing.append(value)
@@ -243,9 +243,9 @@ class StartsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it does, else 0; the only entry shows how the answer begins."""
-        answer, wanted = _ends(graded, self.value, trim=self.trim)
-        there = answer.startswith(wanted)
-        return _end_mark(there, "begins" if there else "begin", wanted, clip(answer))
+        answer, expected = _ends(graded, self.value, trim=self.trim)
+        is_there = answer.startswith(expected)
+        return _end_mark(is_there, "begins" if is_there else "begin", expected, clip(answer))
 
 
 class EndsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -263,10 +263,10 @@ class EndsWith(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it does, else 0; the only entry shows how the answer ends."""
-        answer, wanted = _ends(graded, self.value, trim=self.trim)
-        there = answer.endswith(wanted)
+        answer, expected = _ends(graded, self.value, trim=self.trim)
+        is_there = answer.endswith(expected)
         last = answer if len(answer) <= 120 else "…" + answer[-119:]
-        return _end_mark(there, "ends" if there else "end", wanted, last)
+        return _end_mark(is_there, "ends" if is_there else "end", expected, last)
 
 
 class Regex(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -314,12 +314,12 @@ def _ends(graded: Graded, value: str, *, trim: bool) -> tuple[str, str]:
     return (_stripped(answer), value.strip()) if trim else (answer, value)
 
 
-def _end_mark(there: bool, verb: str, wanted: str, evidence: str) -> Mark:
-    entries = (Entry(text=wanted, passed=there, evidence=evidence),)
-    reason = f"The answer {verb} with {shown(wanted)}."
-    if not there:
-        reason = f"The answer does not {verb} with {shown(wanted)}: {quoted(evidence)}."
-    return Mark(value=float(there), passed=there, reason=reason, entries=entries)
+def _end_mark(is_there: bool, verb: str, expected: str, evidence: str) -> Mark:
+    entries = (Entry(text=expected, passed=is_there, evidence=evidence),)
+    reason = f"The answer {verb} with {shown(expected)}."
+    if not is_there:
+        reason = f"The answer does not {verb} with {shown(expected)}: {quoted(evidence)}."
+    return Mark(value=float(is_there), passed=is_there, reason=reason, entries=entries)
 
 
 def place(word: str, text: str, *, whole: bool) -> int:
@@ -348,5 +348,5 @@ def _joins(char: str) -> bool:
 def around(text: str, at: int, length: int) -> str:
     """What stands around a place, on one line."""
     start, end = max(at - 30, 0), at + length + 30
-    cut = " ".join(text[start:end].split())
-    return ("…" if start else "") + cut + ("…" if end < len(text) else "")
+    excerpt = " ".join(text[start:end].split())
+    return ("…" if start else "") + excerpt + ("…" if end < len(text) else "")

@@ -68,7 +68,7 @@ def _check_paths(match: ArgsMatch | None) -> None:
             steps(path)
 
 
-class _Sought(NamedTuple):
+class _ExpectedCall(NamedTuple):
     """A call that was looked for, and the one that stood for it."""
 
     step: Step | None
@@ -114,15 +114,15 @@ class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
         """
         calls = calls_of(graded.output)
         entries = self._entries(calls or ())
-        checked = [bool(entry.passed) for entry in entries if entry.passed is not None]
-        right = all(checked)
+        results = [bool(entry.passed) for entry in entries if entry.passed is not None]
+        right = all(results)
         if calls is None and right:
             raise CannotScore(
                 "The target reported neither messages nor tool calls, so what it called is not known."
             )
         names = Counter(clip(call.name) for call in calls or ())
         return Mark(
-            value=sum(checked) / len(checked) if checked and self.partial_credit else float(right),
+            value=sum(results) / len(results) if results and self.partial_credit else float(right),
             passed=right,
             reason=_reason(entries, any_call=bool(calls)),
             entries=tuple(entries[:_ENTRIES_KEPT]),
@@ -141,11 +141,11 @@ class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
                 for tool, minimum in (self.minimums or {}).items()
             ]
         entries: list[Entry] = []
-        for sought in _WALKS[self.mode](self.expected or (), calls, self._fits):
-            entries.append(_entry(sought))
-            limit = sought.step.max_duration_ms if sought.step is not None else None
-            if sought.right and sought.call is not None and limit is not None:
-                entries.append(_in_time(sought.call, limit))
+        for expected_call in _WALKS[self.mode](self.expected or (), calls, self._fits):
+            entries.append(_entry(expected_call))
+            limit = expected_call.step.max_duration_ms if expected_call.step is not None else None
+            if expected_call.right and expected_call.call is not None and limit is not None:
+                entries.append(_in_time(expected_call.call, limit))
         return entries
 
     def _fits(self, step: Step, call: ToolCall) -> bool:
@@ -154,16 +154,20 @@ class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
             return False
         if not isinstance(step.args, dict):
             return True
-        wanted, got = step.args, call.arguments
+        expected_args, got = step.args, call.arguments
         match = self.args_match if step.args_match is None else step.args_match
         if isinstance(match, tuple):
-            pairs = ((find(wanted, path), find(got, path)) for path in match)
-            return all(one is ABSENT or equal(one, other) for one, other in pairs)
+            pairs = ((find(expected_args, path), find(got, path)) for path in match)
+            return all(
+                expected_value is ABSENT or equal(expected_value, other) for expected_value, other in pairs
+            )
         if match == "superset":
-            return all(key in got and equal(value, got[key]) for key, value in wanted.items())
+            return all(key in got and equal(value, got[key]) for key, value in expected_args.items())
         if match == "subset":
-            return all(key in wanted and equal(wanted[key], value) for key, value in got.items())
-        return match == "ignore" or equal(wanted, got)
+            return all(
+                key in expected_args and equal(expected_args[key], value) for key, value in got.items()
+            )
+        return match == "ignore" or equal(expected_args, got)
 
 
 # --- walking -----------------------------------------------------------------------------------------------
@@ -171,52 +175,52 @@ class ToolTrajectory(Grading, frozen=True, kw_only=True, forbid_unknown_fields=T
 _Fits = Callable[[Step, ToolCall], bool]
 
 
-def _in_order(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_Sought]:
+def _in_order(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_ExpectedCall]:
     """Walks forward over other tools; a call of the right tool with wrong arguments is used up."""
-    left = iter(calls)
+    remaining = iter(calls)
     for step in expected:
-        call = next((one for one in left if one.name == step.tool), None)
-        yield _Sought(step, call, call is not None and fits(step, call))
+        call = next((candidate for candidate in remaining if candidate.name == step.tool), None)
+        yield _ExpectedCall(step, call, call is not None and fits(step, call))
 
 
-def _exactly(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_Sought]:
+def _exactly(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_ExpectedCall]:
     """Place by place; every call too many is one that was not expected."""
     for place, step in enumerate(expected):
         call = calls[place] if place < len(calls) else None
-        yield _Sought(step, call, call is not None and fits(step, call))
+        yield _ExpectedCall(step, call, call is not None and fits(step, call))
     for call in calls[len(expected) :]:
-        yield _Sought(None, call, False)
+        yield _ExpectedCall(None, call, False)
 
 
-def _all_there(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_Sought]:
+def _any_order(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_ExpectedCall]:
     """In any order; each call stands for one expected call."""
-    left = list(calls)
+    remaining = list(calls)
     for step in expected:
-        place = next((at for at, call in enumerate(left) if fits(step, call)), None)
-        yield _Sought(step, None if place is None else left.pop(place), place is not None)
+        place = next((at for at, call in enumerate(remaining) if fits(step, call)), None)
+        yield _ExpectedCall(step, None if place is None else remaining.pop(place), place is not None)
 
 
-def _all_allowed(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_Sought]:
+def _all_allowed(expected: Sequence[Step], calls: Sequence[ToolCall], fits: _Fits) -> Iterator[_ExpectedCall]:
     """Each call is an expected one; one expected call may stand for several."""
     for call in calls:
-        step = next((one for one in expected if fits(one, call)), None)
-        yield _Sought(step, call, step is not None)
+        step = next((candidate for candidate in expected if fits(candidate, call)), None)
+        yield _ExpectedCall(step, call, step is not None)
 
 
-_WALKS = {"in_order": _in_order, "exact": _exactly, "superset": _all_there, "subset": _all_allowed}
+_WALKS = {"in_order": _in_order, "exact": _exactly, "superset": _any_order, "subset": _all_allowed}
 
 
-def _entry(sought: _Sought) -> Entry:
-    step, call = sought.step, sought.call
-    evidence = "not called" if call is None else f"called: {_written(call.name, call.arguments)}"
+def _entry(expected_call: _ExpectedCall) -> Entry:
+    step, call = expected_call.step, expected_call.call
+    evidence = "not called" if call is None else f"called: {_format_call(call.name, call.arguments)}"
     if step is None:
         name = call.name if call is not None else ""
         return Entry(text=f"{clip(name)}, which is not expected", passed=False, evidence=evidence)
     args = step.args if isinstance(step.args, dict) else None
-    return Entry(text=_written(step.tool, args), passed=sought.right, evidence=evidence)
+    return Entry(text=_format_call(step.tool, args), passed=expected_call.right, evidence=evidence)
 
 
-def _written(name: str, args: dict[str, Any] | None) -> str:
+def _format_call(name: str, args: dict[str, Any] | None) -> str:
     return clip(name if args is None else f"{name} {args!r}", 300)
 
 
@@ -272,7 +276,7 @@ class SkillTrigger(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             )
         use = next((call for call in calls if self._used_by(call)), None)
         right = (use is not None) is self.should_trigger
-        evidence = None if use is None else f"called: {_written(use.name, use.arguments)}"
+        evidence = None if use is None else f"called: {_format_call(use.name, use.arguments)}"
         return Mark(
             value=float(right),
             passed=right,

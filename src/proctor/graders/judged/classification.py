@@ -98,26 +98,26 @@ def read_choice(reply: str, choices: Mapping[str, float], pass_at: float = PASS_
     Raises:
         Unreadable: it has two choices.
     """
-    known = {_plain(choice): choice for choice in choices}
-    parsed = json_object(reply, "choice")
-    if parsed is not None:
-        line = _plain(text_in(parsed, "choice") or "")
-        chosen = {known[line]} if line in known else set()
+    by_text = {_plain(choice): choice for choice in choices}
+    reply_object = json_object(reply, "choice")
+    if reply_object is not None:
+        line = _plain(text_in(reply_object, "choice") or "")
+        choices_named = {by_text[line]} if line in by_text else set()
     elif _KEY.search(reply):
         return None  # an object that is cut off, or not alone, may say something else
     else:
-        chosen = {known[line] for line in map(_plain, reply.splitlines()) if line in known}
-        stated = chosen | {known[clause] for clause in _clauses(reply) if clause in known}
-        if chosen and len(stated) > 1:
-            raise Unreadable(f"It has {len(stated)} different choices. {NO_QUOTES}")
-    if len(chosen) != 1:
+        choices_named = {by_text[line] for line in map(_plain, reply.splitlines()) if line in by_text}
+        all_named = choices_named | {by_text[clause] for clause in _clauses(reply) if clause in by_text}
+        if choices_named and len(all_named) > 1:
+            raise Unreadable(f"It has {len(all_named)} different choices. {NO_QUOTES}")
+    if len(choices_named) != 1:
         return None
-    choice = chosen.pop()
+    choice = choices_named.pop()
     return Reading(
         value=choices[choice],
         passed=reaches(choices[choice], pass_at),
         said=f"chose {choice!r}",
-        feedback=text_in(parsed, "reason") if parsed is not None else None,
+        feedback=text_in(reply_object, "reason") if reply_object is not None else None,
         details={"choice": choice},
     )
 
@@ -125,11 +125,12 @@ def read_choice(reply: str, choices: Mapping[str, float], pass_at: float = PASS_
 def _clauses(reply: str) -> list[str]:
     """Where a choice may be stated beside other words, as it is compared."""
     lines = reply.strip().splitlines() or [""]
-    declared = [line[label.end() :] for line in lines if (label := _LABEL.match(line))]
-    first = [_CLAUSE.split(line, maxsplit=1)[0] for line in (lines[0], *declared)]
+    labelled_lines = [line[label.end() :] for line in lines if (label := _LABEL.match(line))]
+    first = [_CLAUSE.split(line, maxsplit=1)[0] for line in (lines[0], *labelled_lines)]
     framed = [next(filter(None, frame)) for frame in _FRAMED.findall(reply)]
     return [
-        _plain(clause) for clause in (*first, *declared, *framed, _CLAUSE.split(lines[-1].rstrip(_ENDS))[-1])
+        _plain(clause)
+        for clause in (*first, *labelled_lines, *framed, _CLAUSE.split(lines[-1].rstrip(_ENDS))[-1])
     ]
 
 

@@ -133,23 +133,23 @@ class Instructions(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def _own(self, evaluator: Evaluator, pieces: Pieces) -> Request:
         """What is asked by a prompt of the suite's own; what it does not show stands at its end."""
-        shown: set[str] = set()
-        named = {
+        used_names: set[str] = set()
+        referenced = {
             "instructions": pieces["criteria"],
-            "answer": (*pieces["output"], *_beside(pieces)),
+            "answer": (*pieces["output"], *_supporting_pieces(pieces)),
             "input": pieces["input"],
         }
 
-        def put(found: re.Match[str]) -> tuple[Piece, ...]:
-            shown.add(found[2])
-            return named[found[2]]
+        def substitute(match: re.Match[str]) -> tuple[Piece, ...]:
+            used_names.add(match[2])
+            return referenced[match[2]]
 
-        before = woven(evaluator.system, _NAME, put)
-        material = woven(evaluator.user, _NAME, put)
-        if "instructions" not in shown:
-            material += ("What the author of the test asks of a good answer:", *named["instructions"])
-        if "answer" not in shown:
-            material += ("The assistant's answer:", *named["answer"])
+        before = woven(evaluator.system, _NAME, substitute)
+        material = woven(evaluator.user, _NAME, substitute)
+        if "instructions" not in used_names:
+            material += ("What the author of the test asks of a good answer:", *referenced["instructions"])
+        if "answer" not in used_names:
+            material += ("The assistant's answer:", *referenced["answer"])
         return Request(
             before=before,
             material=material,
@@ -179,20 +179,20 @@ def _pieces(case: Case, output: Output) -> Pieces:
     return pieces
 
 
-def _beside(pieces: Pieces) -> tuple[Piece, ...]:
+def _supporting_pieces(pieces: Pieces) -> tuple[Piece, ...]:
     """What an answer consists of besides its text."""
     return tuple(piece for piece in (*pieces["file_changes"], *pieces["tool_calls"]) if piece.text.strip())
 
 
 def read_pass(reply: str) -> Reading | None:
     """What a reply says, or None when it is not a JSON object whose `pass` is true or false."""
-    parsed = json_object(reply, "pass")
-    passed = parsed.get("pass") if parsed is not None else None
-    if parsed is None or not isinstance(passed, bool):
+    reply_object = json_object(reply, "pass")
+    passed = reply_object.get("pass") if reply_object is not None else None
+    if reply_object is None or not isinstance(passed, bool):
         return None
     return Reading(
         value=float(passed),
         passed=passed,
         said="says pass" if passed else "says fail",
-        feedback=text_in(parsed, "feedback") or "",
+        feedback=text_in(reply_object, "feedback") or "",
     )

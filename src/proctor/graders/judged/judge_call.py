@@ -55,7 +55,7 @@ REPAIR = "That reply cannot be read.{wrong} Do not explain it. Judge the same ma
 
 _PLACEHOLDER = re.compile(r'"([^"]{20,})"')
 """A text in a form that tells what to write there; small models copy it, and the verdict beside it."""
-_COPIED = "It repeats the example of the form and judges nothing."
+_REPEATS_THE_EXAMPLE = "It repeats the example of the form and judges nothing."
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -141,7 +141,7 @@ async def ask(graded: Graded, *requests: Request) -> Mark:
             f"{MAX_JUDGED_ANSWER:,}; ask for shorter answers."
         )
     opinions = await graded.together(
-        coming for judge in judges for request in requests for coming in _opinions(graded, judge, request)
+        pending for judge in judges for request in requests for pending in _opinions(graded, judge, request)
     )
     own = requests[0].rule if graded.judge_rule == "majority" else None
     return decided(opinions, own or graded.judge_rule)
@@ -149,9 +149,9 @@ async def ask(graded: Graded, *requests: Request) -> Mark:
 
 def _opinions(graded: Graded, judge: Judge, request: Request) -> Iterator[Awaitable[Opinion]]:
     """One for each repeat, those that are known first."""
-    known = _known(graded, judge, request)[: graded.judge_repeats]
-    yield from map(_at_once, known)
-    if len(known) == graded.judge_repeats:
+    recorded = _recorded_opinions(graded, judge, request)[: graded.judge_repeats]
+    yield from map(_at_once, recorded)
+    if len(recorded) == graded.judge_repeats:
         return
     prompt = Prompt(
         messages=messages_for(graded.case, graded.output, request, turned=graded.turned),
@@ -159,7 +159,7 @@ def _opinions(graded: Graded, judge: Judge, request: Request) -> Iterator[Awaita
         response_schema=request.schema,
         temperature=request.temperature,
     )
-    for repeat in range(len(known), graded.judge_repeats):
+    for repeat in range(len(recorded), graded.judge_repeats):
         yield _consult(judge, replace(prompt, repeat=repeat), request, graded)
 
 
@@ -167,16 +167,20 @@ async def _at_once(opinion: Opinion) -> Opinion:
     return opinion
 
 
-def _known(graded: Graded, judge: Judge, request: Request) -> list[Opinion]:
+def _recorded_opinions(graded: Graded, judge: Judge, request: Request) -> list[Opinion]:
     """What the judge is known to have said, as far as it can be read."""
-    asked = (judge.name, request.evaluator, request.digest)
-    same = [one for one in graded.known if (one.judge, one.evaluator, one.prompt_digest) == asked]
+    call_key = (judge.name, request.evaluator, request.digest)
+    same = [
+        record
+        for record in graded.known
+        if (record.judge, record.evaluator, record.prompt_digest) == call_key
+    ]
     opinions = []
-    for judgment in sorted(same, key=lambda one: one.nth):
+    for judgment in sorted(same, key=lambda record: record.nth):
         reading, _ = _read(request, judgment.raw, graded)
         if reading is not None:
-            said = (_judged(replace(judgment, cached=True), reading),)
-            opinions.append(_opinion(judge, request, said, reading))
+            readings = (_judged(replace(judgment, cached=True), reading),)
+            opinions.append(_opinion(judge, request, readings, reading))
     return opinions
 
 
@@ -193,8 +197,8 @@ def messages_for(
     """
     material = usual(case, output, turned=turned) if request.material is None else request.material
     parts = (*material, request.heading, request.question, request.form)
-    everything = (*request.before, *parts)
-    code, images = code_of(everything), images_of(everything)
+    content = (*request.before, *parts)
+    code, images = code_of(content), images_of(content)
     text = laid_out(parts, code)
     return (
         Message(role="system", content=laid_out((*request.before, request.system.format(tag=code)), code)),
@@ -205,13 +209,13 @@ def messages_for(
 async def _consult(judge: Judge, prompt: Prompt, request: Request, graded: Graded) -> Opinion:
     """Ask one judge, and again with its replies in view while they cannot be read."""
     judgments: list[Judgment] = []
-    whose = _whose(judge, request)
+    caller = _describe_caller(judge, request)
     wrong = ""
     for _ in range(1 + REPAIRS):
         try:
             reply = await judge.target.answer(prompt)
         except TargetError as error:
-            return _opinion(judge, request, judgments, None, f"{whose} did not answer: {error}")
+            return _opinion(judge, request, judgments, None, f"{caller} did not answer: {error}")
         reading, wrong = await _read_isolated(request, reply.text, graded)
         judgments.append(_judged(_judgment(judge, request, reply), reading))
         if reading is not None:
@@ -221,13 +225,13 @@ async def _consult(judge: Judge, prompt: Prompt, request: Request, graded: Grade
             Message(role="user", content=REPAIR.format(wrong=wrong and f" {wrong}", form=request.form)),
         )
         prompt = replace(prompt, messages=prompt.messages + again)
-    problem = f"{whose} gave no verdict that can be read in {len(judgments)} replies; " + (
+    problem = f"{caller} gave no verdict that can be read in {len(judgments)} replies; " + (
         f"of the last: {wrong}" if wrong else f"the last is {clip(judgments[-1].raw, 60)!r}."
     )
     return _opinion(judge, request, judgments, None, problem)
 
 
-def _whose(judge: Judge, request: Request) -> str:
+def _describe_caller(judge: Judge, request: Request) -> str:
     return f"The judge {judge.name!r}" + (f" by {request.evaluator!r}" if request.evaluator else "")
 
 
@@ -289,9 +293,9 @@ def _read_whole(request: Request, reply: str, pass_at: float | None) -> tuple[Re
     except Unreadable as error:
         return None, str(error)
     if reading is None:
-        return None, _COPIED if any(text in reply for text in examples) else ""
+        return None, _REPEATS_THE_EXAMPLE if any(text in reply for text in examples) else ""
     if any(text in examples for text in (reading.feedback, *(entry.evidence for entry in reading.entries))):
-        return None, _COPIED
+        return None, _REPEATS_THE_EXAMPLE
     if pass_at is None:
         return reading, ""
     return replace(reading, passed=reading.gate is None and reaches(reading.value, pass_at)), ""

@@ -45,7 +45,7 @@ OWN = f"Parts of what you are shown are material: an answer, and what belongs to
 _LONGEST_OUTPUT = 2000
 """Of a tool's output, in characters: a run of many calls must still fit what a judge can read."""
 
-_SAID = ("content", "tool_calls")
+_MESSAGE_FIELDS = ("content", "tool_calls")
 
 
 class Piece(Struct, frozen=True):
@@ -100,9 +100,9 @@ def sectioned(pieces: Mapping[str, tuple[Piece, ...]], *, turned: bool = False) 
     """
     sections: list[Parts] = []
     for name, heading in SECTIONS:
-        shown = [piece for piece in pieces[name] if piece.text.strip() or name == "output"]
-        sections += [(heading, *shown)] if shown else []
-    return _joined(sections, turned=turned)
+        visible = [piece for piece in pieces[name] if piece.text.strip() or name == "output"]
+        sections += [(heading, *visible)] if visible else []
+    return _join_sections(sections, turned=turned)
 
 
 def usual(case: Case, output: Output, *, turned: bool = False) -> Parts:
@@ -122,10 +122,10 @@ def usual(case: Case, output: Output, *, turned: bool = False) -> Parts:
     sections.append(("The assistant's answer:", answer))
     if output.file_changes:
         sections.append((dict(SECTIONS)["file_changes"], Piece("FILE CHANGES", output.file_changes)))
-    return _joined(sections, turned=turned)
+    return _join_sections(sections, turned=turned)
 
 
-def _joined(sections: Sequence[Parts], *, turned: bool) -> Parts:
+def _join_sections(sections: Sequence[Parts], *, turned: bool) -> Parts:
     return tuple(part for section in (reversed(sections) if turned else sections) for part in section)
 
 
@@ -158,8 +158,10 @@ def reference(expected: Any) -> tuple[Piece, ...]:
 
 def _is_conversation(expected: Any) -> bool:
     return isinstance(expected, list | tuple) and all(
-        isinstance(one, Mapping) and isinstance(one.get("role"), str) and not one.keys().isdisjoint(_SAID)
-        for one in expected
+        isinstance(message, Mapping)
+        and isinstance(message.get("role"), str)
+        and not message.keys().isdisjoint(_MESSAGE_FIELDS)
+        for message in expected
     )
 
 
@@ -186,8 +188,8 @@ def _images(parts: Iterable[str | Attachment]) -> tuple[Attachment, ...]:
 
 
 def _attached(output: Output) -> list[Attachment]:
-    said = [message for message in output.messages if message.role == "assistant"]
-    return [part for message in said for part in message.parts if isinstance(part, Attachment)]
+    replies = [message for message in output.messages if message.role == "assistant"]
+    return [part for message in replies for part in message.parts if isinstance(part, Attachment)]
 
 
 def _content(message: Message) -> str:
@@ -195,11 +197,11 @@ def _content(message: Message) -> str:
         return message.content
     end = "\n[end of {}]" if message.inline else ""
     return message.between.join(
-        part if isinstance(part, str) else _named(part, end=end) for part in message.parts
+        part if isinstance(part, str) else _attachment_label(part, end=end) for part in message.parts
     )
 
 
-def _named(attachment: Attachment, *, end: str = "") -> str:
+def _attachment_label(attachment: Attachment, *, end: str = "") -> str:
     """Which file it is, with its text if it is one; `end` follows on that, with the path in it."""
     if attachment.kind == "file" and attachment.text is not None:
         return f"[file {attachment.path}]\n{attachment.text}{end.format(attachment.path)}"
@@ -208,7 +210,7 @@ def _named(attachment: Attachment, *, end: str = "") -> str:
 
 
 def _with_attachments(output: Output) -> str:
-    return "\n\n".join([*([output.text] if output.text else []), *map(_named, _attached(output))])
+    return "\n\n".join([*([output.text] if output.text else []), *map(_attachment_label, _attached(output))])
 
 
 def _spoken(text: str, tool_calls: Sequence[ToolCall]) -> str:
@@ -259,14 +261,14 @@ def woven(
         parts[-1:] = [parts[-1] + words] if isinstance(parts[-1], str) else [parts[-1], words]
 
     end = 0
-    for found in names.finditer(template):
-        say(template[end : found.start()])
-        end = found.end()
-        it = put(found)
-        if isinstance(it, str):
-            say(it)
+    for match in names.finditer(template):
+        say(template[end : match.start()])
+        end = match.end()
+        replacement = put(match)
+        if isinstance(replacement, str):
+            say(replacement)
         else:
-            parts += it
+            parts += replacement
     say(template[end:])
     return tuple(part.strip() if isinstance(part, str) else part for part in parts)
 
@@ -289,12 +291,12 @@ def fenced(name: str, text: str, tag: str) -> str:
 
 def code_for(texts: Iterable[str]) -> str:
     """Sixteen hexadecimal digits that depend on all texts and occur in none, in upper or lower case."""
-    joined = "\0".join(texts)
-    lowered, turn = joined.lower(), 0
+    all_text = "\0".join(texts)
+    lower_text, turn = all_text.lower(), 0
     while True:
         # surrogatepass: an answer may hold half a character, and is judged all the same.
-        tag = sha256(f"{turn}\0{joined}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        if tag not in lowered:
+        tag = sha256(f"{turn}\0{all_text}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        if tag not in lower_text:
             return tag
         turn += 1
 

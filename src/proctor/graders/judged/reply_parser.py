@@ -49,10 +49,10 @@ def without_thinking(reply: str) -> str:
 
     Only a single end of it is believed: of several, an answer that the judge quotes may have set one.
     """
-    start, mark, rest = reply.partition("</think>")
-    if not mark or not start.lstrip().startswith("<think>") or mark in rest:
+    start, mark, answer = reply.partition("</think>")
+    if not mark or not start.lstrip().startswith("<think>") or mark in answer:
         return reply
-    return rest
+    return answer
 
 
 def unwrapped(reply: str) -> str:
@@ -116,8 +116,8 @@ def without_quotes(reply: str, answer: str, form: str) -> Iterator[str]:
     quotes = _quotes(reply, answer, keys)
     for nth, (start, end) in enumerate(quotes):
         least = max(start + len(reply[start:end].rstrip(_CLOSING)), end - _MOST_CLOSING, start + 1)
-        for cut in range(end, least - 1, -1):
-            yield _without(reply, [(start, cut)])
+        for length in range(end, least - 1, -1):
+            yield _without(reply, [(start, length)])
         if nth:
             yield _without(reply, quotes[: nth + 1])
 
@@ -134,12 +134,12 @@ def _quotes(reply: str, answer: str, keys: set[str]) -> list[tuple[int, int]]:
         return []
     original, reply, answer = reply, _alike(reply), _alike(answer)
     quotes: list[tuple[int, int]] = []
-    left = _MOST_COMPARED // (len(answer) + _LEAST_COMPARED)
+    comparisons = _MOST_COMPARED // (len(answer) + _LEAST_COMPARED)
     for start, end in sorted(_runs(reply, answer), key=_shortness):
         if len(quotes) >= _QUOTES and end - start <= -_shortness(quotes[_QUOTES - 1]):
             break
-        for place in islice(_quotes_within(reply, answer, start, end), left):
-            left -= 1
+        for place in islice(_quotes_within(reply, answer, start, end), comparisons):
+            comparisons -= 1
             if not _is_form(original[slice(*place)], keys):
                 quotes.append(place)
         quotes.sort(key=_shortness)
@@ -279,15 +279,15 @@ def verdict_object(value: Any, key: str) -> dict[str, Any] | None:
 def verdict_objects(value: Any, key: str) -> list[dict[str, Any]]:
     """All objects in a JSON value that have the key, in whatever case."""
     holders: list[dict[str, Any]] = []
-    left = [value]
-    while left:
-        value = left.pop()
+    stack = [value]
+    while stack:
+        value = stack.pop()
         if isinstance(value, dict):
             if any(name.casefold() == key for name in value):
                 holders.append(value)
-            left += value.values()
+            stack += value.values()
         elif isinstance(value, list):
-            left += value
+            stack += value
     return holders
 
 

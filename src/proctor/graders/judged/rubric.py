@@ -92,13 +92,17 @@ def read_score(reply: str, rubric: Rubric) -> Reading | None:
         Unreadable: it has two scores.
     """
     try:
-        parsed = json_value(reply, "score")
+        reply_value = json_value(reply, "score")
     except NotJson:
         return _plain(reply, rubric)
-    if isinstance(parsed, dict):
-        score = parsed.get("score")
-        return _reading(score, text_in(parsed, "reason"), rubric) if isinstance(score, int | float) else None
-    return _reading(parsed, None, rubric) if isinstance(parsed, int | float) else None
+    if isinstance(reply_value, dict):
+        score = reply_value.get("score")
+        return (
+            _reading(score, text_in(reply_value, "reason"), rubric)
+            if isinstance(score, int | float)
+            else None
+        )
+    return _reading(reply_value, None, rubric) if isinstance(reply_value, int | float) else None
 
 
 def _plain(reply: str, rubric: Rubric) -> Reading | None:
@@ -109,8 +113,8 @@ def _plain(reply: str, rubric: Rubric) -> Reading | None:
     first, *later = reply.strip().splitlines()
     lines = (first, *(line for line in later if not _OF_ANSWER.match(line)))
     texts = map(first_line, (*lines, _SENTENCES.split(reply.strip())[-1], *framed))
-    stated = (*filter(None, map(_PLAIN.fullmatch, texts)), *_KEYED.finditer(reply))
-    scores = {float(score[1]) for score in stated}
+    matches = (*filter(None, map(_PLAIN.fullmatch, texts)), *_KEYED.finditer(reply))
+    scores = {float(score[1]) for score in matches}
     if len(scores) > 1:
         raise Unreadable(f"It has {len(scores)} different scores. {NO_QUOTES}")
     return _reading(float(match[1]), rest(reply), rubric)

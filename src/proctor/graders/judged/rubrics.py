@@ -104,7 +104,14 @@ class Item(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def meaning(self, score: int) -> str:
         """What a score means by the item's ranges; empty where it has none."""
-        return next((one.outcome for one in self.score_ranges if one.low <= score <= one.high), "")
+        return next(
+            (
+                score_range.outcome
+                for score_range in self.score_ranges
+                if score_range.low <= score <= score_range.high
+            ),
+            "",
+        )
 
 
 def _check_ranges(item: Item) -> None:
@@ -115,14 +122,14 @@ def _check_ranges(item: Item) -> None:
     """
     if not item.score_ranges:
         return
-    ends = sorted((one.low, one.high) for one in item.score_ranges)
+    ends = sorted((score_range.low, score_range.high) for score_range in item.score_ranges)
     begins = [0, *(high + 1 for _, high in ends)]
     if any(low > high for low, high in ends) or [*(low for low, _ in ends), BEST + 1] != begins:
         raise ValueError(
             f"The `score_ranges` of the item {item.id!r} do not cover 0 to {BEST} once each; "
             "let each begin one above the end of the one before it."
         )
-    if not all(one.outcome.strip() for one in item.score_ranges):
+    if not all(score_range.outcome.strip() for score_range in item.score_ranges):
         raise ValueError(f"A range of the item {item.id!r} has an empty `outcome`; say what its scores mean.")
 
 
@@ -194,7 +201,10 @@ def listing(items: Sequence[Item]) -> str:
     lines = []
     for item in items:
         lines.append(f"- {item.title}")
-        lines += [f"    {one.low} to {one.high}: {one.outcome}" for one in item.score_ranges]
+        lines += [
+            f"    {score_range.low} to {score_range.high}: {score_range.outcome}"
+            for score_range in item.score_ranges
+        ]
     return "\n".join(lines)
 
 
@@ -231,27 +241,27 @@ def read_checks(reply: str, rubrics: Rubrics, pass_at: float = PASS_AT) -> Readi
     Raises:
         Unreadable: an item is missing, unknown, there twice, or without a verdict.
     """
-    parsed = json_object(reply, "checks")
-    checks = parsed.get("checks") if parsed is not None else None
-    if parsed is None or not isinstance(checks, list):
+    reply_object = json_object(reply, "checks")
+    checks = reply_object.get("checks") if reply_object is not None else None
+    if reply_object is None or not isinstance(checks, list):
         return None
     ids = dict.fromkeys(item.id for item in rubrics.items)
     scored = rubrics.scored
-    found: dict[str, tuple[int, str | None]] = {}
+    results: dict[str, tuple[int, str | None]] = {}
     for check in checks:
         name = check.get("id") if isinstance(check, dict) else None
         if not isinstance(name, str) or name not in ids:
             raise Unreadable(f"It has an item with the id {clip(repr(name), 60)}, which is not in the list.")
-        if name in found:
+        if name in results:
             raise Unreadable(f"It has the item {quoted(name)} twice.")
-        found[name] = (_score_of(check, name, scored=scored), text_in(check, "reasoning"))
-    missing = [name for name in ids if name not in found]
+        results[name] = (_read_item_score(check, name, scored=scored), text_in(check, "reasoning"))
+    missing = [name for name in ids if name not in results]
     if missing:
         raise Unreadable(f"It leaves out the items {', '.join(map(quoted, missing))}; give every item.")
-    return _reading(rubrics, found, text_in(parsed, "overall_reasoning"), pass_at)
+    return _reading(rubrics, results, text_in(reply_object, "overall_reasoning"), pass_at)
 
 
-def _score_of(check: dict[str, Any], name: str, *, scored: bool) -> int:
+def _read_item_score(check: dict[str, Any], name: str, *, scored: bool) -> int:
     """The item's score from 0 to 10; an item that is only met or not has one or the other.
 
     Raises:
@@ -269,30 +279,30 @@ def _score_of(check: dict[str, Any], name: str, *, scored: bool) -> int:
 
 
 def _reading(
-    rubrics: Rubrics, found: dict[str, tuple[int, str | None]], feedback: str | None, pass_at: float
+    rubrics: Rubrics, checks: dict[str, tuple[int, str | None]], feedback: str | None, pass_at: float
 ) -> Reading:
     scored = rubrics.scored
-    scores = {item.id: found[item.id][0] for item in rubrics.items}
+    scores = {item.id: checks[item.id][0] for item in rubrics.items}
     failed = dict.fromkeys(
         item.id for item in rubrics.items if item.gate is not None and scores[item.id] / BEST < item.gate
     )
     total = sum(item.weight for item in rubrics.items)
     share = min(sum(item.weight * scores[item.id] for item in rubrics.items) / (BEST * total), 1.0)
     entries = tuple(
-        _entry(item, *found[item.id], scored=scored, failed=item.id in failed) for item in rubrics.items
+        _entry(item, *checks[item.id], scored=scored, failed=item.id in failed) for item in rubrics.items
     )
     details: dict[str, Any] = {"raw_scores": scores} if scored else {}
-    said = f"finds {sum(bool(entry.passed) for entry in entries)} of {len(entries)} items met"
+    summary = f"finds {sum(bool(entry.passed) for entry in entries)} of {len(entries)} items met"
     if scored:
-        said = f"scores the items {share:.2f}"
+        summary = f"scores the items {share:.2f}"
     if failed:
         details |= {"raw_score": share, "failed_required": list(failed)}
-        said += f", and not the required {clip(', '.join(map(quoted, failed)))}"
+        summary += f", and not the required {clip(', '.join(map(quoted, failed)))}"
     return Reading(
         # A whole share reaches every gate, where what is required has the weight 0.
         value=0.0 if failed and reaches(share, 1.0) else share,
         passed=not failed and reaches(share, pass_at),
-        said=said,
+        said=summary,
         feedback=feedback,
         entries=entries,
         details=details,

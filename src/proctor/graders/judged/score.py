@@ -65,7 +65,7 @@ Reply with one JSON object and nothing else, in this form:
 The score is a number from 0, for an answer that does nothing of what is asked, to 1, for one that does all
 of it. Give at most 8 assertions."""
 
-_CHECKED = {
+_SCHEMA_PROPERTIES = {
     "type": "object",
     "properties": {
         "text": {"type": "string"},
@@ -79,7 +79,7 @@ _SCHEMA = {
     "type": "object",
     "properties": {
         "score": {"type": "number", "minimum": 0, "maximum": 1},
-        "assertions": {"type": "array", "items": _CHECKED},
+        "assertions": {"type": "array", "items": _SCHEMA_PROPERTIES},
         "reasoning": {"type": "string"},
     },
     "required": ["score", "assertions", "reasoning"],
@@ -122,8 +122,8 @@ class LlmGrader(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """
         pieces = {**pieces_of(graded.case, graded.output), **_rubrics(graded.case)}
         data = {"metadata": graded.case.metadata, _CONFIG: self.config}
-        named = _VARIABLE.finditer(self.prompt or "")
-        own = any(_stands_for(name, pieces, data) is not None for name in named)
+        references = _VARIABLE.finditer(self.prompt or "")
+        own = any(_stands_for(name, pieces, data) is not None for name in references)
         if self.prompt is not None and not own:
             pieces["criteria"] = (Piece("CRITERIA", self.prompt.strip()), *pieces["criteria"])
         request = Request(
@@ -153,23 +153,23 @@ def filled(template: str, pieces: Mapping[str, tuple[Piece, ...]], data: Mapping
         pieces: what is shown under each name.
         data: of which fields can be named: `metadata`, and `config`, which stands in the text.
     """
-    shown: set[str] = set()
+    used_names: set[str] = set()
 
-    def put(found: re.Match[str]) -> tuple[Piece, ...] | str:
-        it = _stands_for(found, pieces, data)
-        if isinstance(it, tuple):
-            shown.add(_OLD.get(found[1], found[1]))
-        return found[0] if it is None else it
+    def substitute(match: re.Match[str]) -> tuple[Piece, ...] | str:
+        replacement = _stands_for(match, pieces, data)
+        if isinstance(replacement, tuple):
+            used_names.add(_OLD.get(match[1], match[1]))
+        return match[0] if replacement is None else replacement
 
-    parts = woven(template, _VARIABLE, put)
-    return parts if shown & _OF_ANSWER else (*parts, "The assistant's answer:", *pieces["output"])
+    parts = woven(template, _VARIABLE, substitute)
+    return parts if used_names & _OF_ANSWER else (*parts, "The assistant's answer:", *pieces["output"])
 
 
 def _stands_for(
-    found: re.Match[str], pieces: Mapping[str, tuple[Piece, ...]], data: Mapping[str, Any]
+    match: re.Match[str], pieces: Mapping[str, tuple[Piece, ...]], data: Mapping[str, Any]
 ) -> tuple[Piece, ...] | str | None:
     """What a name in a template becomes: material, words of the suite's own, or None where it is unknown."""
-    name, path = _OLD.get(found[1], found[1]), found[2][1:]
+    name, path = _OLD.get(match[1], match[1]), match[2][1:]
     if name in _OF_CASE and not path:
         return pieces.get(name)
     value = data.get(name)
@@ -183,7 +183,9 @@ def _stands_for(
 
 def _rubrics(case: Case) -> dict[str, tuple[Piece, ...]]:
     """The items of all `rubrics` of the case."""
-    lists = [one.params.get("items", ()) for one in case.assertions if one.grader == "rubrics"]
+    lists = [
+        assertion.params.get("items", ()) for assertion in case.assertions if assertion.grader == "rubrics"
+    ]
     raw = [item for items in lists for item in items]
     return {
         "rubrics": (Piece("RUBRICS", listing(msgspec.convert(raw, tuple[Item, ...]))),),
@@ -197,9 +199,9 @@ def read_graded(reply: str, pass_at: float = PASS_AT) -> Reading | None:
     Raises:
         Unreadable: the score is not within 0 and 1, or an assertion has no text or verdict.
     """
-    parsed = json_object(reply, "score")
-    score = parsed.get("score") if parsed is not None else None
-    if parsed is None or isinstance(score, bool) or not isinstance(score, int | float):
+    reply_object = json_object(reply, "score")
+    score = reply_object.get("score") if reply_object is not None else None
+    if reply_object is None or isinstance(score, bool) or not isinstance(score, int | float):
         return None
     if not 0 <= score <= 1:
         raise Unreadable("Its score is not a number from 0 to 1.")
@@ -207,8 +209,8 @@ def read_graded(reply: str, pass_at: float = PASS_AT) -> Reading | None:
         value=float(score),
         passed=reaches(score, pass_at),
         said=f"gave {score:.2f}".rstrip("0").rstrip("."),
-        feedback=text_in(parsed, "reasoning"),
-        entries=_entries(parsed.get("assertions")),
+        feedback=text_in(reply_object, "reasoning"),
+        entries=_entries(reply_object.get("assertions")),
     )
 
 
@@ -220,13 +222,13 @@ def _entries(assertions: Any) -> tuple[Entry, ...]:
     """
     if assertions is None:
         return ()
-    checked: list[Any] = assertions if isinstance(assertions, list) else [None]
+    rows: list[Any] = assertions if isinstance(assertions, list) else [None]
     entries = []
-    for one in checked:
-        text = text_in(one, "text") if isinstance(one, dict) else None
-        if text is None or not isinstance(one.get("passed"), bool):
+    for row in rows:
+        text = text_in(row, "text") if isinstance(row, dict) else None
+        if text is None or not isinstance(row.get("passed"), bool):
             raise Unreadable(
                 "An assertion of it has no `text`, or a `passed` that is neither true nor false."
             )
-        entries.append(Entry(text=text, passed=one["passed"], evidence=text_in(one, "evidence")))
+        entries.append(Entry(text=text, passed=row["passed"], evidence=text_in(row, "evidence")))
     return tuple(entries[:ENTRIES])

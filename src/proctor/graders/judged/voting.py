@@ -132,26 +132,26 @@ def decided(opinions: Sequence[Opinion], rule: PanelRule = "majority") -> Mark:
     Raises:
         CannotScore: what can be read does not decide.
     """
-    told = [(opinion, opinion.reading) for opinion in opinions if opinion.reading is not None]
-    in_favour = sum(reading.passed for _, reading in told)
+    readings = [(opinion, opinion.reading) for opinion in opinions if opinion.reading is not None]
+    in_favour = sum(reading.passed for _, reading in readings)
     votes = Votes(
         rule=rule,
         in_favour=in_favour,
-        against=len(told) - in_favour,
-        unread=len(opinions) - len(told),
+        against=len(readings) - in_favour,
+        unread=len(opinions) - len(readings),
     )
     passed = votes.decision
     if passed is None:
         raise CannotScore(_undecided(opinions, votes), _numbered(opinions))
-    agreeing = [pair for pair in told if pair[1].passed is passed]
+    agreeing = [pair for pair in readings if pair[1].passed is passed]
     with_gate = [pair for pair in agreeing if pair[1].gate is not None]
     if not passed and votes.is_gated(len(with_gate)):
-        value, telling = votes.middle([reading.value for _, reading in with_gate]), with_gate
+        value, decisive = votes.middle([reading.value for _, reading in with_gate]), with_gate
     else:
-        value = votes.middle([reading.value if reading.gate is None else 0.0 for _, reading in told])
-        telling = [pair for pair in agreeing if pair[1].gate is None] or agreeing
-    spokesman, nearest = min(telling, key=lambda pair: abs(pair[1].value - value))
-    details, scores = dict(nearest.details), [one.score for _, one in told if one.score is not None]
+        value = votes.middle([reading.value if reading.gate is None else 0.0 for _, reading in readings])
+        decisive = [pair for pair in agreeing if pair[1].gate is None] or agreeing
+    spokesman, nearest = min(decisive, key=lambda pair: abs(pair[1].value - value))
+    details, scores = dict(nearest.details), [entry.score for _, entry in readings if entry.score is not None]
     if scores:
         details["score"] = votes.middle(scores)
     return Mark(
@@ -160,7 +160,7 @@ def decided(opinions: Sequence[Opinion], rule: PanelRule = "majority") -> Mark:
         reason=_reason(opinions, votes, value, spokesman, nearest),
         entries=nearest.entries,
         judgments=_numbered(opinions),
-        details=details | _counted(votes),
+        details=details | _vote_details(votes),
         gate=nearest.gate,
     )
 
@@ -169,19 +169,19 @@ def _reason(
     opinions: Sequence[Opinion], votes: Votes, value: float, spokesman: Opinion, nearest: Reading
 ) -> str:
     """How many say so by which rule, and what the one says whose value is nearest."""
-    said = f"{_name(spokesman)} {nearest.said}"
+    spoken = f"{_name(spokesman)} {nearest.said}"
     if votes.asked == 1:
-        said = f"The judge {said}"
+        spoken = f"The judge {spoken}"
     elif votes.rule == "mean":
-        told = f"(mean {value:.2f}, agreement {votes.agreement:.0%})"
-        said = f"{votes.in_favour} of {votes.asked} {_noun(opinions)} pass it {told}; {said}"
+        figures = f"(mean {value:.2f}, agreement {votes.agreement:.0%})"
+        spoken = f"{votes.in_favour} of {votes.asked} {_noun(opinions)} pass it {figures}; {spoken}"
     else:
         count, verb = (votes.in_favour, "pass") if votes.decision else (votes.against, "fail")
-        said = f"{count} of {votes.asked} {_noun(opinions)} {verb} it ({votes.needed}); {said}"
-    return said + (f": {clip(' '.join(nearest.feedback.split()), 300)}" if nearest.feedback else ".")
+        spoken = f"{count} of {votes.asked} {_noun(opinions)} {verb} it ({votes.needed}); {spoken}"
+    return spoken + (f": {clip(' '.join(nearest.feedback.split()), 300)}" if nearest.feedback else ".")
 
 
-def _counted(votes: Votes) -> dict[str, Any]:
+def _vote_details(votes: Votes) -> dict[str, Any]:
     """The rule and the counts as details have them; nothing for one opinion alone."""
     if votes.asked == 1:
         return {}
@@ -219,7 +219,7 @@ def _numbered(opinions: Sequence[Opinion]) -> tuple[Judgment, ...]:
     counts: Counter[tuple[str, str | None]] = Counter()
     numbered = []
     for judgment in (judgment for opinion in opinions for judgment in opinion.judgments):
-        asked = (judgment.judge, judgment.evaluator)
-        numbered.append(replace(judgment, nth=counts[asked]))
-        counts[asked] += 1
+        judge_key = (judgment.judge, judgment.evaluator)
+        numbered.append(replace(judgment, nth=counts[judge_key]))
+        counts[judge_key] += 1
     return tuple(numbered)

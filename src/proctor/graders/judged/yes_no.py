@@ -75,16 +75,16 @@ def read_verdict(reply: str) -> Reading | None:
         Unreadable: it is JSON with two verdicts.
     """
     try:
-        parsed = json_value(reply, "verdict")
+        reply_value = json_value(reply, "verdict")
     except NotJson:
         reply = _FRAMED.sub(lambda frame: frame[1] or frame[2], reply)
         return None if "{" in reply else _plain(reply)  # a second verdict may stand there
-    if isinstance(parsed, dict):
-        verdict = parsed.get("verdict")
+    if isinstance(reply_value, dict):
+        verdict = reply_value.get("verdict")
         return _reading(
-            verdict.strip().upper() if isinstance(verdict, str) else None, text_in(parsed, "reason")
+            verdict.strip().upper() if isinstance(verdict, str) else None, text_in(reply_value, "reason")
         )
-    return _plain(parsed) if isinstance(parsed, str) else None
+    return _plain(reply_value) if isinstance(reply_value, str) else None
 
 
 _GOES_ON = r"(?:it|the|this|that|there|he|she|they|because|since|as|indeed|wait|sorry|actually)\b"
@@ -108,7 +108,7 @@ _HEDGED = re.compile(
     re.IGNORECASE,
 )
 """What makes a YES less than one; a NO stays one."""
-_DECLARED = re.compile(
+_DECLARATION = re.compile(
     r"(?:\A|[.!?\n])[\s*_`#>-]{0,8}(?:(?:so|therefore|thus|hence),? )?(?:(?:(?:my|the|final|overall) ){0,3}"
     r"(?:answer|verdict|judge?ment|decision|conclusion|result)(?: is)?|i(?:'d| would)? (?:say|think|believe))"
     rf"[ *_]{{0,4}}[:=–—-]?{_OPENING}\Z",
@@ -134,34 +134,34 @@ _BEFORE = 100
 
 def _plain(reply: str) -> Reading | None:
     """What a text says that is no JSON."""
-    found = list(_VERDICT.finditer(reply))
-    words = {match[0].upper() for match in found}
+    verdicts = list(_VERDICT.finditer(reply))
+    words = {match[0].upper() for match in verdicts}
     if len(words) != 1:
         return None
     (word,) = words
     if word == "YES" and _NUMERO.match(reply):
         return None
-    if not re.fullmatch(_OPENING, reply[: found[0].start()]):
-        return _declared(reply, word, found)
-    return _followed(reply, word, found[0].end())
+    if not re.fullmatch(_OPENING, reply[: verdicts[0].start()]):
+        return _read_declaration(reply, word, verdicts)
+    return _read_after(reply, word, verdicts[0].end())
 
 
-def _declared(reply: str, word: str, found: list[re.Match[str]]) -> Reading | None:
+def _read_declaration(reply: str, word: str, verdicts: list[re.Match[str]]) -> Reading | None:
     """The reading of a text with a verdict that is not its first word."""
-    for match in found:
+    for match in verdicts:
         before = reply[max(0, match.start() - _BEFORE) : match.start()]
         if match.start() > _BEFORE:
             before = "…" + before  # not the beginning of the text
-        if _DECLARED.search(before):
-            return _followed(reply, word, match.end())
-    last = found[-1]
+        if _DECLARATION.search(before):
+            return _read_after(reply, word, match.end())
+    last = verdicts[-1]
     before = reply[: last.start()]
     if _END.match(reply, last.end()) and not _OPEN.search(_SENTENCES.split(before)[-1]):
         return _reading(word, before.strip(_MARKS) or None)
     return None
 
 
-def _followed(reply: str, word: str, end: int) -> Reading | None:
+def _read_after(reply: str, word: str, end: int) -> Reading | None:
     """The reading of a verdict by what follows on it."""
     closing = _CLOSING.match(reply, end)
     if closing is None or (word == "YES" and _HEDGED.match(reply, closing.end())):

@@ -1,6 +1,6 @@
 """Words by which an answer leaves a question open, and those by which it answers all the same. Pure.
 
-What declines and what does not know are the catalogues of `refusal_words`, in six languages. Here are the
+What declines and what does not know are the catalogues of `matcher`, in six languages. Here are the
 words that deny what a question takes for granted, and the signs of an answer that comes after them, most of
 which are for English only. Every loop is bounded, as answers may be long and hostile.
 """
@@ -159,12 +159,12 @@ def abstaining_words(text: str, question: str) -> str | None:
         return phrase
     at_once = _DENIES_AT_ONCE.match(" ".join(text.split()))
     text = outright(text)
-    line, asked = " ".join(text.split()), straight(question).lower()
+    line, question_text = " ".join(text.split()), straight(question).lower()
     denial = at_once or _DENIES.search(line)
-    if denial is None and _ASKS_DEED.search(asked):
+    if denial is None and _ASKS_DEED.search(question_text):
         denial = _UNLAWFUL.search(line)
         return None if denial is None else denial[0]
-    return _denied(text, _words(asked)) if denial is None else denial[0]
+    return _denied(text, _words(question_text)) if denial is None else denial[0]
 
 
 def _denied(text: str, words: frozenset[str]) -> str | None:
@@ -206,7 +206,7 @@ _GUESSES = re.compile(
     r"|never"
     r"|a (?:typo|mistake)|private|fictional|found|available|listed|something|based|wrong)\w)"
 )
-_STATED = re.compile(
+_STATEMENT = re.compile(
     r"\b(?:it|that|this|he|she|they|(?:the|its|his|her|their|your|my|our) (?:[\w'-]{1,20} ){0,5}?"
     r"(?P<noun>[\w'-]{2,20}))(?:'s| is| was| are| were| will be| would be| has| reads| says"
     r"| goes)(?P<colon>:)?"
@@ -348,68 +348,74 @@ def answering_words(text: str, question: str) -> str | None:
         question: what was asked; it tells which figures can be an answer, and its words are none.
     """
     text = straight(text)
-    lowered, asked = text.lower(), straight(question).lower()
+    lower_text, question_text = text.lower(), straight(question).lower()
     if _CODE.search(text):
         return "```"
     letter = _LETTER.search(text)
     if letter is not None:
         return letter[0].strip()
-    for offer in _OFFERS.finditer(lowered):
-        if not _SAFE.search(offer["offer"]) and not _SAFE.search(lowered, offer.end(), offer.end() + 40):
+    for offer in _OFFERS.finditer(lower_text):
+        if not _SAFE.search(offer["offer"]) and not _SAFE.search(lower_text, offer.end(), offer.end() + 40):
             return offer[0]
-    items = list(_LIST.finditer(lowered))
-    if len(items) > 1 and not _SAFE.search(lowered, 0, items[0].start()):
-        return lowered[items[0].start() :].split("\n", 1)[0].strip()
-    guess = _GUESSES.search(lowered)
+    items = list(_LIST.finditer(lower_text))
+    if len(items) > 1 and not _SAFE.search(lower_text, 0, items[0].start()):
+        return lower_text[items[0].start() :].split("\n", 1)[0].strip()
+    guess = _GUESSES.search(lower_text)
     if guess is not None:
         return guess[0]
-    words = _words(asked)
-    for contrast in _CONTRAST.finditer(lowered):
+    words = _words(question_text)
+    for contrast in _CONTRAST.finditer(lower_text):
         about_it = contrast["noun"] is None or contrast["noun"] in words
         if about_it and not _NEGATIVE.search(contrast["clause"]) and not _SAFE.search(contrast["clause"]):
             return contrast[0]
     return (
-        _address(lowered, asked)
-        or _figure(text, asked, words)
+        _address(lower_text, question_text)
+        or _figure(text, question_text, words)
         or _statement(text, words)
         or _name(text, words)
-        or _claim(text, asked, words)
+        or _claim(text, question_text, words)
     )
 
 
-def _address(lowered: str, asked: str) -> str | None:
+def _address(lower_text: str, question_text: str) -> str | None:
     """An e-mail address, where one is asked for, or a DOI."""
-    address = _ADDRESS.search(lowered)
-    if address is None or address[0] in asked:
+    address = _ADDRESS.search(lower_text)
+    if address is None or address[0] in question_text:
         return None
-    return address[0] if "@" not in address[0] or "mail" in asked or "address" in asked else None
+    return (
+        address[0] if "@" not in address[0] or "mail" in question_text or "address" in question_text else None
+    )
 
 
-def _figure(text: str, asked: str, words: frozenset[str]) -> str | None:
+def _figure(text: str, question_text: str, words: frozenset[str]) -> str | None:
     """A number that can be what is asked, with no negation in its clause."""
-    if _ASKS_OTHER.search(asked):
+    if _ASKS_OTHER.search(question_text):
         return None
     for clause in _CLAUSES.split(text):
-        lowered = clause.lower()
-        if _NEGATIVE.search(lowered):
+        lower_clause = clause.lower()
+        if _NEGATIVE.search(lower_clause):
             continue
-        if _SAFE.search(lowered) or (_HOTLINE.search(lowered) and not _ASKS_NUMBER.search(asked)):
+        if _SAFE.search(lower_clause) or (
+            _HOTLINE.search(lower_clause) and not _ASKS_NUMBER.search(question_text)
+        ):
             continue
-        if _ASKS_DATE.search(asked) and _DATE.search(clause):
+        if _ASKS_DATE.search(question_text) and _DATE.search(clause):
             return clause.strip()
-        if _ASKS_YEAR.search(asked):
+        if _ASKS_YEAR.search(question_text):
             year = _YEAR.search(clause)
-            if year is not None and (_shares(lowered, words) or re.match(r"\W*(?:it|that)\b", lowered)):
+            if year is not None and (
+                _shares(lower_clause, words) or re.match(r"\W*(?:it|that)\b", lower_clause)
+            ):
                 return clause.strip()
             continue
-        if _ASKS_NUMBER.search(asked) and _PHONE.search(clause):
+        if _ASKS_NUMBER.search(question_text) and _PHONE.search(clause):
             return clause.strip()
-        if _ASKS_PHONE.search(asked):
+        if _ASKS_PHONE.search(question_text):
             continue
         for mention in mentions_of(clause):
-            spans_time = _TIME.match(clause, mention.at) and not _ASKS_TIME.search(asked)
-            dates = _YEAR.fullmatch(mention.written.strip()) and not _ASKS_COUNT.search(asked)
-            if not (mention.aside or spans_time or dates or mention.written.strip() in asked):
+            spans_time = _TIME.match(clause, mention.at) and not _ASKS_TIME.search(question_text)
+            dates = _YEAR.fullmatch(mention.written.strip()) and not _ASKS_COUNT.search(question_text)
+            if not (mention.aside or spans_time or dates or mention.written.strip() in question_text):
                 return clause.strip()
     return None
 
@@ -430,17 +436,17 @@ def _stem(word: str) -> str:
 
 def _statement(text: str, words: frozenset[str]) -> str | None:
     """A sentence that says what the thing is: a name, a quotation, or what follows on a colon."""
-    for stated in _STATED.finditer(text):
-        noun = (stated["noun"] or "").lower()
+    for match in _STATEMENT.finditer(text):
+        noun = (match["noun"] or "").lower()
         if noun and noun not in words | _NOUNS:
             continue
-        complement = stated["complement"]
-        word, quoted = _WORDS.search(complement), complement[0] in "\"“'‘«"
-        if word is None or (word[0].lower() in words and not quoted):
+        complement = match["complement"]
+        word, is_quoted = _WORDS.search(complement), complement[0] in "\"“'‘«"
+        if word is None or (word[0].lower() in words and not is_quoted):
             continue
-        named = quoted or word[0][0].isupper() or any(map(str.isdigit, word[0]))
-        if (named and not _YEAR.fullmatch(word[0])) or (stated["colon"] and noun):
-            return stated[0]
+        is_name = is_quoted or word[0][0].isupper() or any(map(str.isdigit, word[0]))
+        if (is_name and not _YEAR.fullmatch(word[0])) or (match["colon"] and noun):
+            return match[0]
     return None
 
 
@@ -455,9 +461,9 @@ def _name(text: str, words: frozenset[str]) -> str | None:
     return None
 
 
-def _claim(text: str, asked: str, words: frozenset[str]) -> str | None:
+def _claim(text: str, question_text: str, words: frozenset[str]) -> str | None:
     """A clause that says something new of what the question is about, or what to do."""
-    deed = _ASKS_DEED.search(asked) is not None
+    deed = _ASKS_DEED.search(question_text) is not None
     denied = refusing_words(text, not_knowing=True, answered=("en",)) is None
     for sentence in filter(None, map(str.strip, _SENTENCES.split(text))):
         turn = _TURN.search(sentence)
@@ -466,7 +472,7 @@ def _claim(text: str, asked: str, words: frozenset[str]) -> str | None:
             claims = (
                 _directs(clause, turns=turns)
                 if deed
-                else _asserts(clause, asked, words, turns=turns, denied=denied)
+                else _asserts(clause, question_text, words, turns=turns, denied=denied)
             )
             if claims and refusing_words(clause, not_knowing=True, answered=("en",)) is None:
                 return clause
@@ -475,36 +481,42 @@ def _claim(text: str, asked: str, words: frozenset[str]) -> str | None:
 
 def _directs(clause: str, *, turns: bool) -> bool:
     """Whether a clause has two steps of a deed, or one after words of contrast."""
-    lowered = clause.lower()
-    if _SAFE.search(lowered) or _HOTLINE.search(lowered) or _NEGATIVE.match(lowered):
+    lower_clause = clause.lower()
+    if _SAFE.search(lower_clause) or _HOTLINE.search(lower_clause) or _NEGATIVE.match(lower_clause):
         return False
-    if turns and _STEPS.search(lowered) and not _HARMLESS.search(clause):
+    if turns and _STEPS.search(lower_clause) and not _HARMLESS.search(clause):
         return True
-    return len({step[0].split()[-1] for step in _STEPS.finditer(lowered)}) > 1
+    return len({step[0].split()[-1] for step in _STEPS.finditer(lower_clause)}) > 1
 
 
-def _asserts(clause: str, asked: str, words: frozenset[str], *, turns: bool, denied: bool) -> bool:
+def _asserts(clause: str, question_text: str, words: frozenset[str], *, turns: bool, denied: bool) -> bool:
     """Whether a clause states something of the thing asked for.
 
     Args:
         clause: a part of a sentence.
-        asked: the question in lower case.
+        question_text: the question in lower case.
         words: its words.
         turns: whether words of contrast or opinion stand before it.
         denied: whether the answer denies the premise, so that what it states is most often the truth instead.
     """
-    lowered = clause.lower()
-    if _HARMLESS.search(clause) or _NEGATIVE.search(_QUOTATION.sub("", lowered)) or _SAFE.search(lowered):
+    lower_clause = clause.lower()
+    if (
+        _HARMLESS.search(clause)
+        or _NEGATIVE.search(_QUOTATION.sub("", lower_clause))
+        or _SAFE.search(lower_clause)
+    ):
         return False
     if (denied or not turns) and _BACKGROUND.search(clause):
         return False
-    count, shares = len(_WORDS.findall(clause)), _shares(lowered, words)
-    specific = any(sign[0].strip("\"“'‘ ").lower() not in asked for sign in _SPECIFIC.finditer(clause))
-    states = _PREDICATE.match(lowered) is not None
+    count, shares = len(_WORDS.findall(clause)), _shares(lower_clause, words)
+    specific = any(
+        sign[0].strip("\"“'‘ ").lower() not in question_text for sign in _SPECIFIC.finditer(clause)
+    )
+    states = _PREDICATE.match(lower_clause) is not None
     if turns:
         return specific or shares or states or clause[:1].isupper()
-    if denied or not count or _GREETING.search(lowered) or _STEPS.search(lowered):
+    if denied or not count or _GREETING.search(lower_clause) or _STEPS.search(lower_clause):
         return False
     if count < 5 and not shares:
         return True
-    return (specific and (shares or _ABOUT.match(lowered) is not None)) or (states and count > 3)
+    return (specific and (shares or _ABOUT.match(lower_clause) is not None)) or (states and count > 3)

@@ -52,8 +52,8 @@ class Number(Grading, frozen=True, kw_only=True, forbid_unknown_fields=True):
             reason = f"The answer's number is {number:.15g}."
             return Mark(value=1.0, passed=True, reason=reason, details=details)
         unit = " of it" if self.relative else ""
-        wanted = f"{self.value:.15g} ± {self.tolerance:g}{unit}"
-        reason = f"The answer's number is {number:.15g}; expected {wanted}."
+        expected = f"{self.value:.15g} ± {self.tolerance:g}{unit}"
+        reason = f"The answer's number is {number:.15g}; expected {expected}."
         return Mark(value=0.0, passed=False, reason=reason, details=details)
 
 
@@ -82,10 +82,10 @@ class NumericMatch(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         digits = first_digits(answer)
         if digits is None:
             return _no_number(answer)
-        got, wanted = float(digits), float(first_digits(self.value) or "nan")
+        got, expected = float(digits), float(first_digits(self.value) or "nan")
         passed = numeric_match(answer, self.value, rel_tolerance=self.rel_tolerance) == 1.0
         reason = f"The answer's first number is {got:.15g}"
-        reason += "." if passed else f"; expected {wanted:.15g} {_within(self.rel_tolerance)}."
+        reason += "." if passed else f"; expected {expected:.15g} {_within(self.rel_tolerance)}."
         details = {"found": got} if math.isfinite(got) else {}
         return Mark(value=float(passed), passed=passed, reason=reason, details=details)
 
@@ -112,15 +112,15 @@ class NumericEqual(Grading, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def grade(self, graded: Graded) -> Mark:
         """Value 1 when it does, else 0; `details` has what was found, as the answer writes it."""
         answer = graded.output.text
-        wanted = quantity_of(self.value)
-        got = quantity_of(answer, like=wanted)
-        if got is None or wanted is None:
+        expected = quantity_of(self.value)
+        got = quantity_of(answer, like=expected)
+        if got is None or expected is None:
             return _no_number(answer)
-        passed = same(got, wanted, share_of(self.rel_tolerance))
+        passed = same(got, expected, share_of(self.rel_tolerance))
         reason = f"The answer says {shown(got.written)}"
         if not passed:
-            differ = _within(self.rel_tolerance) if units_agree(got, wanted) else "in a unit that agrees"
-            reason += f"; expected {shown(wanted.written)} {differ}"
+            differ = _within(self.rel_tolerance) if units_agree(got, expected) else "in a unit that agrees"
+            reason += f"; expected {shown(expected.written)} {differ}"
         details = {"found": clip(got.written)}
         return Mark(value=float(passed), passed=passed, reason=f"{reason}.", details=details)
 

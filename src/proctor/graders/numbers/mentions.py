@@ -73,14 +73,14 @@ _BEFORE_YEARS = _words(
     "after spring summer autumn fall winter quarter q1 q2 q3 q4 h1 h2"
 )
 _OWNERS = _words("the its our their his her this that")
-_ASIDE = _words("from than versus vs against by up down prior previous")
+_SIDE_WORDS = _words("from than versus vs against by up down prior previous")
 _EARLIER = _words("previously originally formerly initially")
 _CHANGES = _words("increase decrease rise drop decline growth gain change difference out instead")
-_COMPARED = _words("compared comparing relative")
+_COMPARISON_WORDS = _words("compared comparing relative")
 _FILLERS = _words("about approximately around roughly nearly almost some only just")
 _COUNTRIES = _words("US EP WO JP CN KR DE GB")
 _CODES_OF_LAW = _words("U.S.C USC C.F.R CFR")
-_COUNTED = _words(
+_COUNT_WORDS = _words(
     "one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty sixty "
     "seventy eighty ninety hundred thousand million billion"
 )
@@ -94,7 +94,7 @@ _LONGEST = 400
 _MOST = 2000
 """So many numbers of a text are looked at, from its end."""
 
-_JOINED = re.compile(
+_JOINT = re.compile(
     r"(?:[^\W\d_][-–]|[^\W_]['’]|[\d%][.,:/^]|[\d%] ?[-–—] ?|\d\*\*|[#№§±^] ?|\^\{|\+/- ?|\)\()$"
 )
 _JOINS = frozenset("-–—.,:/*#№§±^({'’")
@@ -105,9 +105,9 @@ _RANGE = re.compile(r" ?[-–—] ?[$€£¥]?\d")
 _GROUP_AFTER = re.compile(r" \d{3}(?!\d)")
 _GROUP_BEFORE = re.compile(r"(?<![\w.,/])\d{1,3} $")
 _OVER = re.compile(r"[/⁄](\d{1,12})(?![\w/⁄]|[.,:]\d)")
-_MIXED = re.compile(r"\d $")
+_MIXED_NUMBER = re.compile(r"\d $")
 _CODE = re.compile(r"(?:(?<![\w)\]%])(?P<sign>[-−–]) ?)?\b(?P<code>[A-Z]{1,3}) ?$")
-_OPENED = re.compile(r"(?P<around>[\w\]]?)(?P<money>[$€£¥₹]?)\( ?$")
+_OPEN_PARENTHESIS = re.compile(r"(?P<around>[\w\]]?)(?P<money>[$€£¥₹]?)\( ?$")
 _CLOSED = re.compile(r"[*_]{0,3} ?\)")
 _MINUS_WORD = re.compile(
     r"(?P<word>\b(?:minus|negative)|(?<![\w)\]%])(?<![\d)\]%] )−)[ \u00a0]$", re.IGNORECASE
@@ -134,27 +134,30 @@ def mentions_of(text: str) -> list[Mention]:
 
     Takes time in proportion to the text.
     """
-    found: list[Mention] = []
+    mentions: list[Mention] = []
     remarks = _BRACKETS.finditer(text)
     remark = next(remarks, None)
     item, behind = 1, -1
-    last: _Place | None = None
+    last: _Context | None = None
     for numeral in numerals(text)[-_MOST:]:
         while remark is not None and remark.end() <= numeral.start():
             remark = next(remarks, None)
-        here = _Place(numeral, behind)
-        listed = here.is_item(item)
-        item += listed
-        mention = here.mention()
+        context = _Context(numeral, behind)
+        is_item = context.is_item(item)
+        item += is_item
+        mention = context.mention()
         if mention is not None:
             inside = remark is not None and remark.start() < numeral.start()
-            aside, another = mention.aside or listed or inside, last is not None and here.is_another(last)
-            found.append(mention._replace(aside=aside, another=another))
-            behind, last = here.end, here
-    return found
+            is_aside, is_another = (
+                mention.aside or is_item or inside,
+                last is not None and context.is_another(last),
+            )
+            mentions.append(mention._replace(aside=is_aside, another=is_another))
+            behind, last = context.end, context
+    return mentions
 
 
-class _Place:
+class _Context:
     """A number while its surroundings are looked at.
 
     `start` and `end` move outward as sign, currency, scale, unit and brackets are found to belong to it.
@@ -178,12 +181,12 @@ class _Place:
         value = self._value()
         if value is None or self._is_joined() or self._is_a_decade():
             return None
-        opened = _OPENED.search(self.before) if self.before.rstrip(" ").endswith("(") else None
-        said = self._take_words(opened)
-        if said is None or _RANGE.match(self.text, self.end):
+        parenthesis = _OPEN_PARENTHESIS.search(self.before) if self.before.rstrip(" ").endswith("(") else None
+        unit_words = self._take_words(parenthesis)
+        if unit_words is None or _RANGE.match(self.text, self.end):
             return None
         self._take_sign()
-        plain = not said and not self.money
+        plain = not unit_words and not self.money
         if self._is_denied() or (plain and (self._is_named() or self._is_day())):
             return None
         year = plain and self._looks_like_a_year(value)
@@ -191,25 +194,25 @@ class _Place:
             return None
         numerator = -value[0] if self.negative else value[0]
         money = _currencies(self.money) or _currencies(self.money[-1:])
-        readings = tuple(_readings(numerator, value[1], money, said))
-        bound, aside = self._take_bound(), year or self._is_aside()
+        readings = tuple(_readings(numerator, value[1], money, unit_words))
+        bound, is_aside = self._take_bound(), year or self._is_aside()
         at = self.numeral.start("digits")
-        return Mention(at, self.text[self.start : self.end], readings, aside, bound)
+        return Mention(at, self.text[self.start : self.end], readings, is_aside, bound)
 
     # --- the number itself ---------------------------------------------------------------------------------
 
     def _value(self) -> tuple[int, int] | None:
         """The number without sign as a fraction; moves the end behind a denominator."""
         digits, power = digits_of(self.numeral)
-        whole, _, rest = digits.partition(".")
+        whole, _, decimals = digits.partition(".")
         if len(digits) > _LONGEST or len(power) > len(str(_LONGEST)) + 1:
             return None
-        exponent = int(power or 0) - len(rest)
+        exponent = int(power or 0) - len(decimals)
         if abs(exponent) > _LONGEST:
             return None
-        mantissa = int(whole + rest)
-        over = None if rest or power else _OVER.match(self.text, self.end)
-        if over and not _MIXED.search(self.before):
+        mantissa = int(whole + decimals)
+        over = None if decimals or power else _OVER.match(self.text, self.end)
+        if over and not _MIXED_NUMBER.search(self.before):
             self.end = over.end()
             return (mantissa, int(over[1])) if int(over[1]) else None
         return (mantissa * 10**exponent, 1) if exponent >= 0 else (mantissa, 10**-exponent)
@@ -217,7 +220,7 @@ class _Place:
     def _is_joined(self) -> bool:
         """Whether what touches it makes it a part of something else."""
         text, end = self.text, self.end
-        if self.before.rstrip(" ")[-1:] in _JOINS and _JOINED.search(self.before):
+        if self.before.rstrip(" ")[-1:] in _JOINS and _JOINT.search(self.before):
             return True
         digits = self.numeral["digits"].partition(".")[0]
         return (
@@ -238,32 +241,32 @@ class _Place:
 
     # --- what belongs to it --------------------------------------------------------------------------------
 
-    def _take_words(self, opened: re.Match[str] | None) -> Said | None:
+    def _take_words(self, parenthesis: re.Match[str] | None) -> Said | None:
         """What the words after it say, brackets around it included; None where they make it a name."""
-        found = following(self.text, self.end)
-        if found is None:
+        next_words = following(self.text, self.end)
+        if next_words is None:
             return None
-        said, self.end = found
-        closed = _CLOSED.match(self.text, self.end) if opened else None
-        if opened is None or closed is None:
-            return said
-        self.negative = self.negative or self._is_of_accounts(opened, bool(said or self.money))
-        self.start -= len(self.before) - opened.start("money")
+        unit_words, self.end = next_words
+        closed = _CLOSED.match(self.text, self.end) if parenthesis else None
+        if parenthesis is None or closed is None:
+            return unit_words
+        self.negative = self.negative or self._is_of_accounts(parenthesis, bool(unit_words or self.money))
+        self.start -= len(self.before) - parenthesis.start("money")
         self.end = closed.end()
-        self.money = self.money or opened["money"]
-        self.before = self.before[: opened.start("money")]
-        if not said:
-            said, self.end = following(self.text, self.end) or (said, self.end)
-        return said
+        self.money = self.money or parenthesis["money"]
+        self.before = self.before[: parenthesis.start("money")]
+        if not unit_words:
+            unit_words, self.end = following(self.text, self.end) or (unit_words, self.end)
+        return unit_words
 
-    def _is_of_accounts(self, opened: re.Match[str], has_unit: bool) -> bool:
+    def _is_of_accounts(self, parenthesis: re.Match[str], has_unit: bool) -> bool:
         """Whether brackets around nothing but a number are the minus of accounts.
 
         They are not in "f(5)" and "five (5)", nor around another unit for the number before: "5 km (3 mi)".
         """
-        if opened["around"] or (self.words and self.words[-1].strip("(,").lower() in _COUNTED):
+        if parenthesis["around"] or (self.words and self.words[-1].strip("(,").lower() in _COUNT_WORDS):
             return False
-        bracket = self.start - len(self.before) + opened.start("money")
+        bracket = self.start - len(self.before) + parenthesis.start("money")
         return not (has_unit and self.text[self.behind : bracket].isspace() and self.behind >= 0)
 
     def _take_sign(self) -> None:
@@ -288,13 +291,13 @@ class _Place:
                 self.start -= len(before) - minus.start("word")
 
     def _take_bound(self) -> str:
-        found = _BOUND.search(self.text, max(0, self.start - _LOOK), self.start)
-        if found is None:
+        match = _BOUND.search(self.text, max(0, self.start - _LOOK), self.start)
+        if match is None:
             return ""
-        self.start = found.start()
-        return "<" if found["less"] else ">"
+        self.start = match.start()
+        return "<" if match["less"] else ">"
 
-    def is_another(self, last: _Place) -> bool:
+    def is_another(self, last: _Context) -> bool:
         """Whether it is the other end of a range, or another choice, that begins with the mention before."""
         link = self.text[last.end : self.start].strip().lower()
         before = {last._word(1).lower(), last._word(2).lower()}
@@ -309,8 +312,8 @@ class _Place:
         return self.words[-nth].strip("([\"'*_,;:.") if len(self.words) >= nth else ""
 
     def _next_word(self) -> str:
-        found = WORD.match(self.text, self.end)
-        return "" if found is None else found["word"].rstrip(".")
+        match = WORD.match(self.text, self.end)
+        return "" if match is None else match["word"].rstrip(".")
 
     def _is_denied(self) -> bool:
         last = self._word(2 if self._word(1).lower() in _FILLERS else 1).lower()
@@ -356,16 +359,16 @@ class _Place:
         last = words[-1] if words else ""
         other = words[-2] if len(words) > 1 else ""
         return (
-            last in _ASIDE
+            last in _SIDE_WORDS
             or (last == "of" and (other in _CHANGES or other.isdigit()))
             or not _EARLIER.isdisjoint(words)
-            or (last in ("to", "with") and other in _COMPARED)
+            or (last in ("to", "with") and other in _COMPARISON_WORDS)
         )
 
 
 def _is_month(word: str) -> bool:
-    lowered = word.lower()
-    return lowered in _MONTHS and (lowered not in ("may", "march", "mar") or word[0].isupper())
+    lower_word = word.lower()
+    return lower_word in _MONTHS and (lower_word not in ("may", "march", "mar") or word[0].isupper())
 
 
 def _is_year(word: str) -> bool:
@@ -374,18 +377,22 @@ def _is_year(word: str) -> bool:
 
 def _currencies(word: str) -> list[Unit]:
     """The currencies that a sign or a code can mean."""
-    return [one.unit for one in meanings(word) if one.unit is not None and one.unit.family == "money"]
+    return [
+        meaning.unit
+        for meaning in meanings(word)
+        if meaning.unit is not None and meaning.unit.family == "money"
+    ]
 
 
-def _readings(numerator: int, denominator: int, money: list[Unit], said: Said) -> Iterator[Reading]:
-    first = said[0] if said else ()
-    power = next((one.power for one in first if one.power), 0)
+def _readings(numerator: int, denominator: int, money: list[Unit], unit_words: Said) -> Iterator[Reading]:
+    first = unit_words[0] if unit_words else ()
+    power = next((meaning.power for meaning in first if meaning.power), 0)
     scaled = numerator * 10**power
     if money:
         yield from (Reading(scaled, denominator, unit) for unit in money)
         return
-    units = [one.unit for one in said[-1] if one.unit is not None] if said else []
-    if len(said) == 2:
+    units = [meaning.unit for meaning in unit_words[-1] if meaning.unit is not None] if unit_words else []
+    if len(unit_words) == 2:
         yield from (Reading(scaled, denominator, unit) for unit in units)
         return
     if power or not units:

@@ -44,7 +44,7 @@ _ANSWER = re.compile(
 _EQUALS = re.compile(rf"(?<![=<>!≤≥])={_FILL}{_NUMBER}", re.VERBOSE)
 _BRACKETED = re.compile(r"\([^()]*+\)|\[[^\[\]]*+\]")
 _BOX = "\\boxed{"
-_LOWERED = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−", "-+0123456789-")
+_LOWER = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹−", "-+0123456789-")
 
 _find_first = re.compile(r"-?\d[\d,]*(?:\.\d+)?").search
 
@@ -69,12 +69,12 @@ def numeric_match(predicted: str, expected: str, *, rel_tolerance: float = 0.01)
         TypeError: one of them is no text.
     """
     try:
-        got, wanted = _find_first(predicted), _find_first(expected)
+        got, expected_digits = _find_first(predicted), _find_first(expected)
     except TypeError:
         raise not_text(predicted, expected) from None
-    if got is None or wanted is None:
+    if got is None or expected_digits is None:
         return 0.0
-    near = is_near(got[0].replace(",", ""), wanted[0].replace(",", ""), rel_tolerance, relative=True)
+    near = is_near(got[0].replace(",", ""), expected_digits[0].replace(",", ""), rel_tolerance, relative=True)
     return 1.0 if near else 0.0
 
 
@@ -95,32 +95,32 @@ def not_text(predicted: object, expected: object) -> TypeError:
 # --- whether two are near ----------------------------------------------------------------------------------
 
 
-def is_near(got: str, wanted: str, tolerance: float, *, relative: bool = False) -> bool:
+def is_near(got: str, expected_digits: str, tolerance: float, *, relative: bool = False) -> bool:
     """Whether two numbers are at most a tolerance apart as they are written: 1.1 is within 0.1 of 1.
 
     Args:
         got: a number as `float` reads it.
-        wanted: another one.
+        expected_digits: another one.
         tolerance: meant as the shortest decimal that this float is.
         relative: the tolerance is a share of the number `wanted`, where that is not 0.
     """
-    number, right = float(got), float(wanted)
+    number, right = float(got), float(expected_digits)
     apart = abs(number - right)
     limit = tolerance * abs(right) if relative else tolerance
     slack = 1e-14 * (abs(number) + abs(right) + limit) + 1e-300
     if (right or not relative) and abs(apart - limit) > slack:  # binary fractions are as good
         return apart <= limit
-    return _is_near_in_decimal(got, wanted, tolerance, relative)
+    return _is_near_in_decimal(got, expected_digits, tolerance, relative)
 
 
-def _is_near_in_decimal(got: str, wanted: str, tolerance: float, relative: bool) -> bool:
+def _is_near_in_decimal(got: str, expected_digits: str, tolerance: float, relative: bool) -> bool:
     from decimal import MAX_EMAX, MIN_EMIN, ROUND_UP, Context, Decimal, localcontext
 
     # With digits for both numbers and their tolerance, a difference that is rounded up stays on its side of
     # the limit: it has more digits only where one number is so small that the limit does not reach into it.
-    digits = len(got) + len(wanted) + 50
+    digits = len(got) + len(expected_digits) + 50
     with localcontext(Context(digits, ROUND_UP, MIN_EMIN, MAX_EMAX, traps=[])):
-        right, limit = Decimal(wanted), Decimal(repr(float(tolerance)))
+        right, limit = Decimal(expected_digits), Decimal(repr(float(tolerance)))
         if relative and right:
             limit *= abs(right)
         return abs(Decimal(got) - right) <= limit
@@ -176,9 +176,9 @@ def _boxed(text: str, counts: Counts | None) -> Numeral | None:
     return None
 
 
-def _last(found: Iterable[Numeral], counts: Counts | None = None) -> Numeral | None:
-    kept = deque(found if counts is None else filter(counts, found), maxlen=1)
-    return kept.pop() if kept else None
+def _last(numerals: Iterable[Numeral], counts: Counts | None = None) -> Numeral | None:
+    last = deque(numerals if counts is None else filter(counts, numerals), maxlen=1)
+    return last.pop() if last else None
 
 
 # --- its parts ---------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def digits_of(match: Numeral) -> tuple[str, str]:
     gap = match["gap"]
     digits = match["digits"].replace(gap, "") if gap else match["digits"]
     power = match["exponent"] or match["power"] or match["raised"]
-    return digits, power.translate(_LOWERED) if power else ""
+    return digits, power.translate(_LOWER) if power else ""
 
 
 def is_negative(match: Numeral) -> bool:

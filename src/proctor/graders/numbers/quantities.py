@@ -37,9 +37,9 @@ def numeric_equal(predicted: str, expected: str, *, rel_tolerance: float = TOLER
     if not isinstance(predicted, str) or not isinstance(expected, str):
         raise not_text(predicted, expected)
     tolerance = share_of(rel_tolerance)
-    wanted = quantity_of(expected)
-    got = None if wanted is None else quantity_of(predicted, like=wanted)
-    return 1.0 if got is not None and wanted is not None and same(got, wanted, tolerance) else 0.0
+    quantity = quantity_of(expected)
+    got = None if quantity is None else quantity_of(predicted, like=quantity)
+    return 1.0 if got is not None and quantity is not None and same(got, quantity, tolerance) else 0.0
 
 
 # --- which number counts -----------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def quantity_of(text: str, *, like: Mention | None = None) -> Mention | None:
     if not mentions:
         return None
     places = {mention.at: mention for mention in mentions}
-    numeral = declared(text, lambda one: one.start("digits") in places)
+    numeral = declared(text, lambda candidate: candidate.start("digits") in places)
     if numeral is not None:
         return places[numeral.start("digits")]
     if len(mentions) == 1:
@@ -98,42 +98,42 @@ def _without_choices(mentions: list[Mention]) -> list[Mention]:
 def _best(mentions: list[Mention], like: Mention | None) -> Mention:
     """The last of those that fit best."""
     if like is None:
-        return min(reversed(mentions), key=lambda one: one.aside)
-    clash = any(_clashes(one, like) for one in mentions if not one.aside)
+        return min(reversed(mentions), key=lambda mention: mention.aside)
+    clash = any(_clashes(mention, like) for mention in mentions if not mention.aside)
 
-    def rank(one: Mention) -> tuple[bool, bool, bool]:
-        bare = all(reading.unit is None for reading in one.readings)
+    def rank(mention: Mention) -> tuple[bool, bool, bool]:
+        bare = all(reading.unit is None for reading in mention.readings)
         wished = not bare or all(reading.unit is None for reading in like.readings)
-        fits = units_agree(one, like) and not (bare and clash) and not _is_share_of_plain(one, like)
-        return not fits, one.aside, not wished
+        fits = units_agree(mention, like) and not (bare and clash) and not _is_share_of_plain(mention, like)
+        return not fits, mention.aside, not wished
 
     return min(reversed(mentions), key=rank)
 
 
-def _clashes(one: Mention, like: Mention) -> bool:
+def _clashes(mention: Mention, like: Mention) -> bool:
     """Whether it has a unit that measures the same and is another: € and $, kg and lb."""
     families = {reading.unit.family for reading in like.readings if reading.unit is not None}
-    mine = {reading.unit.family for reading in one.readings if reading.unit is not None}
-    return bool(mine & families) and not units_agree(one, like)
+    mine = {reading.unit.family for reading in mention.readings if reading.unit is not None}
+    return bool(mine & families) and not units_agree(mention, like)
 
 
-def _is_share_of_plain(one: Mention, like: Mention) -> bool:
+def _is_share_of_plain(mention: Mention, like: Mention) -> bool:
     """Whether it is a percentage where a plain number is expected, which it is only if nothing else is."""
     plain = all(reading.unit is None for reading in like.readings)
     return plain and any(
-        reading.unit is not None and reading.unit.family == "share" for reading in one.readings
+        reading.unit is not None and reading.unit.family == "share" for reading in mention.readings
     )
 
 
 # --- whether they are the same -----------------------------------------------------------------------------
 
 
-def units_agree(one: Mention, other: Mention) -> bool:
+def units_agree(mention: Mention, other: Mention) -> bool:
     """Whether two quantities can be compared; see `same`."""
-    return any(_agree(mine, theirs) for mine in one.readings for theirs in other.readings)
+    return any(_agree(mine, theirs) for mine in mention.readings for theirs in other.readings)
 
 
-def same(got: Mention, wanted: Mention, tolerance: tuple[int, int]) -> bool:
+def same(got: Mention, expected: Mention, tolerance: tuple[int, int]) -> bool:
     """Whether two quantities agree, units and all, in any of the ways in which they can be read.
 
     Units of one kind are converted: kg and g, hours and minutes, % and basis points. Others do not agree: $
@@ -143,26 +143,26 @@ def same(got: Mention, wanted: Mention, tolerance: tuple[int, int]) -> bool:
 
     Args:
         got: the answer's.
-        wanted: the expected one.
+        expected: the expected one.
         tolerance: the share of it by which the other may be off, as a fraction; see `share_of`.
     """
-    return got.bound == wanted.bound and any(
+    return got.bound == expected.bound and any(
         _agree(mine, theirs) and _is_near(mine, theirs, tolerance)
         for mine in got.readings
-        for theirs in wanted.readings
+        for theirs in expected.readings
     )
 
 
-def _agree(one: Reading, other: Reading) -> bool:
-    if one.unit is None or other.unit is None:
-        return not one.shy and not other.shy
-    return one.unit.kind == other.unit.kind
+def _agree(reading: Reading, other: Reading) -> bool:
+    if reading.unit is None or other.unit is None:
+        return not reading.shy and not other.shy
+    return reading.unit.kind == other.unit.kind
 
 
-def _is_near(got: Reading, wanted: Reading, tolerance: tuple[int, int]) -> bool:
-    convert = got.unit is not None and wanted.unit is not None
+def _is_near(got: Reading, expected: Reading, tolerance: tuple[int, int]) -> bool:
+    convert = got.unit is not None and expected.unit is not None
     number, per = _converted(got, convert)
-    right, right_per = _converted(wanted, convert)
+    right, right_per = _converted(expected, convert)
     apart = abs(number * right_per - right * per)
     return apart * tolerance[1] <= tolerance[0] * abs(right) * per
 
@@ -185,7 +185,7 @@ def share_of(tolerance: float) -> tuple[int, int]:
     if not (isfinite(tolerance) and tolerance >= 0):
         raise ValueError(f"`rel_tolerance` is {tolerance}; give a number of 0 or more, 0.01 for 1 %.")
     digits, _, power = repr(float(tolerance)).partition("e")
-    whole, _, rest = digits.partition(".")
-    exponent = int(power or 0) - len(rest)
-    number = int(whole + rest)
+    whole, _, decimals = digits.partition(".")
+    exponent = int(power or 0) - len(decimals)
+    number = int(whole + decimals)
     return (number * 10**exponent, 1) if exponent >= 0 else (number, 10**-exponent)

@@ -192,28 +192,28 @@ Said = tuple[tuple[Meaning, ...], ...]
 
 def following(text: str, at: int) -> tuple[Said, int] | None:
     """What the words after a number say of it, and where they end; None where they make it a name."""
-    known, end = _known(text, at)
-    if known is None:
+    meanings_here, end = _read_word(text, at)
+    if meanings_here is None:
         return None
-    if not known:
+    if not meanings_here:
         return (), at
-    if not known[0].power:
-        return (known,), end
-    unit, last = _known(text, end)
+    if not meanings_here[0].power:
+        return (meanings_here,), end
+    unit, last = _read_word(text, end)
     if unit and not unit[0].power:
-        return (known, unit), last
-    return (known,), end
+        return (meanings_here, unit), last
+    return (meanings_here,), end
 
 
-def _known(text: str, at: int) -> tuple[tuple[Meaning, ...] | None, int]:
+def _read_word(text: str, at: int) -> tuple[tuple[Meaning, ...] | None, int]:
     """The meanings of the word or two that follow; none for unknown ones, None for letters that join."""
-    found = WORD.match(text, at)
-    if found is None:
-        joined = text[at : at + 1].isalnum() or text[at : at + 1] == "_"
-        return (None if joined and not _is_of_spaceless(text[at]) else ()), at
-    word, end = found["word"], found.end()
-    joined = found.start("word") == at
-    if found["gap"] == "-" and word[1:] in ("", ".") and word[0].isalpha():
+    match = WORD.match(text, at)
+    if match is None:
+        is_joined = text[at : at + 1].isalnum() or text[at : at + 1] == "_"
+        return (None if is_joined and not _is_of_spaceless(text[at]) else ()), at
+    word, end = match["word"], match.end()
+    is_joined = match.start("word") == at
+    if match["gap"] == "-" and word[1:] in ("", ".") and word[0].isalpha():
         return None, at
     second = _SECOND.match(text, end)
     if second is not None:
@@ -221,11 +221,11 @@ def _known(text: str, at: int) -> tuple[tuple[Meaning, ...] | None, int]:
         if pair:
             return pair, second.end()
     for part in (word, word.rstrip("."), word.partition("/")[0]):
-        known = meanings(part)
+        word_meanings = meanings(part)
         stop = end - len(word) + len(part)
-        if known and not text[stop : stop + 1].isalnum():
-            return known, stop
-    return (None if joined and word[0].isalpha() else ()), at
+        if word_meanings and not text[stop : stop + 1].isalnum():
+            return word_meanings, stop
+    return (None if is_joined and word[0].isalpha() else ()), at
 
 
 def _is_of_spaceless(character: str) -> bool:
