@@ -88,7 +88,8 @@ def data_of(source: Source, evaluation: Eval, name: str, notes: Notes) -> Found 
     if file is None:
         message = (
             f"`{name}` of {evaluation.name} is {reference[:200]!r}, and there is no such file in "
-            "`data` beside the registry's folder or beside the registry's file. Put it there, or correct the path."
+            "`data` beside the registry's folder or beside the registry's file. "
+            "Put it there, or correct the path."
         )
         notes.error("missing-file", message, name)
     elif file.data.startswith(_LFS):
