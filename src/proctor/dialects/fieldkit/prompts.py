@@ -47,8 +47,8 @@ class Fieldkit:
         notes = Notes(source.path, 1, "Prompt")
         value = json_of(whole(source), notes)
         if not isinstance(value, dict) and not notes.failed:
-            found = "empty" if value is None else kind_of(value)
-            notes.error("not-a-suite", f"The file is {found}; it must be an object with `prompts`.")
+            actual_kind = "empty" if value is None else kind_of(value)
+            notes.error("not-a-suite", f"The file is {actual_kind}; it must be an object with `prompts`.")
         readable = not notes.failed
         fields = Fields(value if isinstance(value, dict) else {}, notes)
         fields.forgive_null("notes")
@@ -97,7 +97,7 @@ def _case(fields: Fields, notes: Notes, words: Mapping[str, Any]) -> Case:
     tools = [tool for tool in fields.texts("expect_tool_any") if isinstance(tool, str)]
     checks = [
         assertion
-        for check in _written(fields)
+        for check in _read_checks(fields)
         for assertion in _check(_Check(fields=check, notes=notes, words=words))
     ]
     lint: Any = fields.take("lint")
@@ -112,20 +112,22 @@ def _case(fields: Fields, notes: Notes, words: Mapping[str, Any]) -> Case:
     )
 
 
-def _written(fields: Fields) -> Iterator[Fields]:
+def _read_checks(fields: Fields) -> Iterator[Fields]:
     """The `check` of a prompt, or each of its list, which must all pass."""
-    wanted = "an object with `kind`"
+    expected_kind = "an object with `kind`"
     if "check" not in fields:
-        fields.missing("check", wanted)
+        fields.missing("check", expected_kind)
         return
-    written: Any = fields.take("check")
-    named = enumerate(written) if isinstance(written, list) and written else [("", written)]
-    for place, check in named:
+    raw_checks: Any = fields.take("check")
+    named_checks = (
+        enumerate(raw_checks) if isinstance(raw_checks, list) and raw_checks else [("", raw_checks)]
+    )
+    for place, check in named_checks:
         name = "check" if place == "" else f"check[{place}]"
         if isinstance(check, dict):
             yield Fields(check, fields.notes, f"{name}.")
         else:
-            fields.wrong(name, check, wanted)
+            fields.wrong(name, check, expected_kind)
 
 
 def _tools(tools: list[str]) -> list[Assertion]:
@@ -136,12 +138,12 @@ def _tools(tools: list[str]) -> list[Assertion]:
         tool: {"grader": "tool_trajectory", "params": {"mode": "any_order", "minimums": {tool: 1}}}
         for tool in tools
     }
-    one = called[tools[0]]
+    check = called[tools[0]]
     if len(called) > 1:
         members = [{"name": tool, "assertion": assertion} for tool, assertion in called.items()]
         aggregator = {"type": "threshold", "threshold": 1 / len(called)}
-        one = {"grader": "composite", "params": {"members": members, "aggregator": aggregator}}
-    return [Assertion(**one, weight=0.0, label="expect_tool_any")]
+        check = {"grader": "composite", "params": {"members": members, "aggregator": aggregator}}
+    return [Assertion(**check, weight=0.0, label="expect_tool_any")]
 
 
 # --- one check ---------------------------------------------------------------------------------------------
@@ -171,7 +173,7 @@ class _Check(Struct, frozen=True, kw_only=True):
                     f"names `{{{{{token}}}}}`, and nothing says what that stands for. Write the text itself, "
                     f"or give {token} a value under `substitutions` in proctor.toml.",
                 )
-        return _TOKEN.sub(lambda found: str(self.words.get(found[1], found[0])), text)
+        return _TOKEN.sub(lambda match: str(self.words.get(match[1], match[0])), text)
 
 
 def _check(check: _Check) -> list[Assertion]:
@@ -180,12 +182,12 @@ def _check(check: _Check) -> list[Assertion]:
     kind = fields.choice("kind", tuple(_KINDS))
     if not kind:
         return []
-    lowered = _KINDS[kind](check)
+    calls = _KINDS[kind](check)
     for name in CHECK:
         if name in fields and fields.take(name) not in ([], 0):
             fields.warn("no-effect", name, f"has no effect on a check of kind {kind!r}.")
     fields.finish(CHECK)
-    return [Assertion(grader=grader, params=params, label=kind) for grader, params in lowered]
+    return [Assertion(grader=grader, params=params, label=kind) for grader, params in calls]
 
 
 def _substring(check: _Check) -> Lowered:
@@ -230,7 +232,7 @@ def _numeric(check: _Check) -> Lowered:
 def _number(grader: str) -> Callable[[_Check], Lowered]:
     """A kind that compares the number of a text, as the grader of that name reads it."""
 
-    def lowered(check: _Check) -> Lowered:
+    def to_assertion(check: _Check) -> Lowered:
         fields = check.fields
         value: Any = fields.take("value")
         if value is None:
@@ -245,7 +247,7 @@ def _number(grader: str) -> Callable[[_Check], Lowered]:
             (grader, {"value": text} | ({} if tolerance is None else {"rel_tolerance": float(tolerance)}))
         ]
 
-    return lowered
+    return to_assertion
 
 
 _KINDS: Final[dict[str, Callable[[_Check], Lowered]]] = {

@@ -126,17 +126,17 @@ def form_of(row: dict[str, Any]) -> Form | None:
     return GENERIC if "question" in row else None
 
 
-def _case(form: Form, written: dict[str, Any], source: Source, notes: Notes, number: int) -> Case:
-    fields = Fields({name: value for name, value in written.items() if value is not None}, notes)
-    row = Row(fields=fields, notes=notes, source=source, document=written.get("doc_name"))
+def _case(form: Form, raw: dict[str, Any], source: Source, notes: Notes, number: int) -> Case:
+    fields = Fields({name: value for name, value in raw.items() if value is not None}, notes)
+    row = Row(fields=fields, notes=notes, source=source, document=raw.get("doc_name"))
     notes.case = case_id = _id(form, fields, number)
     row.question = _text(form.question, row, "the question")
-    _warn_of_two_answers(form, written, fields)
+    _warn_of_two_answers(form, raw, fields)
     row.expected = _text(form.expected, row, "the right answer")
     prompt = form.prompt(row)
     grader, params = ("", {}) if notes.failed else form.check(row)
-    category = written.get(form.category)
-    tags = tuple(fields.texts("tags")) if isinstance(written.get("tags"), list) else ()
+    category = raw.get(form.category)
+    tags = tuple(fields.texts("tags")) if isinstance(raw.get("tags"), list) else ()
     return Case(
         id=case_id,
         input=(Message(role="user", content=prompt),),
@@ -158,9 +158,9 @@ def _id(form: Form, fields: Fields, number: int) -> str:
     return f"{form.prefix}{number}"
 
 
-def _warn_of_two_answers(form: Form, written: dict[str, Any], fields: Fields) -> None:
+def _warn_of_two_answers(form: Form, raw: dict[str, Any], fields: Fields) -> None:
     """Note which of several right answers counts; the three of FinanceBench say the same in other words."""
-    values = {name: str(written[name]).strip() for name in form.expected if written.get(name) is not None}
+    values = {name: str(raw[name]).strip() for name in form.expected if raw.get(name) is not None}
     first, *others = [name for name, value in values.items() if value] or [""]
     for name in others if form is not FINANCE_BENCH else ():
         if values[name] != values[first]:
@@ -171,8 +171,8 @@ def _warn_of_two_answers(form: Form, written: dict[str, Any], fields: Fields) ->
 def _text(names: tuple[str, ...], row: Row, what: str) -> str:
     """The value of the first of these fields that says something, as text; an error where none does."""
     fields = row.fields
-    there = [name for name in names if name in fields]
-    for name in there:
+    present = [name for name in names if name in fields]
+    for name in present:
         value: Any = fields.take(name)
         if isinstance(value, dict | list):
             fields.wrong(name, value, "text, a number, true or false")
@@ -180,8 +180,8 @@ def _text(names: tuple[str, ...], row: Row, what: str) -> str:
         text = value if isinstance(value, str) else json.dumps(value)
         if text.strip():
             return text
-    if there:
-        fields.error("missing-expected", there[0], f"is blank; it must be {what}.")
+    if present:
+        fields.error("missing-expected", present[0], f"is blank; it must be {what}.")
     else:
         fields.error("missing-field", names[0], f"is missing; it must be {what}.")
     return ""
@@ -216,15 +216,15 @@ def with_evidence(question: str, evidence: Sequence[str], document: Any) -> str:
 def _evidence(row: Row) -> list[str]:
     """The texts that the answer was taken from; empty ones are left out."""
     value: Any = row.fields.take("evidence")
-    found: list[str] = []
+    passages: list[str] = []
     items: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
     for place, item in enumerate(items):
         text = item.get("evidence_text", "") if isinstance(item, dict) else item
         if not isinstance(text, str):
             row.fields.wrong(f"evidence[{place}]", item, "text, or an object with `evidence_text`")
         elif text.strip():
-            found.append(text)
-    return found
+            passages.append(text)
+    return passages
 
 
 def _finance_check(row: Row) -> tuple[str, dict[str, Any]]:
@@ -245,11 +245,13 @@ def _patent_prompt(row: Row) -> str:
     fields = row.fields
     mode = fields.choice("scoring_mode", MODES) if "scoring_mode" in fields else "closed"
     oracle, context = fields.take("oracle_context"), fields.take("context")
-    shown: Any = (oracle or context) if mode == "oracle" else context if mode == "retrieval" else None
-    if mode in ("oracle", "retrieval") and not (isinstance(shown, str) and shown.strip()):
-        found = "missing" if shown is None else kind_of(shown)
-        fields.error("missing-field", "context", f"is {found}; with scoring_mode {mode!r} it must be text.")
-    return with_options(with_context(row.question, shown), _options(row))
+    context_shown: Any = (oracle or context) if mode == "oracle" else context if mode == "retrieval" else None
+    if mode in ("oracle", "retrieval") and not (isinstance(context_shown, str) and context_shown.strip()):
+        actual_kind = "missing" if context_shown is None else kind_of(context_shown)
+        fields.error(
+            "missing-field", "context", f"is {actual_kind}; with scoring_mode {mode!r} it must be text."
+        )
+    return with_options(with_context(row.question, context_shown), _options(row))
 
 
 def with_context(question: str, context: str | None) -> str:
@@ -259,8 +261,8 @@ def with_context(question: str, context: str | None) -> str:
 
 def with_options(question: str, options: Mapping[str, str]) -> str:
     """A question before its options, by letter; the bare question where there are none."""
-    listed = "\n".join(f"{letter}. {option}" for letter, option in options.items())
-    return f"{question}\n\nOptions:\n{listed}" if listed else question
+    option_lines = "\n".join(f"{letter}. {option}" for letter, option in options.items())
+    return f"{question}\n\nOptions:\n{option_lines}" if option_lines else question
 
 
 def _options(row: Row) -> dict[str, str]:

@@ -37,7 +37,7 @@ def messages_of(fields: Fields, source: Source) -> tuple[Message, ...]:
         messages = tuple(
             _message(item, f"input[{place}]", fields, source) for place, item in enumerate(value)
         )
-        blank = not any(each.content.strip() or each.parts for each in messages)
+        blank = not any(message.content.strip() or message.parts for message in messages)
         if blank and not fields.notes.noted("input"):
             fields.error("missing-prompt", "input", "is blank; write the prompt.")
         return messages
@@ -57,8 +57,8 @@ def _message(item: Any, place: str, fields: Fields, source: Source) -> Message:
     content: Any = row.take("content")
     parts: tuple[str | Attachment, ...] = ()
     if isinstance(content, list):
-        found = (_part(part, f"content[{at}]", row, source) for at, part in enumerate(content))
-        parts = tuple(part for part in found if part is not None)
+        parts_read = (_part(part, f"content[{at}]", row, source) for at, part in enumerate(content))
+        parts = tuple(part for part in parts_read if part is not None)
         alone = all(isinstance(part, str) for part in parts)
         content = ("\n" if alone else "\n\n").join(part for part in parts if isinstance(part, str))
         parts = () if alone else parts

@@ -112,8 +112,8 @@ def _case(fields: Fields, default_id: str, source: Source, *, several: bool) -> 
         if fields.take(name):
             fields.error("unsupported", name, _NO_SANDBOX)
     if choices:
-        messages = _asked(messages, choices, fields, several=several)
-        assertion = _chosen(targets, choices, fields, several=several)
+        messages = _with_choices(messages, choices, fields, several=several)
+        assertion = _choice_assertion(targets, choices, fields, several=several)
     else:
         assertion = Assertion(grader="") if notes.failed else _scored(targets, source)
     return Case(
@@ -137,7 +137,7 @@ def _id(fields: Fields, default: str) -> str:
 def _texts(value: Any) -> list[str]:
     """A target as texts, as Inspect's reader makes them."""
     values = value if isinstance(value, list) else [value]
-    return [str(each) for each in values if not isinstance(each, list | dict | None)]
+    return [str(element) for element in values if not isinstance(element, list | dict | None)]
 
 
 def _metadata(fields: Fields) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def _choices(fields: Fields) -> list[str]:
         value = parts if len(parts) > 1 else value.split()
     if not value:
         return []
-    texts = [text for each in value for text in _texts(each)] if isinstance(value, list) else []
+    texts = [text for item in value for text in _texts(item)] if isinstance(value, list) else []
     choices = [text.strip() for text in texts if text.strip()]
     if not 2 <= len(choices) <= _MOST_CHOICES:
         message = f"has {len(choices)} texts to choose from; give a list of 2 to {_MOST_CHOICES} texts."
@@ -185,7 +185,7 @@ def _letters(targets: list[str]) -> list[str]:
     return sorted({letter for target in targets for letter in re.sub(r"[\s,]", "", target).upper()})
 
 
-def _asked(
+def _with_choices(
     messages: tuple[Message, ...], choices: list[str], fields: Fields, *, several: bool
 ) -> tuple[Message, ...]:
     """The messages with the choices in the last one of the user."""
@@ -202,11 +202,11 @@ def _asked(
         choices="\n".join(f"{ascii_uppercase[at]}) {text}" for at, text in enumerate(choices)),
     )
     parts = tuple(part for part in last.parts if not isinstance(part, str))
-    asked = replace(last, content=prompt, parts=(*parts, prompt) if parts else ())
-    return (*messages[:place], asked, *messages[place + 1 :])
+    question = replace(last, content=prompt, parts=(*parts, prompt) if parts else ())
+    return (*messages[:place], question, *messages[place + 1 :])
 
 
-def _chosen(targets: list[str], choices: list[str], fields: Fields, *, several: bool) -> Assertion:
+def _choice_assertion(targets: list[str], choices: list[str], fields: Fields, *, several: bool) -> Assertion:
     """The grader of a letter, or of all letters where several may be right."""
     options = ascii_uppercase[: len(choices)]
     letters = _letters(targets)
@@ -221,9 +221,9 @@ def _chosen(targets: list[str], choices: list[str], fields: Fields, *, several: 
     if not several:
         params = {"value": letters[0], "options": options, "anywhere": False}
         return Assertion(grader="choice", params=params, label="choice")
-    each = "".join(rf"(?=[^\n]*{letter})" for letter in letters)
-    named = rf"\s*:\s*{each}(?:[ \t\r,.*()$]|and|[{''.join(letters)}])*(?:\n|\Z)"
-    pattern = rf"(?i:\bANSWER){named}(?![\s\S]*(?i:\bANSWER)\s*:)"
+    lookaheads = "".join(rf"(?=[^\n]*{letter})" for letter in letters)
+    letter_list = rf"\s*:\s*{lookaheads}(?:[ \t\r,.*()$]|and|[{''.join(letters)}])*(?:\n|\Z)"
+    pattern = rf"(?i:\bANSWER){letter_list}(?![\s\S]*(?i:\bANSWER)\s*:)"
     return Assertion(grader="regex", params={"pattern": pattern}, label="choice")
 
 

@@ -47,14 +47,14 @@ class Expected:
     expects, for types that have one.
     """
 
-    __slots__ = ("answer", "fields", "known", "method", "notes")
+    __slots__ = ("answer", "fields", "known_fields", "method", "notes")
 
     def __init__(self, fields: Fields, notes: Notes, method: str | None) -> None:
         self.fields = fields
         self.notes = notes
         self.method = method
         self.answer: str | None = None
-        self.known: tuple[str, ...] = ()
+        self.known_fields: tuple[str, ...] = ()
 
     def text(self, name: str) -> str | None:
         """A text; a number or boolean becomes text with a warning; a blank one is an error."""
@@ -75,21 +75,21 @@ class Expected:
             words = [as_text(item, self.fields, f"{name}[{place}]") for place, item in enumerate(value)]
         else:
             words = [as_text(value, self.fields, name)]
-        found = [word for word in words if word is not None]
-        if not words or not all(word.strip() for word in found):
+        given_words = [word for word in words if word is not None]
+        if not words or not all(word.strip() for word in given_words):
             self.fields.error("missing-expected", name, "is empty or has a blank word, which checks nothing.")
-        return found
+        return given_words
 
-    def numbers(self, **renamed: str) -> dict[str, Any]:
+    def numbers(self, **names_by_param: str) -> dict[str, Any]:
         """Whole numbers by the grader's parameter, each from the field it is named for, if it is there."""
-        found = {param: self.fields.integer(name) for param, name in renamed.items()}
-        return {param: value for param, value in found.items() if value is not None}
+        limits = {param: self.fields.integer(name) for param, name in names_by_param.items()}
+        return {param: value for param, value in limits.items() if value is not None}
 
     def needs(self, *names: str) -> None:
         """Note that none of these fields is there, unless one of them is wrong already."""
         if not any(self.notes.noted(f"expected.{name}") for name in names):
-            wanted = " or ".join(f"`{name}`" for name in names)
-            self.fields.error("missing-expected", "type", f"needs {wanted}; add what the answer must be.")
+            field_list = " or ".join(f"`{name}`" for name in names)
+            self.fields.error("missing-expected", "type", f"needs {field_list}; add what the answer must be.")
 
 
 def as_text(value: Any, fields: Fields, name: str) -> str | None:
@@ -121,27 +121,31 @@ def as_number(text: str) -> float | None:
 # --- the types ---------------------------------------------------------------------------------------------
 
 
-def _contains(it: Expected) -> Iterator[Check]:
-    it.known = ("required_words", "value", "forbidden_words")
-    required, forbidden, value = it.words("required_words"), it.words("forbidden_words"), it.text("value")
+def _contains(expected: Expected) -> Iterator[Check]:
+    expected.known_fields = ("required_words", "value", "forbidden_words")
+    required, forbidden, value = (
+        expected.words("required_words"),
+        expected.words("forbidden_words"),
+        expected.text("value"),
+    )
     if required is None and forbidden is None and value is None:
-        it.needs("required_words", "value", "forbidden_words")
+        expected.needs("required_words", "value", "forbidden_words")
     if required is not None:
         yield "required_words", {"words": required}
     if value is not None:
-        it.answer = value
+        expected.answer = value
         yield "contains", {"value": value, "ignore_case": True}
     if forbidden is not None:
         yield "forbidden_words", {"words": forbidden}
 
 
-def _exact(it: Expected) -> Iterator[Check]:
-    it.known = ("value",)
-    it.answer = value = it.text("value")
+def _exact(expected: Expected) -> Iterator[Check]:
+    expected.known_fields = ("value",)
+    expected.answer = value = expected.text("value")
     if value is None:
-        it.needs("value")
+        expected.needs("value")
     else:
-        yield exact(value, it.method, it.fields, "value")
+        yield exact(value, expected.method, expected.fields, "value")
 
 
 def exact(value: str, method: str | None, fields: Fields, name: str) -> Check:
@@ -158,62 +162,65 @@ def exact(value: str, method: str | None, fields: Fields, name: str) -> Check:
     return "exact", {"value": value}
 
 
-def _regex(it: Expected) -> Iterator[Check]:
-    it.known = ("pattern", "value")
-    pattern, value = it.text("pattern"), it.text("value")
+def _regex(expected: Expected) -> Iterator[Check]:
+    expected.known_fields = ("pattern", "value")
+    pattern, value = expected.text("pattern"), expected.text("value")
     if pattern is not None and value is not None and pattern != value:
-        it.fields.error("conflicting-fields", "value", "differs from `expected.pattern`; keep one of them.")
-    found = value if pattern is None else pattern
-    if found is None:
-        it.needs("pattern", "value")
+        expected.fields.error(
+            "conflicting-fields", "value", "differs from `expected.pattern`; keep one of them."
+        )
+    regex = value if pattern is None else pattern
+    if regex is None:
+        expected.needs("pattern", "value")
     else:
-        yield "regex", {"pattern": found}
+        yield "regex", {"pattern": regex}
 
 
-def _length(it: Expected) -> Iterator[Check]:
-    it.known = LIMITS
-    yield _limits(it, it.numbers(**{name: name for name in LIMITS}))
+def _length(expected: Expected) -> Iterator[Check]:
+    expected.known_fields = LIMITS
+    yield _limits(expected, expected.numbers(**{name: name for name in LIMITS}))
 
 
-def _format(it: Expected) -> Iterator[Check]:
-    it.known = ("min_bullets", "max_bullets")
-    yield _limits(it, it.numbers(min_bullets="min_bullets", max_bullets="max_bullets"))
+def _format(expected: Expected) -> Iterator[Check]:
+    expected.known_fields = ("min_bullets", "max_bullets")
+    yield _limits(expected, expected.numbers(min_bullets="min_bullets", max_bullets="max_bullets"))
 
 
-def _word_count(it: Expected) -> Iterator[Check]:
-    it.known = ("min", "max")
-    yield _limits(it, it.numbers(min_words="min", max_words="max"))
+def _word_count(expected: Expected) -> Iterator[Check]:
+    expected.known_fields = ("min", "max")
+    yield _limits(expected, expected.numbers(min_words="min", max_words="max"))
 
 
-def _sentence_count(it: Expected) -> Iterator[Check]:
-    it.known = ("value",)
-    count = it.numbers(value="value").get("value")
-    yield _limits(it, {} if count is None else {"min_sentences": count, "max_sentences": count})
+def _sentence_count(expected: Expected) -> Iterator[Check]:
+    expected.known_fields = ("value",)
+    count = expected.numbers(value="value").get("value")
+    yield _limits(expected, {} if count is None else {"min_sentences": count, "max_sentences": count})
 
 
-def _limits(it: Expected, limits: dict[str, Any]) -> Check:
+def _limits(expected: Expected, limits: dict[str, Any]) -> Check:
     if limits:
         return "length", limits
-    return "unscored", {"reason": f"it gives no limit ({', '.join(f'`{name}`' for name in it.known)})"}
+    names = ", ".join(f"`{name}`" for name in expected.known_fields)
+    return "unscored", {"reason": f"it gives no limit ({names})"}
 
 
-def _json(it: Expected) -> Iterator[Check]:
-    it.known = ("schema", "required_keys")
-    schema = it.fields.take("schema")
-    keys = it.words("required_keys")
+def _json(expected: Expected) -> Iterator[Check]:
+    expected.known_fields = ("schema", "required_keys")
+    schema = expected.fields.take("schema")
+    keys = expected.words("required_keys")
     if isinstance(schema, dict):
         yield "json_schema", {"schema": schema}
     elif schema is not None:
-        it.fields.wrong("schema", schema, "a JSON schema (an object)")
+        expected.fields.wrong("schema", schema, "a JSON schema (an object)")
     if keys is not None:
         yield "json_keys", {"keys": keys}
     if schema is None and keys is None:
         yield "is_json", {}
 
 
-def _json_array(it: Expected) -> Iterator[Check]:
-    it.known = ("min_items", "max_items")
-    yield "json_array", it.numbers(min_items="min_items", max_items="max_items")
+def _json_array(expected: Expected) -> Iterator[Check]:
+    expected.known_fields = ("min_items", "max_items")
+    yield "json_array", expected.numbers(min_items="min_items", max_items="max_items")
 
 
 def _refusal(_it: Expected) -> Iterator[Check]:
@@ -221,48 +228,48 @@ def _refusal(_it: Expected) -> Iterator[Check]:
 
 
 def _word_list(name: str, grader: str) -> Callable[[Expected], Iterator[Check]]:
-    def lower(it: Expected) -> Iterator[Check]:
-        it.known = (name,)
-        words = it.words(name)
+    def lower(expected: Expected) -> Iterator[Check]:
+        expected.known_fields = (name,)
+        words = expected.words(name)
         if words is None:
-            it.needs(name)
+            expected.needs(name)
         else:
             yield grader, {"words": words}
 
     return lower
 
 
-def _numeric(it: Expected) -> Iterator[Check]:
-    it.known = ("value", "tolerance")
+def _numeric(expected: Expected) -> Iterator[Check]:
+    expected.known_fields = ("value", "tolerance")
     text: Any = None
     number: float | None = None
-    if "value" in it.fields:
-        value = it.fields.take("value")
+    if "value" in expected.fields:
+        value = expected.fields.take("value")
         text = repr(value) if type(value) in (int, float) else value
         number = as_number(text) if isinstance(text, str) else None
         if number is None:
-            it.fields.wrong("value", value, "a number")
-    tolerance = it.fields.number("tolerance")
+            expected.fields.wrong("value", value, "a number")
+    tolerance = expected.fields.number("tolerance")
     if tolerance is not None and tolerance < 0:
-        it.fields.error("wrong-type", "tolerance", f"is {tolerance}; it must not be negative.")
+        expected.fields.error("wrong-type", "tolerance", f"is {tolerance}; it must not be negative.")
     if text is None:
-        it.needs("value")
+        expected.needs("value")
     elif number is not None:
-        it.answer = text
+        expected.answer = text
         yield "number", {"value": number} | ({} if tolerance is None else {"tolerance": float(tolerance)})
 
 
 def _first_or_strict(grader: str) -> Callable[[Expected], Iterator[Check]]:
     """A type that compares the number of a text, as the grader of that name reads it."""
 
-    def lower(it: Expected) -> Iterator[Check]:
-        it.known = ("value", "rel_tolerance")
-        it.answer = value = it.text("value")
-        tolerance = it.fields.number("rel_tolerance")
+    def lower(expected: Expected) -> Iterator[Check]:
+        expected.known_fields = ("value", "rel_tolerance")
+        expected.answer = value = expected.text("value")
+        tolerance = expected.fields.number("rel_tolerance")
         if tolerance is not None and tolerance < 0:
-            it.fields.error("wrong-type", "rel_tolerance", f"is {tolerance}; it must not be negative.")
+            expected.fields.error("wrong-type", "rel_tolerance", f"is {tolerance}; it must not be negative.")
         if value is None:
-            it.needs("value")
+            expected.needs("value")
         else:
             yield (
                 grader,
@@ -272,17 +279,17 @@ def _first_or_strict(grader: str) -> Callable[[Expected], Iterator[Check]]:
     return lower
 
 
-def _consistency(it: Expected) -> Iterator[Check]:
-    it.known = ("value",)
-    it.answer = value = it.text("value")
+def _consistency(expected: Expected) -> Iterator[Check]:
+    expected.known_fields = ("value",)
+    expected.answer = value = expected.text("value")
     yield "consistency", {} if value is None else {"expected": value}
 
 
-def _unscored(reason: str, *known: str) -> Callable[[Expected], Iterator[Check]]:
-    def lower(it: Expected) -> Iterator[Check]:
-        it.known = known
-        for name in known:
-            it.fields.text(name)
+def _unscored(reason: str, *known_fields: str) -> Callable[[Expected], Iterator[Check]]:
+    def lower(expected: Expected) -> Iterator[Check]:
+        expected.known_fields = known_fields
+        for name in known_fields:
+            expected.fields.text(name)
         yield "unscored", {"reason": reason}
 
     return lower
@@ -332,12 +339,12 @@ def lower(row: dict[str, Any], notes: Notes, method: str | None) -> tuple[str, l
             "expected.type",
         )
         return kind, [], None
-    it = Expected(fields, notes, method)
-    checks = list(_TYPES[kind](it))
-    fields.finish(it.known)
+    expected = Expected(fields, notes, method)
+    checks = list(_TYPES[kind](expected))
+    fields.finish(expected.known_fields)
     for place, (grader, params) in enumerate(checks):
         if grader == "unscored" and not notes.noted("expected."):
             reason = f"The expected type {kind!r} cannot be scored by a rule: {params['reason']}."
             checks[place] = grader, {"reason": reason}
             notes.warn("unscored-type", f"{reason} The test will be UNSCORED.", "expected.type")
-    return kind, checks, it.answer
+    return kind, checks, expected.answer

@@ -42,14 +42,14 @@ METHODS: Final[dict[str, str | None]] = {
 }
 """The scoring methods, each with the scorer that does the same for an `expected` text, if one does."""
 
-_KEPT: Final = (
+_METADATA_FIELDS: Final = (
     *("task", "needle", "haystack_size", "difficulty", "capability", "failure_mode", "trap"),
     *("expected_method", "description", "lint"),
 )
 """Fields of a test that say something about it and change nothing; they become its metadata."""
 _TEST: Final = (
     *("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags", "scoring"),
-    *("num_runs", "category", "metadata", *_KEPT),
+    *("num_runs", "category", "metadata", *_METADATA_FIELDS),
 )
 _HEADER: Final = (
     *("suite_name", "description", "version", "task_type", "license", "categories", "created_at", HOLDOUT),
@@ -73,9 +73,9 @@ class Meridian:
             return "its lines have `input` and no field that only another dialect has"
         first = head.text.lstrip("\ufeff \t\r\n").partition("\n")[0]
         if not names and not first.startswith(("{", "[")):
-            named = columns(first)
+            column_names = columns(first)
             others = is_of_inspect(head) or is_of_deepeval(head)
-            own = [name for name in (_OWN if others else ("input", "prompt")) if name in named]
+            own = [name for name in (_OWN if others else ("input", "prompt")) if name in column_names]
             return f"its first line names the column `{own[0]}`" if own else None
         return None
 
@@ -92,7 +92,7 @@ class Meridian:
                     if "tags" in cells:
                         cells["tags"] = cells["tags"].translate(_SEPARATED)
                     notes = Notes(source.path, line, "Test", of_case=True)
-                    yield from _placed(cells, notes, f"test_{number}")
+                    yield from _read_case(cells, notes, f"test_{number}")
         else:
             yield from _read_json(lines, source.path)
 
@@ -100,8 +100,8 @@ class Meridian:
 def _is_csv(first: bytes, path: str) -> bool:
     if first.startswith((b"{", b"[", *UTF_16)):
         return False
-    named = {"input", "prompt"}.intersection(columns(first.decode("utf-8", "replace")))
-    return bool(named) or path.lower().endswith((".csv", ".tsv"))
+    question_columns = {"input", "prompt"}.intersection(columns(first.decode("utf-8", "replace")))
+    return bool(question_columns) or path.lower().endswith((".csv", ".tsv"))
 
 
 def _suite(path: str, name: str = "", version: str | None = None, description: str | None = None) -> Suite:
@@ -119,7 +119,7 @@ def _read_json(lines: Iterable[bytes], path: str) -> Iterator[Suite | Placed | P
     first = next(items, None)
     if isinstance(first, tuple) and _is_header(first[1]):
         notes = Notes(path, first[0])
-        yield _header(Fields(_written(first[1]), notes), path)
+        yield _header(Fields(_drop_nulls(first[1]), notes), path)
         yield from notes.problems
     else:
         yield _suite(path)
@@ -133,7 +133,7 @@ def _read_json(lines: Iterable[bytes], path: str) -> Iterator[Suite | Placed | P
             message = "A header line (`suite_name` without a prompt) must be the first line; move it there."
             yield Problem(code="late-header", message=message, path=path, line=line, field="suite_name")
             continue
-        yield from _placed(row, Notes(path, line, "Test", of_case=True), f"test_{line}")
+        yield from _read_case(row, Notes(path, line, "Test", of_case=True), f"test_{line}")
 
 
 def _is_header(row: dict[str, Any]) -> bool:
@@ -154,23 +154,23 @@ def _header(fields: Fields, path: str) -> Suite:
 # --- one test ----------------------------------------------------------------------------------------------
 
 
-def _placed(row: dict[str, Any], notes: Notes, default_id: str) -> Iterator[Placed | Problem]:
-    case = _case(Fields(_written(row), notes), notes, default_id)
+def _read_case(row: dict[str, Any], notes: Notes, default_id: str) -> Iterator[Placed | Problem]:
+    case = _case(Fields(_drop_nulls(row), notes), notes, default_id)
     yield from notes.problems
     if not notes.failed:
-        named = case.id != default_id or row.get("id") == default_id
+        has_own_id = case.id != default_id or row.get("id") == default_id
         rule: Literal["mean"] | None = "mean" if (case.repeats or 1) > 1 else None
-        yield Placed(case, notes.line, named=named, repeats_rule=rule)
+        yield Placed(case, notes.line, named=has_own_id, repeats_rule=rule)
 
 
-def _written(row: dict[str, Any]) -> dict[str, Any]:
+def _drop_nulls(row: dict[str, Any]) -> dict[str, Any]:
     """The row without its nulls, which this dialect takes for absent."""
     return {name: value for name, value in row.items() if value is not None} if None in row.values() else row
 
 
 def _case(fields: Fields, notes: Notes, default_id: str) -> Case:
     notes.case = case_id = _id(fields, default_id)
-    prompt, name = _either(fields, "input", "prompt")
+    prompt, name = _take_either(fields, "input", "prompt")
     if prompt is None:
         fields.error(
             "missing-prompt", "input", "is missing or blank; write the prompt as `input` or `prompt`."
@@ -180,7 +180,7 @@ def _case(fields: Fields, notes: Notes, default_id: str) -> Case:
         prompt = None
     expected, assertions = _graded(fields, notes)
     tags = _tags(fields)
-    category, repeats, metadata = _rest(fields)
+    category, repeats, metadata = _read_details(fields)
     if repeats is None and any(assertion.grader == "consistency" for assertion in assertions):
         fields.warn("no-repeats", "num_runs", "is not given, so there is one answer and nothing to compare.")
     return Case(
@@ -208,7 +208,7 @@ def _id(fields: Fields, default: str) -> str:
     return str(value)
 
 
-def _either(fields: Fields, name: str, alias: str) -> tuple[Any, str]:
+def _take_either(fields: Fields, name: str, alias: str) -> tuple[Any, str]:
     """The value of a field that has two names and the name it was under; None where both are blank."""
     value, other = fields.take(name), fields.take(alias)
     if isinstance(value, str) and not value.strip():
@@ -237,7 +237,7 @@ def _tags(fields: Fields) -> tuple[str, ...]:
     return tuple(tag.strip() for tag in value if isinstance(tag, str) and tag.strip())
 
 
-def _rest(fields: Fields) -> tuple[str | None, int | None, dict[str, Any]]:
+def _read_details(fields: Fields) -> tuple[str | None, int | None, dict[str, Any]]:
     """Category, repeats and metadata; and notes every field that is unknown."""
     if not fields.names():
         return None, None, {}
@@ -249,7 +249,7 @@ def _rest(fields: Fields) -> tuple[str | None, int | None, dict[str, Any]]:
         metadata.update(own)
     elif own is not None:
         fields.wrong("metadata", own, "an object")
-    for name in _KEPT:
+    for name in _METADATA_FIELDS:
         if name in fields:
             value = fields.take(name)
             if metadata.setdefault(name, value) != value:
@@ -263,7 +263,7 @@ def _rest(fields: Fields) -> tuple[str | None, int | None, dict[str, Any]]:
 
 def _graded(fields: Fields, notes: Notes) -> tuple[Any, tuple[Assertion, ...]]:
     """What the case expects and its assertions; none where there is an error."""
-    expected, name = _either(fields, "expected", "answer")
+    expected, name = _take_either(fields, "expected", "answer")
     scorer = _word(fields, "scorer", SCORERS)
     method, weight = _scoring(fields, notes) if "scoring" in fields else (None, None)
     rubric = fields.take("rubric")
@@ -277,7 +277,7 @@ def _graded(fields: Fields, notes: Notes) -> tuple[Any, tuple[Assertion, ...]]:
         kind, checks, answer = lower(expected, notes, method)
         _ignore_rubric(fields, rubric, kind)
     else:
-        kind = scorer or _scorer_of(method, fields)
+        kind = scorer or _choose_scorer(method, fields)
         if scorer and method and METHODS[method] != scorer:
             fields.error(
                 "conflicting-fields", "scorer", f"is {scorer!r} and `scoring` {method!r}; keep one of them."
@@ -292,14 +292,14 @@ def _graded(fields: Fields, notes: Notes) -> tuple[Any, tuple[Assertion, ...]]:
     )
 
 
-def _word(fields: Fields, name: str, known: Iterable[str]) -> str | None:
+def _word(fields: Fields, name: str, allowed: Iterable[str]) -> str | None:
     value = fields.take(name)
-    if value is None or (isinstance(value, str) and value in known):
+    if value is None or (isinstance(value, str) and value in allowed):
         return value
     if not isinstance(value, str):
         fields.wrong(name, value, "text")
     elif value.strip():
-        fields.error("unknown-value", name, f"is {shown(value)}. {suggestion(value[:60], list(known))}")
+        fields.error("unknown-value", name, f"is {shown(value)}. {suggestion(value[:60], list(allowed))}")
     return None
 
 
@@ -314,7 +314,7 @@ def _scoring(fields: Fields, notes: Notes) -> tuple[str | None, float | None]:
     if not isinstance(value, dict):
         fields.wrong("scoring", value, "a method's name or an object with `method`")
         return None, None
-    inner = Fields(_written(value), notes, "scoring.")
+    inner = Fields(_drop_nulls(value), notes, "scoring.")
     method = _word(inner, "method", METHODS)
     weight = inner.number("weight")
     if weight is not None and weight < 0:
@@ -334,7 +334,7 @@ def _is_schema(expected: dict[str, Any], scorer: str | None) -> bool:
     return scorer == "json_schema" and expected.get("type") not in EXPECTED_TYPES
 
 
-def _scorer_of(method: str | None, fields: Fields) -> str:
+def _choose_scorer(method: str | None, fields: Fields) -> str:
     if method is None:
         return "exact"
     scorer = METHODS[method]
@@ -398,11 +398,11 @@ def _ignore_rubric(fields: Fields, rubric: Any, scorer: str) -> None:
 
 
 def _schema(text: str, fields: Fields, name: str) -> list[Check]:
-    parsed = parse_object(text.encode("utf-8"))
-    if isinstance(parsed, Problem):
+    schema = parse_object(text.encode("utf-8"))
+    if isinstance(schema, Problem):
         fields.error("bad-json", name, f"is {shown(text)}, which is not a JSON object; a JSON schema is one.")
         return []
-    return [("json_schema", {"schema": parsed})]
+    return [("json_schema", {"schema": schema})]
 
 
 DIALECT = Meridian()

@@ -46,8 +46,8 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
 
 
 def _header(suite: Suite) -> dict[str, Any]:
-    said = {"suite_name": suite.name, "description": suite.description, "version": suite.declared_version}
-    header = {name: value for name, value in said.items() if value is not None}
+    fields = {"suite_name": suite.name, "description": suite.description, "version": suite.declared_version}
+    header = {name: value for name, value in fields.items() if value is not None}
     share = 0 if suite.split_rule is None else suite.split_rule.ratio
     return header if share == SplitRule().ratio else {**header, HOLDOUT: share}
 
@@ -93,29 +93,29 @@ def _prompt(case: Case, unsaid: Unsaid) -> str:
 
 def _graded(case: Case, unsaid: Unsaid) -> dict[str, Any]:
     """The fields that say how a case is graded; what they cannot say is noted."""
-    lost = False
-    for place, one in enumerate(case.assertions):
+    loses_checks = False
+    for place, assertion in enumerate(case.assertions):
         for name in ("required", "negated", "pass_at"):
-            if getattr(one, name) not in (None, False):
+            if getattr(assertion, name) not in (None, False):
                 unsaid.note(f"assertions[{place}].{name}", "it has no such setting of a check.")
-                lost = True
+                loses_checks = True
     if not case.assertions:
         unsaid.note("assertions", "it needs at least one check.")
-    weights = {float(one.weight) for one in case.assertions}
+    weights = {float(assertion.weight) for assertion in case.assertions}
     if len(weights) > 1:
         unsaid.note("assertions[1].weight", "it has one weight for all checks of a test.")
-    said = list(case.assertions)
-    shape = shape_of(said, case.expected)
+    kept_assertions = list(case.assertions)
+    shape = shape_of(kept_assertions, case.expected)
     if shape is None:
-        said, shape = _fitting(case, unsaid)
-    if (lost or len(said) < len(case.assertions)) and not unsaid.refused:
-        said, shape = [], UNSCORED  # what is left of its checks would pass other answers
+        kept_assertions, shape = _fitting(case, unsaid)
+    if (loses_checks or len(kept_assertions) < len(case.assertions)) and not unsaid.refused:
+        kept_assertions, shape = [], UNSCORED  # what is left of its checks would pass other answers
     if shape.expected != case.expected:
         unsaid.note("expected", _why_expected(shape))
     unsaid.note_labels(case.assertions, written=(shape.label,))
     row = dict(shape.row)
     weight = next(iter(weights), 1.0) if len(weights) == 1 else 1.0
-    if weight != 1 and said:
+    if weight != 1 and kept_assertions:
         method = row.get("scoring")
         row["scoring"] = {**({} if method is None else {"method": method}), "weight": weight}
     return row
@@ -123,18 +123,18 @@ def _graded(case: Case, unsaid: Unsaid) -> dict[str, Any]:
 
 def _fitting(case: Case, unsaid: Unsaid) -> tuple[list[Assertion], Shape]:
     """As many of the assertions as fit together into one test, and their shape; the others are noted."""
-    said: list[Assertion] = []
-    found = None
-    for place, one in enumerate(case.assertions):
-        shape = shape_of([*said, one], case.expected)
+    fitting: list[Assertion] = []
+    best = None
+    for place, assertion in enumerate(case.assertions):
+        shape = shape_of([*fitting, assertion], case.expected)
         if shape is not None:
-            found = shape
-            said.append(one)
-        elif shape_of([one], case.expected) is None:
-            unsaid.note(f"assertions[{place}]", no_such_check(one))
+            best = shape
+            fitting.append(assertion)
+        elif shape_of([assertion], case.expected) is None:
+            unsaid.note(f"assertions[{place}]", no_such_check(assertion))
         else:
             unsaid.note(f"assertions[{place}]", "it has no test with these checks together, in this order.")
-    return said, found or UNSCORED
+    return fitting, best or UNSCORED
 
 
 def _why_expected(shape: Shape) -> str:

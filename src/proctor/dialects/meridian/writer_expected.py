@@ -36,7 +36,7 @@ UNSCORED: Final = Shape({"expected": {"type": "length"}}, None, "length")
 
 def shape_of(assertions: Sequence[Assertion], expected: Any) -> Shape | None:
     """The best way to say these checks, whatever else the assertions have; None where there is none."""
-    checks = [(one.grader, one.params) for one in assertions]
+    checks = [(assertion.grader, assertion.params) for assertion in assertions]
     names = tuple(grader for grader, _ in checks)
     make = _SHAPES.get(names)
     if make is None:
@@ -73,14 +73,14 @@ def _are_counts(params: Params) -> bool:
     return all(type(value) is int and value >= 0 for value in params.values())
 
 
-def _exact(given: list[Params], _expected: Any) -> Iterator[Shape]:
-    value = given[0].get("value")
-    if given[0].keys() == {"value"} and _is_written(value):
+def _exact(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
+    value = all_params[0].get("value")
+    if all_params[0].keys() == {"value"} and _is_written(value):
         yield Shape({"expected": value, "scorer": "exact"}, value, "exact")
 
 
-def _number(given: list[Params], expected: Any) -> Iterator[Shape]:
-    params = given[0]
+def _number(all_params: list[Params], expected: Any) -> Iterator[Shape]:
+    params = all_params[0]
     value, tolerance = params.get("value"), params.get("tolerance")
     if type(value) is not float or not params.keys() <= {"value", "tolerance"}:
         return
@@ -93,14 +93,14 @@ def _number(given: list[Params], expected: Any) -> Iterator[Shape]:
 
 
 def _number_in_text(kind: str) -> Callable[[list[Params], Any], Iterator[Shape]]:
-    def shapes(given: list[Params], _expected: Any) -> Iterator[Shape]:
-        value, tolerance = given[0].get("value"), given[0].get("rel_tolerance", 0.0)
-        if not given[0].keys() <= {"value", "rel_tolerance"} or not _is_written(value):
+    def shapes(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
+        value, tolerance = all_params[0].get("value"), all_params[0].get("rel_tolerance", 0.0)
+        if not all_params[0].keys() <= {"value", "rel_tolerance"} or not _is_written(value):
             return
-        if given[0].keys() == {"value"}:
+        if all_params[0].keys() == {"value"}:
             yield Shape({"expected": value, "scorer": kind}, value, kind)
         if type(tolerance) is float and tolerance >= 0:
-            yield _full(kind, value, **given[0])
+            yield _full(kind, value, **all_params[0])
 
     return shapes
 
@@ -111,8 +111,8 @@ def _contains_value(params: Params) -> Any:
     return value if fits else None
 
 
-def _contains(given: list[Params], _expected: Any) -> Iterator[Shape]:
-    value = _contains_value(given[0])
+def _contains(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
+    value = _contains_value(all_params[0])
     if value is not None:
         yield Shape({"expected": value, "scorer": "contains"}, value, "contains")
 
@@ -120,9 +120,9 @@ def _contains(given: list[Params], _expected: Any) -> Iterator[Shape]:
 def _word_lists(*graders: str) -> Callable[[list[Params], Any], Iterator[Shape]]:
     """Required words, a part and forbidden words, in this order and as far as they are there."""
 
-    def shapes(given: list[Params], _expected: Any) -> Iterator[Shape]:
+    def shapes(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
         fields: dict[str, Any] = {}
-        for grader, params in zip(graders, given, strict=True):
+        for grader, params in zip(graders, all_params, strict=True):
             if grader == "contains":
                 fields["value"] = _contains_value(params)
             else:
@@ -138,56 +138,59 @@ def _word_lists(*graders: str) -> Callable[[list[Params], Any], Iterator[Shape]]
     return shapes
 
 
-def _regex(given: list[Params], _expected: Any) -> Iterator[Shape]:
-    pattern = given[0].get("pattern")
-    if given[0].keys() == {"pattern"} and _is_written(pattern):
+def _regex(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
+    pattern = all_params[0].get("pattern")
+    if all_params[0].keys() == {"pattern"} and _is_written(pattern):
         yield Shape({"expected": pattern, "scorer": "regex"}, pattern, "regex")
         yield _full("regex", pattern=pattern)
 
 
-def _rubric(given: list[Params], expected: Any) -> Iterator[Shape]:
-    if given[0].keys() == {"rubric"} and _is_written(given[0]["rubric"]):
+def _rubric(all_params: list[Params], expected: Any) -> Iterator[Shape]:
+    if all_params[0].keys() == {"rubric"} and _is_written(all_params[0]["rubric"]):
         answer = {"expected": expected} if _is_written(expected) else {}
-        row = {**answer, "scorer": "llm_judge", "rubric": given[0]["rubric"]}
+        row = {**answer, "scorer": "llm_judge", "rubric": all_params[0]["rubric"]}
         yield Shape(row, answer.get("expected"), "llm_judge")
 
 
-def _length(given: list[Params], _expected: Any) -> Iterator[Shape]:
-    limits = given[0]
+def _length(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
+    limits = all_params[0]
     if not limits or not _are_counts(limits):
         return
-    named = limits.keys()
-    if named <= set(LIMITS):
+    limit_names = limits.keys()
+    if limit_names <= set(LIMITS):
         yield _full("length", **limits)
-    if named <= {"min_bullets", "max_bullets"}:
+    if limit_names <= {"min_bullets", "max_bullets"}:
         yield _full("format", **limits)
-    if named <= {"min_words", "max_words"}:
+    if limit_names <= {"min_words", "max_words"}:
         yield _full("word_count", **{name.removesuffix("_words"): limit for name, limit in limits.items()})
-    if named == {"min_sentences", "max_sentences"} and limits["min_sentences"] == limits["max_sentences"]:
+    if (
+        limit_names == {"min_sentences", "max_sentences"}
+        and limits["min_sentences"] == limits["max_sentences"]
+    ):
         yield _full("sentence_count", value=limits["min_sentences"])
 
 
-def _json_schema(given: list[Params], _expected: Any) -> Iterator[Shape]:
-    schema = given[0].get("schema")
-    if given[0].keys() == {"schema"} and isinstance(schema, dict):
+def _json_schema(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
+    schema = all_params[0].get("schema")
+    if all_params[0].keys() == {"schema"} and isinstance(schema, dict):
         if schema.get("type") not in TYPES:
             yield Shape({"expected": schema, "scorer": "json_schema"}, None, "json_schema")
         yield from _json({"schema": schema})
 
 
-def _json_keys(given: list[Params], _expected: Any) -> Iterator[Shape]:
-    keys = given[0].get("keys")
-    if given[0].keys() == {"keys"} and isinstance(keys, list) and keys and all(map(_is_written, keys)):
+def _json_keys(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
+    keys = all_params[0].get("keys")
+    if all_params[0].keys() == {"keys"} and isinstance(keys, list) and keys and all(map(_is_written, keys)):
         yield from _json({"required_keys": keys})
 
 
-def _schema_and_keys(given: list[Params], expected: Any) -> Iterator[Shape]:
-    if list(_json_schema(given[:1], expected)) and list(_json_keys(given[1:], expected)):
-        yield from _json({"schema": given[0]["schema"], "required_keys": given[1]["keys"]})
+def _schema_and_keys(all_params: list[Params], expected: Any) -> Iterator[Shape]:
+    if list(_json_schema(all_params[:1], expected)) and list(_json_keys(all_params[1:], expected)):
+        yield from _json({"schema": all_params[0]["schema"], "required_keys": all_params[1]["keys"]})
 
 
-def _is_json(given: list[Params], _expected: Any) -> Iterator[Shape]:
-    if not given[0]:
+def _is_json(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
+    if not all_params[0]:
         yield from _json({})
 
 
@@ -196,34 +199,34 @@ def _json(fields: dict[str, Any]) -> Iterator[Shape]:
         yield _full(kind, **fields)
 
 
-def _json_array(given: list[Params], _expected: Any) -> Iterator[Shape]:
-    if given[0].keys() <= {"min_items", "max_items"} and _are_counts(given[0]):
-        yield _full("json_array", **given[0])
+def _json_array(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
+    if all_params[0].keys() <= {"min_items", "max_items"} and _are_counts(all_params[0]):
+        yield _full("json_array", **all_params[0])
 
 
-def _refusal(given: list[Params], _expected: Any) -> Iterator[Shape]:
-    if not given[0]:
+def _refusal(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
+    if not all_params[0]:
         yield _full("refusal")
 
 
-def _consistency(given: list[Params], _expected: Any) -> Iterator[Shape]:
-    if not given[0]:
+def _consistency(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
+    if not all_params[0]:
         yield _full("consistency")
-    elif given[0].keys() == {"expected"} and _is_written(given[0]["expected"]):
-        yield _full("consistency", given[0]["expected"], value=given[0]["expected"])
+    elif all_params[0].keys() == {"expected"} and _is_written(all_params[0]["expected"]):
+        yield _full("consistency", all_params[0]["expected"], value=all_params[0]["expected"])
 
 
-def _unscored(given: list[Params], _expected: Any) -> Iterator[Shape]:
+def _unscored(all_params: list[Params], _expected: Any) -> Iterator[Shape]:
     for kind, params in _without_rule():
-        if params == given[0]:
+        if params == all_params[0]:
             yield _full(kind)
 
 
 @cache
 def _without_rule() -> list[tuple[str, Params]]:
     """The types that no rule can check when nothing stands beside them, each with what it is lowered to."""
-    lowered = ((kind, lower({"type": kind}, Notes("", 1), None)[1]) for kind in TYPES)
-    return [(kind, checks[0][1]) for kind, checks in lowered if checks and checks[0][0] == "unscored"]
+    call_lists = ((kind, lower({"type": kind}, Notes("", 1), None)[1]) for kind in TYPES)
+    return [(kind, checks[0][1]) for kind, checks in call_lists if checks and checks[0][0] == "unscored"]
 
 
 _SHAPES: Final[dict[tuple[str, ...], Callable[[list[Params], Any], Iterator[Shape]]]] = {

@@ -50,20 +50,20 @@ def unknown(reason: str) -> Form:
     return Form(kind="unscored", compare=lambda *_: ("unscored", {"reason": reason}), needs_ideal=False)
 
 
-def form_of(source: Source, each: Eval, notes: Notes) -> Form:
+def form_of(source: Source, evaluation: Eval, notes: Notes) -> Form:
     """How the answers of an eval are judged; an error where its class or its arguments are not read."""
-    if each.kind == MODEL_GRADED:
-        form = _model_graded(source, each, notes)
+    if evaluation.kind == MODEL_GRADED:
+        form = _model_graded(source, evaluation, notes)
     else:
-        form = text_form(each.kind, each.args)
+        form = text_form(evaluation.kind, evaluation.args)
     if form is None:
         if not notes.failed:
             message = (
-                f"{each.name} is of class {shown(each.kind)}, which is not read. "
-                f"{suggestion(each.kind[:60], (*TYPES, MODEL_GRADED))}"
+                f"{evaluation.name} is of class {shown(evaluation.kind)}, which is not read. "
+                f"{suggestion(evaluation.kind[:60], (*TYPES, MODEL_GRADED))}"
             )
             notes.error("unknown-class", message, "class")
-        return unknown(f"How {each.name} judges an answer is not read.")
+        return unknown(f"How {evaluation.name} judges an answer is not read.")
     return form
 
 
@@ -136,19 +136,21 @@ TYPES: Final = tuple(_CLASSES)
 # --- judges ------------------------------------------------------------------------------------------------
 
 
-def _model_graded(source: Source, each: Eval, notes: Notes) -> Form | None:
+def _model_graded(source: Source, evaluation: Eval, notes: Notes) -> Form | None:
     """The form of a class whose judge chooses by a prompt of the registry."""
-    name: Any = each.args.get("modelgraded_spec")
+    name: Any = evaluation.args.get("modelgraded_spec")
     if not isinstance(name, str):
-        message = f"{each.name} is of class {MODEL_GRADED} and has no `modelgraded_spec`; name its prompt."
+        message = (
+            f"{evaluation.name} is of class {MODEL_GRADED} and has no `modelgraded_spec`; name its prompt."
+        )
         notes.error("missing-field", message, "modelgraded_spec")
         return None
-    spec = spec_of(source, each, name, notes)
+    spec = spec_of(source, evaluation, name, notes)
     if spec is None:
         return None
-    unread = _unread(each, spec)
+    unread = _unread(evaluation, spec)
     if unread is not None:
-        notes.error("unsupported", f"{each.name} {unread}.", "modelgraded_spec")
+        notes.error("unsupported", f"{evaluation.name} {unread}.", "modelgraded_spec")
         return None
     choices = _choices(spec)
     scores = None if choices is None else _scores(name, choices, spec.get("choice_scores"))
@@ -162,19 +164,19 @@ def _model_graded(source: Source, each: Eval, notes: Notes) -> Form | None:
             "them to the prompt's YAML"
         )
     else:
-        return _judged(each, spec, scores, notes)
-    notes.error("bad-spec", f"The prompt {name!r} of {each.name} {problem}.", "modelgraded_spec")
+        return _judged(evaluation, spec, scores, notes)
+    notes.error("bad-spec", f"The prompt {name!r} of {evaluation.name} {problem}.", "modelgraded_spec")
     return None
 
 
-def _unread(each: Eval, spec: dict[str, Any]) -> str | None:
+def _unread(evaluation: Eval, spec: dict[str, Any]) -> str | None:
     """What an eval does with its judge that is not read, as a clause."""
     outputs = spec.get("input_outputs")
     if not isinstance(outputs, dict) or list(outputs) != ["input"] or not isinstance(outputs["input"], str):
         return "compares the answers to several inputs, and a case has one request. Write a case for each"
-    if each.args.get("multicomp_n", 1) != 1 or str(spec.get("choice_strings")).startswith("from_n"):
+    if evaluation.args.get("multicomp_n", 1) != 1 or str(spec.get("choice_strings")).startswith("from_n"):
         return "compares several answers to one input. Let a judge score each answer instead"
-    if each.args.get("metaeval"):
+    if evaluation.args.get("metaeval"):
         return "measures a judge (`metaeval`). `proctor certify --judge` does that with labels"
     return None
 
@@ -186,12 +188,12 @@ def _choices(spec: dict[str, Any]) -> list[str] | None:
     return texts if texts and len(texts) == len(choices) == len(set(texts)) else None
 
 
-def _scores(name: str, choices: list[str], written: Any) -> dict[str, float] | None:
+def _scores(name: str, choices: list[str], raw_scores: Any) -> dict[str, float] | None:
     """What each choice is worth from 0 to 1: its place between the lowest score and the highest."""
-    if written is None and name == "fact" and choices == list(_FACT):
+    if raw_scores is None and name == "fact" and choices == list(_FACT):
         return _FACT
     try:
-        raw = choices if written == "from_strings" else [written[choice] for choice in choices]
+        raw = choices if raw_scores == "from_strings" else [raw_scores[choice] for choice in choices]
         scores = [float(score) for score in raw]
     except (TypeError, KeyError, ValueError):
         return None
@@ -203,10 +205,10 @@ def _scores(name: str, choices: list[str], written: Any) -> dict[str, float] | N
     }
 
 
-def _judged(each: Eval, spec: dict[str, Any], scores: dict[str, float], notes: Notes) -> Form | None:
+def _judged(evaluation: Eval, spec: dict[str, Any], scores: dict[str, float], notes: Notes) -> Form | None:
     """The form of a prompt for judges, with the names that it shows as those of the grader."""
-    more: Any = each.args.get("modelgraded_spec_args") or {}
-    known = {"input": "input", spec["input_outputs"]["input"]: "output", "ideal": "expected_output"}
+    more: Any = evaluation.args.get("modelgraded_spec_args") or {}
+    variables = {"input": "input", spec["input_outputs"]["input"]: "output", "ideal": "expected_output"}
     template, fields = "", []
     try:
         for words, name, *_ in Formatter().parse(spec["prompt"]):
@@ -215,23 +217,24 @@ def _judged(each: Eval, spec: dict[str, Any], scores: dict[str, float], notes: N
                 continue
             if isinstance(more, dict) and name in more:
                 template += str(more[name])
-            elif name in known:
-                template += f"{{{{ {known[name]} }}}}"
+            elif name in variables:
+                template += f"{{{{ {variables[name]} }}}}"
             elif _NAME.fullmatch(name):
                 template += f"{{{{ metadata.{name} }}}}"
                 fields.append(name)
             else:
                 raise ValueError(f"{{{name[:60]}}} is no name of a field")
     except ValueError as error:
-        message = f"The prompt {each.args['modelgraded_spec']!r} of {each.name} cannot be read: {error}."
+        name = evaluation.args["modelgraded_spec"]
+        message = f"The prompt {name!r} of {evaluation.name} cannot be read: {error}."
         notes.error("bad-spec", message, "modelgraded_spec")
         return None
     for name in _NO_EFFECT:
-        if name in each.args:
-            notes.warn("no-effect", f"`{name}` of {each.name} has no effect here.", name)
+        if name in evaluation.args:
+            notes.warn("no-effect", f"`{name}` of {evaluation.name} has no effect here.", name)
     params = {"prompt": template, "choices": scores}
     return Form(
-        kind=each.kind,
+        kind=evaluation.kind,
         compare=lambda *_: ("classification", params),
         needs_ideal="{{ expected_output }}" in template,
         fields=tuple(dict.fromkeys(fields)),

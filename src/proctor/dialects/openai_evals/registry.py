@@ -55,36 +55,41 @@ def evals_about(source: Source, notes: Notes) -> list[Eval]:
     for level in range(MOST_LEVELS + 1):
         folder = "" if level == 0 else f"{'../' * level}evals/"
         evals = [
-            each
+            evaluation
             for ending in ("yaml", "yml")
             for path in source.expand(f"{folder}*.{ending}")
-            for each in _about(source, path, notes)
+            for evaluation in _about(source, path, notes)
         ]
         if evals:
             return evals
     return []
 
 
-def file_beside(source: Source, each: Eval, folder: str, reference: str) -> Found | None:
+def file_beside(source: Source, evaluation: Eval, folder: str, reference: str) -> Found | None:
     """A file that an eval names: in a folder beside that of its registry, else beside the registry itself."""
-    here = dirname(each.registry)
-    places = (join(here, "..", folder, reference), join(here, reference), join(here, basename(reference)))
+    folder_path = dirname(evaluation.registry)
+    places = (
+        join(folder_path, "..", folder, reference),
+        join(folder_path, reference),
+        join(folder_path, basename(reference)),
+    )
     files = (source.find(normpath(place)) for place in (*places, reference))
     return next((file for file in files if file is not None), None)
 
 
-def data_of(source: Source, each: Eval, name: str, notes: Notes) -> Found | None:
+def data_of(source: Source, evaluation: Eval, name: str, notes: Notes) -> Found | None:
     """The file of rows that an argument of an eval names; None and an error where there is none."""
-    reference: Any = each.args.get(name)
+    reference: Any = evaluation.args.get(name)
     if not isinstance(reference, str) or not reference.strip():
-        message = f"{each.name} has no `{name}` in its `args`; give the path of a JSON Lines file."
+        message = f"{evaluation.name} has no `{name}` in its `args`; give the path of a JSON Lines file."
         notes.error("missing-field", message, name)
         return None
-    file = file_beside(source, each, "data", reference)
+    file = file_beside(source, evaluation, "data", reference)
     if file is None:
         message = (
-            f"`{name}` of {each.name} is {reference[:200]!r}, and there is no such file in `data` beside the "
-            "registry's folder or beside the registry's file. Put it there, or correct the path."
+            f"`{name}` of {evaluation.name} is {reference[:200]!r}, and there is no such file in "
+            "`data` beside the registry's folder or beside the registry's file. "
+            "Put it there, or correct the path."
         )
         notes.error("missing-file", message, name)
     elif file.data.startswith(_LFS):
@@ -96,18 +101,19 @@ def data_of(source: Source, each: Eval, name: str, notes: Notes) -> Found | None
     return file
 
 
-def spec_of(source: Source, each: Eval, name: str, notes: Notes) -> dict[str, Any] | None:
+def spec_of(source: Source, evaluation: Eval, name: str, notes: Notes) -> dict[str, Any] | None:
     """The prompt for judges of that name, as its YAML has it; None and an error where there is none."""
-    here = dirname(each.registry)
-    for folder in (join(here, "../modelgraded"), join(here, "modelgraded"), here):
+    folder_path = dirname(evaluation.registry)
+    for folder in (join(folder_path, "../modelgraded"), join(folder_path, "modelgraded"), folder_path):
         for path in source.expand(normpath(join(folder, "*.yaml"))):
             value = _yaml(source, path, name, notes)
             spec = value.get(name) if isinstance(value, dict) else None
             if isinstance(spec, dict):
                 return spec
     message = (
-        f"{each.name} has the `modelgraded_spec` {name[:60]!r}, and no YAML in `modelgraded` beside the "
-        "registry's folder that can be read has that name. Put its YAML there, or beside the registry's file."
+        f"{evaluation.name} has the `modelgraded_spec` {name[:60]!r}, and no YAML in `modelgraded` beside "
+        "the registry's folder that can be read has that name. "
+        "Put its YAML there, or beside the registry's file."
     )
     notes.error("missing-spec", message, "modelgraded_spec")
     return None
@@ -118,21 +124,21 @@ def _about(source: Source, registry: str, notes: Notes) -> Iterator[Eval]:
     # Few files of a registry are of this data; those that are have the name of its folder in them as well.
     direct = "/" not in registry or dirname(own) == _data(own, registry)
     needle = "/".join(own.split("/")[-1 if direct else -2 :])
-    for each in evals_of(_yaml(source, registry, needle, notes), registry):
-        if _is_about(each, own):
-            yield each
+    for evaluation in evals_of(_yaml(source, registry, needle, notes), registry):
+        if _is_about(evaluation, own):
+            yield evaluation
 
 
-def _is_about(each: Eval, own: str) -> bool:
+def _is_about(evaluation: Eval, own: str) -> bool:
     """Whether an eval names the file: from `data` beside its folder, from a folder above it, or beside it."""
-    reference: Any = each.args.get("samples_jsonl")
+    reference: Any = evaluation.args.get("samples_jsonl")
     if not isinstance(reference, str):
         return False
-    folder = normpath(join(dirname(own), dirname(each.registry)))
+    folder = normpath(join(dirname(own), dirname(evaluation.registry)))
     if folder == dirname(own) and basename(reference) == basename(own):
         return True
     root = own.removesuffix(f"/{normpath(reference)}")
-    return root != own and (root == _data(own, each.registry) or f"{folder}/".startswith(f"{root}/"))
+    return root != own and (root == _data(own, evaluation.registry) or f"{folder}/".startswith(f"{root}/"))
 
 
 def _data(own: str, registry: str) -> str:

@@ -51,20 +51,20 @@ def _read_rows(source: Source) -> Iterator[Suite | Placed | Problem]:
     """A file of rows, whose eval is looked for in the registries around it."""
     notes = Notes(source.path, 1)
     evals = evals_about(source, notes)
-    each = evals[0] if evals else None
+    evaluation = evals[0] if evals else None
     others = [other for other in evals if (other.kind, other.args) != (evals[0].kind, evals[0].args)]
-    if each is not None and others:
+    if evaluation is not None and others:
         message = (
-            f"More than one eval names the file; {each.name} is read, and not "
+            f"More than one eval names the file; {evaluation.name} is read, and not "
             f"{', '.join(sorted({other.name for other in others}))}. To read those, give "
             f"{shown_path(source, others[0].registry)} as the suite."
         )
         notes.warn("several-evals", message)
-    yield Suite(name=_name(source) if each is None else each.name, dialect="openai_evals")
-    if each is None:
+    yield Suite(name=_name(source) if evaluation is None else evaluation.name, dialect="openai_evals")
+    if evaluation is None:
         layout = _default(source, notes)
     else:
-        layout = _layout(source, each, inner := _notes_of(source, each))
+        layout = _layout(source, evaluation, inner := _start_log(source, evaluation))
         notes.problems += inner.problems
     yield from notes.problems
     yield from _cases(source.lines(), source.path, layout, own=True)
@@ -82,14 +82,14 @@ def _read_registry(source: Source) -> Iterator[Suite | Placed | Problem]:
         name=evals[0].name if alone else file_name(source.path).stem or "suite", dialect="openai_evals"
     )
     yield from notes.problems
-    for each in evals:
-        notes = _notes_of(source, each)
-        layout = _layout(source, each, notes, name=None if alone else each.name)
+    for evaluation in evals:
+        notes = _start_log(source, evaluation)
+        layout = _layout(source, evaluation, notes, name=None if alone else evaluation.name)
         # Of an eval that is not read and has no data of this kind, that is not told as well.
-        named = "samples_jsonl" in each.args or not notes.failed
-        file = data_of(source, each, "samples_jsonl", notes) if named else None
+        has_samples = "samples_jsonl" in evaluation.args or not notes.failed
+        file = data_of(source, evaluation, "samples_jsonl", notes) if has_samples else None
         if notes.failed:
-            yield from _refused(each, notes, file)
+            yield from _report_failure(evaluation, notes, file)
             continue
         yield from notes.problems
         if file is not None:
@@ -97,12 +97,12 @@ def _read_registry(source: Source) -> Iterator[Suite | Placed | Problem]:
             yield from _cases(BytesIO(file.data), path, layout)
 
 
-def _refused(each: Eval, notes: Notes, file: Found | None) -> Iterator[Problem]:
+def _report_failure(evaluation: Eval, notes: Notes, file: Found | None) -> Iterator[Problem]:
     """The problems of an eval that is not read, which keep each of its rows from being a case."""
     lines = 1 if file is None else sum(map(bool, map(bytes.strip, BytesIO(file.data))))
     row = Row(path=notes.path, line=notes.line, cases=lines)
     for problem in notes.problems:
-        yield problem if problem.level == "warning" else replace(problem, case=each.name, row=row)
+        yield problem if problem.level == "warning" else replace(problem, case=evaluation.name, row=row)
 
 
 def _name(source: Source) -> str:
@@ -133,27 +133,27 @@ def _default(source: Source, notes: Notes) -> Layout:
     return Layout(form=unknown("Nothing says how an answer is compared with `ideal`."))
 
 
-def _notes_of(source: Source, each: Eval) -> Notes:
+def _start_log(source: Source, evaluation: Eval) -> Notes:
     """Where what is wrong with an eval is noted: its entry in the registry."""
-    return Notes(shown_path(source, each.registry), each.line)
+    return Notes(shown_path(source, evaluation.registry), evaluation.line)
 
 
-def _layout(source: Source, each: Eval, notes: Notes, name: str | None = None) -> Layout:
-    form = form_of(source, each, notes)
-    return Layout(form=form, examples=() if notes.failed else _examples(source, each, notes), name=name)
+def _layout(source: Source, evaluation: Eval, notes: Notes, name: str | None = None) -> Layout:
+    form = form_of(source, evaluation, notes)
+    return Layout(form=form, examples=() if notes.failed else _examples(source, evaluation, notes), name=name)
 
 
-def _examples(source: Source, each: Eval, notes: Notes) -> tuple[Message, ...]:
+def _examples(source: Source, evaluation: Eval, notes: Notes) -> tuple[Message, ...]:
     """The messages of the first `num_few_shot` examples."""
-    count: Any = each.args.get("num_few_shot") or 0
-    if type(count) is not int or count < 0 or (count and each.kind != "Match"):
+    count: Any = evaluation.args.get("num_few_shot") or 0
+    if type(count) is not int or count < 0 or (count and evaluation.kind != "Match"):
         message = (
-            f"`num_few_shot` of {each.name} is {shown(count)}; it must be a whole number of 0 or more, and "
-            "only the class Match has it."
+            f"`num_few_shot` of {evaluation.name} is {shown(count)}; it must be a whole number of 0 or more, "
+            "and only the class Match has it."
         )
         notes.error("few-shot", message, "num_few_shot")
         return ()
-    file = data_of(source, each, "few_shot_jsonl", notes) if count else None
+    file = data_of(source, evaluation, "few_shot_jsonl", notes) if count else None
     if file is None:
         return ()
     path = shown_path(source, file.path)
@@ -173,7 +173,7 @@ def _examples(source: Source, each: Eval, notes: Notes) -> tuple[Message, ...]:
         notes.problems += inner.problems
         notes.failed |= inner.failed
     if number < count:
-        message = f"`num_few_shot` of {each.name} is {count}, and {path} has {number} examples."
+        message = f"`num_few_shot` of {evaluation.name} is {count}, and {path} has {number} examples."
         notes.warn("few-shot", message, "num_few_shot")
     return tuple(messages)
 

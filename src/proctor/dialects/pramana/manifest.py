@@ -81,7 +81,7 @@ def read_manifest(text: str, path: str) -> tuple[Manifest | None, list[Problem]]
         )
         return None, notes.problems
     manifest = _manifest(Fields(raw, notes))
-    problems = [replace(problem, line=_line_of(text, problem.field)) for problem in notes.problems]
+    problems = [replace(problem, line=_find_line(text, problem.field)) for problem in notes.problems]
     return (None if notes.failed else manifest), problems
 
 
@@ -118,7 +118,7 @@ def _manifest(root: Fields) -> Manifest:
 
 
 def _tiers(tiers: Fields) -> list[Tier]:
-    found: list[Tier] = []
+    tiers_read: list[Tier] = []
     for name in tiers.names():
         fields = tiers.object(name)
         if fields is None:
@@ -138,10 +138,10 @@ def _tiers(tiers: Fields) -> list[Tier]:
             description=fields.text("description"),
         )
         fields.finish(_TIER)
-        if any(tier.file == other.file for other in found):
+        if any(tier.file == other.file for other in tiers_read):
             fields.error("duplicate-file", "file", f"is {tier.file!r}, which another tier lists already.")
-        found.append(tier)
-    return found
+        tiers_read.append(tier)
+    return tiers_read
 
 
 def _date(suite: Fields) -> str | None:
@@ -154,7 +154,7 @@ def _date(suite: Fields) -> str | None:
     return None
 
 
-def _line_of(text: str, field: str | None) -> int:
+def _find_line(text: str, field: str | None) -> int:
     """The line on which a field's own name, or failing that its table's, first stands; else 1."""
     lines = text.splitlines()
     start = 0
@@ -199,8 +199,8 @@ def check_tier(
         notes.warn(
             "manifest-estimate", f"`tokens_est` sums to {tokens}; the manifest says {tier.estimated_tokens}."
         )
-    _unlisted(notes, "category", categories, manifest.categories)
-    _unlisted(notes, "assertion type", assertion_types, manifest.assertion_types)
+    _extra_files(notes, "category", categories, manifest.categories)
+    _extra_files(notes, "assertion type", assertion_types, manifest.assertion_types)
     if tier.hash is None:
         notes.warn(
             "missing-hash", f"The manifest gives no hash for {file_name!r}, so a change would go unseen."
@@ -215,8 +215,8 @@ def check_tier(
     return notes.problems
 
 
-def _unlisted(notes: Notes, what: str, used: Collection[str], listed: tuple[str, ...] | None) -> None:
-    for name in sorted(set(used) - set(listed)) if listed is not None else ():
+def _extra_files(notes: Notes, what: str, names: Collection[str], allowed: tuple[str, ...] | None) -> None:
+    for name in sorted(set(names) - set(allowed)) if allowed is not None else ():
         notes.error("manifest-mismatch", f"The manifest does not list the {what} {name!r}.")
 
 

@@ -100,11 +100,11 @@ class _Tally:
         self.types.update(assertion.label or "" for assertion in case.assertions)
 
     def check(self, manifest: Manifest, tier: Tier, source: Source) -> list[Problem]:
-        found = None
+        actual_hash = None
         if tier.hash is not None:
             # read again rather than kept: only the text of each row is held while it is sorted
             again = rows(source.lines(), source.path)
-            found = hash_rows(item[1] for item in again if not isinstance(item, Problem))
+            actual_hash = hash_rows(item[1] for item in again if not isinstance(item, Problem))
         return check_tier(
             manifest,
             tier.file,
@@ -112,7 +112,7 @@ class _Tally:
             tokens=self.tokens,
             categories=self.categories,
             assertion_types=self.types,
-            suite_hash=found,
+            suite_hash=actual_hash,
             path=source.path,
         )
 
@@ -140,7 +140,7 @@ def _case(fields: Fields, notes: Notes) -> Case:
     messages = input_of(fields, notes)
     ideal = ideal_of(fields)
     assertion = fields.required_object("assertion", "an object with `type`")
-    lowered = Assertion(grader="") if assertion is None else _assertion(assertion, ideal, notes)
+    graded = Assertion(grader="") if assertion is None else _assertion(assertion, ideal, notes)
     metadata = fields.required_object("metadata", "an object with `difficulty` and `tokens_est`")
     tags, facts = ((), {}) if metadata is None else _metadata(metadata)
     if "lint" in fields:
@@ -150,7 +150,7 @@ def _case(fields: Fields, notes: Notes) -> Case:
         id=case_id,
         input=messages,
         expected=ideal,
-        assertions=(lowered,),
+        assertions=(graded,),
         tags=tags,
         category=category,
         metadata=facts,
@@ -226,7 +226,7 @@ def _metadata(fields: Fields) -> tuple[tuple[str, ...], dict[str, Any]]:
 # --- one assertion -----------------------------------------------------------------------------------------
 
 
-class _Asked:
+class _AssertionReader:
     """The `assertion` object with its parts checked, and the ideal it is about."""
 
     __slots__ = (
@@ -244,7 +244,7 @@ class _Asked:
         self.fields = fields
         self.ideal = ideal
         self.notes = notes
-        self.kind = fields.choice("type", tuple(_LOWERED))
+        self.kind = fields.choice("type", tuple(_TO_ASSERTION))
         self.ignore_case = not fields.truth("case_sensitive", True)
         fields.forgive_null("threshold", "judge_prompt", "rel_tolerance")
         self.threshold = fields.number("threshold")
@@ -275,73 +275,73 @@ class _Asked:
 
 
 def _assertion(fields: Fields, ideal: Ideal, notes: Notes) -> Assertion:
-    asked = _Asked(fields, ideal, notes)
-    kind = asked.kind
-    if asked.threshold is not None and kind != "semantic_similarity":
+    reader = _AssertionReader(fields, ideal, notes)
+    kind = reader.kind
+    if reader.threshold is not None and kind != "semantic_similarity":
         fields.warn("ignored-field", "threshold", f"is ignored: it means nothing for {kind!r}.")
-    if asked.judge_prompt is not None and kind != "llm_judge":
+    if reader.judge_prompt is not None and kind != "llm_judge":
         fields.warn("ignored-field", "judge_prompt", f"is ignored: {kind!r} asks no judge.")
-    if asked.rel_tolerance is not None and kind not in NUMERIC:
+    if reader.rel_tolerance is not None and kind not in NUMERIC:
         fields.warn("ignored-field", "rel_tolerance", f"is ignored: {kind!r} compares no numbers.")
     if not kind:
         return Assertion(grader="")
-    grader, params = _LOWERED[kind](asked)
-    if asked.ignore_case and kind in _TEXT:
+    grader, params = _TO_ASSERTION[kind](reader)
+    if reader.ignore_case and kind in _TEXT:
         params["ignore_case"] = True
     return Assertion(grader=grader, params=params, label=kind)
 
 
-def _exact(asked: _Asked) -> tuple[str, dict[str, Any]]:
-    return "exact", {"value": asked.items()[0]}
+def _exact(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+    return "exact", {"value": reader.items()[0]}
 
 
-def _contains(asked: _Asked) -> tuple[str, dict[str, Any]]:
-    return "contains", {"value": asked.items()[0]}
+def _contains(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+    return "contains", {"value": reader.items()[0]}
 
 
-def _contains_any(asked: _Asked) -> tuple[str, dict[str, Any]]:
-    return "contains_any", {"values": asked.items()}
+def _contains_any(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+    return "contains_any", {"values": reader.items()}
 
 
-def _number(asked: _Asked) -> tuple[str, dict[str, Any]]:
-    tolerance = asked.rel_tolerance
+def _number(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+    tolerance = reader.rel_tolerance
     if tolerance is not None and tolerance < 0:
-        asked.fields.error("bad-tolerance", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
+        reader.fields.error("bad-tolerance", "rel_tolerance", f"is {tolerance}; it must be 0 or more.")
     more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
-    return asked.kind, {"value": asked.items()[0], **more}
+    return reader.kind, {"value": reader.items()[0], **more}
 
 
-def _is_json(_asked: _Asked) -> tuple[str, dict[str, Any]]:
+def _is_json(_reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
     return "is_json", {}
 
 
-def _llm_judge(asked: _Asked) -> tuple[str, dict[str, Any]]:
-    prompt = asked.judge_prompt
-    if not (prompt and prompt.strip()) and not asked.notes.noted("assertion.judge_prompt"):
-        asked.fields.error(
+def _llm_judge(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+    prompt = reader.judge_prompt
+    if not (prompt and prompt.strip()) and not reader.notes.noted("assertion.judge_prompt"):
+        reader.fields.error(
             "missing-judge-prompt", "judge_prompt", "is missing; write the question that the judge answers."
         )
     return "llm_judge", {"prompt": prompt or ""}
 
 
-def _semantic_similarity(asked: _Asked) -> tuple[str, dict[str, Any]]:
-    asked.items()
-    threshold = asked.threshold
+def _semantic_similarity(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
+    reader.items()
+    threshold = reader.threshold
     if threshold is None:
-        if asked.notes.noted("assertion.threshold"):
+        if reader.notes.noted("assertion.threshold"):
             return "semantic_similarity", {}
         threshold = DEFAULT_THRESHOLD
-        asked.fields.warn(
+        reader.fields.warn(
             "default-threshold", "threshold", f"is not given, so {threshold} is used; say which you mean."
         )
     elif not 0 <= threshold <= 1:
-        asked.fields.error("bad-threshold", "threshold", f"is {threshold}; it must be from 0 to 1.")
-    return "semantic_similarity", {"value": asked.ideal, "threshold": float(threshold)}
+        reader.fields.error("bad-threshold", "threshold", f"is {threshold}; it must be from 0 to 1.")
+    return "semantic_similarity", {"value": reader.ideal, "threshold": float(threshold)}
 
 
 _FIRST_ONLY: Final = frozenset(("exact_match", "contains", *NUMERIC))
 _TEXT: Final = frozenset(("exact_match", "contains", "contains_any"))
-_LOWERED: Final[dict[str, Callable[[_Asked], tuple[str, dict[str, Any]]]]] = {
+_TO_ASSERTION: Final[dict[str, Callable[[_AssertionReader], tuple[str, dict[str, Any]]]]] = {
     "exact_match": _exact,
     "contains": _contains,
     "contains_any": _contains_any,
@@ -350,6 +350,6 @@ _LOWERED: Final[dict[str, Callable[[_Asked], tuple[str, dict[str, Any]]]]] = {
     "llm_judge": _llm_judge,
     "semantic_similarity": _semantic_similarity,
 }
-TYPES: Final = tuple(_LOWERED)
+TYPES: Final = tuple(_TO_ASSERTION)
 
 DIALECT = Pramana()

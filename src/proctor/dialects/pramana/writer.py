@@ -26,7 +26,9 @@ _NOT_OF_CASES: Final = (
     ),
 )
 _FACTS: Final = ("difficulty", "tokens_est")
-_REFUSED: Final = "The check of this case could not be said here; `metadata.proctor` keeps it. Answer NO."
+_IMPOSSIBLE_JUDGE_PROMPT: Final = (
+    "The check of this case could not be said here; `metadata.proctor` keeps it. Answer NO."
+)
 """What a judge is asked in place of a check that is lost, so that nothing passes by being lost."""
 
 
@@ -79,8 +81,8 @@ def _input(case: Case, unsaid: Unsaid) -> str | list[dict[str, str]]:
         for name in ("tool_calls", "parts"):
             if getattr(message, name):
                 unsaid.note(f"input[{place}].{name}", "a message there is one text.")
-        named = {} if message.name is None else {"name": message.name}
-        rows.append({"role": role, "content": message.content, **named})
+        name_field = {} if message.name is None else {"name": message.name}
+        rows.append({"role": role, "content": message.content, **name_field})
     if not any(row["content"].strip() for row in rows):
         unsaid.note("input", "it needs a text.")
         return case.id
@@ -103,8 +105,8 @@ def _metadata(case: Case, unsaid: Unsaid, above: dict[str, Any]) -> dict[str, An
             unsaid.note(f"metadata.{name}", "its metadata has no such field.")
     if case.tags:
         facts["tags"] = list(case.tags)
-    kept = unsaid.metadata(above).get(KEPT)
-    return facts if kept is None else {**facts, KEPT: kept}
+    kept_metadata = unsaid.metadata(above).get(KEPT)
+    return facts if kept_metadata is None else {**facts, KEPT: kept_metadata}
 
 
 # --- how it is graded --------------------------------------------------------------------------------------
@@ -116,38 +118,38 @@ def _graded(case: Case, unsaid: Unsaid) -> tuple[dict[str, Any], Any]:
     if not (ideal is None or isinstance(ideal, str) or _are_texts(ideal)):
         unsaid.note("expected", "its `ideal` is a text or a list of texts.")
         ideal = None
-    written: dict[str, Any] | None = None
-    lost = False
-    for place, one in enumerate(case.assertions):
+    check: dict[str, Any] | None = None
+    loses_checks = False
+    for place, assertion in enumerate(case.assertions):
         field = f"assertions[{place}]"
-        said = None if written is not None else _said(one, ideal)
-        if said is None:
-            unsaid.note(field, "it has one check a case." if written is not None else no_such_check(one))
-            lost = True
+        check_and_ideal = None if check is not None else _write_check(assertion, ideal)
+        if check_and_ideal is None:
+            unsaid.note(field, "it has one check a case." if check is not None else no_such_check(assertion))
+            loses_checks = True
             continue
-        written, found = said
-        if found != ideal:
+        check, found_ideal = check_and_ideal
+        if found_ideal != ideal:
             unsaid.note("expected", "what its check looks for is the ideal.")
-            ideal = found
-        lost = _note_settings(one, field, unsaid) or lost
+            ideal = found_ideal
+        loses_checks = _note_settings(assertion, field, unsaid) or loses_checks
     if not case.assertions:
         unsaid.note("assertions", "it has one check a case.")
-    if written is None or (lost and not unsaid.refused):  # what is left would pass other answers
-        written = {"type": "llm_judge", "judge_prompt": _REFUSED}
-    unsaid.note_labels(case.assertions, written=(written["type"],))
-    return written, ideal
+    if check is None or (loses_checks and not unsaid.refused):  # what is left would pass other answers
+        check = {"type": "llm_judge", "judge_prompt": _IMPOSSIBLE_JUDGE_PROMPT}
+    unsaid.note_labels(case.assertions, written=(check["type"],))
+    return check, ideal
 
 
 def _note_settings(assertion: Assertion, field: str, unsaid: Unsaid) -> bool:
     """Note the settings that are lost; whether one of them says what the check passes."""
     settings = {"weight": 1, "required": None, "negated": False, "pass_at": None}
-    lost = [name for name, usual in settings.items() if getattr(assertion, name) != usual]
-    for name in lost:
+    changed = [name for name, usual in settings.items() if getattr(assertion, name) != usual]
+    for name in changed:
         unsaid.note(f"{field}.{name}", "it has no such setting of its check.")
-    return any(name != "weight" for name in lost)
+    return any(name != "weight" for name in changed)
 
 
-def _said(assertion: Assertion, ideal: Any) -> tuple[dict[str, Any], Any] | None:
+def _write_check(assertion: Assertion, ideal: Any) -> tuple[dict[str, Any], Any] | None:
     """The `assertion` object for a check and the ideal that must stand beside it, where there is such."""
     params = dict(assertion.params)
     kind = _KINDS.get(assertion.grader)
@@ -156,10 +158,10 @@ def _said(assertion: Assertion, ideal: Any) -> tuple[dict[str, Any], Any] | None
     ignore_case = params.pop("ignore_case", False) if assertion.grader in _TEXT else False
     if ignore_case is False and "ignore_case" in assertion.params:
         return None
-    found = kind(params, ideal)
-    if found is None:
+    ideal_found = kind(params, ideal)
+    if ideal_found is None:
         return None
-    fields, needed = found
+    fields, needed = ideal_found
     return {**fields, **({"case_sensitive": False} if ignore_case is True else {})}, needed
 
 
@@ -171,21 +173,21 @@ def _is_written(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-_Said = tuple[dict[str, Any], Any] | None
+_CheckAndIdeal = tuple[dict[str, Any], Any] | None
 
 
-def _first(kind: str) -> Callable[[dict[str, Any], Any], _Said]:
-    def said(params: dict[str, Any], ideal: Any) -> _Said:
+def _first(kind: str) -> Callable[[dict[str, Any], Any], _CheckAndIdeal]:
+    def write(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
         value = params.get("value")
         if params.keys() != {"value"} or not _is_written(value):
             return None
         first = ideal[0] if isinstance(ideal, list) and ideal else ideal
         return {"type": kind}, ideal if first == value else value
 
-    return said
+    return write
 
 
-def _any(params: dict[str, Any], ideal: Any) -> _Said:
+def _any(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
     values = params.get("values")
     if (
         params.keys() != {"values"}
@@ -194,12 +196,12 @@ def _any(params: dict[str, Any], ideal: Any) -> _Said:
         or not all(map(_is_written, values))
     ):
         return None
-    said = [ideal] if isinstance(ideal, str) else ideal
-    return {"type": "contains_any"}, ideal if said == values else values
+    ideals = [ideal] if isinstance(ideal, str) else ideal
+    return {"type": "contains_any"}, ideal if ideals == values else values
 
 
-def _number(kind: str) -> Callable[[dict[str, Any], Any], _Said]:
-    def said(params: dict[str, Any], ideal: Any) -> _Said:
+def _number(kind: str) -> Callable[[dict[str, Any], Any], _CheckAndIdeal]:
+    def write(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
         tolerance = params.get("rel_tolerance", 0.0)
         if not params.keys() <= {"value", "rel_tolerance"} or type(tolerance) is not float or tolerance < 0:
             return None
@@ -207,20 +209,20 @@ def _number(kind: str) -> Callable[[dict[str, Any], Any], _Said]:
         more = {"rel_tolerance": tolerance} if "rel_tolerance" in params else {}
         return None if first is None else ({**first[0], **more}, first[1])
 
-    return said
+    return write
 
 
-def _is_json(params: dict[str, Any], ideal: Any) -> _Said:
+def _is_json(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
     return None if params else ({"type": "is_json"}, ideal)
 
 
-def _judge(params: dict[str, Any], ideal: Any) -> _Said:
+def _judge(params: dict[str, Any], ideal: Any) -> _CheckAndIdeal:
     if params.keys() != {"prompt"} or not _is_written(params["prompt"]):
         return None
     return {"type": "llm_judge", "judge_prompt": params["prompt"]}, ideal
 
 
-def _similar(params: dict[str, Any], _ideal: Any) -> _Said:
+def _similar(params: dict[str, Any], _ideal: Any) -> _CheckAndIdeal:
     value, threshold = params.get("value"), params.get("threshold")
     texts = [value] if isinstance(value, str) else value
     if params.keys() != {"value", "threshold"} or type(threshold) is not float or not 0 <= threshold <= 1:
@@ -231,7 +233,7 @@ def _similar(params: dict[str, Any], _ideal: Any) -> _Said:
 
 
 _TEXT: Final = frozenset(("exact", "contains", "contains_any"))
-_KINDS: Final[dict[str, Callable[[dict[str, Any], Any], _Said]]] = {
+_KINDS: Final[dict[str, Callable[[dict[str, Any], Any], _CheckAndIdeal]]] = {
     "exact": _first("exact_match"),
     "contains": _first("contains"),
     "contains_any": _any,

@@ -68,10 +68,11 @@ def _suite(row: dict[str, Any], source: Source, notes: Notes) -> Suite:
         fields.error("conflicting-fields", HOLDOUT, "and `split_rule` both divide the suite; keep one.")
     if notes.failed:
         return _nameless(source)
-    said = {name: value for name, value in row.items() if name not in (KEY, HOLDOUT, *ASIDE)}
-    aside = {name: row[name] for name in ASIDE if row.get(name) is not None}
-    said["notes"] = {**said.get("notes", {}), **aside}
-    return with_holdout(convert({**said, "dialect": "proctor", "folder": source.folder}, Suite), fields)
+    suite_fields = {name: value for name, value in row.items() if name not in (KEY, HOLDOUT, *ASIDE)}
+    extras = {name: row[name] for name in ASIDE if row.get(name) is not None}
+    suite_fields["notes"] = {**suite_fields.get("notes", {}), **extras}
+    suite_fields |= {"dialect": "proctor", "folder": source.folder}
+    return with_holdout(convert(suite_fields, Suite), fields)
 
 
 def _case(row: dict[str, Any], source: Source, notes: Notes) -> Case | None:
@@ -105,14 +106,14 @@ def _with_files(case: Case, row: dict[str, Any], source: Source, notes: Notes) -
 
 def _read(part: dict[str, Any], field: str, source: Source, notes: Notes) -> Attachment | None:
     path: str = part["path"]
-    found = source.within(path)
-    if found is None:
+    file = source.within(path)
+    if file is None:
         message = (
             f"`{field}` is {shown(path)}, and there is no such file in the suite's folder, outside of which "
             "none is read. Put it there, or write its content in `text`, or as base64 in `data`."
         )
         notes.error("missing-file", message, field)
         return None
-    made = attachment(part["kind"], path.replace("\\", "/"), found.data)
-    own_type = None if made.text is not None else part.get("media_type")
-    return made if own_type is None else replace(made, media_type=own_type)
+    loaded = attachment(part["kind"], path.replace("\\", "/"), file.data)
+    own_type = None if loaded.text is not None else part.get("media_type")
+    return loaded if own_type is None else replace(loaded, media_type=own_type)

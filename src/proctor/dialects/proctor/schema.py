@@ -43,20 +43,20 @@ HEADER: Final = (
     *("notes", "suite_hash"),
 )
 """The fields of a suite that its file says; what a store fills in is none of them."""
-_WRITTEN = Meta(min_length=1, pattern=r"\S")
+_NON_BLANK = Meta(min_length=1, pattern=r"\S")
 _SHARE = Meta(ge=0, le=1)
 _POSITIVE = Meta(gt=0)
 _COUNT = Meta(ge=1)
 _LIMITS: Final[dict[tuple[type[Noun], str], Meta]] = {
-    (Suite, "name"): _WRITTEN,
-    (Case, "id"): _WRITTEN,
+    (Suite, "name"): _NON_BLANK,
+    (Case, "id"): _NON_BLANK,
     (Case, "input"): Meta(min_length=1),
     (Case, "assertions"): Meta(min_length=1),
     (Case, "repeats"): _COUNT,
-    (Message, "role"): _WRITTEN,
-    (ToolCall, "name"): _WRITTEN,
-    (Tool, "name"): _WRITTEN,
-    (Assertion, "grader"): _WRITTEN,
+    (Message, "role"): _NON_BLANK,
+    (ToolCall, "name"): _NON_BLANK,
+    (Tool, "name"): _NON_BLANK,
+    (Assertion, "grader"): _NON_BLANK,
     (Assertion, "weight"): Meta(ge=0),
     (Assertion, "required"): _SHARE,
     (Assertion, "pass_at"): _SHARE,
@@ -79,15 +79,15 @@ _REQUIRED: Final = frozenset({(Case, "assertions")})
 
 
 @cache
-def _twin(noun: type[Noun]) -> type[Struct]:
-    named = tuple(name for name in noun.__struct_fields__ if (noun, name) not in _UNWRITTEN)
-    return _strict(noun.__name__, noun.__doc__, _fields_of(noun, named))
+def _strict_copy(noun: type[Noun]) -> type[Struct]:
+    written_fields = tuple(name for name in noun.__struct_fields__ if (noun, name) not in _UNWRITTEN)
+    return _strict(noun.__name__, noun.__doc__, _strict_fields(noun, written_fields))
 
 
-def _strict(name: str, about: str | None, named: list[tuple[Any, ...]]) -> type[Struct]:
+def _strict(name: str, about: str | None, struct_fields: list[tuple[Any, ...]]) -> type[Struct]:
     return msgspec.defstruct(
         name,
-        named,
+        struct_fields,
         rename={"from_": "from"},
         namespace={"__doc__": about},
         kw_only=True,
@@ -97,32 +97,34 @@ def _strict(name: str, about: str | None, named: list[tuple[Any, ...]]) -> type[
     )
 
 
-def _fields_of(noun: type[Noun], wanted: tuple[str, ...]) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
-    for one in fields(noun):
-        if one.name not in wanted:
+def _strict_fields(noun: type[Noun], names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    struct_fields: list[tuple[Any, ...]] = []
+    for field_info in fields(noun):
+        if field_info.name not in names:
             continue
-        kind = _strictly(one.type, _LIMITS.get((noun, one.name)))
-        default = one.default
-        if default is NODEFAULT and one.default_factory is not NODEFAULT:
-            default = one.default_factory()
-        if default is NODEFAULT or (noun, one.name) in _REQUIRED:
-            found.append((one.name, kind))
+        kind = _strictly(field_info.type, _LIMITS.get((noun, field_info.name)))
+        default = field_info.default
+        if default is NODEFAULT and field_info.default_factory is not NODEFAULT:
+            default = field_info.default_factory()
+        if default is NODEFAULT or (noun, field_info.name) in _REQUIRED:
+            struct_fields.append((field_info.name, kind))
         else:
-            found.append((one.name, kind, default))
-    return found
+            struct_fields.append((field_info.name, kind, default))
+    return struct_fields
 
 
 def _strictly(kind: Any, limit: Meta | None = None) -> Any:
     """A field's type with twins for the nouns in it, and its limit where there is one."""
     origin = get_origin(kind)
     if origin in (Union, UnionType):
-        each = [_strictly(one, None if one is type(None) else limit) for one in get_args(kind)]
-        return Union[tuple(each)]  # noqa: UP007  # made at run time
+        arguments = [
+            _strictly(argument, None if argument is type(None) else limit) for argument in get_args(kind)
+        ]
+        return Union[tuple(arguments)]  # noqa: UP007  # made at run time
     if origin is tuple:
         kind = tuple[_strictly(get_args(kind)[0]), ...]  # type: ignore[misc]  # made at run time
     elif isinstance(kind, type) and issubclass(kind, Noun):
-        kind = _twin(kind)
+        kind = _strict_copy(kind)
     return kind if limit is None else Annotated[kind, limit]
 
 
@@ -131,13 +133,13 @@ def _header() -> type[Struct]:
     about = "The first line of a suite: what holds for all of its cases."
     share = bool | Annotated[float, Meta(ge=0, lt=1)] | None
     own = [("proctor", Literal[1]), ("from_", str | None, None), (HOLDOUT, share, None)]
-    return _strict("Header", about, [*own, *_fields_of(Suite, HEADER)])
+    return _strict("Header", about, [*own, *_strict_fields(Suite, HEADER)])
 
 
 def suite_schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of one line of a suite."""
     (header, case), parts = msgspec.json.schema_components(
-        (_header(), _twin(Case)), ref_template="#/$defs/{name}"
+        (_header(), _strict_copy(Case)), ref_template="#/$defs/{name}"
     )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -155,7 +157,7 @@ def suite_schema() -> dict[str, Any]:
 
 def check_case(row: dict[str, Any], notes: Notes) -> None:
     """Note everything in a row that does not belong into a case."""
-    _check(row, _twin(Case), "Case", notes)
+    _check(row, _strict_copy(Case), "Case", notes)
 
 
 def check_header(row: dict[str, Any], notes: Notes) -> None:
@@ -168,7 +170,7 @@ def _check(row: dict[str, Any], twin: type[Struct], name: str, notes: Notes) -> 
         msgspec.convert(row, twin)
     except ValidationError as error:
         parts = _parts()
-        _Complaints(parts, notes).look(row, parts[name], "")
+        _SchemaErrors(parts, notes).look(row, parts[name], "")
         if not notes.failed:  # a rule that only msgspec knows
             notes.error("wrong-type", f"{error}.")
 
@@ -196,7 +198,7 @@ _BOUNDS: Final[dict[str, tuple[Callable[[Any, Any], bool], str]]] = {
 }
 
 
-class _Complaints:
+class _SchemaErrors:
     """Walks over a value beside its schema and notes each place at which they part."""
 
     def __init__(self, parts: dict[str, Any], notes: Notes) -> None:
@@ -204,12 +206,12 @@ class _Complaints:
         self._notes = notes
 
     def look(self, value: Any, schema: dict[str, Any], place: str) -> None:
-        choices = [self._resolved(one) for one in schema.get("anyOf", (schema,))]
-        fitting = [one for one in choices if "type" not in one or _TYPES[one["type"]][0](value)]
+        choices = [self._resolved(choice) for choice in schema.get("anyOf", (schema,))]
+        fitting = [choice for choice in choices if "type" not in choice or _TYPES[choice["type"]][0](value)]
         if not fitting:
-            wanted = " or ".join(_TYPES[one["type"]][1] for one in choices)
-            found = "null" if value is None else f"{shown(value)}, {kind_of(value)}"
-            self._wrong("wrong-type", place, f"is {found}; it must be {wanted}.")
+            expected = " or ".join(_TYPES[choice["type"]][1] for choice in choices)
+            actual = "null" if value is None else f"{shown(value)}, {kind_of(value)}"
+            self._wrong("wrong-type", place, f"is {actual}; it must be {expected}.")
             return
         (kind,) = fitting
         if "enum" in kind:
@@ -231,13 +233,13 @@ class _Complaints:
     def _resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
         return self._parts[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
 
-    def _look_at_choice(self, value: Any, known: list[Any], place: str) -> None:
-        if value in known and not isinstance(value, bool):
+    def _look_at_choice(self, value: Any, allowed: list[Any], place: str) -> None:
+        if value in allowed and not isinstance(value, bool):
             return
-        if isinstance(value, str) and isinstance(known[0], str):
-            self._wrong("unknown-value", place, f"is {shown(value)}. {suggestion(value[:60], known)}")
+        if isinstance(value, str) and isinstance(allowed[0], str):
+            self._wrong("unknown-value", place, f"is {shown(value)}. {suggestion(value[:60], allowed)}")
         else:
-            choices = " or ".join(map(shown, known))
+            choices = " or ".join(map(shown, allowed))
             self._wrong("unknown-value", place, f"is {shown(value)}; it must be {choices}.")
 
     def _look_at_text(self, value: str, kind: dict[str, Any], place: str) -> None:
@@ -248,17 +250,17 @@ class _Complaints:
 
     def _look_at_object(self, value: dict[str, Any], kind: dict[str, Any], place: str) -> None:
         prefix = f"{place}." if place else ""
-        known = kind["properties"]
+        properties = kind["properties"]
         for name in kind["required"]:
             if name not in value:
-                (wanted,) = set(self._wanted(known[name]))
-                self._wrong("missing-field", prefix + name, f"is missing; it must be {wanted}.")
+                (expected,) = set(self._wanted(properties[name]))
+                self._wrong("missing-field", prefix + name, f"is missing; it must be {expected}.")
         for name, item in value.items():
-            if name in known:
-                self.look(item, known[name], prefix + name)
+            if name in properties:
+                self.look(item, properties[name], prefix + name)
             else:
                 field = prefix + name
-                hint = suggestion(name[:60], list(known))
+                hint = suggestion(name[:60], list(properties))
                 self._notes.error("unknown-field", f"Unknown field {shown(field)}. {hint}", field)
 
     def _wanted(self, schema: dict[str, Any]) -> Iterator[str]:

@@ -25,16 +25,16 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
 
 def _header(suite: Suite) -> dict[str, Any]:
     plain = to_builtins(suite)
-    said = {name: plain[name] for name in HEADER if name in plain} | (
+    header = {name: plain[name] for name in HEADER if name in plain} | (
         {HOLDOUT: 0} if suite.no_holdout else {}
     )
     if suite.dialect != "proctor":
-        return {KEY: VERSION, **said, FROM: suite.dialect}
+        return {KEY: VERSION, **header, FROM: suite.dialect}
     # Where it came from stands among the notes, since it has no effect.
     notes = dict(suite.notes)
-    aside = {name: notes.pop(name) for name in ASIDE if isinstance(notes.get(name), str)}
-    said.pop("notes", None)
-    return {KEY: VERSION, **said, **({"notes": notes} if notes else {}), **aside}
+    extras = {name: notes.pop(name) for name in ASIDE if isinstance(notes.get(name), str)}
+    header.pop("notes", None)
+    return {KEY: VERSION, **header, **({"notes": notes} if notes else {}), **extras}
 
 
 def _line(case: Case) -> bytes:

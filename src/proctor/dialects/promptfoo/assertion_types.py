@@ -56,11 +56,11 @@ class Asked(Struct, frozen=True, kw_only=True):
             self.fields.error(error.code, name, str(error))
             return text
 
-    def value(self, wanted: str) -> Any:
+    def value(self, expected: str) -> Any:
         """What `value` says, with its names filled in and its file read; None, and an error, for nothing."""
         value = self.optional()
         if value is None and not self.fields.notes.noted(self.fields.place("value")):
-            self.fields.missing("value", wanted)
+            self.fields.missing("value", expected)
         return value
 
     def optional(self) -> Any:
@@ -72,13 +72,13 @@ class Asked(Struct, frozen=True, kw_only=True):
             value = value_of(value, self.source, fields.notes, fields.place("value"), line)
         return plain(value)
 
-    def text(self, wanted: str = "the text to look for") -> str:
+    def text(self, expected: str = "the text to look for") -> str:
         """What `value` says as a text that is not empty."""
-        value = self.value(wanted)
+        value = self.value(expected)
         if isinstance(value, dict | list):
             self.fields.wrong("value", value, "text")
         elif value is not None and not as_text(value):
-            self.fields.error("empty-value", "value", f"is empty; it must be {wanted}.")
+            self.fields.error("empty-value", "value", f"is empty; it must be {expected}.")
         elif value is not None:
             return as_text(value)
         return ""
@@ -96,48 +96,48 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 def one_text(grader: str, **more: Any) -> Callable[[Asked], Lowered]:
     """A type that looks for one text."""
-    return lambda asked: Lowered(grader, {"value": asked.text(), **more})
+    return lambda reader: Lowered(grader, {"value": reader.text(), **more})
 
 
 def texts(grader: str, **more: Any) -> Callable[[Asked], Lowered]:
     """A type that looks for several: a list, or a text with commas."""
 
-    def lowered(asked: Asked) -> Lowered:
-        value = asked.value("a list of texts")
+    def to_call(reader: Asked) -> Lowered:
+        value = reader.value("a list of texts")
         if isinstance(value, str):
             cells = next(csv.reader([value.replace("\n", " ")], skipinitialspace=True), [])
             value = [cell.strip() for cell in cells]
         if value is not None and not isinstance(value, list):
-            asked.fields.wrong("value", value, "a list of texts")
-        found = [as_text(item) for item in value] if isinstance(value, list) else []
-        if isinstance(value, list) and not all(found):
-            asked.fields.error("empty-value", "value", "has an empty text; remove it.")
+            reader.fields.wrong("value", value, "a list of texts")
+        texts_found = [as_text(item) for item in value] if isinstance(value, list) else []
+        if isinstance(value, list) and not all(texts_found):
+            reader.fields.error("empty-value", "value", "has an empty text; remove it.")
         elif value == []:
-            asked.fields.error("empty-value", "value", "is empty; give at least one text.")
-        return Lowered(grader, {"values": found, **more})
+            reader.fields.error("empty-value", "value", "is empty; give at least one text.")
+        return Lowered(grader, {"values": texts_found, **more})
 
-    return lowered
+    return to_call
 
 
-def equals(asked: Asked) -> Lowered:
+def equals(reader: Asked) -> Lowered:
     """`equals`: the text itself, or the same JSON."""
-    value = asked.value("what the answer must be")
+    value = reader.value("what the answer must be")
     if isinstance(value, dict | list):
         return Lowered("json_schema", {"schema": {"const": value}, "strip_fences": False})
     return Lowered("exact", {"value": as_text(value), "trim": False})
 
 
-def regex(asked: Asked) -> Lowered:
+def regex(reader: Asked) -> Lowered:
     """`regex`: a pattern of JavaScript's."""
-    written = asked.text("a regular expression")
+    regex_text = reader.text("a regular expression")
     try:
-        pattern, _ = to_python(written, "")
+        pattern, _ = to_python(regex_text, "")
         wrong = wrong_with(pattern)
     except NoPattern as error:
-        pattern, wrong = written, str(error)
+        pattern, wrong = regex_text, str(error)
     if wrong is not None:
-        asked.fields.error(
-            "bad-pattern", "value", f"is {shown(written)}, no regular expression: {wrong}. Correct it."
+        reader.fields.error(
+            "bad-pattern", "value", f"is {shown(regex_text)}, no regular expression: {wrong}. Correct it."
         )
     return Lowered("regex", {"pattern": pattern})
 
@@ -145,17 +145,17 @@ def regex(asked: Asked) -> Lowered:
 def number(grader: str) -> Callable[[Asked], Lowered]:
     """A type that compares numbers; `threshold` is the share by which the answer's may be off."""
 
-    def lowered(asked: Asked) -> Lowered:
-        value = asked.text("the right answer, which has a number")
-        threshold = asked.share()
+    def to_call(reader: Asked) -> Lowered:
+        value = reader.text("the right answer, which has a number")
+        threshold = reader.share()
         return Lowered(grader, {"value": value} | ({} if threshold is None else {"rel_tolerance": threshold}))
 
-    return lowered
+    return to_call
 
 
-def word_count(asked: Asked) -> Lowered:
+def word_count(reader: Asked) -> Lowered:
     """`word-count`: a number, or an object with `min` and `max`."""
-    value = asked.value("a number of words, or an object with `min` and `max`")
+    value = reader.value("a number of words, or an object with `min` and `max`")
     if isinstance(value, str) and value.strip().isdecimal():
         value = int(value)
     limits = value if isinstance(value, dict) else {"min": value, "max": value}
@@ -163,11 +163,11 @@ def word_count(asked: Asked) -> Lowered:
     if value is None:
         return Lowered("length", {})
     if unknown or not limits or not all(type(limit) is int and limit >= 0 for limit in limits.values()):
-        asked.fields.wrong("value", value, "a whole number of words, or an object with `min` and `max`")
+        reader.fields.wrong("value", value, "a whole number of words, or an object with `min` and `max`")
     return Lowered("length", {f"{name}_words": limit for name, limit in limits.items()})
 
 
-def refusal(_asked: Asked) -> Lowered:
+def refusal(_reader: Asked) -> Lowered:
     """`is-refusal`: the answer declines."""
     return Lowered("refusal", {})
 
@@ -175,17 +175,17 @@ def refusal(_asked: Asked) -> Lowered:
 # --- JSON --------------------------------------------------------------------------------------------------
 
 
-def is_json(asked: Asked) -> Lowered:
+def is_json(reader: Asked) -> Lowered:
     """`is-json`: all of the answer is JSON, as the schema allows if one is given."""
-    schema = _schema(asked)
+    schema = _schema(reader)
     if schema is None:
         return Lowered("is_json", {"strip_fences": False})
     return Lowered("json_schema", {"schema": schema, "strip_fences": False, **_formats(schema)})
 
 
-def contains_json(asked: Asked) -> Lowered:
+def contains_json(reader: Asked) -> Lowered:
     """`contains-json`: a JSON object stands in the answer, as the schema allows if one is given."""
-    schema = _schema(asked)
+    schema = _schema(reader)
     return Lowered("contains_json", {} if schema is None else {"schema": schema, **_formats(schema)})
 
 
@@ -196,55 +196,55 @@ def _formats(schema: Any) -> dict[str, Any]:
     return {"formats": True} if own or any(map(_formats, parts)) else {}
 
 
-def _schema(asked: Asked) -> Any:
+def _schema(reader: Asked) -> Any:
     """The schema in `value`: an object, or text that is one in JSON or YAML; None where there is none."""
     from proctor.yaml12 import BadYaml, load
 
-    schema = asked.optional()
+    schema = reader.optional()
     if isinstance(schema, str) and schema.strip():
         try:
             schema = plain(load(schema))
         except BadYaml as error:
-            asked.fields.error("bad-schema", "value", f"is no JSON schema: {error}")
+            reader.fields.error("bad-schema", "value", f"is no JSON schema: {error}")
             return None
     if schema is None or schema == "":
         return None
     if not isinstance(schema, dict | bool):
-        asked.fields.wrong("value", schema, "a JSON schema")
+        reader.fields.wrong("value", schema, "a JSON schema")
     return schema
 
 
 # --- figures -----------------------------------------------------------------------------------------------
 
 
-def limit(grader: str, param: str, wanted: str) -> Callable[[Asked], Lowered]:
+def limit(grader: str, param: str, expected: str) -> Callable[[Asked], Lowered]:
     """A type whose `threshold` is the most that is allowed."""
 
-    def lowered(asked: Asked) -> Lowered:
-        fields = asked.fields
+    def to_call(reader: Asked) -> Lowered:
+        fields = reader.fields
         if "threshold" not in fields:
-            fields.missing("threshold", wanted)
+            fields.missing("threshold", expected)
         threshold = fields.number("threshold") or 0
         if threshold < 0:
             fields.error("bad-threshold", "threshold", f"is {threshold}; it must be 0 or more.")
         return Lowered(grader, {param: float(threshold)})
 
-    return lowered
+    return to_call
 
 
 # --- meaning -----------------------------------------------------------------------------------------------
 
 
-def similar(asked: Asked) -> Lowered:
+def similar(reader: Asked) -> Lowered:
     """`similar`: near enough in meaning to one of the texts."""
-    value = asked.value("a text, or a list of texts")
-    threshold = asked.share()
-    found = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
+    value = reader.value("a text, or a list of texts")
+    threshold = reader.share()
+    references = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
     if isinstance(value, dict):
-        asked.fields.wrong("value", value, "text or a list of texts")
-    elif value is not None and not (found and all(text.strip() for text in found)):
-        asked.fields.error("empty-value", "value", "is empty, or has an empty text; write what is meant.")
-    reference: Any = found if isinstance(value, list) else found[0]
+        reader.fields.wrong("value", value, "text or a list of texts")
+    elif value is not None and not (references and all(text.strip() for text in references)):
+        reader.fields.error("empty-value", "value", "is empty, or has an empty text; write what is meant.")
+    reference: Any = references if isinstance(value, list) else references[0]
     at = SIMILAR_AT if threshold is None else threshold
     return Lowered("semantic_similarity", {"value": reference, "threshold": at})
 
@@ -252,29 +252,29 @@ def similar(asked: Asked) -> Lowered:
 def question(before: str) -> Callable[[Asked], Lowered]:
     """A type that asks a judge for yes or no, with these words before the value."""
 
-    def lowered(asked: Asked) -> Lowered:
-        value = asked.text("what the judge goes by")
+    def to_call(reader: Asked) -> Lowered:
+        value = reader.text("what the judge goes by")
         return Lowered("llm_judge", {"prompt": before + value})
 
-    return lowered
+    return to_call
 
 
-def llm_rubric(asked: Asked) -> Lowered:
+def llm_rubric(reader: Asked) -> Lowered:
     """`llm-rubric`: yes or no, or with a threshold a score that must reach it."""
-    threshold = asked.share()
+    threshold = reader.share()
     if threshold is None:
-        return question(RUBRIC)(asked)
-    return Lowered("rubric", _scored(asked.text("the rubric"), threshold))
+        return question(RUBRIC)(reader)
+    return Lowered("rubric", _scored(reader.text("the rubric"), threshold))
 
 
-def g_eval(asked: Asked) -> Lowered:
+def g_eval(reader: Asked) -> Lowered:
     """`g-eval`: a score for one criterion, or the mean of the scores for several."""
-    given = asked.share()
-    threshold = GOOD_AT if given is None else given
-    value = asked.value("a criterion, or a list of criteria")
+    share = reader.share()
+    threshold = GOOD_AT if share is None else share
+    value = reader.value("a criterion, or a list of criteria")
     criteria = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
     if value is not None and not (criteria and all(text.strip() for text in criteria)):
-        asked.fields.error("empty-value", "value", "is empty, or has an empty text; write a criterion.")
+        reader.fields.error("empty-value", "value", "is empty, or has an empty text; write a criterion.")
     if len(criteria) == 1:
         return Lowered("rubric", _scored(criteria[0], threshold))
     members = [

@@ -58,14 +58,14 @@ def lower(items: Any, field: str, notes: Notes, context: Context) -> list[Assert
         notes.error("wrong-type", message, field)
         return []
     lines = getattr(items, "lines", [None] * len(items))
-    made = (
-        _one(item, f"{field}[{place}]", lines[place], notes, context, inside=False)
+    assertions = (
+        _read_assertion(item, f"{field}[{place}]", lines[place], notes, context, inside=False)
         for place, item in enumerate(items)
     )
-    return [assertion for assertion in made if assertion is not None]
+    return [assertion for assertion in assertions if assertion is not None]
 
 
-def _one(
+def _read_assertion(
     item: Any, field: str, line: int | None, notes: Notes, context: Context, *, inside: bool
 ) -> Assertion | None:
     row = _row(item, field, line, notes, context)
@@ -78,25 +78,25 @@ def _one(
     kind = spelt.removeprefix(_NOT)
     if not spelt or not _is_known(kind, negated, fields, inside=inside):
         return None
-    asked = Asked(fields=fields, kind=kind, values=context.values, source=context.source)
+    reader = Asked(fields=fields, kind=kind, values=context.values, source=context.source)
     if kind == SET:
-        lowered: Lowered = _set(asked, context)
+        call: Lowered = _read_set(reader, context)
     else:
-        lowered = _KINDS[kind](asked)
+        call = _KINDS[kind](reader)
     weight = fields.number("weight")
     if weight is not None and weight < 0:
         fields.error("bad-number", "weight", f"is {weight}; it must be 0 or more.")
-    metric = asked.filled("metric", fields.text("metric") or "")
-    _rest(fields, kind)
+    metric = reader.filled("metric", fields.text("metric") or "")
+    _warn_unread(fields, kind)
     # A set of weight 0 adds nothing to the score, and fails its test all the same.
-    gate = 1.0 if lowered.pass_at is None else lowered.pass_at
+    gate = 1.0 if call.pass_at is None else call.pass_at
     return Assertion(
-        grader=lowered.grader,
-        params=lowered.params,
+        grader=call.grader,
+        params=call.params,
         weight=1.0 if weight is None else float(weight),
         required=gate if kind == SET and weight == 0 else None,
         negated=negated,
-        pass_at=lowered.pass_at,
+        pass_at=call.pass_at,
         label=metric or spelt,
     )
 
@@ -140,12 +140,12 @@ def _is_known(kind: str, negated: bool, fields: Fields, *, inside: bool) -> bool
     elif kind in _KINDS or kind == SET:
         return True
     else:
-        known = (*_KINDS, SET)
-        fields.error("unknown-type", "type", f"is {shown(kind)}. {suggestion(kind[:60], known)}")
+        known_kinds = (*_KINDS, SET)
+        fields.error("unknown-type", "type", f"is {shown(kind)}. {suggestion(kind[:60], known_kinds)}")
     return False
 
 
-def _rest(fields: Fields, kind: str) -> None:
+def _warn_unread(fields: Fields, kind: str) -> None:
     """What is left of an assertion once its type has taken its own."""
     for name in REFUSED:
         if name in fields:
@@ -158,9 +158,9 @@ def _rest(fields: Fields, kind: str) -> None:
     fields.finish((*COMMON, *UNUSED))
 
 
-def _set(asked: Asked, context: Context) -> Lowered:
+def _read_set(reader: Asked, context: Context) -> Lowered:
     """Several assertions as one: all must pass, or their weighted mean must reach the threshold."""
-    fields = asked.fields
+    fields = reader.fields
     place = fields.place("assert")
     items: Any = fields.take("assert")
     if not isinstance(items, list) or not items:
@@ -169,14 +169,16 @@ def _set(asked: Asked, context: Context) -> Lowered:
     lines = getattr(items, "lines", [None] * len(items))
     members: list[dict[str, Any]] = []
     for number, item in enumerate(items):
-        one = _one(item, f"{place}[{number}]", lines[number], fields.notes, context, inside=True)
-        if one is not None:
-            members.append(_member(one, number + 1))
-    threshold = asked.share()
-    if members and not threshold and not any(each["assertion"].get("weight", 1.0) for each in members):
+        assertion = _read_assertion(
+            item, f"{place}[{number}]", lines[number], fields.notes, context, inside=True
+        )
+        if assertion is not None:
+            members.append(_member(assertion, number + 1))
+    threshold = reader.share()
+    if members and not threshold and not any(member["assertion"].get("weight", 1.0) for member in members):
         # Members of weight 0 pass whatever they find, and so does the set.
-        for each in members:
-            each["assertion"].pop("weight")
+        for member in members:
+            member["assertion"].pop("weight")
         return Lowered("composite", _composite(members, {"type": "threshold", "threshold": 1.0}), 0.0)
     if threshold is None:
         return Lowered("composite", _composite(members, {"type": "threshold", "threshold": 1.0}))
@@ -187,13 +189,13 @@ def _composite(members: list[dict[str, Any]], aggregator: dict[str, Any]) -> dic
     return {"members": members, "aggregator": aggregator}
 
 
-def _member(one: Assertion, number: int) -> dict[str, Any]:
-    assertion: dict[str, Any] = {"grader": one.grader, "params": one.params}
+def _member(read_assertion: Assertion, number: int) -> dict[str, Any]:
+    assertion: dict[str, Any] = {"grader": read_assertion.grader, "params": read_assertion.params}
     for name, usual in (("weight", 1.0), ("negated", False), ("pass_at", None)):
-        value = getattr(one, name)
+        value = getattr(read_assertion, name)
         if value != usual:
             assertion[name] = value
-    return {"name": f"{number} {one.label}", "assertion": assertion}
+    return {"name": f"{number} {read_assertion.label}", "assertion": assertion}
 
 
 _KINDS: Final[dict[str, Callable[[Asked], Lowered]]] = {

@@ -93,19 +93,21 @@ def cases_of(raw: Raw, number: int, common: Common) -> Iterator[Placed | Problem
     if notes.row is not None:
         count = _count(test, common)
         notes.row = replace(notes.row, cases=count if 0 < count <= MOST_CASES else 1)
-    yield from (one if one.row is None else replace(one, row=notes.row) for one in notes.problems)
+    yield from (
+        problem if problem.row is None else replace(problem, row=notes.row) for problem in notes.problems
+    )
     for case in cases if not notes.failed else ():
         metadata = case.metadata if description is None else {"description": description, **case.metadata}
         case = replace(case, metadata=metadata, assertions=case.assertions or (UNSCORED,))
         yield Placed(case, raw.line, raw.path)
 
 
-def _name(description: str | None, number: int, taken: set[str]) -> str:
+def _name(description: str | None, number: int, used_names: set[str]) -> str:
     """The id of a test: its description in small letters, or its number."""
     name = _NO_WORD.sub("-", (description or "").lower())[:_LONGEST_ID].strip("-") or f"test-{number}"
-    if name in taken:
+    if name in used_names:
         name = f"{name}-{number}"
-    taken.add(name)
+    used_names.add(name)
     return name
 
 
@@ -150,22 +152,22 @@ def _options(fields: Fields) -> dict[str, Any]:
         if name in inner:
             inner.take(name)
             inner.warn("no-effect", name, "has no effect here.")
-    found: dict[str, Any] = {name: inner.text(name) for name in ("prefix", "suffix") if name in inner}
+    options: dict[str, Any] = {name: inner.text(name) for name in ("prefix", "suffix") if name in inner}
     for name in ("disableVarExpansion", "disableDefaultAsserts"):
         if name in inner:
-            found[name] = inner.truth(name, False)
+            options[name] = inner.truth(name, False)
     inner.finish((*OPTIONS, *UNUSED_OPTIONS))
-    return found
+    return options
 
 
 def _target(fields: Fields) -> str | None:
     if "provider" not in fields:
         return None
-    written: Any = fields.take("provider")
-    name = target_of(written)
+    provider: Any = fields.take("provider")
+    name = target_of(provider)
     if name is None:
         fields.error(
-            "unknown-provider", "provider", f"is {shown(written)}, which is no target here. Remove it."
+            "unknown-provider", "provider", f"is {shown(provider)}, which is no target here. Remove it."
         )
     return name
 
@@ -173,9 +175,9 @@ def _target(fields: Fields) -> str | None:
 def _vars(fields: Fields, source: Source, *, expand: bool) -> dict[str, list[Any]]:
     """The vars of a test with their values: a list of texts is one value after the other."""
     line = fields.line_of("vars")
-    written: Any = fields.take("vars")
+    raw_vars: Any = fields.take("vars")
     notes, place = fields.notes, fields.place("vars")
-    files = written if isinstance(written, list) else [written] if isinstance(written, str) else None
+    files = raw_vars if isinstance(raw_vars, list) else [raw_vars] if isinstance(raw_vars, str) else None
     if files is not None and all(isinstance(file, str) for file in files):
         merged: dict[str, Any] = {}
         for file in files:
@@ -186,13 +188,13 @@ def _vars(fields: Fields, source: Source, *, expand: bool) -> dict[str, list[Any
                 notes.error(
                     "wrong-type", f"`{place}` is {file}, which has {kind_of(value)}.", place, line=line
                 )
-        written = merged
-    if written is not None and not isinstance(written, dict):
-        fields.wrong("vars", written, "an object")
-    lines = getattr(written, "lines", {})
+        raw_vars = merged
+    if raw_vars is not None and not isinstance(raw_vars, dict):
+        fields.wrong("vars", raw_vars, "an object")
+    lines = getattr(raw_vars, "lines", {})
     return {
         name: _values(value, source, notes, f"{place}.{name}", lines.get(name, line), expand=expand)
-        for name, value in (written.items() if isinstance(written, dict) else ())
+        for name, value in (raw_vars.items() if isinstance(raw_vars, dict) else ())
     }
 
 
@@ -201,17 +203,17 @@ def _values(
 ) -> list[Any]:
     """What one var stands for, one value after the other."""
     several = expand and isinstance(value, list) and bool(value) and isinstance(value[0], str)
-    found: list[Any] = []
+    values: list[Any] = []
     for item in value if several else [value]:
         if not isinstance(item, str) or not item.startswith(SCHEME):
-            found.append(plain(item))
+            values.append(plain(item))
             continue
         path = path_of(item)
         paths = source.expand(path) if _WILD.intersection(path) else [path]
         if not paths:
             notes.error("empty-glob", f"`{field}` is {shown(path)}, which matches no file.", field, line=line)
-        found += [plain(value_of(SCHEME + one, source, notes, field, line)) for one in paths]
-    return found
+        values += [plain(value_of(SCHEME + file_path, source, notes, field, line)) for file_path in paths]
+    return values
 
 
 # --- its cases ---------------------------------------------------------------------------------------------
@@ -228,20 +230,20 @@ def _cases(test: Test, name: str, notes: Notes, common: Common) -> Iterator[Case
         notes.error("too-many-cases", message, "vars")
         return
     threshold = default.threshold if test.threshold is None else test.threshold
-    for suffix, chosen in _combinations(values):
+    for suffix, combination in _combinations(values):
         try:
-            context = Context(resolved(chosen), common.templates, common.source)
+            context = Context(resolved(combination), common.templates, common.source)
         except BadTemplate as error:
             notes.error(error.code, f"`vars` {error}", "vars")
             return
         assertions = _assertions(test, options, notes, context, common)
         if threshold is not None:  # then scores alone decide
-            assertions = [replace(each, required=None) for each in assertions]
+            assertions = [replace(assertion, required=None) for assertion in assertions]
         rule = threshold
-        if assertions and not threshold and not any(each.weight for each in assertions):
+        if assertions and not threshold and not any(assertion.weight for assertion in assertions):
             # An assertion of weight 0 passes there, whatever it finds: a gate that every score reaches.
             rule = 0.0
-            assertions = [replace(each, required=each.required or 0.0) for each in assertions]
+            assertions = [replace(assertion, required=assertion.required or 0.0) for assertion in assertions]
         for prompt in common.prompts:
             ending = f"~{prompt.label}" if len(common.prompts) > 1 else ""
             yield Case(
@@ -264,13 +266,13 @@ def _count(test: Test, common: Common) -> int:
 
 def _combinations(values: dict[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each choice of one value for each var, the first var slowest, with what tells it from the others."""
-    places = [range(len(each)) for each in values.values()]
-    for chosen in product(*places):
-        at = dict(zip(values, chosen, strict=True))
-        telling = [
+    places = [range(len(options)) for options in values.values()]
+    for indexes in product(*places):
+        at = dict(zip(values, indexes, strict=True))
+        suffixes = [
             f"{name}={_word(values[name][at[name]], at[name])}" for name in at if len(values[name]) > 1
         ]
-        suffix = f"[{','.join(telling)}]" if telling else ""
+        suffix = f"[{','.join(suffixes)}]" if suffixes else ""
         yield suffix, {name: values[name][place] for name, place in at.items()}
 
 

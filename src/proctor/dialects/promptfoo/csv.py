@@ -26,9 +26,9 @@ COLUMNS: Final = (
 _EXPECTED: Final = re.compile(r"__expected(\d*)")
 _CONFIG: Final = re.compile(r"__config:__expected(\d*):threshold")
 _METADATA: Final = re.compile(r"__metadata:(.*?)(\[\])?")
-_KNOWN: Final = "|".join(map(re.escape, sorted((*TYPES, *UNMEASURED, *CODE), key=len, reverse=True)))
-_WRITTEN: Final = re.compile(
-    rf"(?P<type>(?:not-)?(?:{_KNOWN}))(?:\((?P<at>\d+(?:\.\d+)?)\))?(?::(?P<value>.*))?", re.DOTALL
+_KNOWN_TYPES: Final = "|".join(map(re.escape, sorted((*TYPES, *UNMEASURED, *CODE), key=len, reverse=True)))
+_ASSERTION: Final = re.compile(
+    rf"(?P<type>(?:not-)?(?:{_KNOWN_TYPES}))(?:\((?P<at>\d+(?:\.\d+)?)\))?(?::(?P<value>.*))?", re.DOTALL
 )
 _SHORT: Final = (("grade:", "llm-rubric"), ("fn:", "javascript"), ("eval:", "javascript"))
 _SIMILAR_AT: Final = 0.8
@@ -40,9 +40,9 @@ Numbered = tuple[int, dict[str, Any]]
 """A test as the configuration would write it, and its line."""
 
 
-def csv_tests(found: Found, text: str, source: Source) -> Iterator[Numbered | Problem]:
+def csv_tests(file: Found, text: str, source: Source) -> Iterator[Numbered | Problem]:
     """The tests of a CSV file, in order, and a problem for each row or column that is wrong."""
-    path = shown_path(source, found.path)
+    path = shown_path(source, file.path)
     reader = csv.reader(StringIO(text, newline=""), strict=True)
     header: list[str] | None = None
     while True:
@@ -95,13 +95,13 @@ def _test(cells: dict[str, str], notes: Notes) -> dict[str, Any]:
     expected: dict[str, dict[str, Any]] = {}
     for name, cell in cells.items():
         metadata = _METADATA.fullmatch(name)
-        written = _EXPECTED.fullmatch(name)
+        match = _EXPECTED.fullmatch(name)
         if not name.startswith("__"):
             test["vars"][name] = cell
         elif not cell.strip():
             continue
-        elif written:
-            expected[written[1]] = assertion_of(cell)
+        elif match:
+            expected[match[1]] = assertion_of(cell)
         elif metadata:
             items = [item.strip() for item in cell.split(",")]
             test["metadata"][metadata[1]] = items if metadata[2] else cell
@@ -111,12 +111,14 @@ def _test(cells: dict[str, str], notes: Notes) -> dict[str, Any]:
             test[_PLAIN[name]] = _number(cell, name, notes) if name == "__threshold" else cell
     for name, cell in cells.items():
         config = _CONFIG.fullmatch(name)
-        chosen = [] if not config else [config[1]] if config[1] else list(expected)
-        for number in chosen if cell.strip() else ():
+        places = [] if not config else [config[1]] if config[1] else list(expected)
+        for number in places if cell.strip() else ():
             if number in expected:
                 expected[number]["threshold"] = _number(cell, name, notes)
     metric = cells.get("__metric", "").strip()
-    test["assert"] = [one | {"metric": metric} if metric else one for one in expected.values()]
+    test["assert"] = [
+        assertion | {"metric": metric} if metric else assertion for assertion in expected.values()
+    ]
     return test
 
 
@@ -127,19 +129,19 @@ def _number(cell: str, name: str, notes: Notes) -> float | None:
     return None
 
 
-def assertion_of(written: str) -> dict[str, Any]:
+def assertion_of(text: str) -> dict[str, Any]:
     """An expectation as the configuration would write it."""
     for before, kind in _SHORT:
-        if written.startswith(before):
-            return {"type": kind, "value": written.removeprefix(before).strip()}
-    found = _WRITTEN.fullmatch(written.strip())
-    if found is None:
-        return {"type": "equals", "value": written}
-    assertion: dict[str, Any] = {"type": found["type"]}
-    if found["value"] is not None and found["value"].strip():
-        assertion["value"] = found["value"].strip()
-    if found["at"] is not None:
-        assertion["threshold"] = float(found["at"])
-    elif found["type"].endswith("similar"):
+        if text.startswith(before):
+            return {"type": kind, "value": text.removeprefix(before).strip()}
+    match = _ASSERTION.fullmatch(text.strip())
+    if match is None:
+        return {"type": "equals", "value": text}
+    assertion: dict[str, Any] = {"type": match["type"]}
+    if match["value"] is not None and match["value"].strip():
+        assertion["value"] = match["value"].strip()
+    if match["at"] is not None:
+        assertion["threshold"] = float(match["at"])
+    elif match["type"].endswith("similar"):
         assertion["threshold"] = _SIMILAR_AT
     return assertion

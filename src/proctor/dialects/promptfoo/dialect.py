@@ -36,7 +36,7 @@ class Promptfoo:
         """The header, the cases in file order, and every problem where it is met."""
         from proctor.dialects.promptfoo.reader import suite_of  # most runs are of another dialect
 
-        told: set[tuple[str, str, str, str]] = set()
+        reported: set[tuple[str, str, str, str]] = set()
         for item in suite_of(source):
             if isinstance(item, Problem):
                 field = item.field or ""
@@ -44,11 +44,11 @@ class Promptfoo:
                 if shared or item.code in _ONCE:
                     place = field if shared else _PLACES.sub("", field)
                     key = (item.path, item.code, place, item.level)
-                    if key in told:
+                    if key in reported:
                         if item.level == "warning" or item.row is None:
                             continue
                         item = replace(item, repeated=True)
-                    told.add(key)
+                    reported.add(key)
             yield item
 
 

@@ -33,8 +33,8 @@ def path_of(reference: str) -> str:
 
 def ending_of(path: str) -> str:
     """What a path ends in, in lower case; the function that may stand behind a program's path is left out."""
-    found = _CODE_PATH.match(path)
-    return found[2].lower() if found and found[2].lower() in CODE else splitext(path)[1].lower()
+    match = _CODE_PATH.match(path)
+    return match[2].lower() if match and match[2].lower() in CODE else splitext(path)[1].lower()
 
 
 def is_refused(reference: str, notes: Notes, field: str, line: int | None, instead: str) -> bool:
@@ -62,25 +62,25 @@ def is_refused(reference: str, notes: Notes, field: str, line: int | None, inste
     return False
 
 
-def text_of(found: Found, source: Source, notes: Notes, field: str, line: int | None) -> str:
+def text_of(file: Found, source: Source, notes: Notes, field: str, line: int | None) -> str:
     """The text of a file, its line ends as one character; an error where it is none."""
     try:
-        return found.data.decode("utf-8-sig").replace("\r\n", "\n")
+        return file.data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         message = (
-            f"`{field}` is {shown_path(source, found.path)}, whose byte {error.start + 1} is not UTF-8. Only "
+            f"`{field}` is {shown_path(source, file.path)}, whose byte {error.start + 1} is not UTF-8. Only "
             "files of text are read."
         )
         notes.error("bad-encoding", message, field, line=line)
         return ""
 
 
-def data_of(found: Found, source: Source, notes: Notes) -> Any:
+def data_of(file: Found, source: Source, notes: Notes) -> Any:
     """What a YAML or JSON file says; None, and its problems in `notes`, where it is none."""
-    inner = Notes(shown_path(source, found.path), 1, notes.subject)
+    inner = Notes(shown_path(source, file.path), 1, notes.subject)
     inner.row = notes.row
-    read = json_of if found.path.lower().endswith(JSON) else yaml_of
-    value = read(found.data, inner)
+    read = json_of if file.path.lower().endswith(JSON) else yaml_of
+    value = read(file.data, inner)
     notes.problems += inner.problems
     notes.failed = notes.failed or inner.failed
     return value
@@ -90,9 +90,9 @@ def value_of(reference: str, source: Source, notes: Notes, field: str, line: int
     """What a file gives for a value: data for YAML and JSON, else its text without space at the ends."""
     if is_refused(reference, notes, field, line, "Write the value itself."):
         return None
-    found = file_of(path_of(reference), source, notes, field, line)
-    if found is None:
+    file = file_of(path_of(reference), source, notes, field, line)
+    if file is None:
         return None
-    if found.path.lower().endswith(DATA):
-        return data_of(found, source, notes)
-    return text_of(found, source, notes, field, line).strip()
+    if file.path.lower().endswith(DATA):
+        return data_of(file, source, notes)
+    return text_of(file, source, notes, field, line).strip()

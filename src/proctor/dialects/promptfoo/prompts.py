@@ -61,8 +61,10 @@ class Prompt(Struct, frozen=True, kw_only=True):
             BadTemplate: a name has no value.
         """
         return tuple(
-            Message(role=one.role, content=filled(before + one.content + after, values), name=one.name)
-            for one in self.messages
+            Message(
+                role=message.role, content=filled(before + message.content + after, values), name=message.name
+            )
+            for message in self.messages
         )
 
 
@@ -86,32 +88,32 @@ def prompts_of(value: Any, source: Source, notes: Notes, line: int | None) -> tu
     """Every prompt of a configuration, in order; what is wrong goes to `notes`."""
     entries: list[Any] = value if isinstance(value, list) else [value]
     lines = getattr(value, "lines", [line] * len(entries)) if isinstance(value, list) else [line]
-    found: list[tuple[_Entry, Any]] = []
+    raw_prompts: list[tuple[_Entry, Any]] = []
     if value is None:
-        found = [(_Entry(field="prompts", line=line), DEFAULT)]
+        raw_prompts = [(_Entry(field="prompts", line=line), DEFAULT)]
     elif isinstance(value, dict):
         message = "`prompts` is an object; it must be a list of prompts, each a text or an object with `id`."
         notes.error("wrong-type", message, "prompts", line=line)
     else:
         for place, item in enumerate(entries):
             field = f"prompts[{place}]" if isinstance(value, list) else "prompts"
-            found += _written(item, _Entry(field=field, line=lines[place]), source, notes)
-    if not found and not notes.failed:
+            raw_prompts += _read_entry(item, _Entry(field=field, line=lines[place]), source, notes)
+    if not raw_prompts and not notes.failed:
         notes.error("missing-prompt", "`prompts` is empty; write at least one prompt.", "prompts", line=line)
-    prompts = (_prompt(written, entry, number, notes) for number, (entry, written) in enumerate(found, 1))
-    kept = [prompt for prompt in prompts if prompt is not None]
+    prompts = (_prompt(raw, entry, number, notes) for number, (entry, raw) in enumerate(raw_prompts, 1))
+    readable_prompts = [prompt for prompt in prompts if prompt is not None]
     # One that cannot be read stands for as many cases as any other.
     names = [f"prompts[{place}]" for place in range(len(entries))] if isinstance(value, list) else ["prompts"]
-    readable = {prompt.field for prompt in kept}
-    kept += [_UNREADABLE for name in names if name not in readable and notes.noted(name)]
-    labels = [prompt.label for prompt in kept]
+    readable = {prompt.field for prompt in readable_prompts}
+    readable_prompts += [_UNREADABLE for name in names if name not in readable and notes.noted(name)]
+    labels = [prompt.label for prompt in readable_prompts]
     return tuple(
         replace(prompt, label=f"{prompt.label}-{number}") if labels.count(prompt.label) > 1 else prompt
-        for number, prompt in enumerate(kept, 1)
+        for number, prompt in enumerate(readable_prompts, 1)
     )
 
 
-def _written(item: Any, entry: _Entry, source: Source, notes: Notes) -> Iterator[tuple[_Entry, Any]]:
+def _read_entry(item: Any, entry: _Entry, source: Source, notes: Notes) -> Iterator[tuple[_Entry, Any]]:
     """The prompts that an entry stands for, each a text or a list of messages."""
     if isinstance(item, dict):
         fields = Fields(item, notes, entry.field + ".")
@@ -129,7 +131,7 @@ def _written(item: Any, entry: _Entry, source: Source, notes: Notes) -> Iterator
         if not isinstance(inner, str):
             fields.missing(name, "the prompt, or the file that it is in")
         else:
-            yield from _written(inner, replace(entry, label=label), source, notes)
+            yield from _read_entry(inner, replace(entry, label=label), source, notes)
     elif isinstance(item, str) and _is_path(item):
         yield from _from_files(item, entry, source, notes)
     elif isinstance(item, str | list):
@@ -158,70 +160,74 @@ def _from_files(reference: str, entry: _Entry, source: Source, notes: Notes) -> 
     if not paths:
         message = f"`{entry.field}` is {shown(path)}, which matches no file."
         notes.error("empty-glob", message, entry.field, line=entry.line)
-    for one in paths:
-        found = file_of(one, source, notes, entry.field, entry.line)
-        if found is not None:
-            path = shown_path(source, found.path)
-            for line, written in _in_file(found, entry, source, notes):
-                yield replace(entry, path=path, line=line), written
+    for file_path in paths:
+        file = file_of(file_path, source, notes, entry.field, entry.line)
+        if file is not None:
+            path = shown_path(source, file.path)
+            for line, raw in _in_file(file, entry, source, notes):
+                yield replace(entry, path=path, line=line), raw
 
 
-def _in_file(found: Found, entry: _Entry, source: Source, notes: Notes) -> list[tuple[int, Any]]:
+def _in_file(file: Found, entry: _Entry, source: Source, notes: Notes) -> list[tuple[int, Any]]:
     """The prompts in one file: several texts with lines of `---` between them, or one conversation."""
-    ending = ending_of(found.path)
+    ending = ending_of(file.path)
     if ending in DATA:
-        value = data_of(found, source, notes)
+        value = data_of(file, source, notes)
         if value is None or isinstance(value, str | list):
             return [] if value is None else [(1, value)]
         has = f"which has {kind_of(value)}"
-        message = f"`{entry.field}` is {shown_path(source, found.path)}, {has}. {_INSTEAD}"
+        message = f"`{entry.field}` is {shown_path(source, file.path)}, {has}. {_INSTEAD}"
         notes.error("wrong-type", message, entry.field, line=entry.line)
         return []
     if ending not in TEXT:
-        known = ", ".join((*TEXT, *DATA))
-        message = f"`{entry.field}` is {shown(found.path)}; prompts are read from files that end in {known}."
+        endings = ", ".join((*TEXT, *DATA))
+        message = f"`{entry.field}` is {shown(file.path)}; prompts are read from files that end in {endings}."
         notes.error("unknown-ending", message, entry.field, line=entry.line)
         return []
-    text = text_of(found, source, notes, entry.field, entry.line)
-    kept = [(line, one) for line, one in _texts(text, several=ending == ".txt") if one.strip()]
-    if not kept and not notes.noted(entry.field):
-        message = f"`{entry.field}` is {shown_path(source, found.path)}, which is empty."
+    text = text_of(file, source, notes, entry.field, entry.line)
+    texts = [
+        (line, prompt_text)
+        for line, prompt_text in _texts(text, several=ending == ".txt")
+        if prompt_text.strip()
+    ]
+    if not texts and not notes.noted(entry.field):
+        message = f"`{entry.field}` is {shown_path(source, file.path)}, which is empty."
         notes.error("empty-prompt", message, entry.field, line=entry.line)
-    return kept
+    return texts
 
 
 def _texts(text: str, *, several: bool) -> Iterator[tuple[int, str]]:
     """The texts in a file, without white space at their ends, and the line on which each begins."""
     start = 0
-    ends = [(found.start(), found.end()) for found in _BETWEEN.finditer(text)] if several else []
+    ends = [(match.start(), match.end()) for match in _BETWEEN.finditer(text)] if several else []
     for end, then in (*ends, (len(text), len(text))):
-        one = text[start:end]
-        blank = len(one) - len(one.lstrip())
-        yield text.count("\n", 0, start + blank) + 1, one.strip()
+        prompt_text = text[start:end]
+        blank = len(prompt_text) - len(prompt_text.lstrip())
+        yield text.count("\n", 0, start + blank) + 1, prompt_text.strip()
         start = then
 
 
 # --- one prompt --------------------------------------------------------------------------------------------
 
 
-def _prompt(written: Any, entry: _Entry, number: int, notes: Notes) -> Prompt | None:
+def _prompt(raw: Any, entry: _Entry, number: int, notes: Notes) -> Prompt | None:
     """A text or a list of messages as a prompt; None, and an error, where it is neither."""
     own = Notes(entry.path or notes.path, entry.line or notes.line)
-    if isinstance(written, str):
-        written = _as_messages(written) or written
-    if isinstance(written, str):
-        if not written.strip():
+    if isinstance(raw, str):
+        raw = _as_messages(raw) or raw
+    if isinstance(raw, str):
+        if not raw.strip():
             own.error("empty-prompt", f"`{entry.field}` is blank; write what is asked.", entry.field)
-        messages = [Message(role="user", content=written)]
+        messages = [Message(role="user", content=raw)]
     else:
-        messages = [_message(item, entry.field, place, own) for place, item in enumerate(written)]
+        messages = [_message(item, entry.field, place, own) for place, item in enumerate(raw)]
         if not messages:
             own.error("empty-prompt", f"`{entry.field}` has no messages; write what is asked.", entry.field)
     for message in messages:
         try:
             parsed(message.content)
         except BadTemplate as error:
-            further = error.line if entry.path and isinstance(written, str) else 0
+            further = error.line if entry.path and isinstance(raw, str) else 0
             own.error(error.code, f"`{entry.field}` {error}", entry.field, line=own.line + further)
     notes.problems += own.problems
     notes.failed = notes.failed or own.failed
@@ -231,7 +237,7 @@ def _prompt(written: Any, entry: _Entry, number: int, notes: Notes) -> Prompt | 
         label=_NO_WORD.sub("-", (entry.label or "").lower()).strip("-") or f"prompt-{number}",
         field=entry.field,
         messages=tuple(messages),
-        is_chat=not isinstance(written, str),
+        is_chat=not isinstance(raw, str),
     )
 
 
@@ -258,9 +264,9 @@ def _message(item: Any, field: str, place: int, notes: Notes) -> Message:
     role = fields.choice("role", ROLES)
     content: Any = fields.take("content")
     texts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    if not all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in texts):
+    if not all(isinstance(block, dict) and isinstance(block.get("text"), str) for block in texts):
         fields.wrong("content", content, "text, or a list of parts that are text")
         texts = []
     name = fields.text("name")
     fields.finish(MESSAGE)
-    return Message(role=role, content="\n\n".join(one["text"] for one in texts), name=name)
+    return Message(role=role, content="\n\n".join(block["text"] for block in texts), name=name)

@@ -28,9 +28,9 @@ _PREFIXES: Final = {
 _MODEL: Final = re.compile(r"[\w./:@-]+")
 
 
-def target_of(written: Any) -> str | None:
+def target_of(provider: Any) -> str | None:
     """The target that a provider is here; None where there is none."""
-    word = written.get("id") if isinstance(written, dict) else written
+    word = provider.get("id") if isinstance(provider, dict) else provider
     if not isinstance(word, str):
         return None
     if word == "echo":
@@ -47,7 +47,7 @@ def targets_of(value: Any, notes: Notes, field: str, line: int | None) -> tuple[
     """The targets of a list of providers; a warning for what is none, or says more than a name."""
     items: list[Any] = value if isinstance(value, list) else [] if value is None else [value]
     lines = getattr(items, "lines", [line] * len(items))
-    found: list[str] = []
+    targets: list[str] = []
     for place, item in enumerate(items):
         where = f"{field}[{place}]" if isinstance(value, list) else field
         if isinstance(item, dict) and "id" not in item and len(item) == 1:
@@ -59,9 +59,9 @@ def targets_of(value: Any, notes: Notes, field: str, line: int | None) -> tuple[
             message = f"`{where}` is {shown(word)}, which is no target here. Name one with --target."
             notes.warn("unknown-provider", message, where, line=lines[place])
             continue
-        found.append(target)
+        targets.append(target)
         more = sorted(item.keys() - {"id", "label"}) if isinstance(item, dict) else []
         if more:
             message = f"`{where}` has {', '.join(more)}, which has no effect here."
             notes.warn("no-effect", message, where, line=lines[place])
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(targets))

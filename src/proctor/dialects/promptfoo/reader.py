@@ -68,14 +68,16 @@ def _configuration(source: Source, notes: Notes) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     if not notes.failed:
-        found = "empty" if value is None else kind_of(value)
-        notes.error("not-a-suite", f"The file is {found}; it must be an object with `prompts` and `tests`.")
+        actual_kind = "empty" if value is None else kind_of(value)
+        notes.error(
+            "not-a-suite", f"The file is {actual_kind}; it must be an object with `prompts` and `tests`."
+        )
     return {}
 
 
 def _heading(fields: Fields, source: Source, *, readable: bool) -> tuple[Suite, Common]:
     notes = fields.notes
-    kept: dict[str, Any] = {}
+    heading: dict[str, Any] = {}
     for name, (code, why) in REFUSED.items():
         if name in fields:
             fields.take(name)
@@ -94,9 +96,9 @@ def _heading(fields: Fields, source: Source, *, readable: bool) -> tuple[Suite, 
         description=fields.text("description"),
         defaults=defaults,
         folder=source.folder,
-        notes=kept,
+        notes=heading,
     )
-    without_effect(fields, WITHOUT_EFFECT, kept)
+    without_effect(fields, WITHOUT_EFFECT, heading)
     fields.finish((*CONFIGURATION, *WITHOUT_EFFECT))
     common = Common(
         prompts=prompts,
@@ -122,12 +124,12 @@ def _name(source: Source) -> str:
 def _default(fields: Fields, source: Source) -> Test:
     """What all tests have in common, in the configuration or in a file."""
     line = fields.line_of("defaultTest")
-    written: Any = fields.take("defaultTest")
-    if isinstance(written, str) and written.startswith(SCHEME):
-        written = value_of(written, source, fields.notes, "defaultTest", line)
-    if written is not None and not isinstance(written, dict):
-        fields.wrong("defaultTest", written, "an object, or a file with one")
-    inner = Fields(written if isinstance(written, dict) else {}, fields.notes, "defaultTest.")
+    default_test: Any = fields.take("defaultTest")
+    if isinstance(default_test, str) and default_test.startswith(SCHEME):
+        default_test = value_of(default_test, source, fields.notes, "defaultTest", line)
+    if default_test is not None and not isinstance(default_test, dict):
+        fields.wrong("defaultTest", default_test, "an object, or a file with one")
+    inner = Fields(default_test if isinstance(default_test, dict) else {}, fields.notes, "defaultTest.")
     inner.forgive_null(*inner.names())
     inner.take("description")
     test = test_of(inner, source, {})

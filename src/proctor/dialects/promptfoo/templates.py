@@ -59,10 +59,10 @@ def parsed(text: str) -> Parts:
         line = text.count("\n", 0, tag.start())
         name = None if tag["name"] is None else _NAME.fullmatch(tag["name"])
         if name is None:
-            written = text[tag.start() : tag.start() + 40].partition("\n")[0]
+            excerpt = text[tag.start() : tag.start() + 40].partition("\n")[0]
             raise BadTemplate(
                 "template-code",
-                f"has {shown(written)}. Only plain names such as `{{{{ city }}}}` are filled in; filters, "
+                f"has {shown(excerpt)}. Only plain names such as `{{{{ city }}}}` are filled in; filters, "
                 "loops, conditions and comments are not read. Write the text out.",
                 line,
             )
@@ -99,25 +99,25 @@ def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         BadTemplate: a value names itself, by itself or through others.
     """
-    done: dict[str, Any] = {}
+    values_done: dict[str, Any] = {}
 
     def value(name: str, waiting: tuple[str, ...]) -> Any:
-        if name not in done:
+        if name not in values_done:
             if name in waiting:
                 circle = " names ".join((*waiting, name))
                 raise BadTemplate("circular-vars", f"goes round in circles: {circle}.")
-            done[name] = inside(values[name], (*waiting, name))
-        return done[name]
+            values_done[name] = inside(values[name], (*waiting, name))
+        return values_done[name]
 
-    def inside(written: Any, waiting: tuple[str, ...]) -> Any:
-        if isinstance(written, dict):
-            return {name: inside(item, waiting) for name, item in written.items()}
-        if isinstance(written, list):
-            return [inside(item, waiting) for item in written]
-        if not isinstance(written, str) or "{{" not in written:
-            return written
+    def inside(raw: Any, waiting: tuple[str, ...]) -> Any:
+        if isinstance(raw, dict):
+            return {name: inside(item, waiting) for name, item in raw.items()}
+        if isinstance(raw, list):
+            return [inside(item, waiting) for item in raw]
+        if not isinstance(raw, str) or "{{" not in raw:
+            return raw
         return _PLAIN.sub(
-            lambda found: as_text(value(found[1], waiting)) if found[1] in values else found[0], written
+            lambda match: as_text(value(match[1], waiting)) if match[1] in values else match[0], raw
         )
 
     return {name: value(name, ()) for name in values}

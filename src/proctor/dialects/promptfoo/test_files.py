@@ -60,14 +60,14 @@ def _item(item: Any, field: str, line: int, source: Source) -> Iterator[Raw | Pr
         return
     notes = Notes(source.path, line, of_case=True)
     if isinstance(item, str):
-        yield from _named(item, field, notes, source)
+        yield from _read_reference(item, field, notes, source)
         return
     message = f"`{field}` is {shown(item)}, {kind_of(item)}; it must be a test, or the path of a file."
     notes.error("wrong-type", message, field)
     yield from notes.problems
 
 
-def _named(reference: str, field: str, notes: Notes, source: Source) -> Iterator[Raw | Problem]:
+def _read_reference(reference: str, field: str, notes: Notes, source: Source) -> Iterator[Raw | Problem]:
     """The tests of the files that a path or a glob stands for."""
     path = path_of(reference)
     files: list[Found | None] = []
@@ -76,37 +76,37 @@ def _named(reference: str, field: str, notes: Notes, source: Source) -> Iterator
         matches = source.expand(path) if wild else [path]
         if not matches:
             notes.error("empty-glob", f"`{field}` is {shown(path)}, which matches no file.", field)
-        files = [file_of(one, source, notes, field) for one in matches]
+        files = [file_of(match, source, notes, field) for match in matches]
     yield from notes.problems
-    for found in files:
-        if found is not None:
-            yield from _file(found, field, Notes(notes.path, notes.line, of_case=True), source)
+    for file in files:
+        if file is not None:
+            yield from _file(file, field, Notes(notes.path, notes.line, of_case=True), source)
 
 
-def _file(found: Found, field: str, notes: Notes, source: Source) -> Iterator[Raw | Problem]:
-    path = shown_path(source, found.path)
-    ending = ending_of(found.path)
+def _file(file: Found, field: str, notes: Notes, source: Source) -> Iterator[Raw | Problem]:
+    path = shown_path(source, file.path)
+    ending = ending_of(file.path)
     if ending == CSV:
-        text = text_of(found, source, notes, field, None)
+        text = text_of(file, source, notes, field, None)
         yield from notes.problems
-        for item in csv_tests(found, text, source):
+        for item in csv_tests(file, text, source):
             yield item if isinstance(item, Problem) else Raw(row=item[1], line=item[0], path=path)
     elif ending in JSON_LINES:
-        for each in rows(BytesIO(found.data), path):
-            yield each if isinstance(each, Problem) else Raw(row=each[1], line=each[0], path=path)
+        for row in rows(BytesIO(file.data), path):
+            yield row if isinstance(row, Problem) else Raw(row=row[1], line=row[0], path=path)
     elif ending in DATA:
-        yield from _data(found, path, source)
+        yield from _data(file, path, source)
     else:
-        known = ", ".join(_ENDINGS)
-        message = f"`{field}` is {shown(found.path)}; tests are read from files that end in {known}."
+        endings = ", ".join(_ENDINGS)
+        message = f"`{field}` is {shown(file.path)}; tests are read from files that end in {endings}."
         notes.error("unknown-ending", message, field)
         yield from notes.problems
 
 
-def _data(found: Found, path: str, source: Source) -> Iterator[Raw | Problem]:
+def _data(file: Found, path: str, source: Source) -> Iterator[Raw | Problem]:
     notes = Notes(path, 1)
     notes.row = Row(path=path, line=1, is_rest=True)
-    value = data_of(found, source, notes)
+    value = data_of(file, source, notes)
     items: list[Any] = value if isinstance(value, list) else [value]
     lines = getattr(items, "lines", [1] * len(items))
     yield from notes.problems
