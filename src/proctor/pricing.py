@@ -10,7 +10,6 @@ import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -23,22 +22,6 @@ MAX_COST_USD = 10_000.0
 """The highest cost of one call that a target may report."""
 UNREADABLE_USAGE = Usage(input_tokens=-1, output_tokens=-1)
 """What stands for counts that are no counts, until somebody notices that they cannot be believed."""
-FREE_KINDS = frozenset({"echo", "local", "mock", "scripted"})
-"""Kinds of target that cost nothing."""
-
-_PRICED_HOSTS = frozenset(
-    {
-        "api.anthropic.com",
-        "api.deepseek.com",
-        "api.groq.com",
-        "api.mistral.ai",
-        "api.openai.com",
-        "api.together.xyz",
-        "generativelanguage.googleapis.com",
-        "integrate.api.nvidia.com",
-    }
-)
-_PRICED_KINDS = frozenset({"anthropic", "google", "openai"})
 _FIELDS = frozenset({"input", "output", "cached", "source", "date", "snapshots"})
 _DATE_SUFFIX = re.compile(r"-(20\d\d-\d\d-\d\d|20\d{6})$")
 
@@ -77,22 +60,21 @@ def parse_prices(text: str, path: str) -> dict[str, Price]:
     return prices
 
 
-def quote_for(spec: TargetSpec, listed: Mapping[str, Price], own: Mapping[str, Price]) -> Quote | None:
+def find_price(
+    spec: TargetSpec, listed: Mapping[str, Price], own: Mapping[str, Price], *, is_free: bool = False
+) -> Quote | None:
     """The price of a target by its exact name, else by its model's without the date of a snapshot.
-
-    Kinds that are free cost nothing. The list price of a model says nothing of what a server elsewhere takes
-    for one of the same name, so it holds only where its maker serves it.
 
     Args:
         spec: the target.
-        listed: what makers take for their models.
+        listed: the list prices of models that count for it.
         own: the user's prices, of models or of targets; they come first.
+        is_free: whether it costs nothing unless the user says otherwise.
     """
     if price := own.get(spec.name) or own.get(spec.model):
         return Quote(price)
-    if spec.kind in FREE_KINDS:
+    if is_free:
         return Quote(Price(input=0.0, output=0.0))
-    listed = listed if _is_at_maker(spec) else {}
     if price := listed.get(spec.model):
         return Quote(price)
     for prices, name in ((own, spec.name), (own, spec.model), (listed, spec.model)):
@@ -100,12 +82,6 @@ def quote_for(spec: TargetSpec, listed: Mapping[str, Price], own: Mapping[str, P
         if price := prices.get(family):
             return Quote(price, family)
     return None
-
-
-def _is_at_maker(spec: TargetSpec) -> bool:
-    if spec.kind not in _PRICED_KINDS:
-        return False
-    return spec.endpoint is None or urlsplit(spec.endpoint).hostname in _PRICED_HOSTS
 
 
 def read_usage(sent: tuple[Any, ...], answered: tuple[Any, ...], cached: Any = None) -> Usage:

@@ -9,7 +9,6 @@ ends all the same.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import sys
 from collections.abc import Callable
@@ -29,6 +28,8 @@ from proctor.errors import AnswerTooLarge, TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
 from proctor.targets.api.messages import as_text, form_of
 from proctor.targets.context import Opening, check_size
+from proctor.targets.entries import TargetEntry
+from proctor.targets.kind import TargetKind
 
 
 class Function:
@@ -100,6 +101,8 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Function:
 
 async def _in_a_thread(function: Callable[[], Any]) -> Any:
     """What the function returns in a thread that keeps nobody from exiting, unlike those of an executor."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
@@ -160,3 +163,21 @@ def _imported(spec: TargetSpec) -> Callable[[Any], Any]:
     if not callable(function):
         raise UsageError(f"Target {spec.name!r} names a {type(function).__name__}, which cannot be called.")
     return function
+
+
+def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
+    function = entry.required("function")
+    if function and ":" not in function and "function" not in entry.unknown:
+        entry.fields.error("unknown-value", "function", f"is {function!r}; write MODULE:NAME.")
+    return replace(spec, model=function)
+
+
+FUNCTION = TargetKind(
+    name="function",
+    open_target=open_target,
+    syntax="function:MODULE:NAME",
+    summary="a Python function, sync or async",
+    file_fields=("function",),
+    read_entry=_read_entry,
+    is_cacheable=False,
+)

@@ -19,6 +19,8 @@ from proctor.errors import TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec, Usage
 from proctor.protocols import MAX_LINE_BYTES
 from proctor.targets.context import Opening, check_size
+from proctor.targets.entries import read_file
+from proctor.targets.kind import TargetKind
 
 
 class _Failure(Struct):
@@ -170,3 +172,18 @@ def _recorded(line: _Line) -> Output:
         latency_ms=output.latency_ms or line.latency_ms or 0.0,
         cost_usd=output.cost_usd if output.cost_usd is not None else line.cost_usd,
     )
+
+
+REPLAY = TargetKind(
+    name="replay",
+    open_target=open_target,
+    syntax="replay:FILE",
+    summary="the outputs of an exported run, by case id",
+    provider_names=("transcript",),
+    file_fields=("file", "path"),
+    read_entry=read_file,
+    is_cacheable=False,
+    is_instant=True,
+    first_case=first_case,
+    is_prepaid=True,
+)

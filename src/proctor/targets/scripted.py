@@ -18,6 +18,8 @@ import msgspec
 from proctor.errors import TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
 from proctor.targets.context import Opening, check_size
+from proctor.targets.entries import read_file
+from proctor.targets.kind import TargetKind
 
 _LINE = msgspec.json.Decoder(dict[str, Any])
 _GLOB = re.compile(r"[*?\[]")
@@ -118,3 +120,18 @@ def _answer(value: Any, where: str) -> Output:
         raise UsageError(
             f'{where} is neither a text nor an output such as {{"text": "4"}}: {error}.'
         ) from error
+
+
+SCRIPTED = TargetKind(
+    name="scripted",
+    open_target=open_target,
+    syntax="scripted:FILE",
+    summary="answers by case id or glob",
+    file_fields=("file", "path"),
+    read_entry=read_file,
+    is_cacheable=False,
+    is_instant=True,
+    reads_case_ids=True,
+    first_case=first_case,
+    is_free=True,
+)

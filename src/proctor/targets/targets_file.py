@@ -18,7 +18,7 @@ from proctor.env_vars import filled, names_in
 from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.model import Params, Problem, TargetSpec
 from proctor.targets import file_kinds as kinds
-from proctor.targets.file_kinds import Row, Setting
+from proctor.targets.entries import FileContext, TargetEntry
 from proctor.targets.parse import parse_target
 from proctor.validation import Fields, Notes, kind_of
 from proctor.yaml12 import BadYaml, Items, Map, load
@@ -32,7 +32,6 @@ _ROOT: Final = ("targets", "$schema", "version")
 _INTEGERS: Final = frozenset({"max_output_tokens", "max_retries", "seed", "workers"})
 _NUMBERS: Final = frozenset({"temperature", "timeout_seconds"})
 _TRUTHS: Final = frozenset({"keep_temp_files", "provider_batching"})
-_KNOWN: Final = frozenset({*COMMON, *kinds.IDLE, *(one for some in kinds.FIELDS.values() for one in some)})
 _PROSE: Final = "description"
 """A field for readers of the file."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -79,7 +78,8 @@ class TargetsFile:
         self._entries = _entries(_rows(text, form), unnamed)
         _raise_errors(form.problems)
         found: list[Problem] = []
-        check = _Making(self, Setting(folder=folder, environ=None), found)
+        context = FileContext(folder=folder, environ=kinds.stand_in_environ(), checks_only=True)
+        check = _Making(self, context, found)
         for name in self._entries:
             check.target(name)
         self.unnamed: tuple[Problem, ...] = tuple(unnamed.problems)
@@ -122,8 +122,8 @@ class TargetsFile:
             SuiteError: its entry or one that it needs is wrong, or names a variable that is not set.
         """
         problems: list[Problem] = []
-        setting = Setting(folder=self._folder, environ=environ, params=params)
-        spec = _Making(self, setting, problems, judging=not judged).target(name)
+        context = FileContext(folder=self._folder, environ=environ, params=params)
+        spec = _Making(self, context, problems, judging=not judged).target(name)
         # A target that judges another one is looked at twice.
         _raise_errors([problem for problem in dict.fromkeys(problems) if problem.level == "error"])
         assert spec is not None, "what cannot be made is a problem"
@@ -189,7 +189,8 @@ def _entry(row: Any, line: int, place: int, notes: Notes) -> _Entry | None:
 def _listed(entry: _Entry, environ: Mapping[str, str]) -> Listed:
     row = entry.row
     provider = str(row.get("provider", row.get("kind", "")))
-    kind, what = kinds.kind_of(provider), ""
+    record = kinds.find_kind(provider) if provider else None
+    kind, what = (provider if record is None else record.name), ""
     if "use_target" in row:
         kind, what = "→", str(row["use_target"])
     elif "target" in row:
@@ -209,14 +210,14 @@ class _Making:
     """Makes specifications; without an environment it only checks. What is wrong goes into `problems`."""
 
     def __init__(
-        self, file: TargetsFile, setting: Setting, problems: list[Problem], *, judging: bool = False
+        self, file: TargetsFile, context: FileContext, problems: list[Problem], *, judging: bool = False
     ) -> None:
         self.problems = problems
         self._file = file
-        self._setting = setting
+        self._context = context
         self._made: dict[str, TargetSpec | None] = {}
         # Judges are asked with the usual parameters, and nobody judges them.
-        usual = replace(setting, params=Params())
+        usual = replace(context, params=Params())
         self._judges = None if judging else _Making(file, usual, problems, judging=True)
 
     def target(self, name: str, trail: tuple[str, ...] = ()) -> TargetSpec | None:
@@ -231,7 +232,7 @@ class _Making:
         return self._made[name]
 
     def _make(self, entry: _Entry, notes: Notes, trail: tuple[str, ...]) -> TargetSpec | None:
-        row = _row(entry.row, notes, self._setting)
+        row = _row(entry.row, notes, self._context)
         fields = row.fields
         fields.take("name")
         if entry.next_line is not None:
@@ -242,11 +243,11 @@ class _Making:
                 line=entry.next_line,
             )
         provider = _one_of(row, "provider", "kind")
-        agent = None if provider is None else kinds.agent_of(provider)
+        agent = None if provider is None else kinds.agent_command(provider)
         if provider is not None and agent is not None:
             # A file may be shared with a program that knows the agent: it counts when it is asked for.
-            if self._setting.environ is not None:
-                fields.error("unsupported", "provider", kinds.no_kind(provider, agent))
+            if not self._context.checks_only:
+                fields.error("unsupported", "provider", kinds.agent_message(provider, agent))
             return None
         judge = _one_of(row, "grader_target", "judge_target")
         fallbacks = fields.texts("fallback_targets")
@@ -268,29 +269,29 @@ class _Making:
             retries=spec.retries if retries is None else retries,
         )
 
-    def _own(self, name: str, provider: str | None, row: Row) -> TargetSpec | None:
+    def _own(self, name: str, provider: str | None, row: TargetEntry) -> TargetSpec | None:
         """The target by what it says itself."""
         fields = row.fields
         word = fields.text("target")
         if word is not None:
             if provider is not None:
                 fields.error("duplicate-field", "target", "and `provider` say the same. Remove one of them.")
-            spec = kinds.short(name, word, row)
-            fields.finish((*COMMON, *kinds.fields_of_short(word)))
+            spec = kinds.parse_short_form(name, word, row)
+            fields.finish((*COMMON, *kinds.short_form_fields(word)))
             return spec
         if provider is None:
             if not row.unknown & {"provider", "kind", "target", "use_target"}:
                 fields.missing("provider", "a kind of target, such as `openai` or `cli`")
             return None
-        kind = kinds.kind_of(provider)
-        if kind not in kinds.FIELDS:
-            fields.error("unknown-value", "provider", kinds.unknown_kind(provider))
+        kind = kinds.find_kind(provider)
+        if kind is None:
+            fields.error("unknown-value", "provider", kinds.unknown_kind_message(provider))
             return None
-        spec = kinds.specified(name, kind, row)
-        fields.finish((*COMMON, *kinds.FIELDS[kind]))
+        spec = kinds.parse_entry(name, kind, row)
+        fields.finish((*COMMON, *(kind.entry_fields or ())))
         return spec
 
-    def _alias(self, provider: str | None, row: Row, trail: tuple[str, ...]) -> TargetSpec | None:
+    def _alias(self, provider: str | None, row: TargetEntry, trail: tuple[str, ...]) -> TargetSpec | None:
         """The target that another name stands for."""
         other = row.fields.text("use_target")
         if provider is not None or "target" in row.fields:
@@ -298,12 +299,12 @@ class _Making:
         row.fields.finish(COMMON)
         return None if other is None else self._other(other, "use_target", row, trail)
 
-    def _judge(self, name: str, row: Row) -> TargetSpec | None:
+    def _judge(self, name: str, row: TargetEntry) -> TargetSpec | None:
         making = self._judges
         spec = None if making is None else making._other(name, "grader_target", row, ())
         return None if spec is None else replace(spec, judge=None)
 
-    def _other(self, name: str, field: str, row: Row, trail: tuple[str, ...]) -> TargetSpec | None:
+    def _other(self, name: str, field: str, row: TargetEntry, trail: tuple[str, ...]) -> TargetSpec | None:
         """Another target of the file, or one in the words of the command line."""
         if name in trail:
             circle = " → ".join((*trail[trail.index(name) :], name))
@@ -312,14 +313,14 @@ class _Making:
         if self._file.entry(name) is not None:
             return self.target(name, trail)
         try:
-            return parse_target(name, self._setting.params, row.environ)
+            return parse_target(name, self._context.params, row.context.environ)
         except UsageError:
             known = suggestion(name[:60], self._file.names())
             row.fields.error("unknown-target", field, f"names {name[:60]!r}, which is no target. {known}")
             return None
 
 
-def _one_of(row: Row, *names: str) -> str | None:
+def _one_of(row: TargetEntry, *names: str) -> str | None:
     """The text of a field that has two names."""
     return row.fields.text(row.either(*names))
 
@@ -330,40 +331,43 @@ def _in_turn(specs: list[TargetSpec | None]) -> tuple[TargetSpec, ...]:
     return tuple({spec.name: replace(spec, judge=None, fallbacks=()) for spec in flat}.values())
 
 
-def _row(row: Map, notes: Notes, setting: Setting) -> Row:
+def _row(row: Map, notes: Notes, context: FileContext) -> TargetEntry:
     """The fields of a target that have an effect, filled in as far as they are to be and can be."""
     kept, unknown, written = Map(row.line), set[str](), dict[str, str]()
     kept.lines = row.lines
-    idle = set(kinds.IDLE).difference(kinds.FIELDS.get(kinds.kind_of(str(row.get("provider"))), ()))
+    known = {*COMMON, *kinds.IGNORED_FIELDS, *kinds.entry_fields()}
+    kind = kinds.find_kind(str(row["provider"])) if "provider" in row else None
+    ignored = set(kinds.IGNORED_FIELDS).difference((kind and kind.entry_fields) or ())
     for name, value in row.items():
         line = row.lines[name]
         snake = _CAMEL.sub("_", name).lower()
-        if snake != name and snake in _KNOWN:
+        if snake != name and snake in known:
             notes.error(
                 "camel-case", f"Write `{snake}` for `{name}`: words are joined by _.", name, line=line
             )
             unknown.add(snake)
         elif name == _PROSE:
             continue
-        elif name in idle:
+        elif name in ignored:
             notes.warn("no-effect", f"`{name}` has no effect here.", name, line=line)
         elif not (names := names_in(value)):
             kept[name] = value
-        elif setting.environ is None:
-            if name in kinds.KEPT:
+        elif context.checks_only:
+            if name in kinds.DEFERRED_FIELDS:
                 kept[name] = value
             else:
                 unknown.add(name)
-        elif unset := [one for one in names if not _is_set(one, setting.environ, name)]:
+        elif unset := [one for one in names if not _is_set(one, context.environ, name)]:
             unknown.add(name)
             for one in unset:
                 said = f"`{name}` names the variable {one}, which is not set. Set it (export {one}=…)."
                 notes.error("unset-variable", said, name, line=line)
         else:
-            kept[name] = value if name in kinds.KEPT else _typed(name, filled(value, setting.environ))
+            is_deferred = name in kinds.DEFERRED_FIELDS
+            kept[name] = value if is_deferred else _typed(name, filled(value, context.environ))
             if isinstance(value, str):
                 written[name] = value
-    return Row(Fields(kept, notes), frozenset(unknown), setting, written)
+    return TargetEntry(Fields(kept, notes), frozenset(unknown), context, written)
 
 
 def _is_set(variable: str, environ: Mapping[str, str], field: str) -> bool:

@@ -8,20 +8,21 @@ be. JSON of any shape cannot be asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
-from yarl import URL
 
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE, read_usage
-from proctor.targets.api.http import Post, key_of
 from proctor.targets.api.messages import as_text, base64_of, instructed, system_of, written
 from proctor.targets.api.openai import call_ids, named_model
-from proctor.targets.context import Opening
+from proctor.targets.kind import TargetKind
 
-ENDPOINT = "https://api.anthropic.com"
+if TYPE_CHECKING:
+    from proctor.targets.api.http import Post
+    from proctor.targets.context import Opening
+
 VERSION = "2023-06-01"
 MAX_TOKENS = 4096
 """The interface demands a limit; this one is asked for where the user sets none."""
@@ -142,7 +143,11 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Anthropic:
     Raises:
         UsageError: it names no model, or ANTHROPIC_API_KEY is not set.
     """
-    endpoint = (spec.endpoint or ENDPOINT).rstrip("/").removesuffix("/v1")
+    from yarl import URL
+
+    from proctor.targets.api.http import Post, address_for, key_of
+
+    endpoint = address_for(spec).rstrip("/").removesuffix("/v1")
     headers = {"anthropic-version": VERSION}
     model = named_model(spec)
     key = key_of(spec, endpoint, opening)
@@ -150,6 +155,23 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Anthropic:
         headers["x-api-key"] = key
     post = Post(opening, URL(endpoint + "/v1/messages"), headers)
     return Anthropic(model, spec.params, post, system_of(spec, opening.environ))
+
+
+ANTHROPIC = TargetKind(
+    name="anthropic",
+    open_target=open_target,
+    syntax="anthropic:MODEL",
+    summary="Anthropic's messages; aliases opus, sonnet, haiku",
+    aliases={"opus": "claude-opus-4-6", "sonnet": "claude-sonnet-4-6", "haiku": "claude-haiku-4-5"},
+    model_pattern=r"claude-.",
+    address="https://api.anthropic.com",
+    stores_address=False,
+    key_variables=("ANTHROPIC_API_KEY",),
+    default_max_tokens=MAX_TOKENS,
+    bills_per_prompt=True,
+    has_list_prices=True,
+    is_typed_in_web=True,
+)
 
 
 def _is_answered_by_a_call(prompt: Prompt) -> bool:

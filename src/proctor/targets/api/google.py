@@ -6,22 +6,23 @@ Source of the format: https://ai.google.dev/api/generate-content.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
-from yarl import URL
 
 from proctor.errors import TargetError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE, read_usage
-from proctor.targets.api.http import Post, key_of
 from proctor.targets.api.messages import as_text, base64_of, instructed, system_of, written
 from proctor.targets.api.openai import named_model
-from proctor.targets.context import Opening
+from proctor.targets.kind import TargetKind
 
-ENDPOINT = "https://generativelanguage.googleapis.com"
+if TYPE_CHECKING:
+    from proctor.targets.api.http import Post
+    from proctor.targets.context import Opening
+
 # What the interface calls that which may be left out, and our names of the same. The last two are how it says
 # that a model has no such thing at all.
 _OPTIONAL = {
@@ -170,13 +171,33 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Google:
     Raises:
         UsageError: it names no model, or neither GEMINI_API_KEY nor GOOGLE_API_KEY is set.
     """
-    endpoint = (spec.endpoint or ENDPOINT).rstrip("/").removesuffix("/v1beta")
+    from yarl import URL
+
+    from proctor.targets.api.http import Post, address_for, key_of
+
+    endpoint = address_for(spec).rstrip("/").removesuffix("/v1beta")
     model = named_model(spec)
     key = key_of(spec, endpoint, opening)
     # The name is data: a slash or a question mark in it must not reach another address.
     url = URL(f"{endpoint}/v1beta/models/{quote(model, safe='')}:generateContent", encoded=True)
     post = Post(opening, url, {"x-goog-api-key": key} if key else {})
     return Google(model, spec.params, post, system_of(spec, opening.environ))
+
+
+GOOGLE = TargetKind(
+    name="google",
+    open_target=open_target,
+    syntax="google:MODEL",
+    summary="Google's generateContent",
+    model_pattern=r"gemini-.",
+    address="https://generativelanguage.googleapis.com",
+    stores_address=False,
+    key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    provider_names=("gemini", "google-gemini"),
+    bills_per_prompt=True,
+    has_list_prices=True,
+    is_typed_in_web=True,
+)
 
 
 def _ours(refused: frozenset[str]) -> set[str]:

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from io import BytesIO
 from time import perf_counter
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import (
@@ -29,25 +30,13 @@ from yarl import URL
 from proctor.env_vars import names_in
 from proctor.errors import AnswerTooLarge, EndpointFault, TargetError, UsageError
 from proctor.model import TargetSpec
+from proctor.targets import get_kind, iter_kinds
 from proctor.targets.api.quota_headers import QuotaWatch, pause_s
 from proctor.targets.context import Opening
 from proctor.targets.key_redaction import MIN_KEY_LENGTH, REPLACEMENT, SECRET_HEADERS, KeyRedactor
 
 T = TypeVar("T")
 Body = bytes | bytearray
-
-KEY_VARIABLES: dict[str, tuple[str, ...]] = {
-    "https://api.openai.com": ("OPENAI_API_KEY",),
-    "https://api.anthropic.com": ("ANTHROPIC_API_KEY",),
-    "https://generativelanguage.googleapis.com": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "https://api.deepseek.com": ("DEEPSEEK_API_KEY",),
-    "https://api.groq.com": ("GROQ_API_KEY",),
-    "https://api.mistral.ai": ("MISTRAL_API_KEY",),
-    "https://api.together.xyz": ("TOGETHER_API_KEY",),
-    "https://integrate.api.nvidia.com": ("NVIDIA_API_KEY",),
-    "https://openrouter.ai": ("OPENROUTER_API_KEY",),
-}
-"""Which variables hold the key of which origin; the first that is set counts."""
 
 _TRANSIENT = frozenset({408, 409, 429})
 _BUSY = frozenset({429, 503, 529})
@@ -327,28 +316,43 @@ def _date(value: str) -> datetime | None:
         return None
 
 
-def key_of(spec: TargetSpec, endpoint: str, opening: Opening, variable: str | None = None) -> str | None:
-    """The key of a target: of the variable that its options name, else its kind's, else its origin's.
+def address_for(spec: TargetSpec) -> str:
+    """The base URL of a target: its own, else the default of its kind.
+
+    Raises:
+        UsageError: there is neither.
+    """
+    endpoint = spec.endpoint or get_kind(spec).address
+    if endpoint is None:
+        raise UsageError(f"Target {spec.name!r} needs an address. Write {spec.kind}:MODEL@URL.")
+    return endpoint
+
+
+def key_of(spec: TargetSpec, endpoint: str, opening: Opening) -> str | None:
+    """The key of a target: from the variable that its options name, else its kind's, else its origin's.
 
     Args:
         spec: the target; its options hold at most a reference, never a key.
         endpoint: where the key is to be sent, and nowhere else.
         opening: where the environment is.
-        variable: the one that holds the key of its kind, where the endpoint is known to be of that kind.
 
     Raises:
         UsageError: the variable is not set, or holds what no header can.
     """
     wanted_for = f"Target {spec.name!r}"
-    for name in (*names_in(spec.options.get("api_key")), *([variable] if variable else [])):
+    for name in names_in(spec.options.get("api_key")):
         return _sendable(opening.key(name, wanted_for), name)
+    kind = get_kind(spec)
+    if kind.key_variables and (urlsplit(endpoint).hostname or "").endswith(kind.key_hosts):
+        return _first_key(kind.key_variables, opening, wanted_for)
     return key_for(endpoint, opening, wanted_for)
 
 
 def key_for(endpoint: str, opening: Opening, wanted_for: str) -> str | None:
     """The key to send to an endpoint, decided by its origin; None where it gets none.
 
-    Origins of the table get their own key; any other gets `PROCTOR_API_KEY`, if set, and never another's.
+    The origin of a kind's own address gets that kind's key; any other gets `PROCTOR_API_KEY`, if set, and
+    never another key.
 
     Raises:
         UsageError: a known service whose variable is not set, or a key that no header can hold.
@@ -356,12 +360,17 @@ def key_for(endpoint: str, opening: Opening, wanted_for: str) -> str | None:
     origin = _origin(endpoint)
     if origin is None:
         raise UsageError(f"{wanted_for}: the address needs to be like http://HOST:PORT/v1.")
-    variables = KEY_VARIABLES.get(origin)
-    if variables:
-        name = next((name for name in variables if opening.environ.get(name, "").strip()), variables[0])
-        return _sendable(opening.key(name, wanted_for), name)
+    for kind in iter_kinds():
+        if kind.key_variables and kind.address is not None and _origin(kind.address) == origin:
+            return _first_key(kind.key_variables, opening, wanted_for)
     name = "PROCTOR_API_KEY"
     return _sendable(opening.environ.get(name, "").strip(), name) or None
+
+
+def _first_key(variables: tuple[str, ...], opening: Opening, wanted_for: str) -> str:
+    """The key in the first of these variables that is set."""
+    name = next((name for name in variables if opening.environ.get(name, "").strip()), variables[0])
+    return _sendable(opening.key(name, wanted_for), name)
 
 
 def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:

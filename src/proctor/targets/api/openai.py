@@ -7,20 +7,21 @@ talks to; the target's endpoint and the key that belongs to it decide that.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
-from yarl import URL
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE, read_usage
-from proctor.targets.api.http import Body, Post, key_for, key_of
 from proctor.targets.api.messages import as_text, data_uri, instructed, system_of, written
-from proctor.targets.context import Opening
+from proctor.targets.kind import TargetKind
 
-ENDPOINT = "https://api.openai.com/v1"
+if TYPE_CHECKING:
+    from proctor.targets.api.http import Body, Post
+    from proctor.targets.context import Opening
+
 # `max_tokens` is asked again under its newer name, so it is never left out altogether.
 _OPTIONAL = ("temperature", "seed", "response_format", "max_tokens", "tools")
 
@@ -174,9 +175,9 @@ class OpenAi:
 class OpenAiEmbeddings:
     """A model behind an OpenAI-compatible `/embeddings` endpoint."""
 
-    def __init__(self, model: str, *, endpoint: str, opening: Opening, key: str | None = None) -> None:
+    def __init__(self, model: str, post: Post) -> None:
         self.name = model
-        self._post = Post(opening, URL(endpoint.rstrip("/") + "/embeddings"), bearer(key))
+        self._post = post
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector a text, in order.
@@ -197,31 +198,55 @@ class OpenAiEmbeddings:
 
 
 async def open_target(spec: TargetSpec, opening: Opening) -> OpenAi:
-    """The target that a specification of kind `openai` names.
+    """The model that a specification of a kind with OpenAI's interface names.
 
     Raises:
         UsageError: it names no model, or the service's key is not set.
     """
-    endpoint = spec.endpoint or ENDPOINT
+    from proctor.targets.api.http import address_for, key_of
+
+    endpoint = address_for(spec)
     model = named_model(spec)
     post = post_to(endpoint, opening, key_of(spec, endpoint, opening))
     return OpenAi(model, spec.params, post, system_of(spec, opening.environ))
 
 
-def post_to(endpoint: str, opening: Opening, key: str | None = None) -> Post:
-    """The chat completions of a base URL."""
-    return Post(opening, URL(endpoint.rstrip("/") + "/chat/completions"), bearer(key))
+def post_to(endpoint: str, opening: Opening, key: str | None = None, path: str = "/chat/completions") -> Post:
+    """The chat completions, or another path, of a base URL."""
+    from yarl import URL
+
+    from proctor.targets.api.http import Post
+
+    return Post(opening, URL(endpoint.rstrip("/") + path), bearer(key))
 
 
 def open_embeddings(spec: TargetSpec, opening: Opening) -> OpenAiEmbeddings:
-    """The embedding model that a specification of kind `openai` names; call it with an event loop running.
+    """The embedding model that a specification names; call it with an event loop running.
 
     Raises:
         UsageError: it names no model, or the service's key is not set.
     """
-    endpoint = spec.endpoint or ENDPOINT
+    from proctor.targets.api.http import address_for, key_for
+
+    endpoint = address_for(spec)
     key = key_for(endpoint, opening, f"Embedding model {spec.name!r}")
-    return OpenAiEmbeddings(named_model(spec), endpoint=endpoint, opening=opening, key=key)
+    return OpenAiEmbeddings(named_model(spec), post_to(endpoint, opening, key, "/embeddings"))
+
+
+OPENAI = TargetKind(
+    name="openai",
+    open_target=open_target,
+    syntax="openai:MODEL[@URL]",
+    summary="OpenAI, or any OpenAI-compatible server by its base URL",
+    model_pattern=r"(gpt|chatgpt)-.|o[134](-.|$)",
+    address="https://api.openai.com/v1",
+    address_variable="OPENAI_BASE_URL",
+    key_variables=("OPENAI_API_KEY",),
+    open_embeddings=open_embeddings,
+    bills_per_prompt=True,
+    has_list_prices=True,
+    is_typed_in_web=True,
+)
 
 
 def named_model(spec: TargetSpec) -> str:

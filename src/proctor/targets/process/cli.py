@@ -27,9 +27,10 @@ from proctor.model import Attachment, Message, Output, Prompt, TargetSpec
 from proctor.protocols import Finished
 from proctor.targets.api.messages import form_variable, mentioned, written_out
 from proctor.targets.context import Opening
+from proctor.targets.kind import TargetKind
+from proctor.targets.process import cli_entry
 from proctor.targets.process.command_template import BATCH_PLACES, FILE_PLACES, FOLDER, Line, quoted, shell
 from proctor.targets.process.output import failed, output_of, read_answer
-from proctor.targets.process.subprocesses import inside, run_process, scrubbed
 from proctor.targets.redaction import hidden
 
 _HEALTH_S = 30.0
@@ -56,6 +57,8 @@ class _Shell(Struct, frozen=True, kw_only=True):
         variables: Mapping[str, str] = {},
     ) -> Finished:
         """Run a line to its end in the workspace, else in `cwd`; raises as `run_process` does."""
+        from proctor.targets.process.subprocesses import inside, run_process
+
         cwd = workspace or cwd
         if cwd is not None and not Path(cwd).is_dir():  # noqa: ASYNC240 - as cheap as a look can be
             raise TargetError(f"{self.name!r} cannot run in {cwd!r}, which is no folder.", kind="program")
@@ -206,6 +209,8 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
     Raises:
         UsageError: the line or a variable in the options is wrong, or the check of health fails.
     """
+    from proctor.targets.process.subprocesses import scrubbed
+
     environ, options = opening.environ, spec.options
     variables = options.get("env", {})
     runs = _Shell(
@@ -276,3 +281,25 @@ async def _status(url: str, opening: Opening, timeout_s: float) -> str:
         return f"no answer within {timeout_s:g} s"
     except (ClientError, OSError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
+
+
+def _check_line(word: str, line: str) -> None:
+    try:
+        Line(line)
+    except ValueError as error:
+        raise UsageError(f"The command line of target {word!r} {error}") from None
+
+
+CLI = TargetKind(
+    name="cli",
+    open_target=open_target,
+    syntax="cli:COMMAND LINE",
+    summary="a command line of the shell, such as an agent's, with {PROMPT} and more",
+    check_model=_check_line,
+    provider_names=("command",),
+    file_fields=cli_entry.FIELDS,
+    read_entry=cli_entry.read_entry,
+    enforces_timeout=True,
+    is_cacheable=False,
+    reports_cost=True,
+)
