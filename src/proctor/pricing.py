@@ -43,12 +43,12 @@ def parse_prices(text: str, path: str) -> dict[str, Price]:
         UsageError: the file is no such table; names its path and the model.
     """
     try:
-        found = tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: The file is not TOML: {error}.") from error
-    models = found.pop("models", None)
-    if found or not isinstance(models, dict):
-        raise UsageError(f'{path}: The file needs tables [models."NAME"] and nothing else{_list(found)}.')
+    models = table.pop("models", None)
+    if table or not isinstance(models, dict):
+        raise UsageError(f'{path}: The file needs tables [models."NAME"] and nothing else{_list(table)}.')
     prices: dict[str, Price] = {}
     for name, fields in models.items():
         where = f"{path}: Model {name!r}"
@@ -61,42 +61,46 @@ def parse_prices(text: str, path: str) -> dict[str, Price]:
 
 
 def find_price(
-    spec: TargetSpec, listed: Mapping[str, Price], own: Mapping[str, Price], *, is_free: bool = False
+    spec: TargetSpec,
+    list_prices: Mapping[str, Price],
+    own_prices: Mapping[str, Price],
+    *,
+    is_free: bool = False,
 ) -> Quote | None:
     """The price of a target by its exact name, else by its model's without the date of a snapshot.
 
     Args:
         spec: the target.
-        listed: the list prices of models that count for it.
-        own: the user's prices, of models or of targets; they come first.
+        list_prices: the list prices of models that count for it.
+        own_prices: the user's prices, of models or of targets; they come first.
         is_free: whether it costs nothing unless the user says otherwise.
     """
-    if price := own.get(spec.name) or own.get(spec.model):
+    if price := own_prices.get(spec.name) or own_prices.get(spec.model):
         return Quote(price)
     if is_free:
         return Quote(Price(input=0.0, output=0.0))
-    if price := listed.get(spec.model):
+    if price := list_prices.get(spec.model):
         return Quote(price)
-    for prices, name in ((own, spec.name), (own, spec.model), (listed, spec.model)):
+    for prices, name in ((own_prices, spec.name), (own_prices, spec.model), (list_prices, spec.model)):
         family = _DATE_SUFFIX.sub("", name)
         if price := prices.get(family):
             return Quote(price, family)
     return None
 
 
-def read_usage(sent: tuple[Any, ...], answered: tuple[Any, ...], cached: Any = None) -> Usage:
+def read_usage(input_counts: tuple[Any, ...], output_counts: tuple[Any, ...], cached: Any = None) -> Usage:
     """The usage that a reply reports; `UNREADABLE_USAGE` where a count is not a whole number from 0 to 10⁹.
 
     Args:
-        sent: counts that together are the input; None counts as 0.
-        answered: those of the output.
+        input_counts: counts that together are the input; None counts as 0.
+        output_counts: those of the output.
         cached: how much of the input was cached.
     """
-    if not all(count is None or _is_count(count) for count in (*sent, *answered, cached)):
+    if not all(count is None or _is_count(count) for count in (*input_counts, *output_counts, cached)):
         return UNREADABLE_USAGE
     return Usage(
-        input_tokens=sum(count or 0 for count in sent),
-        output_tokens=sum(count or 0 for count in answered),
+        input_tokens=sum(count or 0 for count in input_counts),
+        output_tokens=sum(count or 0 for count in output_counts),
         cached_tokens=cached or 0,
     )
 

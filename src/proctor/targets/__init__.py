@@ -61,11 +61,11 @@ def iter_kinds(*, installed: bool = False) -> Iterator[TargetKind]:
     Args:
         installed: look for further ones in all installed packages; one that cannot be imported is left out.
     """
-    known = list(TARGETS)
-    for name in known:
+    names = list(TARGETS)
+    for name in names:
         yield TARGETS.get(name)
     for name in TARGETS.names(installed=True) if installed else ():
-        if name not in known:
+        if name not in names:
             try:
                 kind = TARGETS.get(name)
             except (ImportError, AttributeError):

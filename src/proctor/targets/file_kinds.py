@@ -143,8 +143,8 @@ def _read_key(entry: TargetEntry) -> dict[str, Any]:
 def unknown_kind_message(provider: str) -> str:
     """What is wrong with a provider that is neither a kind nor an agent."""
     kinds = [kind for kind in iter_kinds() if kind.entry_fields is not None]
-    known = {name for kind in kinds for name in (kind.name, *kind.provider_names)}
-    return f"is {provider[:60]!r}. {suggestion(provider[:60], sorted(known))}"
+    names = {name for kind in kinds for name in (kind.name, *kind.provider_names)}
+    return f"is {provider[:60]!r}. {suggestion(provider[:60], sorted(names))}"
 
 
 def agent_message(provider: str, example: str) -> str:

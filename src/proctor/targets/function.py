@@ -58,7 +58,7 @@ class Function:
             if self._is_async:
                 result = await ask()
             else:
-                result = await _in_a_thread(ask)
+                result = await _run_in_thread(ask)
                 if inspect.isawaitable(result):
                     result = await result
         except TargetError:
@@ -96,10 +96,10 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Function:
     Raises:
         UsageError: the function cannot be imported.
     """
-    return Function(spec.model, _imported(spec), opening.max_answer_bytes)
+    return Function(spec.model, _import_function(spec), opening.max_answer_bytes)
 
 
-async def _in_a_thread(function: Callable[[], Any]) -> Any:
+async def _run_in_thread(function: Callable[[], Any]) -> Any:
     """What the function returns in a thread that keeps nobody from exiting, unlike those of an executor."""
     import asyncio
 
@@ -142,24 +142,24 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
     except (TypeError, ValueError):  # it is not written in Python
         return frozenset()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return frozenset(one.name for one in parameters if one.kind in kinds)
+    return frozenset(parameter.name for parameter in parameters if parameter.kind in kinds)
 
 
-def _imported(spec: TargetSpec) -> Callable[[Any], Any]:
+def _import_function(spec: TargetSpec) -> Callable[[Any], Any]:
     module_name, _, attribute = spec.model.partition(":")
     if not module_name or not attribute:
         raise UsageError(f"Target {spec.name!r} names no function. Write function:MODULE:NAME.")
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
     try:
         invalidate_caches()
         function = reduce(getattr, attribute.split("."), import_module(module_name))
     except (Exception, SystemExit) as error:
         raise UsageError(
-            f"Target {spec.name!r} cannot be imported from {here!r}: {type(error).__name__}: {error}."
+            f"Target {spec.name!r} cannot be imported from {folder!r}: {type(error).__name__}: {error}."
         ) from error
     finally:
-        sys.path.remove(here)
+        sys.path.remove(folder)
     if not callable(function):
         raise UsageError(f"Target {spec.name!r} names a {type(function).__name__}, which cannot be called.")
     return function

@@ -27,8 +27,8 @@ ADDRESS_FIELDS: Final = ("model", "deployment", "variant", "base_url", "endpoint
 class TargetKind(Struct, frozen=True, kw_only=True):
     """One kind of target: how it is written, where it is, what it costs and what it can do.
 
-    Only `name` and `open_target` are required. A kind with an `address` or an `address_variable` speaks HTTP: it
-    is written `NAME:MODEL[@URL]`, and targets.yaml takes its model, address, key and parameters.
+    Only `name` and `open_target` are required. A kind with an `address` or an `address_variable` speaks HTTP:
+    it is written `NAME:MODEL[@URL]`, and targets.yaml takes its model, address, key and parameters.
     """
 
     name: str

@@ -29,21 +29,21 @@ def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> Targe
         UnknownName: there is no such kind or model.
         UsageError: the rest is missing, or its URL cannot be used.
     """
-    name, colon, rest = _expand(word).partition(":")
+    name, colon, model = _expand(word).partition(":")
     try:
         kind = TARGETS.get(name)
     except UnknownName:
         raise UnknownName("target", name if colon else word, known_words()) from None
     if kind.has_address:
-        return _parse_model(word, kind, rest, params, environ)
+        return _parse_model(word, kind, model, params, environ)
     argument = kind.syntax.partition(":")[2]
-    if rest and kind.syntax == kind.name:
+    if model and kind.syntax == kind.name:
         raise UsageError(f"Target {word!r}: {name} takes nothing after its name. Write {name}.")
-    if argument and not rest and not argument.endswith("]"):
+    if argument and not model and not argument.endswith("]"):
         raise UsageError(f"Target {word!r} is not complete. Write {kind.syntax}.")
     if kind.check_model is not None:
-        kind.check_model(word, rest)
-    return TargetSpec(name=word, kind=kind.spec_kind, model=rest, params=params)
+        kind.check_model(word, model)
+    return TargetSpec(name=word, kind=kind.spec_kind, model=model, params=params)
 
 
 def known_words() -> set[str]:
@@ -66,12 +66,11 @@ def api_spec(
     """
     address = endpoint or _default_address(kind, environ)
     if address is not None:
-        _check_address(address, _shown(name))
+        _check_address(address, _redact_address(name))
         address = address.rstrip("/")
     elif kind.address is None:
-        raise UsageError(
-            f"Target {_shown(name)} {kind.address_help or f'needs an address in {kind.address_variable}.'}"
-        )
+        advice = kind.address_help or f"needs an address in {kind.address_variable}."
+        raise UsageError(f"Target {_redact_address(name)} {advice}")
     return TargetSpec(name=name, kind=kind.spec_kind, model=model, endpoint=address, params=params)
 
 
@@ -93,14 +92,16 @@ def _expand(word: str) -> str:
 
 
 def _parse_model(
-    word: str, kind: TargetKind, rest: str, params: Params, environ: Mapping[str, str]
+    word: str, kind: TargetKind, model_and_url: str, params: Params, environ: Mapping[str, str]
 ) -> TargetSpec:
-    at_url = _AT_URL.fullmatch(rest)
-    model, endpoint = at_url.groups() if at_url else (rest, None)
-    if at_url is None and re.search(r"@[\w.-]+:\d+", rest):
-        raise UsageError(f"Target {_shown(word)}: write the address after @ with http:// or https://.")
+    at_url = _AT_URL.fullmatch(model_and_url)
+    model, endpoint = at_url.groups() if at_url else (model_and_url, None)
+    if at_url is None and re.search(r"@[\w.-]+:\d+", model_and_url):
+        raise UsageError(
+            f"Target {_redact_address(word)}: write the address after @ with http:// or https://."
+        )
     if not model:
-        raise UsageError(f"Target {_shown(word)} names no model. Write {kind.name}:MODEL.")
+        raise UsageError(f"Target {_redact_address(word)} names no model. Write {kind.name}:MODEL.")
     return api_spec(word, kind, model, endpoint, params, environ)
 
 
@@ -130,6 +131,6 @@ def _check_address(endpoint: str, target: str) -> None:
         raise UsageError(f"The address of target {target} may not have a part after ? or #. Take it out.")
 
 
-def _shown(word: str) -> str:
+def _redact_address(word: str) -> str:
     at_url = _AT_URL.fullmatch(word)
     return repr(at_url[1] + "@…" if at_url else word)

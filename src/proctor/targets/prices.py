@@ -10,7 +10,9 @@ from proctor.pricing import Quote, find_price
 from proctor.targets import get_kind, iter_kinds
 
 
-def quote_for(spec: TargetSpec, listed: Mapping[str, Price], own: Mapping[str, Price]) -> Quote | None:
+def quote_for(
+    spec: TargetSpec, list_prices: Mapping[str, Price], own_prices: Mapping[str, Price]
+) -> Quote | None:
     """The price of a target, as `find_price` finds it; None where it is not known.
 
     The list price of a model says nothing about what another server charges for a model of that name, so it
@@ -18,10 +20,12 @@ def quote_for(spec: TargetSpec, listed: Mapping[str, Price], own: Mapping[str, P
 
     Args:
         spec: the target.
-        listed: what makers charge for their models.
-        own: the user's prices, of models or of targets; they come first.
+        list_prices: what makers charge for their models.
+        own_prices: the user's prices, of models or of targets; they come first.
     """
-    return find_price(spec, listed if _has_list_price(spec) else {}, own, is_free=get_kind(spec).is_free)
+    return find_price(
+        spec, list_prices if _has_list_price(spec) else {}, own_prices, is_free=get_kind(spec).is_free
+    )
 
 
 def _has_list_price(spec: TargetSpec) -> bool:

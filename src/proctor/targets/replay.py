@@ -82,7 +82,7 @@ class Replay:
         if line.output is None:
             why = line.failure.message if line.failure else "the recorded line has no output"
             raise TargetError(f"Case {prompt.case_id!r} failed when it was recorded: {why}", kind="missing")
-        output = _recorded(line)
+        output = _read_output(line)
         check_size(output.text, self._max_answer_bytes)
         return output
 
@@ -117,7 +117,7 @@ class Replay:
         try:
             line = _LINE.decode(data)
             if line.output is not None:
-                _recorded(line)
+                _read_output(line)
         except msgspec.DecodeError as error:
             raise UsageError(f"{self._path}:{number}: The line is not a recorded output: {error}.") from error
         case_id = line.case_id if line.case_id is not None else line.id
@@ -134,7 +134,7 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Replay:
     Raises:
         UsageError: the file cannot be read or is no recording.
     """
-    return _opened(spec.model, opening.max_answer_bytes)
+    return _open_file(spec.model, opening.max_answer_bytes)
 
 
 def first_case(path: str) -> str:
@@ -143,12 +143,12 @@ def first_case(path: str) -> str:
     Raises:
         UsageError: the file cannot be read or is no recording.
     """
-    recording = _opened(path)
+    recording = _open_file(path)
     recording.close()
     return recording.first
 
 
-def _opened(path: str, max_answer_bytes: int = MAX_ANSWER_BYTES) -> Replay:
+def _open_file(path: str, max_answer_bytes: int = MAX_ANSWER_BYTES) -> Replay:
     try:
         file = Path(path).open("rb")  # noqa: SIM115 - it stays open until the target is closed
     except OSError as error:
@@ -160,7 +160,7 @@ def _opened(path: str, max_answer_bytes: int = MAX_ANSWER_BYTES) -> Replay:
         raise
 
 
-def _recorded(line: _Line) -> Output:
+def _read_output(line: _Line) -> Output:
     """The line's output; usage, latency and cost may stand beside it, as in an export."""
     if isinstance(line.output, str):
         output = Output(text=line.output)

@@ -51,11 +51,11 @@ class Scripted:
         """
         case_id = prompt.case_id
         exact_rank, answers = self._exact.get(case_id, (None, None))
-        for rank, pattern, matched in self._globs:
+        for rank, pattern, glob_answers in self._globs:
             if exact_rank is not None and rank > exact_rank:
                 break
             if pattern.match(case_id):
-                answers = matched
+                answers = glob_answers
                 break
         if answers is None:
             raise TargetError(f"No key of {self._name} matches case {case_id!r}.", kind="missing")
@@ -108,7 +108,7 @@ def _answers(value: Any, where: str) -> tuple[Output, ...]:
     values = value if isinstance(value, list) else [value]
     if not values:
         raise UsageError(f"{where} is an empty list. Give at least one answer.")
-    return tuple(_answer(each, where) for each in values)
+    return tuple(_answer(item, where) for item in values)
 
 
 def _answer(value: Any, where: str) -> Output:

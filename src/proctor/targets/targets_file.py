@@ -75,17 +75,17 @@ class TargetsFile:
         self.path = path
         self._folder = folder
         form, unnamed = Notes(path, 1), Notes(path, 1)
-        self._entries = _entries(_rows(text, form), unnamed)
+        self._entries = _find_entries(_find_rows(text, form), unnamed)
         _raise_errors(form.problems)
-        found: list[Problem] = []
+        problems_found: list[Problem] = []
         context = FileContext(folder=folder, environ=kinds.stand_in_environ(), checks_only=True)
-        check = _Making(self, context, found)
+        check = _SpecReader(self, context, problems_found)
         for name in self._entries:
             check.target(name)
         self.unnamed: tuple[Problem, ...] = tuple(unnamed.problems)
         """The entries that nobody can ask for, as they have no name."""
         # A target that judges another one is looked at twice.
-        problems = [*form.problems, *unnamed.problems, *dict.fromkeys(found)]
+        problems = [*form.problems, *unnamed.problems, *dict.fromkeys(problems_found)]
         self.problems: tuple[Problem, ...] = tuple(sorted(problems, key=lambda problem: problem.line or 0))
         """What is wrong with entries, and what has no effect, by line."""
 
@@ -123,7 +123,7 @@ class TargetsFile:
         """
         problems: list[Problem] = []
         context = FileContext(folder=self._folder, environ=environ, params=params)
-        spec = _Making(self, context, problems, judging=not judged).target(name)
+        spec = _SpecReader(self, context, problems, judging=not judged).target(name)
         # A target that judges another one is looked at twice.
         _raise_errors([problem for problem in dict.fromkeys(problems) if problem.level == "error"])
         assert spec is not None, "what cannot be made is a problem"
@@ -131,7 +131,7 @@ class TargetsFile:
 
     def listed(self, environ: Mapping[str, str]) -> list[Listed]:
         """What a list of targets says of each."""
-        return [_listed(entry, environ) for entry in self._entries.values()]
+        return [_describe(entry, environ) for entry in self._entries.values()]
 
 
 def _raise_errors(problems: list[Problem]) -> None:
@@ -142,7 +142,7 @@ def _raise_errors(problems: list[Problem]) -> None:
 # --- the text ----------------------------------------------------------------------------------------------
 
 
-def _rows(text: str, notes: Notes) -> Items:
+def _find_rows(text: str, notes: Notes) -> Items:
     """The list of the targets as it stands; empty where there is none."""
     try:
         root = load(text)
@@ -160,11 +160,11 @@ def _rows(text: str, notes: Notes) -> Items:
     return rows
 
 
-def _entries(rows: Items, notes: Notes) -> dict[str, _Entry]:
+def _find_entries(rows: Items, notes: Notes) -> dict[str, _Entry]:
     """The first entry of each name; `notes` gets those without one."""
     entries: dict[str, _Entry] = {}
     for place, row in enumerate(rows):
-        entry = _entry(row, rows.lines[place], place, notes)
+        entry = _find_entry(row, rows.lines[place], place, notes)
         if entry is None:
             continue
         first = entries.setdefault(entry.name, entry)
@@ -173,7 +173,7 @@ def _entries(rows: Items, notes: Notes) -> dict[str, _Entry]:
     return entries
 
 
-def _entry(row: Any, line: int, place: int, notes: Notes) -> _Entry | None:
+def _find_entry(row: Any, line: int, place: int, notes: Notes) -> _Entry | None:
     if not isinstance(row, Map):
         what = f"`targets[{place}]` is {kind_of(row)}; it must be an object with `name` and `provider`."
         notes.error("wrong-type", what, f"targets[{place}]", line=line)
@@ -181,32 +181,34 @@ def _entry(row: Any, line: int, place: int, notes: Notes) -> _Entry | None:
     name = row.get("name")
     if isinstance(name, str) and name.strip():
         return _Entry(name, line, row)
-    here = row.lines.get("name", line)
-    notes.error("missing-field", f"`targets[{place}].name` must be text, which names it.", "name", line=here)
+    name_line = row.lines.get("name", line)
+    notes.error(
+        "missing-field", f"`targets[{place}].name` must be text, which names it.", "name", line=name_line
+    )
     return None
 
 
-def _listed(entry: _Entry, environ: Mapping[str, str]) -> Listed:
+def _describe(entry: _Entry, environ: Mapping[str, str]) -> Listed:
     row = entry.row
     provider = str(row.get("provider", row.get("kind", "")))
     record = kinds.find_kind(provider) if provider else None
-    kind, what = (provider if record is None else record.name), ""
+    kind, details = (provider if record is None else record.name), ""
     if "use_target" in row:
-        kind, what = "→", str(row["use_target"])
+        kind, details = "→", str(row["use_target"])
     elif "target" in row:
-        kind, _, what = str(row["target"]).partition(":")
+        kind, _, details = str(row["target"]).partition(":")
     else:
-        named = ("model", "deployment", "variant", "command", "function", "file", "path", "response")
-        what = next((str(row[name]) for name in named if name in row), "")
+        fields = ("model", "deployment", "variant", "command", "function", "file", "path", "response")
+        details = next((str(row[name]) for name in fields if name in row), "")
     names = names_in({name: value for name, value in row.items() if name != _PROSE})
     unset = tuple(name for name in names if not environ.get(name, "").strip())
-    return Listed(name=entry.name, kind=kind, what=what, unset=unset, variables=names)
+    return Listed(name=entry.name, kind=kind, what=details, unset=unset, variables=names)
 
 
 # --- targets that name one another -------------------------------------------------------------------------
 
 
-class _Making:
+class _SpecReader:
     """Makes specifications; without an environment it only checks. What is wrong goes into `problems`."""
 
     def __init__(
@@ -215,24 +217,24 @@ class _Making:
         self.problems = problems
         self._file = file
         self._context = context
-        self._made: dict[str, TargetSpec | None] = {}
+        self._specs: dict[str, TargetSpec | None] = {}
         # Judges are asked with the usual parameters, and nobody judges them.
         usual = replace(context, params=Params())
-        self._judges = None if judging else _Making(file, usual, problems, judging=True)
+        self._judge_reader = None if judging else _SpecReader(file, usual, problems, judging=True)
 
     def target(self, name: str, trail: tuple[str, ...] = ()) -> TargetSpec | None:
         """The target of a name of the file; None where it cannot be made, or is not known yet."""
         entry = self._file.entry(name)
-        if name not in self._made and entry is not None:
+        if name not in self._specs and entry is not None:
             notes = Notes(self._file.path, entry.line, "Target")
             notes.case = name
-            spec = self._make(entry, notes, (*trail, name))
+            spec = self._read_spec(entry, notes, (*trail, name))
             self.problems += [replace(problem, case=None) for problem in notes.problems]
-            self._made[name] = None if notes.failed else spec
-        return self._made[name]
+            self._specs[name] = None if notes.failed else spec
+        return self._specs[name]
 
-    def _make(self, entry: _Entry, notes: Notes, trail: tuple[str, ...]) -> TargetSpec | None:
-        row = _row(entry.row, notes, self._context)
+    def _read_spec(self, entry: _Entry, notes: Notes, trail: tuple[str, ...]) -> TargetSpec | None:
+        row = _read_entry(entry.row, notes, self._context)
         fields = row.fields
         fields.take("name")
         if entry.next_line is not None:
@@ -242,34 +244,38 @@ class _Making:
                 "name",
                 line=entry.next_line,
             )
-        provider = _one_of(row, "provider", "kind")
+        provider = _read_either(row, "provider", "kind")
         agent = None if provider is None else kinds.agent_command(provider)
         if provider is not None and agent is not None:
             # A file may be shared with a program that knows the agent: it counts when it is asked for.
             if not self._context.checks_only:
                 fields.error("unsupported", "provider", kinds.agent_message(provider, agent))
             return None
-        judge = _one_of(row, "grader_target", "judge_target")
+        judge = _read_either(row, "grader_target", "judge_target")
         fallbacks = fields.texts("fallback_targets")
         workers, retries = fields.integer("workers", least=1), fields.integer("max_retries")
         if "use_target" in fields:
-            spec = self._alias(provider, row, trail)
+            spec = self._read_alias(provider, row, trail)
         else:
-            spec = self._own(entry.name, provider, row)
-        judged_by = None if judge is None else self._judge(judge, row)
-        others = [self._other(one, "fallback_targets", row, trail) for one in fallbacks if not notes.failed]
+            spec = self._read_own(entry.name, provider, row)
+        judged_by = None if judge is None else self._read_judge(judge, row)
+        others = [
+            self._find_other(fallback, "fallback_targets", row, trail)
+            for fallback in fallbacks
+            if not notes.failed
+        ]
         if spec is None:
             return None
         return replace(
             spec,
             name=entry.name,
             judge=judged_by or spec.judge,
-            fallbacks=_in_turn(others) or spec.fallbacks,
+            fallbacks=_flatten(others) or spec.fallbacks,
             workers=workers or spec.workers,
             retries=spec.retries if retries is None else retries,
         )
 
-    def _own(self, name: str, provider: str | None, row: TargetEntry) -> TargetSpec | None:
+    def _read_own(self, name: str, provider: str | None, row: TargetEntry) -> TargetSpec | None:
         """The target by what it says itself."""
         fields = row.fields
         word = fields.text("target")
@@ -291,20 +297,24 @@ class _Making:
         fields.finish((*COMMON, *(kind.entry_fields or ())))
         return spec
 
-    def _alias(self, provider: str | None, row: TargetEntry, trail: tuple[str, ...]) -> TargetSpec | None:
+    def _read_alias(
+        self, provider: str | None, row: TargetEntry, trail: tuple[str, ...]
+    ) -> TargetSpec | None:
         """The target that another name stands for."""
         other = row.fields.text("use_target")
         if provider is not None or "target" in row.fields:
             row.fields.error("duplicate-field", "use_target", "stands for another target; remove `provider`.")
         row.fields.finish(COMMON)
-        return None if other is None else self._other(other, "use_target", row, trail)
+        return None if other is None else self._find_other(other, "use_target", row, trail)
 
-    def _judge(self, name: str, row: TargetEntry) -> TargetSpec | None:
-        making = self._judges
-        spec = None if making is None else making._other(name, "grader_target", row, ())
+    def _read_judge(self, name: str, row: TargetEntry) -> TargetSpec | None:
+        reader = self._judge_reader
+        spec = None if reader is None else reader._find_other(name, "grader_target", row, ())
         return None if spec is None else replace(spec, judge=None)
 
-    def _other(self, name: str, field: str, row: TargetEntry, trail: tuple[str, ...]) -> TargetSpec | None:
+    def _find_other(
+        self, name: str, field: str, row: TargetEntry, trail: tuple[str, ...]
+    ) -> TargetSpec | None:
         """Another target of the file, or one in the words of the command line."""
         if name in trail:
             circle = " → ".join((*trail[trail.index(name) :], name))
@@ -320,28 +330,28 @@ class _Making:
             return None
 
 
-def _one_of(row: TargetEntry, *names: str) -> str | None:
+def _read_either(row: TargetEntry, *names: str) -> str | None:
     """The text of a field that has two names."""
     return row.fields.text(row.either(*names))
 
 
-def _in_turn(specs: list[TargetSpec | None]) -> tuple[TargetSpec, ...]:
+def _flatten(specs: list[TargetSpec | None]) -> tuple[TargetSpec, ...]:
     """Who is asked one after the other: each with those that it falls back on itself, and nobody twice."""
-    flat = [one for spec in specs if spec is not None for one in (spec, *spec.fallbacks)]
+    flat = [member for spec in specs if spec is not None for member in (spec, *spec.fallbacks)]
     return tuple({spec.name: replace(spec, judge=None, fallbacks=()) for spec in flat}.values())
 
 
-def _row(row: Map, notes: Notes, context: FileContext) -> TargetEntry:
+def _read_entry(row: Map, notes: Notes, context: FileContext) -> TargetEntry:
     """The fields of a target that have an effect, filled in as far as they are to be and can be."""
-    kept, unknown, written = Map(row.line), set[str](), dict[str, str]()
-    kept.lines = row.lines
-    known = {*COMMON, *kinds.IGNORED_FIELDS, *kinds.entry_fields()}
+    values, unknown, references = Map(row.line), set[str](), dict[str, str]()
+    values.lines = row.lines
+    known_fields = {*COMMON, *kinds.IGNORED_FIELDS, *kinds.entry_fields()}
     kind = kinds.find_kind(str(row["provider"])) if "provider" in row else None
     ignored = set(kinds.IGNORED_FIELDS).difference((kind and kind.entry_fields) or ())
     for name, value in row.items():
         line = row.lines[name]
         snake = _CAMEL.sub("_", name).lower()
-        if snake != name and snake in known:
+        if snake != name and snake in known_fields:
             notes.error(
                 "camel-case", f"Write `{snake}` for `{name}`: words are joined by _.", name, line=line
             )
@@ -351,23 +361,25 @@ def _row(row: Map, notes: Notes, context: FileContext) -> TargetEntry:
         elif name in ignored:
             notes.warn("no-effect", f"`{name}` has no effect here.", name, line=line)
         elif not (names := names_in(value)):
-            kept[name] = value
+            values[name] = value
         elif context.checks_only:
             if name in kinds.DEFERRED_FIELDS:
-                kept[name] = value
+                values[name] = value
             else:
                 unknown.add(name)
-        elif unset := [one for one in names if not _is_set(one, context.environ, name)]:
+        elif unset := [variable for variable in names if not _is_set(variable, context.environ, name)]:
             unknown.add(name)
-            for one in unset:
-                said = f"`{name}` names the variable {one}, which is not set. Set it (export {one}=…)."
-                notes.error("unset-variable", said, name, line=line)
+            for variable in unset:
+                message = (
+                    f"`{name}` names the variable {variable}, which is not set. Set it (export {variable}=…)."
+                )
+                notes.error("unset-variable", message, name, line=line)
         else:
             is_deferred = name in kinds.DEFERRED_FIELDS
-            kept[name] = value if is_deferred else _typed(name, filled(value, context.environ))
+            values[name] = value if is_deferred else _typed(name, filled(value, context.environ))
             if isinstance(value, str):
-                written[name] = value
-    return TargetEntry(Fields(kept, notes), frozenset(unknown), context, written)
+                references[name] = value
+    return TargetEntry(Fields(values, notes), frozenset(unknown), context, references)
 
 
 def _is_set(variable: str, environ: Mapping[str, str], field: str) -> bool:

@@ -58,7 +58,7 @@ class Site:
         self.git = Git(programs, environ)
         self.home = environ.get("HOME") or environ.get("USERPROFILE")
         self.kept: dict[Path, str] = {}
-        self._own = run_folder(self.root, run_id)
+        self._run_folder = run_folder(self.root, run_id)
         self._run_id = run_id
         self._programs = programs
         self._keep = keep
@@ -77,8 +77,8 @@ class Site:
     @property
     def scratch(self) -> Path:
         """The folder of this run, which is there from now on."""
-        self._own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self._own
+        self._run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._run_folder
 
     def fresh(self) -> Path:
         """A new empty folder. Its name is a number: what a suite calls its tests is no path."""
@@ -129,6 +129,6 @@ class Site:
         if self._contents is not None:
             self._contents.close()
             self._contents = None
-        for folder in (self._own, self.root):
+        for folder in (self._run_folder, self.root):
             with suppress(OSError):
                 folder.rmdir()

@@ -77,18 +77,18 @@ class Anthropic:
         """
         prompt = instructed(prompt, self._system)
 
-        def encode(refused: frozenset[str]) -> bytes:
-            return _ENCODER.encode(self._request(prompt, refused))
+        def encode_without(refused_names: frozenset[str]) -> bytes:
+            return _ENCODER.encode(self._request(prompt, refused_names))
 
-        data, latency_ms = await self._post.send(encode, _OPTIONAL)
+        data, latency_ms = await self._post.send(encode_without, _OPTIONAL)
         reply = self._post.read(_REPLY, data)
         calls = [block for block in reply.content if block.type == "tool_use"]
         text = "".join(block.text for block in reply.content if block.type == "text")
         if _is_answered_by_a_call(prompt):
-            given = next((call for call in calls if call.name == _REPLY_TOOL), None)
-            if given is not None:
-                calls.remove(given)
-                text = _ENCODER.encode(given.input).decode()
+            reply_call = next((call for call in calls if call.name == _REPLY_TOOL), None)
+            if reply_call is not None:
+                calls.remove(reply_call)
+                text = _ENCODER.encode(reply_call.input).decode()
         output = Output(
             text=text,
             tool_calls=tuple(ToolCall(name=call.name, arguments=call.input, id=call.id) for call in calls),
@@ -103,7 +103,7 @@ class Anthropic:
     async def aclose(self) -> None:
         """Nothing: the session belongs to whoever opened the target."""
 
-    def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
+    def _request(self, prompt: Prompt, refused_names: frozenset[str]) -> _Request:
         system = "\n\n".join(as_text(m) for m in prompt.messages if m.role in {"system", "developer"})
         request = _Request(
             model=self._model,
@@ -111,11 +111,11 @@ class Anthropic:
             messages=_turns(prompt.messages),
             system=system or UNSET,
         )
-        if "temperature" not in refused:
+        if "temperature" not in refused_names:
             request.temperature = self._temperature(prompt)
-        if prompt.tools and "tools" not in refused:
-            request.tools = [_described(tool) for tool in prompt.tools]
-        elif _is_answered_by_a_call(prompt) and "tool_choice" not in refused:
+        if prompt.tools and "tools" not in refused_names:
+            request.tools = [_describe_tool(tool) for tool in prompt.tools]
+        elif _is_answered_by_a_call(prompt) and "tool_choice" not in refused_names:
             description = "Give the answer in this form."
             tool = {"name": _REPLY_TOOL, "description": description, "input_schema": prompt.response_schema}
             request.tools = [tool]
@@ -126,13 +126,13 @@ class Anthropic:
         return self._params.temperature if prompt.temperature is None else prompt.temperature
 
     def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
-        refused = self._post.refused
-        formed = _is_answered_by_a_call(prompt) and "tool_choice" not in refused
+        refused_names = self._post.refused
+        has_schema = _is_answered_by_a_call(prompt) and "tool_choice" not in refused_names
         not_applied = {
-            "temperature": self._temperature(prompt) is not None and "temperature" in refused,
+            "temperature": self._temperature(prompt) is not None and "temperature" in refused_names,
             "seed": self._params.seed is not None,
-            "response_format": not formed and (prompt.json_answer or prompt.response_schema is not None),
-            "tools": bool(prompt.tools) and "tools" in refused,
+            "response_format": not has_schema and (prompt.json_answer or prompt.response_schema is not None),
+            "tools": bool(prompt.tools) and "tools" in refused_names,
         }
         return tuple(name for name, is_so in not_applied.items() if is_so)
 
@@ -179,9 +179,9 @@ def _is_answered_by_a_call(prompt: Prompt) -> bool:
     return prompt.response_schema is not None and not prompt.tools
 
 
-def _described(tool: Tool) -> dict[str, Any]:
-    told = {"name": tool.name, "input_schema": tool.parameters or {"type": "object"}}
-    return told | ({"description": tool.description} if tool.description else {})
+def _describe_tool(tool: Tool) -> dict[str, Any]:
+    description = {"name": tool.name, "input_schema": tool.parameters or {"type": "object"}}
+    return description | ({"description": tool.description} if tool.description else {})
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:

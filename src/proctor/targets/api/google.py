@@ -104,10 +104,10 @@ class Google:
         """
         prompt = instructed(prompt, self._system)
 
-        def encode(refused: frozenset[str]) -> bytes:
-            return _ENCODER.encode(self._request(prompt, refused))
+        def encode_without(refused_names: frozenset[str]) -> bytes:
+            return _ENCODER.encode(self._request(prompt, refused_names))
 
-        data, latency_ms = await self._post.send(encode, tuple(_OPTIONAL))
+        data, latency_ms = await self._post.send(encode_without, tuple(_OPTIONAL))
         reply = self._post.read(_REPLY, data)
         if not reply.candidates:
             reason = reply.prompt_feedback.block_reason if reply.prompt_feedback else None
@@ -131,15 +131,15 @@ class Google:
     async def aclose(self) -> None:
         """Nothing: the session belongs to whoever opened the target."""
 
-    def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
+    def _request(self, prompt: Prompt, refused_names: frozenset[str]) -> _Request:
         config = _Config(max_output_tokens=self._params.max_tokens)
-        without = _ours(refused)
+        without = _parameter_names(refused_names)
         if "temperature" not in without:
             config.temperature = self._temperature(prompt)
         if self._params.seed is not None and "seed" not in without:
             config.seed = self._params.seed + prompt.repeat
         # Most models refuse a form of the answer beside tools.
-        if _is_formed(prompt) and not prompt.tools and "response_format" not in without:
+        if _has_format(prompt) and not prompt.tools and "response_format" not in without:
             config.response_mime_type = "application/json"
             config.response_json_schema = prompt.response_schema
         tools = prompt.tools if "tools" not in without else ()
@@ -148,19 +148,20 @@ class Google:
             contents=_contents(prompt.messages),
             generation_config=config,
             system_instruction={"parts": system} if system else UNSET,
-            tools=[{"functionDeclarations": list(map(_described, tools))}] if tools else UNSET,
+            tools=[{"functionDeclarations": list(map(_describe_tool, tools))}] if tools else UNSET,
         )
 
     def _temperature(self, prompt: Prompt) -> float | None:
         return self._params.temperature if prompt.temperature is None else prompt.temperature
 
     def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
-        refused = _ours(self._post.refused)
+        refused_names = _parameter_names(self._post.refused)
         not_applied = {
-            "temperature": self._temperature(prompt) is not None and "temperature" in refused,
-            "seed": self._params.seed is not None and "seed" in refused,
-            "response_format": _is_formed(prompt) and (bool(prompt.tools) or "response_format" in refused),
-            "tools": bool(prompt.tools) and "tools" in refused,
+            "temperature": self._temperature(prompt) is not None and "temperature" in refused_names,
+            "seed": self._params.seed is not None and "seed" in refused_names,
+            "response_format": _has_format(prompt)
+            and (bool(prompt.tools) or "response_format" in refused_names),
+            "tools": bool(prompt.tools) and "tools" in refused_names,
         }
         return tuple(name for name, is_so in not_applied.items() if is_so)
 
@@ -200,17 +201,17 @@ GOOGLE = TargetKind(
 )
 
 
-def _ours(refused: frozenset[str]) -> set[str]:
-    return {_OPTIONAL[name] for name in refused}
+def _parameter_names(refused_names: frozenset[str]) -> set[str]:
+    return {_OPTIONAL[name] for name in refused_names}
 
 
-def _is_formed(prompt: Prompt) -> bool:
+def _has_format(prompt: Prompt) -> bool:
     return prompt.json_answer or prompt.response_schema is not None
 
 
-def _described(tool: Tool) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": tool.name, "description": tool.description or tool.name}
-    return told | ({"parametersJsonSchema": tool.parameters} if tool.parameters else {})
+def _describe_tool(tool: Tool) -> dict[str, Any]:
+    description: dict[str, Any] = {"name": tool.name, "description": tool.description or tool.name}
+    return description | ({"parametersJsonSchema": tool.parameters} if tool.parameters else {})
 
 
 def _contents(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -112,10 +112,10 @@ class OpenAi:
         """
         prompt = instructed(prompt, self._system)
 
-        def encode(refused: frozenset[str]) -> bytes:
-            return _ENCODER.encode(self._request(prompt, refused))
+        def encode_without(refused_names: frozenset[str]) -> bytes:
+            return _ENCODER.encode(self._request(prompt, refused_names))
 
-        data, latency_ms = await self._post.send(encode, _OPTIONAL)
+        data, latency_ms = await self._post.send(encode_without, _OPTIONAL)
         reply = self._post.read(_REPLY, data)
         if reply.error or not reply.choices:
             raise self._without_answer(reply, data)
@@ -136,34 +136,34 @@ class OpenAi:
     async def aclose(self) -> None:
         """Nothing: the session belongs to whoever opened the target."""
 
-    def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
-        asked = self._params
+    def _request(self, prompt: Prompt, refused_names: frozenset[str]) -> _Request:
+        params = self._params
         request = _Request(model=self._model, messages=_turns(prompt.messages))
-        if "temperature" not in refused:
+        if "temperature" not in refused_names:
             request.temperature = self._temperature(prompt)
-        if asked.seed is not None and "seed" not in refused:
-            request.seed = asked.seed + prompt.repeat
-        if "max_tokens" in refused:
-            request.max_completion_tokens = asked.max_tokens
+        if params.seed is not None and "seed" not in refused_names:
+            request.seed = params.seed + prompt.repeat
+        if "max_tokens" in refused_names:
+            request.max_completion_tokens = params.max_tokens
         else:
-            request.max_tokens = asked.max_tokens
-        if "response_format" not in refused:
+            request.max_tokens = params.max_tokens
+        if "response_format" not in refused_names:
             request.response_format = _response_format(prompt)
-        if prompt.tools and "tools" not in refused:
-            request.tools = [{"type": "function", "function": _described(tool)} for tool in prompt.tools]
+        if prompt.tools and "tools" not in refused_names:
+            request.tools = [{"type": "function", "function": _describe_tool(tool)} for tool in prompt.tools]
         return request
 
     def _temperature(self, prompt: Prompt) -> float | None:
         return self._params.temperature if prompt.temperature is None else prompt.temperature
 
     def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
-        asked = {
+        values = {
             "temperature": self._temperature(prompt),
             "seed": self._params.seed,
             "response_format": _response_format(prompt),
             "tools": prompt.tools or None,
         }
-        return tuple(name for name in asked if asked[name] is not None and name in self._post.refused)
+        return tuple(name for name in values if values[name] is not None and name in self._post.refused)
 
     def _without_answer(self, reply: _Reply, data: Body) -> TargetError:
         if reply.error is None:
@@ -188,7 +188,7 @@ class OpenAiEmbeddings:
         if not texts:
             return []
         body = _ENCODER.encode({"model": self.name, "input": list(texts)})
-        data, _ = await self._post.send(lambda _refused: body, ())
+        data, _ = await self._post.send(lambda _names: body, ())
         rows = sorted(self._post.read(_VECTORS, data).data, key=lambda row: row.index)
         if [row.index for row in rows] != list(range(len(texts))):
             raise TargetError(
@@ -277,8 +277,8 @@ def _response_format(prompt: Prompt) -> dict[str, Any] | None:
     schema = prompt.response_schema
     if schema is None:
         return {"type": "json_object"} if prompt.json_answer else None
-    wanted = {"name": "reply", "strict": _can_be_strict(schema), "schema": schema}
-    return {"type": "json_schema", "json_schema": wanted}
+    json_schema = {"name": "reply", "strict": _can_be_strict(schema), "schema": schema}
+    return {"type": "json_schema", "json_schema": json_schema}
 
 
 def _can_be_strict(schema: Any) -> bool:
@@ -291,18 +291,18 @@ def _can_be_strict(schema: Any) -> bool:
     if not isinstance(schema, dict):
         return True
     if schema.get("type") == "object" or "properties" in schema:
-        named, demanded = schema.get("properties"), schema.get("required")
-        if schema.get("additionalProperties") is not False or not isinstance(named, dict):
+        properties, required = schema.get("properties"), schema.get("required")
+        if schema.get("additionalProperties") is not False or not isinstance(properties, dict):
             return False
-        if not isinstance(demanded, list) or set(named) - set(demanded):
+        if not isinstance(required, list) or set(properties) - set(required):
             return False
     return all(map(_can_be_strict, schema.values()))
 
 
-def _described(tool: Tool) -> dict[str, Any]:
+def _describe_tool(tool: Tool) -> dict[str, Any]:
     """A tool's name, and of the rest what is there."""
-    told = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {name: part for name, part in told.items() if part}
+    description = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {name: part for name, part in description.items() if part}
 
 
 def _turns(messages: Sequence[Message]) -> list[_Turn]:
@@ -346,13 +346,13 @@ def _text(content: str | list[dict[str, Any]] | None) -> str:
 
 def _tool_call(call: _Call) -> ToolCall:
     """A call as the model wrote it; arguments that are no JSON object are kept under `arguments`."""
-    written = call.function.arguments
-    arguments = written
-    if isinstance(written, str):
+    raw_arguments = call.function.arguments
+    arguments = raw_arguments
+    if isinstance(raw_arguments, str):
         try:
-            arguments = msgspec.json.decode(written or "{}")
+            arguments = msgspec.json.decode(raw_arguments or "{}")
         except msgspec.DecodeError:
-            arguments = written
+            arguments = raw_arguments
     if not isinstance(arguments, dict):
         arguments = {"arguments": arguments}
     return ToolCall(name=call.function.name, arguments=arguments, id=call.id)

@@ -65,11 +65,11 @@ OPENROUTER = replace(
 
 def _parse_ollama_host(host: str) -> str:
     """Ollama's own forms of its address: with or without scheme and port; `0.0.0.0` is where it listens."""
-    scheme, _, rest = host.rpartition("://")
-    name, colon, port = rest.rstrip("/").rpartition(":")
+    scheme, _, address = host.rpartition("://")
+    host_name, colon, port = address.rstrip("/").rpartition(":")
     if not colon:
-        name, port = port, "443" if scheme == "https" else "80" if scheme else "11434"
-    return f"{scheme or 'http'}://{name.replace('0.0.0.0', '127.0.0.1') or '127.0.0.1'}:{port}/v1"  # noqa: S104
+        host_name, port = port, "443" if scheme == "https" else "80" if scheme else "11434"
+    return f"{scheme or 'http'}://{host_name.replace('0.0.0.0', '127.0.0.1') or '127.0.0.1'}:{port}/v1"  # noqa: S104
 
 
 OLLAMA = replace(

@@ -77,7 +77,7 @@ def _vector(session: Any, encoded: Any) -> list[float]:
     ids = np.array([encoded.ids], dtype=np.int64)
     mask = np.array([encoded.attention_mask], dtype=np.int64)
     inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-    (hidden,) = session.run(["last_hidden_state"], inputs)
-    mean: Any = (hidden[0] * mask[0][:, None]).sum(axis=0) / max(int(mask.sum()), 1)
+    (hidden_states,) = session.run(["last_hidden_state"], inputs)
+    mean: Any = (hidden_states[0] * mask[0][:, None]).sum(axis=0) / max(int(mask.sum()), 1)
     vector: list[float] = (mean / max(float(np.linalg.norm(mean)), 1e-12)).tolist()
     return vector

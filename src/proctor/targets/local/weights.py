@@ -122,11 +122,11 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 def catalogue(environ: Mapping[str, str]) -> list[Model]:
     """Every model, each with its path where all of its files are there."""
-    return [_placed(model, cache_folder(environ)) for model in MODELS]
+    return [_with_paths(model, cache_folder(environ)) for model in MODELS]
 
 
 def fetch(
-    name: str, environ: Mapping[str, str], progress: Callable[[int, int], None] = lambda _done, _total: None
+    name: str, environ: Mapping[str, str], progress: Callable[[int, int], None] = lambda _bytes, _total: None
 ) -> list[Path]:
     """The files of a model, fetched first where they are missing. Blocks: call it in a thread.
 
@@ -143,7 +143,7 @@ def fetch(
     if model is None:
         raise UnknownName("model", name, (known.name for known in MODELS))
     folder = cache_folder(environ)
-    if _placed(model, folder).path is None:
+    if _with_paths(model, folder).path is None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with locked(folder / ".lock"):
@@ -167,7 +167,7 @@ def require(module: str, extra: str, wanted_for: str) -> None:
         )
 
 
-def _placed(model: Model, folder: Path) -> Model:
+def _with_paths(model: Model, folder: Path) -> Model:
     if not all(_is_there(folder / file.name, file) for file in model.files):
         return model
     return Model(

@@ -122,7 +122,7 @@ class Cli:
 
     async def _run_in(self, folder: Path, prompt: Prompt) -> tuple[bytes, float]:
         places = self._line.places
-        files = _unpacked(prompt.messages, folder / "files")
+        files = _unpack_files(prompt.messages, folder / "files")
 
         def mention(attachment: Attachment) -> str:
             return "" if "FILES" in places else mentioned(attachment.kind, files[attachment])
@@ -178,19 +178,21 @@ class Cli:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _unpacked(messages: Iterable[Message], folder: Path) -> dict[Attachment, str]:
+def _unpack_files(messages: Iterable[Message], folder: Path) -> dict[Attachment, str]:
     """The file of each attachment, under its own name below the folder, whatever that name says."""
     files: dict[Attachment, str] = {}
-    taken: set[str] = set()
+    used_paths: set[str] = set()
     for message in messages:
         for part in message.parts:
             if isinstance(part, str) or part in files:
                 continue
-            parts = [one for one in re.split(r"[/\\:]", part.path) if one not in {"", ".", ".."}] or ["file"]
+            parts = [
+                part_name for part_name in re.split(r"[/\\:]", part.path) if part_name not in {"", ".", ".."}
+            ] or ["file"]
             # Names that differ only in their case are one file on some systems.
-            while "/".join(parts).casefold() in taken:
-                parts.insert(0, str(len(taken)))
-            taken.add("/".join(parts).casefold())
+            while "/".join(parts).casefold() in used_paths:
+                parts.insert(0, str(len(used_paths)))
+            used_paths.add("/".join(parts).casefold())
             path = folder.joinpath(*parts)
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -213,34 +215,34 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
 
     environ, options = opening.environ, spec.options
     variables = options.get("env", {})
-    runs = _Shell(
+    shell = _Shell(
         name=spec.name,
-        environ={**scrubbed(environ), **_beside(options), **filled(variables, environ)},
+        environ={**scrubbed(environ), **_folder_variable(options), **filled(variables, environ)},
         secrets=names_in(variables),
         outside=environ,
         max_answer_bytes=opening.max_answer_bytes,
     )
     try:
-        made = _made(filled(spec.model, environ), runs, options, opening.timeout_s)
+        target = _create_target(filled(spec.model, environ), shell, options, opening.timeout_s)
     except ValueError as error:
         raise UsageError(f"The command line of target {spec.name!r} {error}") from None
     if "healthcheck" in options:
-        await _check(options["healthcheck"], options.get("cwd"), runs, opening)
+        await _check(options["healthcheck"], options.get("cwd"), shell, opening)
     if options.get("keep_temp_files"):
-        made.kept_in = tempfile.mkdtemp(prefix="proctor-kept-")
-        opening.notify(f"Target {spec.name!r} keeps its files in {made.kept_in}.")
-    return made
+        target.kept_in = tempfile.mkdtemp(prefix="proctor-kept-")
+        opening.notify(f"Target {spec.name!r} keeps its files in {target.kept_in}.")
+    return target
 
 
-def _made(line: str, runs: _Shell, options: Mapping[str, Any], timeout_s: float) -> Cli:
+def _create_target(line: str, shell: _Shell, options: Mapping[str, Any], timeout_s: float) -> Cli:
     if not options.get("provider_batching"):
-        return Cli(Line(line), runs, options, timeout_s)
+        return Cli(Line(line), shell, options, timeout_s)
     from proctor.targets.process.cli_batch import CliBatch
 
-    return CliBatch(Line(line, BATCH_PLACES), runs, options, timeout_s)
+    return CliBatch(Line(line, BATCH_PLACES), shell, options, timeout_s)
 
 
-def _beside(options: Mapping[str, Any]) -> dict[str, str]:
+def _folder_variable(options: Mapping[str, Any]) -> dict[str, str]:
     return {FOLDER: options["folder"]} if "folder" in options else {}
 
 

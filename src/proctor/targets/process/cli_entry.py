@@ -76,10 +76,10 @@ def _check_batch(entry: TargetEntry, command: str) -> None:
 
 
 def _check_template(
-    entry: TargetEntry, name: str, template: str, known: tuple[str, ...] | None = None
+    entry: TargetEntry, name: str, template: str, placeholders: tuple[str, ...] | None = None
 ) -> None:
     try:
-        Line(template) if known is None else Line(template, known)
+        Line(template) if placeholders is None else Line(template, placeholders)
     except ValueError as error:
         entry.fields.error("bad-placeholder", name, str(error))
 

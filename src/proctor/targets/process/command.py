@@ -79,7 +79,7 @@ class Command:
         from proctor.targets.process.subprocesses import inside, run_process
 
         cwd = prompt.workspace
-        argv = [_PLACEHOLDER.sub(lambda found: words[found[1]], argument) for argument in self._argv]
+        argv = [_PLACEHOLDER.sub(lambda match: words[match[1]], argument) for argument in self._argv]
         started = perf_counter()
         finished = await run_process(
             argv,

@@ -26,7 +26,7 @@ OUTPUT_LIMIT = 10_000_000
 """How many bytes a program may write to stdout."""
 
 _ERRORS_KEPT = 65_536
-_SHOWN = 500
+_MAX_ERROR = 500
 _GRACE_S = 1.0
 
 _PASSED_ON = frozenset(
@@ -197,7 +197,10 @@ class _Collector(asyncio.SubprocessProtocol):
 
     def with_last_words(self, message: str) -> str:
         """A message, still without its full stop, with the ends of what the program wrote."""
-        ends = end_of(bytes(self.stdout), "stdout", _SHOWN), end_of(bytes(self.stderr), "stderr", _SHOWN)
+        ends = (
+            end_of(bytes(self.stdout), "stdout", _MAX_ERROR),
+            end_of(bytes(self.stderr), "stderr", _MAX_ERROR),
+        )
         return f"{message}.{''.join(ends)}"
 
 
