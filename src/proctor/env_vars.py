@@ -1,8 +1,8 @@
-"""`${{ NAME }}` in what users write: found, filled in from the environment, and blotted out again. Pure.
+"""`${{ NAME }}` in what users write: finds references, fills them in, and masks their values. Pure.
 
 What is stored and digested keeps the reference as written, so that a secret is in no record and a digest is
-the same everywhere. It is filled in only when a prompt or a command is made. What an attached file says is
-nobody's reference: it may be a workflow that writes `${{ NAME }}` for a program of its own.
+the same everywhere. It is filled in only when a prompt or a command is made. References in
+attached files are left alone: they may belong to another program, such as a workflow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _JSON = msgspec.json.Encoder()
 ELLIPSIS = "…"
 """Where a text was cut."""
 _MIN_SECRET_LENGTH = 6
-"""A shorter value is not blotted out: it would be found in every text."""
+"""A shorter value is not masked: it would be found in every text."""
 
 
 def names_in(value: Any) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def names_in(value: Any) -> tuple[str, ...]:
 
 
 def check_set(names: Iterable[str], environ: Mapping[str, str]) -> None:
-    """Refuse to begin what could not be filled later.
+    """Checks that all these variables are set.
 
     Raises:
         UsageError: a variable is not set.
@@ -107,9 +107,9 @@ def _without_fragments(text: str, secrets: list[str]) -> str:
 
 
 def last_words(stream: bytes, max_length: int) -> str:
-    """The end of what a program wrote, of so many characters at most; begins with an ellipsis if it is cut.
+    """The end of a program's output, at most `max_length` characters; begins with an ellipsis if it is cut.
 
-    By that `masked` finds what is left of a secret there.
+    The ellipsis lets `masked` find the rest of a secret that was cut.
     """
     text = stream.decode("utf-8", "replace").strip()
     return text if len(text) <= max_length else ELLIPSIS + text[len(text) - max_length + 1 :]
@@ -122,9 +122,9 @@ def end_of(stream: bytes, name: str, max_length: int) -> str:
 
 
 def unmasked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
-    """What `masked` was given, as far as that can be told.
+    """Reverses `masked` as far as possible.
 
-    Unlike `filled` it touches no other reference: what a target has answered may name any variable.
+    Unlike `filled` it changes no other reference: an answer may name any variable.
     """
     secrets = _secrets(names, environ)
 
@@ -137,7 +137,7 @@ def unmasked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
 
 
 def _secrets(names: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, str]:
-    """The values that are blotted out, by the names of their variables."""
+    """The values to mask, by the names of their variables."""
     return {name: environ[name] for name in names if len(environ.get(name, "")) >= _MIN_SECRET_LENGTH}
 
 
@@ -172,7 +172,7 @@ def map_texts(
     Args:
         value: what has the texts.
         change: gives the new text for an old one.
-        untouched: nouns of this type stay as they are.
+        untouched: objects of this type stay as they are.
         keys: change the keys of objects too.
     """
 

@@ -17,17 +17,17 @@ from proctor.errors import UsageError
 from proctor.model import Price, TargetSpec, Usage
 
 MAX_TOKENS = 10**9
-"""The highest count of tokens of one call that is believed."""
+"""The highest plausible count of tokens of one call."""
 MAX_COST_USD = 10_000.0
 """The highest cost of one call that a target may report."""
 UNREADABLE_USAGE = Usage(input_tokens=-1, output_tokens=-1)
-"""What stands for counts that are no counts, until somebody notices that they cannot be believed."""
+"""Stands for counts that are not valid, until `is_valid_usage` finds them."""
 _FIELDS = frozenset({"input", "output", "cached", "source", "date", "snapshots"})
 _DATE_SUFFIX = re.compile(r"-(20\d\d-\d\d-\d\d|20\d{6})$")
 
 
 class Quote(Struct, frozen=True):
-    """What asking a target costs."""
+    """The price of a target."""
 
     price: Price
     family: str | None = None

@@ -1,7 +1,7 @@
 """The checks and their questions. Pure.
 
-What is asked comes from a seed, so that it is the same for everybody who names the seed, and who does not
-know the seed cannot know the answers.
+The questions come from a seed: they are the same for everybody who names it, and whoever does not know the
+seed cannot know the answers.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ Together = Callable[[Sequence[Question], Sequence[Reply]], str | None]
 
 LIMIT_TOKENS = 16
 LATENCY_S = 30.0
-"""The longest mean latency, unless the user says."""
+"""The longest mean latency that passes, unless the user sets another."""
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One property that is looked for, with the questions that show it."""
+    """One property of a target, with the questions that show it."""
 
     name: str
     questions: tuple[Question, ...]
     rule: Together = expectations.each_is_right
-    """Why the replies together do not show it; None where they do."""
+    """Returns why the replies do not show the property; None where they do."""
     guarded: bool = False
-    """One and the same answer to everything could satisfy it, so that by itself it shows nothing."""
+    """Whether one fixed answer to everything could pass it, so that it shows nothing by itself."""
     alone: bool = False
-    """Nothing else is asked meanwhile."""
+    """Whether its questions are sent one by one, with no others at the same time."""
 
 
 def checks(seed: int, *, longest_s: float = LATENCY_S) -> tuple[Check, ...]:
-    """The 14 checks, in the order in which they are told.
+    """The 14 checks, in the order in which they are reported.
 
     Args:
         seed: what numbers, names and words are drawn from.
@@ -133,7 +133,7 @@ def _error_handling(rng: Random) -> Check:
             _question(template.format(stock, stocked[place]), Number(right=counts[place], without="MISSING")),
             _question(
                 template.format(stock, absent),
-                Words(right=("MISSING",), wrong=tuple(str(one) for one in counts)),
+                Words(right=("MISSING",), wrong=tuple(str(stock_count) for stock_count in counts)),
             ),
         ),
     )
@@ -196,13 +196,13 @@ def _unicode(rng: Random) -> Check:
 
 
 def _empty_prompt(rng: Random) -> Check:
-    left, right = _descending_number(rng, 2, 4), rng.randint(12, 49)
-    prompt = f"What is {left} + {right}? Answer with the number only."
+    augend, addend = _descending_number(rng, 2, 4), rng.randint(12, 49)
+    prompt = f"What is {augend} + {addend}? Answer with the number only."
     return Check(
         name="empty prompt",
         questions=(
             Question(messages=_user_message(""), may_be_refused=True),
-            _question(prompt, Number(right=left + right)),
+            _question(prompt, Number(right=augend + addend)),
         ),
         rule=expectations.goes_on,
         guarded=True,
@@ -269,4 +269,4 @@ CHECKS: dict[str, Callable[[Random], Check]] = {
     "multi-turn": _multi_turn,
     "refusal": _refusal,
 }
-"""Every check by its name, in the order in which they are told."""
+"""Every check by its name, in the order in which they are reported."""

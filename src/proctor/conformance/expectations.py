@@ -26,9 +26,9 @@ _DIGITS_ONLY = str.maketrans("−", "-", _THOUSANDS)
 _LANGUAGE = re.compile(r"\A[a-z]+", re.IGNORECASE)
 _MAX_QUOTE = 80
 _MAX_DIGITS = 20
-"""Digits of a number that can be right."""
+"""A number with more digits than this is never right."""
 LETTERS_A_TOKEN = 8
-"""The most that a token of a list of numbers is taken to hold, where an endpoint counts none."""
+"""The most letters of one token in a list of numbers, where an endpoint reports no count."""
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -39,14 +39,14 @@ class Reply(Struct, frozen=True, kw_only=True):
     error: str = ""
     """Why there is none, in a sentence."""
     is_refused: bool = False
-    """The endpoint took the question and said that it will not answer it, as with HTTP 400."""
+    """Whether the endpoint refused the question, as with HTTP 400."""
     declines: bool = False
-    """Its wording is that of a refusal."""
+    """Whether its wording is that of a refusal."""
     latency_ms: float = 0.0
     output_tokens: int | None = None
     """As the endpoint counted them."""
     is_cut: bool = False
-    """The endpoint says that it ended the answer at the limit."""
+    """Whether the endpoint reports that it ended the answer at the limit."""
     refused_params: tuple[str, ...] = ()
     """Parameters that were not applied."""
     cost_usd: float | None = None
@@ -59,7 +59,7 @@ class Expected(Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It, for a reader."""
+        """What is expected, for reports."""
         return "any answer"
 
     def complaint(self, reply: Reply) -> str | None:
@@ -75,7 +75,7 @@ class Number(Expected, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It, for a reader."""
+        """What is expected, for reports."""
         return str(self.right)
 
     def complaint(self, reply: Reply) -> str | None:
@@ -100,7 +100,7 @@ class Words(Expected, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It, for a reader."""
+        """What is expected, for reports."""
         return " ".join(self.right)
 
     def complaint(self, reply: Reply) -> str | None:
@@ -120,7 +120,7 @@ class Object(Expected, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It, for a reader."""
+        """What is expected, for reports."""
         return json.dumps(self.members, ensure_ascii=False)
 
     def complaint(self, reply: Reply) -> str | None:
@@ -141,7 +141,7 @@ class Refusal(Expected, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It, for a reader."""
+        """What is expected, for reports."""
         return "a refusal"
 
     def complaint(self, reply: Reply) -> str | None:
@@ -156,7 +156,7 @@ class Help(Expected, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It, for a reader."""
+        """What is expected, for reports."""
         return f"help, with the word {self.right}"
 
     def complaint(self, reply: Reply) -> str | None:
@@ -167,16 +167,16 @@ class Help(Expected, frozen=True, kw_only=True):
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """One thing that is asked."""
+    """One question to a target, and the expected answer."""
 
     messages: tuple[Message, ...]
     expected: Expected = Expected()
     json_answer: bool = False
     temperature: float | None = None
     max_tokens: int | None = None
-    """Instead of what all questions are asked with."""
+    """Replaces the limit that all questions have."""
     may_be_refused: bool = False
-    """That the endpoint refuses it is an answer too."""
+    """Whether a refusal by the endpoint counts as an answer."""
 
 
 # --- the questions of a check together ---------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Replies to the score of a target: what passed, and what of it counts. Pure."""
+"""Replies to the score of a target: which checks passed, and which of them count. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BAR = 0.8
 
 
 class CheckVerdict(StrEnum):
-    """What a check came to."""
+    """The result of a check."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -28,7 +28,7 @@ class CheckVerdict(StrEnum):
 
 
 class Checked(Struct, frozen=True, kw_only=True):
-    """One check with what it came to."""
+    """One check with its replies and its verdict."""
 
     check: Check
     replies: tuple[Reply, ...]
@@ -55,7 +55,7 @@ class Conformance(Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """How many there are, whatever they came to."""
+        """How many there are, whatever their verdicts."""
         return len(self.checked)
 
     @property
@@ -79,12 +79,12 @@ class Conformance(Struct, frozen=True, kw_only=True):
 
     @property
     def is_measured(self) -> bool:
-        """Whether what it came to holds, whatever the answers that are missing would have been."""
+        """Whether the result would hold whatever the missing answers were."""
         return self.is_certified or not reaches((self.passed + self.undecided) / self.total, BAR)
 
 
 def conformance(checks: Sequence[Check], replies: Sequence[Sequence[Reply]]) -> Conformance:
-    """What each check came to, and which of them count.
+    """The verdict of each check, and which of them count.
 
     Args:
         checks: the checks.

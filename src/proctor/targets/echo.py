@@ -23,7 +23,7 @@ class Echo:
         raise TargetError("The prompt has no user message that could be echoed.", kind="missing")
 
     async def aclose(self) -> None:
-        """Nothing was started."""
+        """Does nothing: nothing was started."""
 
 
 async def open_target(_spec: TargetSpec, _opening: Opening) -> Echo:

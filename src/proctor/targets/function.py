@@ -100,7 +100,7 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Function:
 
 
 async def _run_in_thread(function: Callable[[], Any]) -> Any:
-    """What the function returns in a thread that keeps nobody from exiting, unlike those of an executor."""
+    """What the function returns in a daemon thread, which does not keep the process from exiting."""
     import asyncio
 
     loop = asyncio.get_running_loop()

@@ -11,11 +11,11 @@ from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
 
 RESPONSE = "This is the answer of a mock target."
-"""What is answered where the user gives nothing else."""
+"""The answer where the user names none."""
 
 
 class Mock:
-    """Answers every prompt alike."""
+    """Answers every prompt with the same text."""
 
     def __init__(self, response: str) -> None:
         self._output = Output(text=response)
@@ -25,7 +25,7 @@ class Mock:
         return self._output
 
     async def aclose(self) -> None:
-        """Nothing was started."""
+        """Does nothing: nothing was started."""
 
 
 async def open_target(spec: TargetSpec, opening: Opening) -> Mock:

@@ -1,4 +1,4 @@
-"""A word that the user wrote for a target or judge to a `TargetSpec`.
+"""A word of the command line for a target or judge to a `TargetSpec`.
 
 Pure: it opens nothing and checks neither that a model exists nor that a key is set.
 """
@@ -18,7 +18,7 @@ _AT_URL = re.compile(r"(.*?)@(https?://.*)", re.DOTALL | re.IGNORECASE)
 
 
 def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> TargetSpec:
-    """The target of that name.
+    """The target that a word stands for.
 
     Args:
         word: `KIND:REST`, an alias, or the bare name of a well-known model.

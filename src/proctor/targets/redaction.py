@@ -1,4 +1,4 @@
-"""Keeps an address that a targets file has from a variable out of what its target complains of."""
+"""Keeps an address that a targets file takes from a variable out of the errors of its target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Discreet:
         """Wraps a target.
 
         Args:
-            target: the one to ask; closing this closes it.
+            target: the target to call; closing this one closes it.
             address: where it is.
             reference: the address with its references.
         """
@@ -29,10 +29,10 @@ class Discreet:
         self._reference = reference
 
     async def answer(self, prompt: Prompt) -> Output:
-        """What the target answers.
+        """Returns the target's answer.
 
         Raises:
-            TargetError: as the target does, in other words.
+            TargetError: as the target does, without the address.
         """
         try:
             return await self._target.answer(prompt)
@@ -41,12 +41,12 @@ class Discreet:
             raise
 
     async def aclose(self) -> None:
-        """Close the target."""
+        """Closes the target."""
         await self._target.aclose()
 
 
 def discreet(target: Target, spec: TargetSpec) -> Target:
-    """The target, discreet where its address has references."""
+    """The target; its errors hide the address where that has references."""
     reference = spec.options.get("base_url")
     return (
         target if reference is None or spec.endpoint is None else Discreet(target, spec.endpoint, reference)

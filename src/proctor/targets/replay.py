@@ -43,7 +43,7 @@ _LINE = msgspec.json.Decoder(_Line)
 
 
 class Replay:
-    """Answers with what was answered before."""
+    """Answers with recorded outputs."""
 
     def __init__(self, path: str, file: BinaryIO, max_answer_bytes: int) -> None:
         self._path = path
@@ -87,11 +87,11 @@ class Replay:
         return output
 
     async def aclose(self) -> None:
-        """Close the recording."""
+        """Closes the recording."""
         self.close()
 
     def close(self) -> None:
-        """Close the recording. Safe to call twice."""
+        """Closes the recording. Safe to call twice."""
         self._file.close()
 
     def _index(self) -> None:

@@ -64,7 +64,7 @@ class Scripted:
         return output
 
     async def aclose(self) -> None:
-        """Nothing was started."""
+        """Does nothing: nothing was started."""
 
 
 async def open_target(spec: TargetSpec, opening: Opening) -> Scripted:

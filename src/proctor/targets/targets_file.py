@@ -38,7 +38,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """What a list of targets says of one."""
+    """One target as lists show it."""
 
     name: str
     kind: str
@@ -47,7 +47,7 @@ class Listed(Struct, frozen=True, kw_only=True):
     unset: tuple[str, ...]
     """The variables it names that are not set."""
     variables: tuple[str, ...]
-    """All that it names."""
+    """All variables that it names."""
 
 
 class _Entry(Struct, frozen=True):
@@ -62,7 +62,7 @@ class TargetsFile:
     """The targets of one file by their names."""
 
     def __init__(self, text: str, path: str, folder: str) -> None:
-        """Read and check a file.
+        """Reads and checks a file.
 
         Args:
             text: the file.
@@ -83,8 +83,8 @@ class TargetsFile:
         for name in self._entries:
             check.target(name)
         self.unnamed: tuple[Problem, ...] = tuple(unnamed.problems)
-        """The entries that nobody can ask for, as they have no name."""
-        # A target that judges another one is looked at twice.
+        """The entries that cannot be used, as they have no name."""
+        # A target that judges another one is checked twice.
         problems = [*form.problems, *unnamed.problems, *dict.fromkeys(problems_found)]
         self.problems: tuple[Problem, ...] = tuple(sorted(problems, key=lambda problem: problem.line or 0))
         """What is wrong with entries, and what has no effect, by line."""
@@ -104,7 +104,7 @@ class TargetsFile:
         return list(self._entries)
 
     def entry(self, name: str) -> _Entry | None:
-        """What the file says of a name."""
+        """The entry of a name."""
         return self._entries.get(name)
 
     def spec(
@@ -116,7 +116,7 @@ class TargetsFile:
             name: one of `names()`.
             params: what the user asks with; what the target says counts where these are the usual ones.
             environ: what references mean.
-            judged: whether its judge is wanted; else it is left out, and its variables need not be set.
+            judged: whether to read its judge too; else it is left out, and its variables need not be set.
 
         Raises:
             SuiteError: its entry or one that it needs is wrong, or names a variable that is not set.
@@ -130,7 +130,7 @@ class TargetsFile:
         return spec
 
     def listed(self, environ: Mapping[str, str]) -> list[Listed]:
-        """What a list of targets says of each."""
+        """Every target as lists show it."""
         return [_describe(entry, environ) for entry in self._entries.values()]
 
 
@@ -143,7 +143,7 @@ def _raise_errors(problems: list[Problem]) -> None:
 
 
 def _find_rows(text: str, notes: Notes) -> Items:
-    """The list of the targets as it stands; empty where there is none."""
+    """The list `targets`; empty where there is none."""
     try:
         root = load(text)
     except BadYaml as error:
@@ -209,7 +209,7 @@ def _describe(entry: _Entry, environ: Mapping[str, str]) -> Listed:
 
 
 class _SpecReader:
-    """Makes specifications; without an environment it only checks. What is wrong goes into `problems`."""
+    """Reads specifications; what is wrong with entries goes into `problems`."""
 
     def __init__(
         self, file: TargetsFile, context: FileContext, problems: list[Problem], *, judging: bool = False
@@ -218,7 +218,7 @@ class _SpecReader:
         self._file = file
         self._context = context
         self._specs: dict[str, TargetSpec | None] = {}
-        # Judges are asked with the usual parameters, and nobody judges them.
+        # Judges are called with the default parameters, and have no judges.
         usual = replace(context, params=Params())
         self._judge_reader = None if judging else _SpecReader(file, usual, problems, judging=True)
 
@@ -276,7 +276,7 @@ class _SpecReader:
         )
 
     def _read_own(self, name: str, provider: str | None, row: TargetEntry) -> TargetSpec | None:
-        """The target by what it says itself."""
+        """The target by its own fields."""
         fields = row.fields
         word = fields.text("target")
         if word is not None:
@@ -325,8 +325,8 @@ class _SpecReader:
         try:
             return parse_target(name, self._context.params, row.context.environ)
         except UsageError:
-            known = suggestion(name[:60], self._file.names())
-            row.fields.error("unknown-target", field, f"names {name[:60]!r}, which is no target. {known}")
+            advice = suggestion(name[:60], self._file.names())
+            row.fields.error("unknown-target", field, f"names {name[:60]!r}, which is no target. {advice}")
             return None
 
 
@@ -336,13 +336,13 @@ def _read_either(row: TargetEntry, *names: str) -> str | None:
 
 
 def _flatten(specs: list[TargetSpec | None]) -> tuple[TargetSpec, ...]:
-    """Who is asked one after the other: each with those that it falls back on itself, and nobody twice."""
+    """The fallbacks in the order of their calls, each followed by its own fallbacks and none twice."""
     flat = [member for spec in specs if spec is not None for member in (spec, *spec.fallbacks)]
     return tuple({spec.name: replace(spec, judge=None, fallbacks=()) for spec in flat}.values())
 
 
 def _read_entry(row: Map, notes: Notes, context: FileContext) -> TargetEntry:
-    """The fields of a target that have an effect, filled in as far as they are to be and can be."""
+    """The fields of a target that have an effect; references are filled in where they are known."""
     values, unknown, references = Map(row.line), set[str](), dict[str, str]()
     values.lines = row.lines
     known_fields = {*COMMON, *kinds.IGNORED_FIELDS, *kinds.entry_fields()}
@@ -387,7 +387,7 @@ def _is_set(variable: str, environ: Mapping[str, str], field: str) -> bool:
 
 
 def _typed(name: str, value: Any) -> Any:
-    """A variable's text as the number or the truth that its field wants, where it is one."""
+    """A variable's text as the number or the boolean that its field needs, where it is one."""
     if not isinstance(value, str) or name not in _INTEGERS | _NUMBERS | _TRUTHS:
         return value
     if name in _TRUTHS:

@@ -1,6 +1,6 @@
 """Folders copied and removed, and the rule that what belongs into a workspace stays in it.
 
-No link is ever followed: what it points to is somebody else's.
+No link is ever followed: it may point anywhere.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def inside(root: Path, relative: str, what: str) -> Path:
 
 
 def copy_template(source: Path, target: Path, skip: Path) -> None:
-    """Copy what is in a template into an empty folder, without any `.git`.
+    """Copies the contents of a template into an empty folder, without any `.git`.
 
     Args:
         source: the template.
@@ -80,7 +80,7 @@ def copy_template(source: Path, target: Path, skip: Path) -> None:
 
 
 def copy_prepared(source: Path, target: Path) -> None:
-    """Copy a whole folder into an empty one; links into the first lead into the second afterwards.
+    """Copies a whole folder into an empty one; links into the first lead into the second afterwards.
 
     Raises:
         OSError: it cannot be copied.
@@ -124,7 +124,7 @@ def _copy(
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder with all that is in it, also what may not be written; a link is removed itself.
+    """Removes a folder with its contents, read-only ones too; of a link only the link.
 
     Raises:
         OSError: something of it is still there.
@@ -145,7 +145,7 @@ def remove_tree(path: Path) -> None:
 
 
 def open_up(path: Path) -> None:
-    """Let the owner read and change every folder from here on."""
+    """Lets the owner read and change this folder and all below it."""
     waiting = [path]
     while waiting:
         folder = waiting.pop()
@@ -155,7 +155,7 @@ def open_up(path: Path) -> None:
 
 
 def _flatten(path: Path) -> None:
-    """Put all folders below a folder side by side, so that each can be reached."""
+    """Moves all folders below a folder side by side, so that each path is short enough."""
     shelf, numbers, waiting = Path(mkdtemp(dir=path)), count(), [path]
     while waiting:
         folders = [folder for folder in _folders(waiting.pop()) if folder != shelf]

@@ -1,4 +1,4 @@
-"""Two looks at a folder to the unified diff between them, as git writes it."""
+"""Two snapshots of a folder to the unified diff between them, as git writes it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from proctor.workspaces.snapshots import Contents, Snapshot, same, write
 from proctor.workspaces.threads import aside
 
 LONGEST = 1_000_000
-"""So many characters of a diff are given."""
+"""The longest diff, in characters; the rest is cut off."""
 
 _MAX_FILES = 2_000
 _MAX_BYTES = 4_000_000
-"""Of so many files, and old and new bytes, the lines are compared; the others are only named."""
+"""The most files, and old and new bytes, that are compared line by line; the others are only named."""
 _MAX_PATH = 1_000
 """In characters; beyond a few thousand no system has room for it below a folder of ours."""
 
@@ -29,13 +29,13 @@ _NULL_FILE = "/dev/null"
 async def difference(
     before: Snapshot, now: Snapshot, contents: Contents, git: Git, scratch: Path
 ) -> str | None:
-    """What has changed from one look to the next; None for nothing.
+    """The changes from one snapshot to the next; None where there are none.
 
     New, deleted, renamed and binary files have the headers that git gives them; a diff that is too long ends
     with a line that says how much is left out.
 
     Args:
-        before: the first look.
+        before: the first snapshot.
         now: the second.
         contents: has the contents of both.
         git: compares them.

@@ -1,4 +1,4 @@
-"""Runs git as if nobody had ever configured it: the same on every machine, and it never asks anything."""
+"""Runs git without any configuration: the same on every machine, and without prompts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Git:
     """The git of this machine."""
 
     def __init__(self, programs: Programs, environ: Mapping[str, str]) -> None:
-        """Nothing is started.
+        """Starts nothing.
 
         Args:
             programs: runs it.
@@ -60,7 +60,7 @@ class Git:
         timeout_s: float = 60.0,
         accepted_codes: Collection[int] = (0,),
     ) -> bytes:
-        """What a git command prints.
+        """Returns what a git command prints.
 
         Args:
             arguments: the command with its arguments.

@@ -23,10 +23,10 @@ _DISK = frozenset({EACCES, EDQUOT, ENOSPC, ENOTDIR, EROFS})
 
 
 class Visit:
-    """One trial's time in a workspace; a `ports.Stay`."""
+    """One trial's time in a workspace; a `protocols.Stay`."""
 
     def __init__(self, group: Group, case: Case, repeat: int) -> None:
-        """Begin to wait: `path` is set when the folder is ready."""
+        """A visit that waits: `path` is set when the folder is ready."""
         self.path = ""
         self.group = group
         self.case = case
@@ -36,9 +36,9 @@ class Visit:
         self.over = False
 
     async def changes(self) -> str | None:
-        """What was changed in the folder since the stay began, as a unified diff; None for nothing.
+        """What has changed in the folder since the stay began, as a unified diff; None for nothing.
 
-        It is None as well, with a warning, where it cannot be told.
+        None with a warning where it is not known.
         """
         return await self.group.changes(self)
 
@@ -50,7 +50,7 @@ class Group:
     """The cases whose workspaces are equal."""
 
     def __init__(self, workspace: Workspace, site: Site, turn: asyncio.Lock) -> None:
-        """Make nothing yet.
+        """Creates nothing.
 
         Args:
             workspace: the workspace of all of them.
@@ -73,7 +73,7 @@ class Group:
         self._visits: set[Visit] = set()
 
     def expect(self, case: Case, trials: int) -> None:
-        """So many trials of a case will come."""
+        """Announces `trials` trials of a case."""
         self._cases += 1
         self._case = case if self._cases == 1 else None
         self._trials += trials
@@ -121,7 +121,7 @@ class Group:
             return None
 
     async def leave(self, visit: Visit, *, passed: bool) -> None:
-        """End a stay after its trial: `after_each` first."""
+        """Ends a stay after its trial: runs `after_each` first."""
         try:
             if not visit.over:
                 hook = self._workspace.hooks.after_each
@@ -132,7 +132,7 @@ class Group:
             await self.end(visit, passed=passed)
 
     async def end(self, visit: Visit, *, passed: bool) -> None:
-        """End a stay, however it came to that: undo, remove, and let the next one in."""
+        """Ends a stay, whatever the reason: resets or removes the folder and lets the next trial in."""
         if visit.over:
             return
         visit.over = True
@@ -153,7 +153,7 @@ class Group:
             self._release_turn(visit)
 
     async def close(self) -> None:
-        """Run `after_all`, then keep or remove the folder. It is made anew for whoever still comes."""
+        """Runs `after_all`, then keeps or removes the folder. A later trial gets a new one."""
         for visit in list(self._visits):
             await self.end(visit, passed=False)
         folder, self._folder = self._folder, None
@@ -241,7 +241,7 @@ class Group:
             await self._restore(hook, self._folder)
 
     async def _restore(self, hook: Hook | None, folder: Path) -> None:
-        """Undo in a shared folder what a hook says; a folder of one's own is removed instead."""
+        """Resets a shared folder as a hook says; a folder of a single trial is removed instead."""
         if hook is None or hook.reset == "none" or self._pristine is None:
             return
         contents, pristine = self._site.contents, self._pristine

@@ -25,7 +25,7 @@ _MAX_ERROR = 2_000
 
 
 class Scene(Struct, frozen=True, kw_only=True):
-    """What a hook is told."""
+    """What a hook gets: the workspace, the run and the case."""
 
     workspace: Path
     run_id: str
@@ -34,7 +34,7 @@ class Scene(Struct, frozen=True, kw_only=True):
 
 
 async def run_hook(hook: Hook | None, moment: Moment, scene: Scene, programs: Programs) -> None:
-    """Run a hook to its end, if there is one and it has a command.
+    """Runs a hook to its end, if there is one and it has a command.
 
     Raises:
         WorkspaceError: it could not be started, failed or did not end in time.

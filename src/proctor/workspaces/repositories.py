@@ -1,6 +1,6 @@
 """Git repositories into a workspace, each at one commit.
 
-What is cloned is on no branch, and nothing can be pushed from it to where it came from.
+A clone is on no branch, and nothing can be pushed from it to its source.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _ANY_OWNER = ("--upload-pack", "git -c safe.directory='*' upload-pack")
 
 
 async def place(repository: Repository, workspace: Path, folder: Path, git: Git) -> None:
-    """Clone a repository and check out its commit.
+    """Clones a repository and checks out its commit.
 
     Args:
         repository: which, where and what of it.
         workspace: the workspace's folder.
         folder: the suite's.
-        git: does it.
+        git: runs the commands.
 
     Raises:
         WorkspaceError: it cannot be had, has no such commit, or would lie outside of the workspace.
@@ -53,7 +53,7 @@ def _local(folder: Path, source: str) -> str:
 
 
 def _clone_options(repository: Repository) -> list[str]:
-    """How it is cloned."""
+    """The options of `git clone`."""
     options = ["--quiet", "--no-checkout", "--template=", "--config", "remote.origin.pushUrl=nowhere"]
     options += _ANY_OWNER * repository.local
     if repository.depth is not None:
@@ -64,7 +64,7 @@ def _clone_options(repository: Repository) -> list[str]:
 
 
 async def _resolve_commit(repository: Repository, target: Path, git: Git) -> str:
-    """The digest of the commit that is wanted."""
+    """The digest of the commit to check out."""
     ref = repository.ref
     fetch = ("fetch", "--quiet", *(_ANY_OWNER * repository.local))
     if ref.startswith("-"):

@@ -1,7 +1,7 @@
 """What is in a folder at one moment, what differs at another one, and the way back.
 
-A file is told by what the system says of it (its size, its times, its number), so that only what has
-changed is read again. Contents are kept once, in a file without a name that no program can find.
+A file is recognized by its status (mode, size, times, inode), so that only what has changed is read again.
+Contents are kept once, in a file without a name that no program can find.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LARGE = 8 * 2**20
 
 _CLOCK_TICK_NS = 50_000_000
 """A file system's clock ticks every few milliseconds: a file that is younger may change once more within
-the tick, and look the same. On such a file nothing is believed but its content."""
+the tick with the same status. Such a file is compared by its content."""
 _BLOCK = 2**20
 _READ_MODE = 0o500
 
@@ -36,9 +36,9 @@ class Entry(NamedTuple):
     mode: str
     """As git writes it; empty for what is neither a file nor a link."""
     sign: tuple[int, ...]
-    """What the system says of it."""
+    """Its status: mode, size, times and inode."""
     settled: bool
-    """The same sign means the same content."""
+    """Whether the same status means the same content."""
     size: int
     digest: bytes | None
     """Of its content; None where that is not kept."""
@@ -58,7 +58,7 @@ class Contents:
     """The contents of files, each kept once; safe to use from several threads."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep them on the disk that a folder is on."""
+        """Keeps them in a temporary file on the disk of `folder`."""
         self._file = TemporaryFile(dir=folder)  # noqa: SIM115  # open until `close`
         self._end = 0
         self._places: dict[bytes, tuple[int, int]] = {}
@@ -91,7 +91,7 @@ class Contents:
             begin += len(block)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Deletes all contents."""
         self._file.close()
 
 
@@ -111,7 +111,7 @@ def look(
     Args:
         root: the folder.
         contents: keeps what is in its files.
-        before: an earlier look at the same folder, which spares reading what has not changed.
+        before: an earlier snapshot of the folder; files that have not changed are not read again.
         limit: the content of a file with more bytes is not kept; None keeps all.
         git: look into every `.git` as well.
     """
@@ -141,7 +141,7 @@ def look(
 
 
 def same(old: Entry | None, new: Entry | None) -> bool:
-    """Whether two looks at one path have found the same thing."""
+    """Whether a path is the same in two snapshots."""
     if old is None or new is None:
         return old is new
     if old.digest is None or new.digest is None:
@@ -150,7 +150,7 @@ def same(old: Entry | None, new: Entry | None) -> bool:
 
 
 def _list_folder(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """What is in a folder that may be gone, or closed, by now."""
+    """The names in a folder with their status; nothing where it is gone or cannot be read."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
@@ -158,7 +158,7 @@ def _list_folder(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _open(folder: Path, stack: ExitStack) -> None:
-    """Let the owner look into a folder until the stack is closed."""
+    """Lets the owner read a folder until the stack is closed."""
     with suppress(OSError):
         mode = folder.lstat().st_mode
         if stat.S_ISDIR(mode) and mode & _READ_MODE != _READ_MODE:
@@ -179,7 +179,7 @@ def _entry(path: Path, status: os.stat_result, contents: Contents, fresh: int, l
     mode = _mode(status.st_mode)
     digest = None
     if mode and (limit is None or status.st_size <= limit):
-        # Gone, or closed to us: it is told by its sign.
+        # Gone, or not readable: it is recognized by its status alone.
         with suppress(OSError):
             digest = _keep(path, mode, contents)
     is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < fresh
@@ -206,7 +206,7 @@ def _keep(path: Path, mode: str, contents: Contents) -> bytes:
 
 
 def write(path: Path, entry: Entry, contents: Contents) -> None:
-    """Write a file whose content was kept, where nothing is."""
+    """Writes a file whose content was kept; nothing may be there."""
     assert entry.digest is not None
     if entry.mode == "120000":
         path.symlink_to(os.fsdecode(b"".join(contents.blocks(entry.digest))))
@@ -219,7 +219,7 @@ def write(path: Path, entry: Entry, contents: Contents) -> None:
 def restore(
     root: Path, target: Snapshot, now: Snapshot, contents: Contents, ignored_paths: Collection[str] = ()
 ) -> None:
-    """Bring a folder back to what it was.
+    """Restores a folder to a snapshot.
 
     Args:
         root: the folder.
@@ -266,6 +266,6 @@ def _is_untouched(now: Entry | None, entry: Entry) -> bool:
 
 
 def _clear(path: Path) -> Path:
-    """The path, where nothing is any more."""
+    """Removes what is at a path, and returns the path."""
     remove_tree(path)
     return path

@@ -1,4 +1,4 @@
-"""A target put to the checks of `conformance`: every question asked, each answer made a reply."""
+"""Puts the questions of the conformance checks to a target, and collects the replies."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from proctor.protocols import Answers
 from proctor.services.runs.execution.target_pool import Reach
 
 MOST_TOKENS = 1024
-"""Of an answer where neither the targets file nor the check says, so that no answer costs much."""
+"""The limit of an answer, in tokens, where neither the targets file nor the check sets one."""
 _LIMIT_REASONS = frozenset({"length", "max_tokens"})
-"""What endpoints call the end of an answer at its limit."""
+"""The finish reasons of endpoints for an answer that was cut at its limit."""
 
 
 async def replies_of(
@@ -30,14 +30,14 @@ async def replies_of(
 ) -> list[list[Reply]]:
     """The replies to every question of every check, in their order.
 
-    As many questions are under way at once as `reach` has places; those of a check that stands alone come
-    one by one when all others are done. No fallback answers for the target.
+    `reach` limits how many questions are sent at once; those of a check that runs alone are sent one by one
+    after all others. No fallback answers for the target.
 
     Args:
         reach: opens the target.
         spec: the target.
-        checks: what is asked.
-        progress: how many checks are done of how many, each time one is.
+        checks: the checks.
+        progress: called after each check with the number of finished checks and of all.
 
     Raises:
         UsageError: the target cannot be opened.
@@ -68,12 +68,12 @@ async def replies_of(
 
 
 async def reply_of(target: Answers, question: Question, case_id: str) -> Reply:
-    """What the target says to one question; that it says nothing is a reply too.
+    """The reply of a target to one question; a failed call is a reply too.
 
     Args:
-        target: who is asked.
-        question: what is asked.
-        case_id: what the question is called for targets that answer by it.
+        target: the target.
+        question: the question.
+        case_id: the id of the question, for targets that answer by it.
     """
     prompt = Prompt(
         messages=question.messages,

@@ -1,8 +1,8 @@
 """Prompts to outputs over Anthropic's Messages interface.
 
 Source of the format: https://docs.anthropic.com/en/api/messages. A schema for the answer becomes a tool
-that the model is made to call, whose input is then the answer; beside tools of the prompt's own that cannot
-be. JSON of any shape cannot be asked for.
+that the model must call, and the tool's input is the answer. That is not possible beside tools of the prompt
+itself. JSON of any shape cannot be requested.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VERSION = "2023-06-01"
 MAX_TOKENS = 4096
-"""The interface demands a limit; this one is asked for where the user sets none."""
+"""The limit that is sent where the user sets none, as the interface requires one."""
 
 _REPLY_TOOL = "reply"
 _OPTIONAL = ("temperature", "tool_choice", "tools")
@@ -70,7 +70,7 @@ class Anthropic:
         self._system = system
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The model's answer.
+        """Returns the model's answer.
 
         Raises:
             TargetError: there is none.
@@ -101,7 +101,7 @@ class Anthropic:
         return self._post.without_keys(output)
 
     async def aclose(self) -> None:
-        """Nothing: the session belongs to whoever opened the target."""
+        """Does nothing: the session belongs to the context that the target was opened with."""
 
     def _request(self, prompt: Prompt, refused_names: frozenset[str]) -> _Request:
         system = "\n\n".join(as_text(m) for m in prompt.messages if m.role in {"system", "developer"})
@@ -175,7 +175,7 @@ ANTHROPIC = TargetKind(
 
 
 def _is_answered_by_a_call(prompt: Prompt) -> bool:
-    """Whether the answer is to be the input of a call that the model is made to make."""
+    """Whether the model must call the reply tool, whose input is the answer."""
     return prompt.response_schema is not None and not prompt.tools
 
 

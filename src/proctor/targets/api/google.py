@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from proctor.targets.api.http import Post
     from proctor.targets.context import Opening
 
-# What the interface calls that which may be left out, and our names of the same. The last two are how it says
-# that a model has no such thing at all.
+# Google's names of the parameters that may be left out, with ours. The last two appear in its errors for
+# models that do not support them at all.
 _OPTIONAL = {
     "temperature": "temperature",
     "seed": "seed",
@@ -97,7 +97,7 @@ class Google:
         self._system = system
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The model's answer.
+        """Returns the model's answer.
 
         Raises:
             TargetError: there is none; of kind `refused` where the prompt was blocked.
@@ -129,7 +129,7 @@ class Google:
         return self._post.without_keys(output)
 
     async def aclose(self) -> None:
-        """Nothing: the session belongs to whoever opened the target."""
+        """Does nothing: the session belongs to the context that the target was opened with."""
 
     def _request(self, prompt: Prompt, refused_names: frozenset[str]) -> _Request:
         config = _Config(max_output_tokens=self._params.max_tokens)

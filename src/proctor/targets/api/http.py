@@ -49,7 +49,7 @@ _REMEDIES = {
     407: "Check the proxy's password.",
     410: "Check the model's name and the address.",
 }
-"""Statuses that every request will get until somebody does this."""
+"""Statuses that every request gets until the user does this."""
 _NO_CREDIT = re.compile(r"insufficient_quota|billing_hard_limit")
 _WRONG_KEY = re.compile(r"API_KEY_INVALID|API key not valid")
 """How Google says 401, in a reply of status 400."""
@@ -59,7 +59,7 @@ _MAX_HEADER = 1_000
 # aiohttp warns when bytes of more than a MiB are handed over in one piece.
 _MAX_CHUNK = 2**20
 _MAX_ERROR_BYTES = 2**16
-"""So much is read of a reply that is an error, which says why in its first words."""
+"""How many bytes of an error reply are read; its first words say why."""
 
 
 class RefusedRequest(TargetError):
@@ -82,7 +82,7 @@ class RefusedRequest(TargetError):
 
 
 class Post:
-    """One URL that is asked with JSON bodies, without the parameters it has refused before."""
+    """One URL that gets JSON requests, without the parameters that it refused before."""
 
     def __init__(self, opening: Opening, url: URL, headers: Mapping[str, str]) -> None:
         self._session = opening.http()
@@ -160,7 +160,7 @@ class Post:
     async def _read(self, response: ClientResponse) -> Body:
         """The whole body of a reply, decompressed; of an error its first bytes.
 
-        A large one is read when it is its turn, so that memory does not hold one for each connection.
+        Large bodies are read in turn, so that memory does not hold one for each connection.
 
         Raises:
             AnswerTooLarge: it is larger than answers may be.
@@ -192,7 +192,7 @@ class Post:
         """The reply in the shape that its decoder expects.
 
         Raises:
-            TargetError: it has another. Not transient: the body arrived whole, and the next would be alike.
+            TargetError: it has another shape. Not transient: the body arrived whole, and so would the next.
         """
         try:
             return decoder.decode(data)
@@ -205,12 +205,12 @@ class Post:
             ) from error
 
     def fault(self, status: int, data: Body) -> TargetError:
-        """What an error inside a reply of status 200 means, by the status that it names itself."""
+        """The error inside a reply of status 200, by the status that it names itself."""
         return fault(self._url, status, data, {}, self._headers)
 
 
 async def _first_bytes(response: ClientResponse, count: int) -> bytearray:
-    """The body up to that many bytes and the rest of a piece, or to its end."""
+    """The body up to that many bytes, rounded up to a whole chunk, or all of it."""
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
@@ -226,7 +226,7 @@ def _redact_error(error: TargetError, headers: Mapping[str, str]) -> TargetError
 
 
 def _connection_fault(url: URL, error: ClientError | OSError, headers: Mapping[str, str]) -> TargetError:
-    """What it means that no reply came."""
+    """The error for a request that got no reply."""
     if isinstance(error, (ClientConnectorCertificateError, ClientSSLError)):
         return TargetError(
             f"No encrypted connection to {_display_url(url)}: {_shorten(str(error))}.",
@@ -258,7 +258,7 @@ def _connection_fault(url: URL, error: ClientError | OSError, headers: Mapping[s
 def fault(
     url: URL, status: int, body: Body, reply_headers: Mapping[str, str], request_headers: Mapping[str, str]
 ) -> TargetError:
-    """What an unsuccessful reply means; the keys that were sent are blotted out of its text."""
+    """The error that an unsuccessful reply stands for, without the keys that were sent."""
     text, param = _read_error(body)
     text = _redact_text(text, request_headers)
     if 300 <= status < 400:
@@ -424,7 +424,7 @@ def _check_key(key: str, variable: str) -> str:
 
 
 def _read_error(body: Body) -> tuple[str, str | None]:
-    """The endpoint's own words in an error body, and the field they are about."""
+    """The message in an error body, and the parameter that it is about, if it names one."""
     try:
         details = msgspec.json.decode(body)
     except msgspec.DecodeError:

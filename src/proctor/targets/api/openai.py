@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from proctor.targets.api.http import Body, Post
     from proctor.targets.context import Opening
 
-# `max_tokens` is asked again under its newer name, so it is never left out altogether.
+# `max_tokens` is sent again under its newer name, so it is never left out altogether.
 _OPTIONAL = ("temperature", "seed", "response_format", "max_tokens", "tools")
 
 
@@ -105,7 +105,7 @@ class OpenAi:
         self._system = system
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The model's answer.
+        """Returns the model's answer.
 
         Raises:
             TargetError: there is none.
@@ -134,7 +134,7 @@ class OpenAi:
         return self._post.without_keys(output)
 
     async def aclose(self) -> None:
-        """Nothing: the session belongs to whoever opened the target."""
+        """Does nothing: the session belongs to the context that the target was opened with."""
 
     def _request(self, prompt: Prompt, refused_names: frozenset[str]) -> _Request:
         params = self._params
@@ -282,7 +282,7 @@ def _response_format(prompt: Prompt) -> dict[str, Any] | None:
 
 
 def _can_be_strict(schema: Any) -> bool:
-    """Whether every object in a schema demands all that it names and allows nothing else; else it is refused.
+    """Whether every object in a schema requires all its properties and allows no others; else it is refused.
 
     Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
     """
@@ -300,7 +300,7 @@ def _can_be_strict(schema: Any) -> bool:
 
 
 def _describe_tool(tool: Tool) -> dict[str, Any]:
-    """A tool's name, and of the rest what is there."""
+    """A tool as the interface describes it, without empty parts."""
     description = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {name: part for name, part in description.items() if part}
 

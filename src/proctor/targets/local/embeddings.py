@@ -28,7 +28,7 @@ class MiniLm:
     def __init__(self, model: Path, tokenizer: Path) -> None:
         self._files = (model, tokenizer)
         self._loading = threading.Lock()
-        self._loaded: tuple[Any, Any] | None = None
+        self._session_and_tokenizer: tuple[Any, Any] | None = None
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector a text, in order, each of length 1."""
@@ -36,9 +36,9 @@ class MiniLm:
 
     def _embed(self, texts: Sequence[str]) -> list[list[float]]:
         with self._loading:
-            if self._loaded is None:
-                self._loaded = _load(*self._files)
-        session, tokenizer = self._loaded
+            if self._session_and_tokenizer is None:
+                self._session_and_tokenizer = _load(*self._files)
+        session, tokenizer = self._session_and_tokenizer
         # One at a time: int8 scales are taken over a whole batch, so a vector would depend on its neighbours.
         return [_vector(session, tokenizer.encode(text)) for text in texts]
 

@@ -37,7 +37,7 @@ _HEALTH_S = 30.0
 
 
 class _Shell(Struct, frozen=True, kw_only=True):
-    """How lines of one target are run, and what is blotted out of what they say."""
+    """How the command lines of one target are run, and which secrets are masked in their output."""
 
     name: str
     environ: dict[str, str]
@@ -75,7 +75,7 @@ class _Shell(Struct, frozen=True, kw_only=True):
         )
 
     def hidden(self, text: str) -> str:
-        """The text without the secrets."""
+        """The text with its secrets masked."""
         return masked(text, self.secrets, self.outside)
 
 
@@ -83,7 +83,7 @@ class Cli:
     """A command line that is run once a prompt."""
 
     def __init__(self, line: Line, shell: _Shell, options: Mapping[str, Any], timeout_s: float) -> None:
-        """Runs nothing yet; raises ValueError where the form of files is wrong."""
+        """Raises ValueError where the format of files is wrong."""
         self._line = line
         self._shell = shell
         self._form = Line(options.get("files_format", "{path}"), FILE_PLACES)
@@ -110,7 +110,7 @@ class Cli:
         return masked(output, self._shell.secrets, self._shell.outside)
 
     async def aclose(self) -> None:
-        """Nothing is left running between two prompts."""
+        """Does nothing: no process outlives its prompt."""
 
     async def _output(self, prompt: Prompt) -> Output:
         return output_of(*await self._run(prompt), from_file="OUTPUT_FILE" in self._line.places)
@@ -142,13 +142,13 @@ class Cli:
                 "OUTPUT_FILE": quoted(str(answer)),
             }
         )
-        given = b"" if places & {"PROMPT", "PROMPT_FILE"} else stdin
+        process_input = b"" if places & {"PROMPT", "PROMPT_FILE"} else stdin
         started = perf_counter()
         finished = await self._shell.run(
             line,
             cwd=self._cwd,
             timeout_s=self._timeout_s,
-            stdin=given,
+            stdin=process_input,
             workspace=prompt.workspace,
             variables=form_variable(prompt),
         )

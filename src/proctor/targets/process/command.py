@@ -54,7 +54,7 @@ class Command:
         self._answers_in_file = "OUTPUT_FILE" in words
 
     async def answer(self, prompt: Prompt) -> Output:
-        """What the program answers.
+        """Returns the program's answer.
 
         Raises:
             TargetError: it failed, wrote too much or did not end in time.
@@ -73,7 +73,7 @@ class Command:
             )
 
     async def aclose(self) -> None:
-        """Nothing is left running between two prompts."""
+        """Does nothing: no process outlives its prompt."""
 
     async def _run(self, words: Mapping[str, str], prompt: Prompt) -> tuple[Finished, float]:
         from proctor.targets.process.subprocesses import inside, run_process

@@ -144,13 +144,13 @@ async def _started(
     from tempfile import TemporaryFile  # with seven other modules, which a run without programs does not need
 
     # A file, not a pipe: nobody has to feed it, and the program may open /dev/stdin by its name.
-    with TemporaryFile() as given:
-        given.write(stdin)
-        given.seek(0)
+    with TemporaryFile() as stdin_file:
+        stdin_file.write(stdin)
+        stdin_file.seek(0)
         transport, _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: collector,
             *argv,
-            stdin=given,
+            stdin=stdin_file,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=dict(environ),
