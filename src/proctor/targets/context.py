@@ -96,7 +96,7 @@ class Opening:
             self._sessions.append(session)
         return self._sessions[0]
 
-    def key(self, variable: str, wanted_for: str) -> str:
+    def key(self, variable: str, subject: str) -> str:
         """A secret from the environment.
 
         Raises:
@@ -105,7 +105,7 @@ class Opening:
         value = self.environ.get(variable, "").strip()
         if not value:
             raise UsageError(
-                f"{wanted_for} needs a key and the environment variable {variable} is not set. "
+                f"{subject} needs a key and the environment variable {variable} is not set. "
                 f"Set it (export {variable}=…) and run again."
             )
         return value

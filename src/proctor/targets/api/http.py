@@ -343,16 +343,16 @@ def key_of(spec: TargetSpec, endpoint: str, opening: Opening) -> str | None:
     Raises:
         UsageError: the variable is not set, or holds what no header can.
     """
-    wanted_for = f"Target {spec.name!r}"
+    subject = f"Target {spec.name!r}"
     for name in names_in(spec.options.get("api_key")):
-        return _check_key(opening.key(name, wanted_for), name)
+        return _check_key(opening.key(name, subject), name)
     kind = get_kind(spec)
     if kind.key_variables and (urlsplit(endpoint).hostname or "").endswith(kind.key_hosts):
-        return _first_key(kind.key_variables, opening, wanted_for)
-    return key_for(endpoint, opening, wanted_for)
+        return _first_key(kind.key_variables, opening, subject)
+    return key_for(endpoint, opening, subject)
 
 
-def key_for(endpoint: str, opening: Opening, wanted_for: str) -> str | None:
+def key_for(endpoint: str, opening: Opening, subject: str) -> str | None:
     """The key to send to an endpoint, decided by its origin; None where it gets none.
 
     The origin of a kind's own address gets that kind's key; any other gets `PROCTOR_API_KEY`, if set, and
@@ -363,18 +363,18 @@ def key_for(endpoint: str, opening: Opening, wanted_for: str) -> str | None:
     """
     origin = _origin(endpoint)
     if origin is None:
-        raise UsageError(f"{wanted_for}: the address needs to be like http://HOST:PORT/v1.")
+        raise UsageError(f"{subject}: the address needs to be like http://HOST:PORT/v1.")
     for kind in iter_kinds():
         if kind.key_variables and kind.address is not None and _origin(kind.address) == origin:
-            return _first_key(kind.key_variables, opening, wanted_for)
+            return _first_key(kind.key_variables, opening, subject)
     name = "PROCTOR_API_KEY"
     return _check_key(opening.environ.get(name, "").strip(), name) or None
 
 
-def _first_key(variables: tuple[str, ...], opening: Opening, wanted_for: str) -> str:
+def _first_key(variables: tuple[str, ...], opening: Opening, subject: str) -> str:
     """The key in the first of these variables that is set."""
     name = next((name for name in variables if opening.environ.get(name, "").strip()), variables[0])
-    return _check_key(opening.key(name, wanted_for), name)
+    return _check_key(opening.key(name, subject), name)
 
 
 def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:

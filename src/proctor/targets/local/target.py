@@ -37,9 +37,6 @@ _SCRIPT = Path(__file__).with_name("server.py")
 class Local:
     """A model in a child process."""
 
-    concurrency = 1
-    """More than this many prompts at once only wait for each other."""
-
     def __init__(self, name: str, server: Server, model: OpenAi) -> None:
         self._name = name
         self._server = server

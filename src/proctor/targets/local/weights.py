@@ -155,7 +155,7 @@ def fetch(
     return [folder / file.name for file in model.files]
 
 
-def require(module: str, extra: str, wanted_for: str) -> None:
+def require(module: str, extra: str, subject: str) -> None:
     """Make sure that an optional dependency is there, without importing it.
 
     Raises:
@@ -163,7 +163,7 @@ def require(module: str, extra: str, wanted_for: str) -> None:
     """
     if find_spec(module) is None:
         raise UsageError(
-            f"{wanted_for} needs the package {module}, which is missing. pip install 'proctor[{extra}]'"
+            f"{subject} needs the package {module}, which is missing. pip install 'proctor[{extra}]'"
         )
 
 

@@ -74,7 +74,7 @@ class _Shell(Struct, frozen=True, kw_only=True):
             limit_flag="--max-answer-bytes",
         )
 
-    def hidden(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """The text with its secrets masked."""
         return masked(text, self.secrets, self.outside)
 
@@ -101,9 +101,9 @@ class Cli:
         try:
             output = await self._output(prompt)
         except TargetTimeout as error:
-            raise TargetTimeout(self._shell.hidden(str(error))) from None
+            raise TargetTimeout(self._shell.mask(str(error))) from None
         except TargetError as error:
-            raise TargetError(self._shell.hidden(str(error)), kind=error.kind) from None
+            raise TargetError(self._shell.mask(str(error)), kind=error.kind) from None
         except OSError as error:
             message = f"{self._shell.name!r} cannot be given its files: {error}."
             raise TargetError(message, kind="program") from error
@@ -263,7 +263,7 @@ async def _check(health: Mapping[str, Any], cwd: str | None, runs: _Shell, openi
         else:
             why = str(failed("it", finished)) if finished.exit_code else ""
     if why:
-        why = runs.hidden(why).rstrip(".")
+        why = runs.mask(why).rstrip(".")
         raise UsageError(f"Target {runs.name!r} is not ready. Its health check, {what}, failed: {why}.")
 
 
