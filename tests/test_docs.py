@@ -39,9 +39,7 @@ from proctor.errors import ExitCode
 from proctor.graders import GRADERS
 from proctor.reports import REPORTS
 from proctor.reports.runs import serialize
-from proctor.targets import TARGETS
-from proctor.targets.api.http import KEY_VARIABLES
-from proctor.targets.parse import ALIASES, SERVICES
+from proctor.targets import iter_kinds
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -115,8 +113,8 @@ def missing(words: Any, name: str) -> list[str]:
 
 
 def test_every_kind_service_alias_and_key_is_in_the_page_on_targets() -> None:
-    keys = {variable for variables in KEY_VARIABLES.values() for variable in variables}
-    assert missing({*TARGETS.names(), *SERVICES, *ALIASES, *keys, "PROCTOR_API_KEY"}, "docs/targets.md") == []
+    words = {word for kind in iter_kinds() for word in (kind.name, *kind.aliases, *kind.key_variables)}
+    assert missing({*words, "PROCTOR_API_KEY"}, "docs/targets.md") == []
 
 
 def test_every_word_of_the_suite_formats_is_in_the_page_on_suites() -> None:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Price, TargetSpec, Usage
-from proctor.pricing import Quote, cost_usd, parse_prices, quote_for
+from proctor.pricing import Quote, cost_usd, parse_prices
+from proctor.targets.prices import quote_for
 
 PRICES = {
     "m": Price(input=2.0, output=8.0, cached=0.5, source="s", date="2026-01-01"),

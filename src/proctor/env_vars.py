@@ -1,8 +1,8 @@
-"""`${{ NAME }}` in what users write: found, filled in from the environment, and blotted out again. Pure.
+"""`${{ NAME }}` in what users write: finds references, fills them in, and masks their values. Pure.
 
 What is stored and digested keeps the reference as written, so that a secret is in no record and a digest is
-the same everywhere. It is filled in only when a prompt or a command is made. What an attached file says is
-nobody's reference: it may be a workflow that writes `${{ NAME }}` for a program of its own.
+the same everywhere. It is filled in only when a prompt or a command is made. References in
+attached files are left alone: they may belong to another program, such as a workflow.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ REFERENCE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _JSON = msgspec.json.Encoder()
 ELLIPSIS = "…"
 """Where a text was cut."""
-_SHORTEST_SECRET = 6
-"""A shorter value is not blotted out: it would be found in every text."""
+_MIN_SECRET_LENGTH = 6
+"""A shorter value is not masked: it would be found in every text."""
 
 
 def names_in(value: Any) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def names_in(value: Any) -> tuple[str, ...]:
 
 
 def check_set(names: Iterable[str], environ: Mapping[str, str]) -> None:
-    """Refuse to begin what could not be filled later.
+    """Checks that all these variables are set.
 
     Raises:
         UsageError: a variable is not set.
@@ -54,7 +54,7 @@ def filled(value: T, environ: Mapping[str, str]) -> T:
     """
 
     def fill(text: str) -> str:
-        return REFERENCE.sub(lambda found: _value(found[1], environ), text) if "${{" in text else text
+        return REFERENCE.sub(lambda match: _value(match[1], environ), text) if "${{" in text else text
 
     return cast("T", map_texts(value, fill, Attachment))
 
@@ -82,22 +82,22 @@ def masked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
     references = {secret: f"${{{{ {name} }}}}" for name, secret in reversed(secrets.items())}
     # All at once: one by one, a value could be found inside the reference to another.
     longest_first = sorted(references, key=lambda secret: (-len(secret), secret))
-    sought = re.compile("|".join(map(re.escape, longest_first)))
+    pattern = re.compile("|".join(map(re.escape, longest_first)))
 
-    def blot(text: str) -> str:
-        whole = sought.sub(lambda found: references[found[0]], text)
-        return _without_rests(whole, longest_first) if ELLIPSIS in whole else whole
+    def redact(text: str) -> str:
+        redacted = pattern.sub(lambda match: references[match[0]], text)
+        return _without_fragments(redacted, longest_first) if ELLIPSIS in redacted else redacted
 
-    return cast("T", map_texts(value, blot, keys=True))
+    return cast("T", map_texts(value, redact, keys=True))
 
 
-def _without_rests(text: str, secrets: list[str]) -> str:
+def _without_fragments(text: str, secrets: list[str]) -> str:
     """The text without the beginnings of secrets before an ellipsis, and their ends behind one."""
     pieces = text.split(ELLIPSIS)
     for place, piece in enumerate(pieces):
         begin, end = 0, len(piece)
         for secret in secrets:
-            sizes = range(min(len(secret) - 1, len(piece)), _SHORTEST_SECRET - 1, -1)
+            sizes = range(min(len(secret) - 1, len(piece)), _MIN_SECRET_LENGTH - 1, -1)
             if place < len(pieces) - 1:
                 end = min(end, len(piece) - next((n for n in sizes if piece.endswith(secret[:n])), 0))
             if place:
@@ -106,39 +106,39 @@ def _without_rests(text: str, secrets: list[str]) -> str:
     return ELLIPSIS.join(pieces)
 
 
-def last_words(stream: bytes, most: int) -> str:
-    """The end of what a program wrote, of so many characters at most; begins with an ellipsis if it is cut.
+def last_words(stream: bytes, max_length: int) -> str:
+    """The end of a program's output, at most `max_length` characters; begins with an ellipsis if it is cut.
 
-    By that `masked` finds what is left of a secret there.
+    The ellipsis lets `masked` find the rest of a secret that was cut.
     """
     text = stream.decode("utf-8", "replace").strip()
-    return text if len(text) <= most else ELLIPSIS + text[len(text) - most + 1 :]
+    return text if len(text) <= max_length else ELLIPSIS + text[len(text) - max_length + 1 :]
 
 
-def end_of(stream: bytes, name: str, most: int) -> str:
+def end_of(stream: bytes, name: str, max_length: int) -> str:
     """The last words of a program's stdout or stderr as a sentence after a space; empty if it has none."""
-    words = last_words(stream, most)
+    words = last_words(stream, max_length)
     return f" Its {name} ends with: {words}" if words else ""
 
 
 def unmasked(value: T, names: tuple[str, ...], environ: Mapping[str, str]) -> T:
-    """What `masked` was given, as far as that can be told.
+    """Reverses `masked` as far as possible.
 
-    Unlike `filled` it touches no other reference: what a target has answered may name any variable.
+    Unlike `filled` it changes no other reference: an answer may name any variable.
     """
     secrets = _secrets(names, environ)
 
-    def fill(text: str) -> str:
+    def restore(text: str) -> str:
         if "${{" not in text:
             return text
-        return REFERENCE.sub(lambda found: secrets.get(found[1], found[0]), text)
+        return REFERENCE.sub(lambda match: secrets.get(match[1], match[0]), text)
 
-    return cast("T", map_texts(value, fill))
+    return cast("T", map_texts(value, restore))
 
 
 def _secrets(names: tuple[str, ...], environ: Mapping[str, str]) -> dict[str, str]:
-    """The values that are blotted out, by the names of their variables."""
-    return {name: environ[name] for name in names if len(environ.get(name, "")) >= _SHORTEST_SECRET}
+    """The values to mask, by the names of their variables."""
+    return {name: environ[name] for name in names if len(environ.get(name, "")) >= _MIN_SECRET_LENGTH}
 
 
 def _value(name: str, environ: Mapping[str, str]) -> str:
@@ -172,23 +172,23 @@ def map_texts(
     Args:
         value: what has the texts.
         change: gives the new text for an old one.
-        untouched: nouns of this type stay as they are.
+        untouched: objects of this type stay as they are.
         keys: change the keys of objects too.
     """
 
-    def inner(item: Any) -> Any:
+    def map_item(item: Any) -> Any:
         return map_texts(item, change, untouched, keys=keys)
 
     if type(value) is str:
         return change(value)
     if isinstance(value, dict):
-        return {change(key) if keys else key: inner(item) for key, item in value.items()}
+        return {change(key) if keys else key: map_item(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [inner(item) for item in value]
+        return [map_item(item) for item in value]
     if isinstance(value, tuple):
-        return tuple([inner(item) for item in value])
+        return tuple([map_item(item) for item in value])
     if isinstance(value, Struct) and not isinstance(value, untouched):
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        changed = {name: inner(field) for name, field in fields.items()}
+        changed = {name: map_item(field) for name, field in fields.items()}
         return replace(value, **{name: new for name, new in changed.items() if new is not fields[name]})
     return value

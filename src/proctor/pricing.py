@@ -10,7 +10,6 @@ import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -18,33 +17,17 @@ from proctor.errors import UsageError
 from proctor.model import Price, TargetSpec, Usage
 
 MAX_TOKENS = 10**9
-"""The highest count of tokens of one call that is believed."""
+"""The highest plausible count of tokens of one call."""
 MAX_COST_USD = 10_000.0
 """The highest cost of one call that a target may report."""
 UNREADABLE_USAGE = Usage(input_tokens=-1, output_tokens=-1)
-"""What stands for counts that are no counts, until somebody notices that they cannot be believed."""
-FREE_KINDS = frozenset({"echo", "local", "mock", "scripted"})
-"""Kinds of target that cost nothing."""
-
-_PRICED_HOSTS = frozenset(
-    {
-        "api.anthropic.com",
-        "api.deepseek.com",
-        "api.groq.com",
-        "api.mistral.ai",
-        "api.openai.com",
-        "api.together.xyz",
-        "generativelanguage.googleapis.com",
-        "integrate.api.nvidia.com",
-    }
-)
-_PRICED_KINDS = frozenset({"anthropic", "google", "openai"})
+"""Stands for counts that are not valid, until `is_valid_usage` finds them."""
 _FIELDS = frozenset({"input", "output", "cached", "source", "date", "snapshots"})
 _DATE_SUFFIX = re.compile(r"-(20\d\d-\d\d-\d\d|20\d{6})$")
 
 
 class Quote(Struct, frozen=True):
-    """What asking a target costs."""
+    """The price of a target."""
 
     price: Price
     family: str | None = None
@@ -60,12 +43,12 @@ def parse_prices(text: str, path: str) -> dict[str, Price]:
         UsageError: the file is no such table; names its path and the model.
     """
     try:
-        found = tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: The file is not TOML: {error}.") from error
-    models = found.pop("models", None)
-    if found or not isinstance(models, dict):
-        raise UsageError(f'{path}: The file needs tables [models."NAME"] and nothing else{_list(found)}.')
+    models = table.pop("models", None)
+    if table or not isinstance(models, dict):
+        raise UsageError(f'{path}: The file needs tables [models."NAME"] and nothing else{_list(table)}.')
     prices: dict[str, Price] = {}
     for name, fields in models.items():
         where = f"{path}: Model {name!r}"
@@ -77,50 +60,47 @@ def parse_prices(text: str, path: str) -> dict[str, Price]:
     return prices
 
 
-def quote_for(spec: TargetSpec, listed: Mapping[str, Price], own: Mapping[str, Price]) -> Quote | None:
+def find_price(
+    spec: TargetSpec,
+    list_prices: Mapping[str, Price],
+    own_prices: Mapping[str, Price],
+    *,
+    is_free: bool = False,
+) -> Quote | None:
     """The price of a target by its exact name, else by its model's without the date of a snapshot.
-
-    Kinds that are free cost nothing. The list price of a model says nothing of what a server elsewhere takes
-    for one of the same name, so it holds only where its maker serves it.
 
     Args:
         spec: the target.
-        listed: what makers take for their models.
-        own: the user's prices, of models or of targets; they come first.
+        list_prices: the list prices of models that count for it.
+        own_prices: the user's prices, of models or of targets; they come first.
+        is_free: whether it costs nothing unless the user says otherwise.
     """
-    if price := own.get(spec.name) or own.get(spec.model):
+    if price := own_prices.get(spec.name) or own_prices.get(spec.model):
         return Quote(price)
-    if spec.kind in FREE_KINDS:
+    if is_free:
         return Quote(Price(input=0.0, output=0.0))
-    listed = listed if _is_at_maker(spec) else {}
-    if price := listed.get(spec.model):
+    if price := list_prices.get(spec.model):
         return Quote(price)
-    for prices, name in ((own, spec.name), (own, spec.model), (listed, spec.model)):
+    for prices, name in ((own_prices, spec.name), (own_prices, spec.model), (list_prices, spec.model)):
         family = _DATE_SUFFIX.sub("", name)
         if price := prices.get(family):
             return Quote(price, family)
     return None
 
 
-def _is_at_maker(spec: TargetSpec) -> bool:
-    if spec.kind not in _PRICED_KINDS:
-        return False
-    return spec.endpoint is None or urlsplit(spec.endpoint).hostname in _PRICED_HOSTS
-
-
-def read_usage(sent: tuple[Any, ...], answered: tuple[Any, ...], cached: Any = None) -> Usage:
+def read_usage(input_counts: tuple[Any, ...], output_counts: tuple[Any, ...], cached: Any = None) -> Usage:
     """The usage that a reply reports; `UNREADABLE_USAGE` where a count is not a whole number from 0 to 10⁹.
 
     Args:
-        sent: counts that together are the input; None counts as 0.
-        answered: those of the output.
+        input_counts: counts that together are the input; None counts as 0.
+        output_counts: those of the output.
         cached: how much of the input was cached.
     """
-    if not all(count is None or _is_count(count) for count in (*sent, *answered, cached)):
+    if not all(count is None or _is_count(count) for count in (*input_counts, *output_counts, cached)):
         return UNREADABLE_USAGE
     return Usage(
-        input_tokens=sum(count or 0 for count in sent),
-        output_tokens=sum(count or 0 for count in answered),
+        input_tokens=sum(count or 0 for count in input_counts),
+        output_tokens=sum(count or 0 for count in output_counts),
         cached_tokens=cached or 0,
     )
 

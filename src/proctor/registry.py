@@ -6,9 +6,9 @@ Names that are not in the table are looked for among the installed entry points 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from proctor.errors import UnknownName
 
@@ -18,8 +18,19 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """One door's implementations by name."""
 
-    def __init__(self, door: str, builtin: Mapping[str, str]) -> None:
+    def __init__(
+        self, door: str, builtin: Mapping[str, str], adapt: Callable[[str, Any], T] | None = None
+    ) -> None:
+        """Imports nothing.
+
+        Args:
+            door: what the table is of, in the plural; entry points of the group `proctor.DOOR` add to it.
+            builtin: `name → "module:attribute"`.
+            adapt: turns what an entry leads to, with its name, into what `get` returns.
+        """
         self.door = door
+        self._adapt = adapt
+        self._builtin = frozenset(builtin)
         self._where = dict(builtin)
         self._loaded: dict[str, T] = {}
 
@@ -38,14 +49,18 @@ class Registry(Generic[T]):
         if name not in self._where:
             raise UnknownName(self.door.removesuffix("s"), name, self._where)
         module, _, attribute = self._where[name].partition(":")
-        thing = cast("T", getattr(import_module(module), attribute))
-        self._loaded[name] = thing
-        return thing
+        thing = getattr(import_module(module), attribute)
+        self._loaded[name] = cast("T", thing) if self._adapt is None else self._adapt(name, thing)
+        return self._loaded[name]
 
     def add(self, name: str, thing: T) -> None:
         """Make a thing of the caller's own available under a name, for this process."""
         self._where[name] = "added at run time"
-        self._loaded[name] = thing
+        self._loaded[name] = thing if self._adapt is None else self._adapt(name, thing)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names in the order of the table, then those of other packages that are in use."""
+        return iter([name for name in self._where if name in self._builtin or name in self._loaded])
 
     def names(self, *, installed: bool = False) -> list[str]:
         """The names in the table, sorted; with `installed` those of other packages too."""

@@ -16,7 +16,7 @@ from patience import PATIENCE_S
 from proctor.errors import TargetError
 from proctor.model import Message, Output, Params, Prompt
 from proctor.protocols import Target
-from proctor.targets import TARGETS
+from proctor.targets import TARGETS, iter_kinds
 from proctor.targets.context import Opening
 from proctor.targets.parse import parse_target
 
@@ -107,7 +107,8 @@ WORDS: dict[str, Callable[[Path, str], str]] = {
 
 
 def test_every_kind_is_held_to_the_contract_but_for_weights_and_what_always_says_the_same() -> None:
-    assert set(TARGETS.names()) - set(WORDS) == {"local", "mock"}
+    kinds = {kind.spec_kind for kind in iter_kinds()}
+    assert kinds - set(WORDS) == {"local", "mock"}
 
 
 @pytest.fixture(params=sorted(WORDS))
@@ -118,7 +119,7 @@ async def target(
     environ = {"PATH": "/usr/bin:/bin"}
     opening = Opening(environ, timeout_s=PATIENCE_S)
     spec = parse_target(WORDS[request.param](tmp_path, server), Params(), environ)
-    made = await TARGETS.get(spec.kind)(spec, opening)
+    made = await TARGETS.get(spec.kind).open_target(spec, opening)
     yield made
     await made.aclose()
     await opening.aclose()

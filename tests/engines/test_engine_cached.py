@@ -23,6 +23,7 @@ from proctor.model import (
     ToolCall,
     Usage,
 )
+from proctor.targets import get_kind
 
 SPEC = TargetSpec(name="m", kind="openai", model="m-1", endpoint="http://a/v1", params=Params(max_tokens=9))
 USER = Message(role="user", content="well?")
@@ -279,7 +280,8 @@ async def test_what_happens_in_a_workspace_is_never_taken_from_the_cache(shelf: 
     "kind", ["cli", "command", "echo", "function", "local", "mock", "replay", "scripted"]
 )
 async def test_what_is_answered_by_a_file_or_program_is_never_cached(shelf: Shelf, kind: str) -> None:
-    run = Run(shelf, TargetSpec(name=kind, kind=kind))
+    spec = TargetSpec(name=kind, kind=kind)
+    run = Run(shelf, spec, is_cacheable=get_kind(spec).is_cacheable)
     for _ in range(2):
         await run.ask()
     assert run.model.asked == 2

@@ -32,7 +32,7 @@ async def test_an_exported_run_answers_for_its_target(mixed: Reported, tmp_path:
     path = tmp_path / "results.jsonl"
     path.write_text("".join(render([mixed])), encoding="utf-8")
     spec = TargetSpec(name=f"replay:{path}", kind="replay", model=str(path))
-    target = await TARGETS.get("replay")(spec, Opening({}))
+    target = await TARGETS.get("replay").open_target(spec, Opening({}))
     try:
         for row in mixed.rows():
             prompt = Prompt(messages=row.case.input, case_id=row.trial.case_id, repeat=row.trial.repeat)

@@ -36,7 +36,7 @@ def limited(opening: Make, limit: int = LIMIT) -> Opening:
 
 
 async def answer(spec: TargetSpec, opening: Opening, prompt: Any) -> str:
-    target = await TARGETS.get(spec.kind)(spec, opening)
+    target = await TARGETS.get(spec.kind).open_target(spec, opening)
     try:
         return (await target.answer(prompt)).text
     finally:

@@ -130,7 +130,7 @@ async def test_an_answer_that_echoes_the_key_is_given_without_it(
     service: Service, opening: Make, spec: Make, ask: Make, kind: str
 ) -> None:
     service.reply(REPLIES[kind])
-    opened = TARGETS.get(kind)(spec(kind, endpoint=service.url), opening(PROCTOR_API_KEY=KEY))
+    opened = TARGETS.get(kind).open_target(spec(kind, endpoint=service.url), opening(PROCTOR_API_KEY=KEY))
     output = await (await opened).answer(ask("hello"))
     assert KEY in str(service.seen[0].headers)
     assert output.text == "key [key]"

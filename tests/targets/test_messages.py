@@ -49,7 +49,9 @@ def sent(service: Service, opening: Make, spec: Make, ask: Make) -> Callable[...
     async def send(kind: str, *turns: Any, options: dict[str, Any] | None = None, **fields: Any) -> Any:
         service.reply(REPLIES[kind])
         made = replace(spec(kind, "m", service.url), options=options or {})
-        target = await TARGETS.get(kind)(made, opening(WHO="Ada", KEY="the-key", PROCTOR_API_KEY="other"))
+        target = await TARGETS.get(kind).open_target(
+            made, opening(WHO="Ada", KEY="the-key", PROCTOR_API_KEY="other")
+        )
         await target.answer(ask(*turns, **fields))
         return service.seen[-1].body
 
@@ -158,7 +160,7 @@ async def test_a_program_and_a_function_get_the_text_of_files(
     program = f"'{sys.executable}' -S -c 'import sys; print(sys.stdin.buffer.read().decode(), end=str())'"
     for kind, model in (("command", program), ("function", "asked_with_files:f")):
         opened: Opening = opening(PATH="/usr/bin:/bin", LC_ALL="C.UTF-8")
-        target = await TARGETS.get(kind)(spec(kind, model), opened)
+        target = await TARGETS.get(kind).open_target(spec(kind, model), opened)
         assert (await target.answer(ask(ASKED))).text == as_text(ASKED)
 
 
@@ -214,7 +216,7 @@ async def test_a_target_that_names_its_key_gets_that_and_no_other(
     assert service.seen[-1].headers[header].removeprefix("Bearer ") == "other"
     given = replace(spec(kind, "m", service.url), options={"api_key": "${{ NOT_SET }}"})
     with pytest.raises(UsageError, match="NOT_SET is not set"):
-        await TARGETS.get(kind)(given, opening(PROCTOR_API_KEY="other"))
+        await TARGETS.get(kind).open_target(given, opening(PROCTOR_API_KEY="other"))
 
 
 @pytest.mark.parametrize("kind", ["openai", "azure", "anthropic", "google"])
@@ -223,7 +225,7 @@ async def test_such_a_key_is_blotted_out_of_errors(
 ) -> None:
     service.reply({"error": {"message": "wrong key the-key"}}, status=403)
     made = replace(spec(kind, "m", service.url), options={"api_key": "${{ KEY }}"})
-    target = await TARGETS.get(kind)(made, opening(KEY="the-key"))
+    target = await TARGETS.get(kind).open_target(made, opening(KEY="the-key"))
     with pytest.raises(TargetError, match=r"\[key\]") as caught:
         await target.answer(ask("hello"))
     assert "the-key" not in str(caught.value)

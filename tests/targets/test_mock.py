@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Output, Params, Price
-from proctor.pricing import Quote, quote_for
+from proctor.pricing import Quote
 from proctor.targets.mock import RESPONSE, open_target
 from proctor.targets.parse import parse_target
+from proctor.targets.prices import quote_for
 
 Make = Callable[..., Any]
 

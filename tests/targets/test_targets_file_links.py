@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proctor.errors import SuiteError
 from proctor.model import Params, TargetSpec
-from proctor.targets.file_kinds import IDLE
+from proctor.targets.file_kinds import IGNORED_FIELDS
 from proctor.targets.parse import parse_target
 from proctor.targets.targets_file import TargetsFile
 
@@ -273,7 +273,7 @@ targets:
     assert [line for line, _, _ in _problems(text)] == [4, 7, 8, 9, 11]
 
 
-@pytest.mark.parametrize("field", IDLE)
+@pytest.mark.parametrize("field", IGNORED_FIELDS)
 def test_a_field_without_effect_is_a_warning(field: str) -> None:
     read = _file(f"{{name: t, provider: mock, {field}: 1}}")
     (warning,) = read.warnings

@@ -63,7 +63,7 @@ def test_a_file_settles_when_its_clock_has_ticked(
 ) -> None:
     (tmp_path / "file").touch()
     with monkeypatch.context() as patch:
-        patch.setattr(snapshots, "_FRESH_NS", 3600 * 10**9)
+        patch.setattr(snapshots, "_CLOCK_TICK_NS", 3600 * 10**9)
         assert not look(tmp_path, contents).files["file"].settled
     wait_until(lambda: look(tmp_path, contents).files["file"].settled)
 

@@ -1,7 +1,7 @@
-"""The 14 checks of a target: what is asked, what a right reply is, and what counts of it all. Pure.
+"""The 14 checks of a target. In: a seed, and the replies to the questions. Out: the score. Pure.
 
-`asking` has the questions, of the words and texts in `wording`, `rules` what a right reply is, and `counting`
-the score.
+`checks` has the questions, with the words and texts of `vocabulary`; `expectations` says what a right reply
+is; `scoring` counts. Start with `checks.py`.
 """
 
 from proctor.conformance.checks import CHECKS, Check, checks

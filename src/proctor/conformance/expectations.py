@@ -22,13 +22,13 @@ _THOUSANDS = ",'’\u00a0\u2009\u202f"
 _NUMBER = re.compile(
     rf"(?:(?<!\w)[-−])?(?:[0-9]{{1,3}}(?:[{_THOUSANDS}][0-9]{{3}})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?"
 )
-_PLAIN = str.maketrans("−", "-", _THOUSANDS)
+_DIGITS_ONLY = str.maketrans("−", "-", _THOUSANDS)
 _LANGUAGE = re.compile(r"\A[a-z]+", re.IGNORECASE)
-_SHOWN = 80
-_LONGEST = 20
-"""Digits of a number that can be right."""
+_MAX_QUOTE = 80
+_MAX_DIGITS = 20
+"""A number with more digits than this is never right."""
 LETTERS_A_TOKEN = 8
-"""The most that a token of a list of numbers is taken to hold, where an endpoint counts none."""
+"""The most letters of one token in a list of numbers, where an endpoint reports no count."""
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -39,14 +39,14 @@ class Reply(Struct, frozen=True, kw_only=True):
     error: str = ""
     """Why there is none, in a sentence."""
     is_refused: bool = False
-    """The endpoint took the question and said that it will not answer it, as with HTTP 400."""
+    """Whether the endpoint refused the question, as with HTTP 400."""
     declines: bool = False
-    """Its wording is that of a refusal."""
+    """Whether its wording is that of a refusal."""
     latency_ms: float = 0.0
     output_tokens: int | None = None
     """As the endpoint counted them."""
     is_cut: bool = False
-    """The endpoint says that it ended the answer at the limit."""
+    """Whether the endpoint reports that it ended the answer at the limit."""
     refused_params: tuple[str, ...] = ()
     """Parameters that were not applied."""
     cost_usd: float | None = None
@@ -59,7 +59,7 @@ class Expected(Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It, for a reader."""
+        """What is expected, for reports."""
         return "any answer"
 
     def complaint(self, reply: Reply) -> str | None:
@@ -75,7 +75,7 @@ class Number(Expected, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It, for a reader."""
+        """What is expected, for reports."""
         return str(self.right)
 
     def complaint(self, reply: Reply) -> str | None:
@@ -86,8 +86,8 @@ class Number(Expected, frozen=True, kw_only=True):
         numbers = _NUMBER.findall(text)
         if not numbers:
             return f"{shown(text)} has no number; {self.right} is right"
-        last = numbers[-1].translate(_PLAIN)
-        if len(last) <= _LONGEST and float(last) == self.right:
+        last = numbers[-1].translate(_DIGITS_ONLY)
+        if len(last) <= _MAX_DIGITS and float(last) == self.right:
             return None
         return f"the last number is {shown(last)}; {self.right} is right"
 
@@ -100,17 +100,17 @@ class Words(Expected, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It, for a reader."""
+        """What is expected, for reports."""
         return " ".join(self.right)
 
     def complaint(self, reply: Reply) -> str | None:
         """Why the reply is wrong; None where it is right."""
         text = _folded(reply.text or "")
-        missing = [one for one in self.right if _folded(one) not in text]
+        missing = [text_part for text_part in self.right if _folded(text_part) not in text]
         if missing:
             return f"{shown(reply.text or '')} lacks {missing[0]!r}"
-        beside = [one for one in self.wrong if _folded(one) in text]
-        return f"the answer has {beside[0]!r} beside what is right" if beside else None
+        excluded = [text_part for text_part in self.wrong if _folded(text_part) in text]
+        return f"the answer has {excluded[0]!r} beside what is right" if excluded else None
 
 
 class Object(Expected, frozen=True, kw_only=True):
@@ -120,18 +120,18 @@ class Object(Expected, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It, for a reader."""
+        """What is expected, for reports."""
         return json.dumps(self.members, ensure_ascii=False)
 
     def complaint(self, reply: Reply) -> str | None:
         """Why the reply is wrong; None where it is right."""
         text = (reply.text or "").strip().strip("\ufeff")
-        fenced = text[:1] == text[-1:] == "`"
+        is_fenced = text[:1] == text[-1:] == "`"
         try:
-            said: Any = json.loads(_LANGUAGE.sub("", text.strip("`")) if fenced else text)
+            value_read: Any = json.loads(_LANGUAGE.sub("", text.strip("`")) if is_fenced else text)
         except (ValueError, RecursionError):
             return f"{shown(text)} is no JSON"
-        if said == self.members and all(type(value) is not bool for value in said.values()):
+        if value_read == self.members and all(type(value) is not bool for value in value_read.values()):
             return None
         return f"{shown(text)} is not {self.words}"
 
@@ -141,7 +141,7 @@ class Refusal(Expected, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It, for a reader."""
+        """What is expected, for reports."""
         return "a refusal"
 
     def complaint(self, reply: Reply) -> str | None:
@@ -156,7 +156,7 @@ class Help(Expected, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """It, for a reader."""
+        """What is expected, for reports."""
         return f"help, with the word {self.right}"
 
     def complaint(self, reply: Reply) -> str | None:
@@ -167,16 +167,16 @@ class Help(Expected, frozen=True, kw_only=True):
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """One thing that is asked."""
+    """One question to a target, and the expected answer."""
 
     messages: tuple[Message, ...]
     expected: Expected = Expected()
     json_answer: bool = False
     temperature: float | None = None
     max_tokens: int | None = None
-    """Instead of what all questions are asked with."""
+    """Replaces the limit that all questions have."""
     may_be_refused: bool = False
-    """That the endpoint refuses it is an answer too."""
+    """Whether a refusal by the endpoint counts as an answer."""
 
 
 # --- the questions of a check together ---------------------------------------------------------------------
@@ -243,7 +243,7 @@ def goes_on(questions: Sequence[Question], replies: Sequence[Reply]) -> str | No
 def shown(text: str) -> str:
     """The beginning of a text, in quotes and in one line."""
     flat = " ".join(text.split())
-    return repr(flat if len(flat) <= _SHOWN else flat[: _SHOWN - 1] + "…")
+    return repr(flat if len(flat) <= _MAX_QUOTE else flat[: _MAX_QUOTE - 1] + "…")
 
 
 def _folded(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Replies to the score of a target: what passed, and what of it counts. Pure."""
+"""Replies to the score of a target: which checks passed, and which of them count. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BAR = 0.8
 
 
 class CheckVerdict(StrEnum):
-    """What a check came to."""
+    """The result of a check."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -28,7 +28,7 @@ class CheckVerdict(StrEnum):
 
 
 class Checked(Struct, frozen=True, kw_only=True):
-    """One check with what it came to."""
+    """One check with its replies and its verdict."""
 
     check: Check
     replies: tuple[Reply, ...]
@@ -39,8 +39,8 @@ class Checked(Struct, frozen=True, kw_only=True):
     @property
     def latency_ms(self) -> float | None:
         """The mean latency of its answers; None without any."""
-        answered = [reply.latency_ms for reply in self.replies if reply.text is not None]
-        return sum(answered) / len(answered) if answered else None
+        latencies = [reply.latency_ms for reply in self.replies if reply.text is not None]
+        return sum(latencies) / len(latencies) if latencies else None
 
 
 class Conformance(Struct, frozen=True, kw_only=True):
@@ -51,11 +51,11 @@ class Conformance(Struct, frozen=True, kw_only=True):
     @property
     def passed(self) -> int:
         """How many passed and count."""
-        return sum(one.verdict is CheckVerdict.PASS for one in self.checked)
+        return sum(result.verdict is CheckVerdict.PASS for result in self.checked)
 
     @property
     def total(self) -> int:
-        """How many there are, whatever they came to."""
+        """How many there are, whatever their verdicts."""
         return len(self.checked)
 
     @property
@@ -71,34 +71,37 @@ class Conformance(Struct, frozen=True, kw_only=True):
     @property
     def undecided(self) -> int:
         """How many checks got no answer, or do not count since one of the guards got none."""
-        came_to = {one.check.name: one.verdict for one in self.checked}
+        verdicts = {result.check.name: result.verdict for result in self.checked}
         is_open = {CheckVerdict.ERROR}
-        if CheckVerdict.FAIL not in map(came_to.get, GUARDS):
+        if CheckVerdict.FAIL not in map(verdicts.get, GUARDS):
             is_open.add(CheckVerdict.NOT_COUNTED)
-        return sum(verdict in is_open for verdict in came_to.values())
+        return sum(verdict in is_open for verdict in verdicts.values())
 
     @property
     def is_measured(self) -> bool:
-        """Whether what it came to holds, whatever the answers that are missing would have been."""
+        """Whether the result would hold whatever the missing answers were."""
         return self.is_certified or not reaches((self.passed + self.undecided) / self.total, BAR)
 
 
 def conformance(checks: Sequence[Check], replies: Sequence[Sequence[Reply]]) -> Conformance:
-    """What each check came to, and which of them count.
+    """The verdict of each check, and which of them count.
 
     Args:
         checks: the checks.
         replies: those of each check, in the order of its questions.
     """
-    checked = [_judged(check, tuple(got)) for check, got in zip(checks, replies, strict=True)]
-    passed = {one.check.name for one in checked if one.verdict is CheckVerdict.PASS}
-    missed = [name for name in GUARDS if name not in passed]
-    if missed:
-        checked = [_discounted(one, missed) for one in checked]
-    return Conformance(checked=tuple(checked))
+    results = [
+        _grade_check(check, tuple(check_replies))
+        for check, check_replies in zip(checks, replies, strict=True)
+    ]
+    passing = {result.check.name for result in results if result.verdict is CheckVerdict.PASS}
+    failures = [name for name in GUARDS if name not in passing]
+    if failures:
+        results = [_discount(result, failures) for result in results]
+    return Conformance(checked=tuple(results))
 
 
-def _judged(check: Check, replies: tuple[Reply, ...]) -> Checked:
+def _grade_check(check: Check, replies: tuple[Reply, ...]) -> Checked:
     error = unanswered(check.questions, replies)
     if error is not None:
         return Checked(check=check, replies=replies, verdict=CheckVerdict.ERROR, reason=error)
@@ -111,9 +114,9 @@ def _judged(check: Check, replies: tuple[Reply, ...]) -> Checked:
     return Checked(check=check, replies=replies, verdict=CheckVerdict.FAIL, reason=reason)
 
 
-def _discounted(checked: Checked, missed: Sequence[str]) -> Checked:
-    if not checked.check.guarded or checked.verdict is not CheckVerdict.PASS:
-        return checked
-    names = " and ".join(filter(None, (", ".join(missed[:-1]), missed[-1])))
+def _discount(result: Checked, failures: Sequence[str]) -> Checked:
+    if not result.check.guarded or result.verdict is not CheckVerdict.PASS:
+        return result
+    names = " and ".join(filter(None, (", ".join(failures[:-1]), failures[-1])))
     reason = f"any answer would do; {names} did not pass"
-    return replace(checked, verdict=CheckVerdict.NOT_COUNTED, reason=reason)
+    return replace(result, verdict=CheckVerdict.NOT_COUNTED, reason=reason)

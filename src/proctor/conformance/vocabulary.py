@@ -56,24 +56,24 @@ _LETTERS = 9000
 """Of a long text; some 2,200 tokens, which fit the embedded model."""
 
 
-def name_of(drawn: Random) -> str:
+def name_of(rng: Random) -> str:
     """A name that nobody has."""
-    return drawn.choice(_BEGINS) + drawn.choice(_MIDDLES) + drawn.choice(_ENDS)
+    return rng.choice(_BEGINS) + rng.choice(_MIDDLES) + rng.choice(_ENDS)
 
 
-def names_of(drawn: Random, count: int) -> list[str]:
+def names_of(rng: Random, count: int) -> list[str]:
     """Different such names, of which none is a part of another."""
-    pairs = zip(drawn.sample(_BEGINS, count), drawn.sample(_ENDS, count), strict=True)
-    return [begin + drawn.choice(_MIDDLES) + end for begin, end in pairs]
+    pairs = zip(rng.sample(_BEGINS, count), rng.sample(_ENDS, count), strict=True)
+    return [begin + rng.choice(_MIDDLES) + end for begin, end in pairs]
 
 
-def filler(drawn: Random, facts: Sequence[str]) -> str:
+def filler(rng: Random, facts: Sequence[str]) -> str:
     """A long text without any digit, in which the facts stand, in order and evenly apart."""
     parts: list[str] = []
     for fact in facts:
         length = 0
         while length < _LETTERS / len(facts):
-            sentence = f"{drawn.choice(_OPENINGS)} {drawn.choice(_DEEDS)}."
+            sentence = f"{rng.choice(_OPENINGS)} {rng.choice(_DEEDS)}."
             parts.append(sentence)
             length += len(sentence)
         parts.append(fact)

@@ -31,8 +31,6 @@ _SHORT = frozenset({"repeat", "json_answer"})
 _REFUSALS = frozenset(
     {"blocklist", "content_filter", "prohibited_content", "recitation", "refusal", "safety", "spii"}
 )
-_CHANGING = frozenset({"cli", "command", "echo", "function", "local", "mock", "replay", "scripted"})
-"""Kinds that are not cached: what answers is a file or a program, which may have changed under its name."""
 
 Parts = dict[str, Any]
 """What an answer depends on, by name; a digest stands for whatever is long."""
@@ -92,6 +90,7 @@ class Cached:
         *,
         role: str = "target",
         secret: Callable[[Output], bool] = lambda _output: False,
+        is_cacheable: bool = True,
     ) -> None:
         """Wraps a target.
 
@@ -102,6 +101,7 @@ class Cached:
             lookups: told what becomes of each call.
             role: earlier calls are compared with those of the same role only.
             secret: tells of an answer that it repeats a secret.
+            is_cacheable: False for a file or a program, which may have changed under its name.
         """
         self._target = target
         self._keeps = keeps
@@ -109,9 +109,7 @@ class Cached:
         self._role = role
         self._secret = secret
         self._fallbacks = bool(spec.fallbacks)
-        self._never = f"not cached as what answers at a {spec.kind} target may change" * (
-            spec.kind in _CHANGING
-        )
+        self._never = f"not cached as what answers at a {spec.kind} target may change" * (not is_cacheable)
         self._parts = parts_of(spec)
 
     async def answer(self, prompt: Prompt) -> Output:

@@ -1,29 +1,85 @@
-"""Prompts to outputs: one file a kind of target. `TARGETS` is the table of all of them.
+"""Prompts to outputs. In: a word or an entry of targets.yaml. Out: a `Target` that answers prompts.
 
-Each entry is a function `open(spec, opening) → Target`.
+`TARGETS` is the table of all kinds, each a `TargetKind` that its own module exports. `parse` reads the words
+of the command line, `targets_file` reads targets.yaml, and both give a `TargetSpec`, which the kind opens.
+Start with `kind.py` and `echo.py`.
 """
 
-from collections.abc import Awaitable, Callable
+from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from proctor.errors import UnknownName
 from proctor.model import TargetSpec
 from proctor.protocols import Target
 from proctor.registry import Registry
 from proctor.targets.context import Opening
+from proctor.targets.kind import TargetKind
 
-TARGETS: Registry[Callable[[TargetSpec, Opening], Awaitable[Target]]] = Registry(
+
+def _as_kind(name: str, entry: Any) -> TargetKind:
+    """A record under the name that it is registered by; a function `open(spec, context)` gets a record."""
+    if isinstance(entry, TargetKind):
+        return entry if entry.name == name else replace(entry, name=name)
+    return TargetKind(name=name, open_target=entry, syntax=f"{name}[:…]", summary="from an installed package")
+
+
+TARGETS: Registry[TargetKind] = Registry(
     "targets",
     {
-        "anthropic": "proctor.targets.api.anthropic:open_target",
-        "azure": "proctor.targets.api.azure:open_target",
-        "cli": "proctor.targets.process.cli:open_target",
-        "command": "proctor.targets.process.command:open_target",
-        "echo": "proctor.targets.echo:open_target",
-        "function": "proctor.targets.function:open_target",
-        "google": "proctor.targets.api.google:open_target",
-        "local": "proctor.targets.local.target:open_target",
-        "mock": "proctor.targets.mock:open_target",
-        "openai": "proctor.targets.api.openai:open_target",
-        "replay": "proctor.targets.replay:open_target",
-        "scripted": "proctor.targets.scripted:open_target",
+        "openai": "proctor.targets.api.openai:OPENAI",
+        "anthropic": "proctor.targets.api.anthropic:ANTHROPIC",
+        "google": "proctor.targets.api.google:GOOGLE",
+        "azure": "proctor.targets.api.azure:AZURE",
+        "deepseek": "proctor.targets.api.services:DEEPSEEK",
+        "groq": "proctor.targets.api.services:GROQ",
+        "mistral": "proctor.targets.api.services:MISTRAL",
+        "together": "proctor.targets.api.services:TOGETHER",
+        "nvidia": "proctor.targets.api.services:NVIDIA",
+        "openrouter": "proctor.targets.api.services:OPENROUTER",
+        "ollama": "proctor.targets.api.services:OLLAMA",
+        "local": "proctor.targets.local.kind:LOCAL",
+        "command": "proctor.targets.process.command:COMMAND",
+        "cli": "proctor.targets.process.cli:CLI",
+        "function": "proctor.targets.function:FUNCTION",
+        "replay": "proctor.targets.replay:REPLAY",
+        "scripted": "proctor.targets.scripted:SCRIPTED",
+        "echo": "proctor.targets.echo:ECHO",
+        "mock": "proctor.targets.mock:MOCK",
     },
+    adapt=_as_kind,
 )
+"""Every kind by its name, in the order in which they are listed."""
+
+
+def iter_kinds(*, installed: bool = False) -> Iterator[TargetKind]:
+    """The kinds in the table's order, then those of other packages that are in use.
+
+    Args:
+        installed: look for further ones in all installed packages; one that cannot be imported is left out.
+    """
+    names = list(TARGETS)
+    for name in names:
+        yield TARGETS.get(name)
+    for name in TARGETS.names(installed=True) if installed else ():
+        if name not in names:
+            try:
+                kind = TARGETS.get(name)
+            except (ImportError, AttributeError):
+                continue
+            yield kind
+
+
+def get_kind(spec: TargetSpec) -> TargetKind:
+    """The kind of a specification; one without any properties where its package is not installed."""
+    try:
+        return TARGETS.get(spec.kind)
+    except UnknownName:
+        return TargetKind(name=spec.kind, open_target=_open_unknown)
+
+
+async def _open_unknown(spec: TargetSpec, _context: Opening) -> Target:
+    raise UnknownName("target", spec.kind, TARGETS.names())

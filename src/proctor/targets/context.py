@@ -20,10 +20,10 @@ MAX_LARGE_ANSWER_BYTES = 32 * 2**20
 
 
 def check_size(text: str, limit: int) -> None:
-    """Refuse a text that is too large to be an answer.
+    """Refuses a text that is too large to be an answer.
 
     Raises:
-        AnswerTooLarge: it has more bytes than that in UTF-8.
+        AnswerTooLarge: it has more than `limit` bytes in UTF-8.
     """
     if len(text) * 4 > limit:  # no character has more bytes
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
@@ -42,14 +42,14 @@ class Opening:
         timeout_s: float = 120.0,
         max_answer_bytes: int = MAX_ANSWER_BYTES,
         notify: Callable[[str], None] = lambda _message: None,
-        progress: Callable[[str, int, int], None] = lambda _name, _done, _total: None,
+        progress: Callable[[str, int, int], None] = lambda _name, _received, _total: None,
     ) -> None:
-        """Nothing is opened yet.
+        """Opens nothing.
 
         Args:
             environ: where keys are read from.
             connections: how many requests may be under way at once, over all endpoints.
-            timeout_s: what one call may take; a subprocess is killed after it.
+            timeout_s: the time limit of one call, in seconds; a subprocess is killed after it.
             max_answer_bytes: the largest answer that is read; a larger one is a `AnswerTooLarge`.
             notify: called with a sentence when something takes long, such as a download.
             progress: called during a download with its name, the bytes that are here and the bytes of all;
@@ -62,12 +62,12 @@ class Opening:
         self.notify = notify
         self.progress = progress
         self.observe: Callable[[list[Quota]], None] | None = None
-        """Told what replies say of rate limits."""
+        """Called with the rate limits that replies report."""
         self._sessions: list[ClientSession] = []
         self._byte_limits: list[ByteLimit] = []
 
     def observed_by(self, observe: Callable[[list[Quota]], None]) -> Opening:
-        """The same, with its HTTP session, for targets whose rate limits somebody wants to know."""
+        """A copy with the same HTTP session that passes rate limits to `observe`."""
         opening = copy(self)
         opening.observe = observe
         return opening
@@ -82,7 +82,7 @@ class Opening:
         return self._byte_limits[0]
 
     def http(self) -> ClientSession:
-        """The one pooled session; call it with an event loop running."""
+        """The one pooled session; needs a running event loop."""
         if not self._sessions:
             from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
 
@@ -96,7 +96,7 @@ class Opening:
             self._sessions.append(session)
         return self._sessions[0]
 
-    def key(self, variable: str, wanted_for: str) -> str:
+    def key(self, variable: str, subject: str) -> str:
         """A secret from the environment.
 
         Raises:
@@ -105,12 +105,12 @@ class Opening:
         value = self.environ.get(variable, "").strip()
         if not value:
             raise UsageError(
-                f"{wanted_for} needs a key and the environment variable {variable} is not set. "
+                f"{subject} needs a key and the environment variable {variable} is not set. "
                 f"Set it (export {variable}=…) and run again."
             )
         return value
 
     async def aclose(self) -> None:
-        """Close the session, if there is one."""
+        """Closes the session, if there is one."""
         while self._sessions:
             await self._sessions.pop().close()

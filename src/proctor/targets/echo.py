@@ -5,6 +5,7 @@ from __future__ import annotations
 from proctor.errors import TargetError
 from proctor.model import Output, Prompt, TargetSpec
 from proctor.targets.context import Opening
+from proctor.targets.kind import TargetKind
 
 
 class Echo:
@@ -22,9 +23,22 @@ class Echo:
         raise TargetError("The prompt has no user message that could be echoed.", kind="missing")
 
     async def aclose(self) -> None:
-        """Nothing was started."""
+        """Does nothing: nothing was started."""
 
 
 async def open_target(_spec: TargetSpec, _opening: Opening) -> Echo:
     """The one target of kind `echo`."""
     return Echo()
+
+
+ECHO = TargetKind(
+    name="echo",
+    open_target=open_target,
+    syntax="echo",
+    summary="the last user message",
+    file_fields=(),
+    is_cacheable=False,
+    is_instant=True,
+    is_free=True,
+    web_note="gives the question back; to try a suite out",
+)

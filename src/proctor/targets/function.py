@@ -9,7 +9,6 @@ ends all the same.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import sys
 from collections.abc import Callable
@@ -29,6 +28,8 @@ from proctor.errors import AnswerTooLarge, TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
 from proctor.targets.api.messages import as_text, form_of
 from proctor.targets.context import Opening, check_size
+from proctor.targets.entries import TargetEntry
+from proctor.targets.kind import TargetKind
 
 
 class Function:
@@ -57,7 +58,7 @@ class Function:
             if self._is_async:
                 result = await ask()
             else:
-                result = await _in_a_thread(ask)
+                result = await _run_in_thread(ask)
                 if inspect.isawaitable(result):
                     result = await result
         except TargetError:
@@ -95,11 +96,13 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Function:
     Raises:
         UsageError: the function cannot be imported.
     """
-    return Function(spec.model, _imported(spec), opening.max_answer_bytes)
+    return Function(spec.model, _import_function(spec), opening.max_answer_bytes)
 
 
-async def _in_a_thread(function: Callable[[], Any]) -> Any:
-    """What the function returns in a thread that keeps nobody from exiting, unlike those of an executor."""
+async def _run_in_thread(function: Callable[[], Any]) -> Any:
+    """What the function returns in a daemon thread, which does not keep the process from exiting."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
@@ -139,24 +142,42 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
     except (TypeError, ValueError):  # it is not written in Python
         return frozenset()
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return frozenset(one.name for one in parameters if one.kind in kinds)
+    return frozenset(parameter.name for parameter in parameters if parameter.kind in kinds)
 
 
-def _imported(spec: TargetSpec) -> Callable[[Any], Any]:
+def _import_function(spec: TargetSpec) -> Callable[[Any], Any]:
     module_name, _, attribute = spec.model.partition(":")
     if not module_name or not attribute:
         raise UsageError(f"Target {spec.name!r} names no function. Write function:MODULE:NAME.")
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
     try:
         invalidate_caches()
         function = reduce(getattr, attribute.split("."), import_module(module_name))
     except (Exception, SystemExit) as error:
         raise UsageError(
-            f"Target {spec.name!r} cannot be imported from {here!r}: {type(error).__name__}: {error}."
+            f"Target {spec.name!r} cannot be imported from {folder!r}: {type(error).__name__}: {error}."
         ) from error
     finally:
-        sys.path.remove(here)
+        sys.path.remove(folder)
     if not callable(function):
         raise UsageError(f"Target {spec.name!r} names a {type(function).__name__}, which cannot be called.")
     return function
+
+
+def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
+    function = entry.required("function")
+    if function and ":" not in function and "function" not in entry.unknown:
+        entry.fields.error("unknown-value", "function", f"is {function!r}; write MODULE:NAME.")
+    return replace(spec, model=function)
+
+
+FUNCTION = TargetKind(
+    name="function",
+    open_target=open_target,
+    syntax="function:MODULE:NAME",
+    summary="a Python function, sync or async",
+    file_fields=("function",),
+    read_entry=_read_entry,
+    is_cacheable=False,
+)

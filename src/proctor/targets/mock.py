@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from proctor.env_vars import filled
 from proctor.model import Output, Prompt, TargetSpec
 from proctor.targets.context import Opening
+from proctor.targets.entries import TargetEntry
+from proctor.targets.kind import TargetKind
 
 RESPONSE = "This is the answer of a mock target."
-"""What is answered where the user gives nothing else."""
+"""The answer where the user names none."""
 
 
 class Mock:
-    """Answers every prompt alike."""
+    """Answers every prompt with the same text."""
 
     def __init__(self, response: str) -> None:
         self._output = Output(text=response)
@@ -21,7 +25,7 @@ class Mock:
         return self._output
 
     async def aclose(self) -> None:
-        """Nothing was started."""
+        """Does nothing: nothing was started."""
 
 
 async def open_target(spec: TargetSpec, opening: Opening) -> Mock:
@@ -32,3 +36,21 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Mock:
     """
     response = spec.options.get("response")
     return Mock(filled(response, opening.environ) if response is not None else spec.model or RESPONSE)
+
+
+def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
+    response = entry.fields.text("response")
+    return spec if response is None else replace(spec, options={"response": response})
+
+
+MOCK = TargetKind(
+    name="mock",
+    open_target=open_target,
+    syntax="mock[:TEXT]",
+    summary="always the same text",
+    file_fields=("response",),
+    read_entry=_read_entry,
+    is_cacheable=False,
+    is_instant=True,
+    is_free=True,
+)

@@ -1,4 +1,4 @@
-"""Keeps an address that a targets file has from a variable out of what its target complains of."""
+"""Keeps an address that a targets file takes from a variable out of the errors of its target."""
 
 from __future__ import annotations
 
@@ -16,48 +16,50 @@ _SOCKET = re.compile(r" ?\(['\"][0-9A-Fa-f.:%]+['\"], \d+[^)]*\)")
 class Discreet:
     """A target whose errors name its address as the targets file does."""
 
-    def __init__(self, target: Target, address: str, written: str) -> None:
+    def __init__(self, target: Target, address: str, reference: str) -> None:
         """Wraps a target.
 
         Args:
-            target: the one to ask; closing this closes it.
+            target: the target to call; closing this one closes it.
             address: where it is.
-            written: the address with its references.
+            reference: the address with its references.
         """
         self._target = target
         self._address = address
-        self._written = written
+        self._reference = reference
 
     async def answer(self, prompt: Prompt) -> Output:
-        """What the target answers.
+        """Returns the target's answer.
 
         Raises:
-            TargetError: as the target does, in other words.
+            TargetError: as the target does, without the address.
         """
         try:
             return await self._target.answer(prompt)
         except TargetError as error:
-            error.args = (hidden(str(error), self._address, self._written),)
+            error.args = (hidden(str(error), self._address, self._reference),)
             raise
 
     async def aclose(self) -> None:
-        """Close the target."""
+        """Closes the target."""
         await self._target.aclose()
 
 
 def discreet(target: Target, spec: TargetSpec) -> Target:
-    """The target, discreet where its address has references."""
-    written = spec.options.get("base_url")
-    return target if written is None or spec.endpoint is None else Discreet(target, spec.endpoint, written)
+    """The target; its errors hide the address where that has references."""
+    reference = spec.options.get("base_url")
+    return (
+        target if reference is None or spec.endpoint is None else Discreet(target, spec.endpoint, reference)
+    )
 
 
-def hidden(text: str, address: str, written: str) -> str:
+def hidden(text: str, address: str, reference: str) -> str:
     """The text with the address as it is written, and without its host where that is in a reference."""
     text = re.sub(
-        re.escape(address.rstrip("/")), lambda _: written.strip().rstrip("/"), text, flags=re.IGNORECASE
+        re.escape(address.rstrip("/")), lambda _: reference.strip().rstrip("/"), text, flags=re.IGNORECASE
     )
     name = re.sub(r":\d*$", "", address.partition("://")[2].partition("/")[0]).strip("[]")
-    if not name or not _HOST_IN_REFERENCE.match(written):
+    if not name or not _HOST_IN_REFERENCE.match(reference):
         return text
     host = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
     return _SOCKET.sub("", host.sub("[host]", text))

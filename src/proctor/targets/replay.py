@@ -19,6 +19,8 @@ from proctor.errors import TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec, Usage
 from proctor.protocols import MAX_LINE_BYTES
 from proctor.targets.context import Opening, check_size
+from proctor.targets.entries import read_file
+from proctor.targets.kind import TargetKind
 
 
 class _Failure(Struct):
@@ -41,7 +43,7 @@ _LINE = msgspec.json.Decoder(_Line)
 
 
 class Replay:
-    """Answers with what was answered before."""
+    """Answers with recorded outputs."""
 
     def __init__(self, path: str, file: BinaryIO, max_answer_bytes: int) -> None:
         self._path = path
@@ -80,16 +82,16 @@ class Replay:
         if line.output is None:
             why = line.failure.message if line.failure else "the recorded line has no output"
             raise TargetError(f"Case {prompt.case_id!r} failed when it was recorded: {why}", kind="missing")
-        output = _recorded(line)
+        output = _read_output(line)
         check_size(output.text, self._max_answer_bytes)
         return output
 
     async def aclose(self) -> None:
-        """Close the recording."""
+        """Closes the recording."""
         self.close()
 
     def close(self) -> None:
-        """Close the recording. Safe to call twice."""
+        """Closes the recording. Safe to call twice."""
         self._file.close()
 
     def _index(self) -> None:
@@ -115,7 +117,7 @@ class Replay:
         try:
             line = _LINE.decode(data)
             if line.output is not None:
-                _recorded(line)
+                _read_output(line)
         except msgspec.DecodeError as error:
             raise UsageError(f"{self._path}:{number}: The line is not a recorded output: {error}.") from error
         case_id = line.case_id if line.case_id is not None else line.id
@@ -132,7 +134,7 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Replay:
     Raises:
         UsageError: the file cannot be read or is no recording.
     """
-    return _opened(spec.model, opening.max_answer_bytes)
+    return _open_file(spec.model, opening.max_answer_bytes)
 
 
 def first_case(path: str) -> str:
@@ -141,12 +143,12 @@ def first_case(path: str) -> str:
     Raises:
         UsageError: the file cannot be read or is no recording.
     """
-    recording = _opened(path)
+    recording = _open_file(path)
     recording.close()
     return recording.first
 
 
-def _opened(path: str, max_answer_bytes: int = MAX_ANSWER_BYTES) -> Replay:
+def _open_file(path: str, max_answer_bytes: int = MAX_ANSWER_BYTES) -> Replay:
     try:
         file = Path(path).open("rb")  # noqa: SIM115 - it stays open until the target is closed
     except OSError as error:
@@ -158,7 +160,7 @@ def _opened(path: str, max_answer_bytes: int = MAX_ANSWER_BYTES) -> Replay:
         raise
 
 
-def _recorded(line: _Line) -> Output:
+def _read_output(line: _Line) -> Output:
     """The line's output; usage, latency and cost may stand beside it, as in an export."""
     if isinstance(line.output, str):
         output = Output(text=line.output)
@@ -170,3 +172,18 @@ def _recorded(line: _Line) -> Output:
         latency_ms=output.latency_ms or line.latency_ms or 0.0,
         cost_usd=output.cost_usd if output.cost_usd is not None else line.cost_usd,
     )
+
+
+REPLAY = TargetKind(
+    name="replay",
+    open_target=open_target,
+    syntax="replay:FILE",
+    summary="the outputs of an exported run, by case id",
+    provider_names=("transcript",),
+    file_fields=("file", "path"),
+    read_entry=read_file,
+    is_cacheable=False,
+    is_instant=True,
+    first_case=first_case,
+    is_prepaid=True,
+)

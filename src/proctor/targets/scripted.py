@@ -18,6 +18,8 @@ import msgspec
 from proctor.errors import TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
 from proctor.targets.context import Opening, check_size
+from proctor.targets.entries import read_file
+from proctor.targets.kind import TargetKind
 
 _LINE = msgspec.json.Decoder(dict[str, Any])
 _GLOB = re.compile(r"[*?\[]")
@@ -49,11 +51,11 @@ class Scripted:
         """
         case_id = prompt.case_id
         exact_rank, answers = self._exact.get(case_id, (None, None))
-        for rank, pattern, matched in self._globs:
+        for rank, pattern, glob_answers in self._globs:
             if exact_rank is not None and rank > exact_rank:
                 break
             if pattern.match(case_id):
-                answers = matched
+                answers = glob_answers
                 break
         if answers is None:
             raise TargetError(f"No key of {self._name} matches case {case_id!r}.", kind="missing")
@@ -62,7 +64,7 @@ class Scripted:
         return output
 
     async def aclose(self) -> None:
-        """Nothing was started."""
+        """Does nothing: nothing was started."""
 
 
 async def open_target(spec: TargetSpec, opening: Opening) -> Scripted:
@@ -106,7 +108,7 @@ def _answers(value: Any, where: str) -> tuple[Output, ...]:
     values = value if isinstance(value, list) else [value]
     if not values:
         raise UsageError(f"{where} is an empty list. Give at least one answer.")
-    return tuple(_answer(each, where) for each in values)
+    return tuple(_answer(item, where) for item in values)
 
 
 def _answer(value: Any, where: str) -> Output:
@@ -118,3 +120,18 @@ def _answer(value: Any, where: str) -> Output:
         raise UsageError(
             f'{where} is neither a text nor an output such as {{"text": "4"}}: {error}.'
         ) from error
+
+
+SCRIPTED = TargetKind(
+    name="scripted",
+    open_target=open_target,
+    syntax="scripted:FILE",
+    summary="answers by case id or glob",
+    file_fields=("file", "path"),
+    read_entry=read_file,
+    is_cacheable=False,
+    is_instant=True,
+    reads_case_ids=True,
+    first_case=first_case,
+    is_free=True,
+)

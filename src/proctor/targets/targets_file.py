@@ -18,7 +18,7 @@ from proctor.env_vars import filled, names_in
 from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.model import Params, Problem, TargetSpec
 from proctor.targets import file_kinds as kinds
-from proctor.targets.file_kinds import Row, Setting
+from proctor.targets.entries import FileContext, TargetEntry
 from proctor.targets.parse import parse_target
 from proctor.validation import Fields, Notes, kind_of
 from proctor.yaml12 import BadYaml, Items, Map, load
@@ -32,14 +32,13 @@ _ROOT: Final = ("targets", "$schema", "version")
 _INTEGERS: Final = frozenset({"max_output_tokens", "max_retries", "seed", "workers"})
 _NUMBERS: Final = frozenset({"temperature", "timeout_seconds"})
 _TRUTHS: Final = frozenset({"keep_temp_files", "provider_batching"})
-_KNOWN: Final = frozenset({*COMMON, *kinds.IDLE, *(one for some in kinds.FIELDS.values() for one in some)})
 _PROSE: Final = "description"
 """A field for readers of the file."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """What a list of targets says of one."""
+    """One target as lists show it."""
 
     name: str
     kind: str
@@ -48,7 +47,7 @@ class Listed(Struct, frozen=True, kw_only=True):
     unset: tuple[str, ...]
     """The variables it names that are not set."""
     variables: tuple[str, ...]
-    """All that it names."""
+    """All variables that it names."""
 
 
 class _Entry(Struct, frozen=True):
@@ -63,7 +62,7 @@ class TargetsFile:
     """The targets of one file by their names."""
 
     def __init__(self, text: str, path: str, folder: str) -> None:
-        """Read and check a file.
+        """Reads and checks a file.
 
         Args:
             text: the file.
@@ -76,16 +75,17 @@ class TargetsFile:
         self.path = path
         self._folder = folder
         form, unnamed = Notes(path, 1), Notes(path, 1)
-        self._entries = _entries(_rows(text, form), unnamed)
+        self._entries = _find_entries(_find_rows(text, form), unnamed)
         _raise_errors(form.problems)
-        found: list[Problem] = []
-        check = _Making(self, Setting(folder=folder, environ=None), found)
+        problems_found: list[Problem] = []
+        context = FileContext(folder=folder, environ=kinds.stand_in_environ(), checks_only=True)
+        check = _SpecReader(self, context, problems_found)
         for name in self._entries:
             check.target(name)
         self.unnamed: tuple[Problem, ...] = tuple(unnamed.problems)
-        """The entries that nobody can ask for, as they have no name."""
-        # A target that judges another one is looked at twice.
-        problems = [*form.problems, *unnamed.problems, *dict.fromkeys(found)]
+        """The entries that cannot be used, as they have no name."""
+        # A target that judges another one is checked twice.
+        problems = [*form.problems, *unnamed.problems, *dict.fromkeys(problems_found)]
         self.problems: tuple[Problem, ...] = tuple(sorted(problems, key=lambda problem: problem.line or 0))
         """What is wrong with entries, and what has no effect, by line."""
 
@@ -104,7 +104,7 @@ class TargetsFile:
         return list(self._entries)
 
     def entry(self, name: str) -> _Entry | None:
-        """What the file says of a name."""
+        """The entry of a name."""
         return self._entries.get(name)
 
     def spec(
@@ -116,22 +116,22 @@ class TargetsFile:
             name: one of `names()`.
             params: what the user asks with; what the target says counts where these are the usual ones.
             environ: what references mean.
-            judged: whether its judge is wanted; else it is left out, and its variables need not be set.
+            judged: whether to read its judge too; else it is left out, and its variables need not be set.
 
         Raises:
             SuiteError: its entry or one that it needs is wrong, or names a variable that is not set.
         """
         problems: list[Problem] = []
-        setting = Setting(folder=self._folder, environ=environ, params=params)
-        spec = _Making(self, setting, problems, judging=not judged).target(name)
+        context = FileContext(folder=self._folder, environ=environ, params=params)
+        spec = _SpecReader(self, context, problems, judging=not judged).target(name)
         # A target that judges another one is looked at twice.
         _raise_errors([problem for problem in dict.fromkeys(problems) if problem.level == "error"])
         assert spec is not None, "what cannot be made is a problem"
         return spec
 
     def listed(self, environ: Mapping[str, str]) -> list[Listed]:
-        """What a list of targets says of each."""
-        return [_listed(entry, environ) for entry in self._entries.values()]
+        """Every target as lists show it."""
+        return [_describe(entry, environ) for entry in self._entries.values()]
 
 
 def _raise_errors(problems: list[Problem]) -> None:
@@ -142,8 +142,8 @@ def _raise_errors(problems: list[Problem]) -> None:
 # --- the text ----------------------------------------------------------------------------------------------
 
 
-def _rows(text: str, notes: Notes) -> Items:
-    """The list of the targets as it stands; empty where there is none."""
+def _find_rows(text: str, notes: Notes) -> Items:
+    """The list `targets`; empty where there is none."""
     try:
         root = load(text)
     except BadYaml as error:
@@ -160,11 +160,11 @@ def _rows(text: str, notes: Notes) -> Items:
     return rows
 
 
-def _entries(rows: Items, notes: Notes) -> dict[str, _Entry]:
+def _find_entries(rows: Items, notes: Notes) -> dict[str, _Entry]:
     """The first entry of each name; `notes` gets those without one."""
     entries: dict[str, _Entry] = {}
     for place, row in enumerate(rows):
-        entry = _entry(row, rows.lines[place], place, notes)
+        entry = _find_entry(row, rows.lines[place], place, notes)
         if entry is None:
             continue
         first = entries.setdefault(entry.name, entry)
@@ -173,7 +173,7 @@ def _entries(rows: Items, notes: Notes) -> dict[str, _Entry]:
     return entries
 
 
-def _entry(row: Any, line: int, place: int, notes: Notes) -> _Entry | None:
+def _find_entry(row: Any, line: int, place: int, notes: Notes) -> _Entry | None:
     if not isinstance(row, Map):
         what = f"`targets[{place}]` is {kind_of(row)}; it must be an object with `name` and `provider`."
         notes.error("wrong-type", what, f"targets[{place}]", line=line)
@@ -181,57 +181,60 @@ def _entry(row: Any, line: int, place: int, notes: Notes) -> _Entry | None:
     name = row.get("name")
     if isinstance(name, str) and name.strip():
         return _Entry(name, line, row)
-    here = row.lines.get("name", line)
-    notes.error("missing-field", f"`targets[{place}].name` must be text, which names it.", "name", line=here)
+    name_line = row.lines.get("name", line)
+    notes.error(
+        "missing-field", f"`targets[{place}].name` must be text, which names it.", "name", line=name_line
+    )
     return None
 
 
-def _listed(entry: _Entry, environ: Mapping[str, str]) -> Listed:
+def _describe(entry: _Entry, environ: Mapping[str, str]) -> Listed:
     row = entry.row
     provider = str(row.get("provider", row.get("kind", "")))
-    kind, what = kinds.kind_of(provider), ""
+    record = kinds.find_kind(provider) if provider else None
+    kind, details = (provider if record is None else record.name), ""
     if "use_target" in row:
-        kind, what = "→", str(row["use_target"])
+        kind, details = "→", str(row["use_target"])
     elif "target" in row:
-        kind, _, what = str(row["target"]).partition(":")
+        kind, _, details = str(row["target"]).partition(":")
     else:
-        named = ("model", "deployment", "variant", "command", "function", "file", "path", "response")
-        what = next((str(row[name]) for name in named if name in row), "")
+        fields = ("model", "deployment", "variant", "command", "function", "file", "path", "response")
+        details = next((str(row[name]) for name in fields if name in row), "")
     names = names_in({name: value for name, value in row.items() if name != _PROSE})
     unset = tuple(name for name in names if not environ.get(name, "").strip())
-    return Listed(name=entry.name, kind=kind, what=what, unset=unset, variables=names)
+    return Listed(name=entry.name, kind=kind, what=details, unset=unset, variables=names)
 
 
 # --- targets that name one another -------------------------------------------------------------------------
 
 
-class _Making:
-    """Makes specifications; without an environment it only checks. What is wrong goes into `problems`."""
+class _SpecReader:
+    """Reads specifications; what is wrong with entries goes into `problems`."""
 
     def __init__(
-        self, file: TargetsFile, setting: Setting, problems: list[Problem], *, judging: bool = False
+        self, file: TargetsFile, context: FileContext, problems: list[Problem], *, judging: bool = False
     ) -> None:
         self.problems = problems
         self._file = file
-        self._setting = setting
-        self._made: dict[str, TargetSpec | None] = {}
-        # Judges are asked with the usual parameters, and nobody judges them.
-        usual = replace(setting, params=Params())
-        self._judges = None if judging else _Making(file, usual, problems, judging=True)
+        self._context = context
+        self._specs: dict[str, TargetSpec | None] = {}
+        # Judges are called with the default parameters, and have no judges.
+        usual = replace(context, params=Params())
+        self._judge_reader = None if judging else _SpecReader(file, usual, problems, judging=True)
 
     def target(self, name: str, trail: tuple[str, ...] = ()) -> TargetSpec | None:
         """The target of a name of the file; None where it cannot be made, or is not known yet."""
         entry = self._file.entry(name)
-        if name not in self._made and entry is not None:
+        if name not in self._specs and entry is not None:
             notes = Notes(self._file.path, entry.line, "Target")
             notes.case = name
-            spec = self._make(entry, notes, (*trail, name))
+            spec = self._read_spec(entry, notes, (*trail, name))
             self.problems += [replace(problem, case=None) for problem in notes.problems]
-            self._made[name] = None if notes.failed else spec
-        return self._made[name]
+            self._specs[name] = None if notes.failed else spec
+        return self._specs[name]
 
-    def _make(self, entry: _Entry, notes: Notes, trail: tuple[str, ...]) -> TargetSpec | None:
-        row = _row(entry.row, notes, self._setting)
+    def _read_spec(self, entry: _Entry, notes: Notes, trail: tuple[str, ...]) -> TargetSpec | None:
+        row = _read_entry(entry.row, notes, self._context)
         fields = row.fields
         fields.take("name")
         if entry.next_line is not None:
@@ -241,69 +244,77 @@ class _Making:
                 "name",
                 line=entry.next_line,
             )
-        provider = _one_of(row, "provider", "kind")
-        agent = None if provider is None else kinds.agent_of(provider)
+        provider = _read_either(row, "provider", "kind")
+        agent = None if provider is None else kinds.agent_command(provider)
         if provider is not None and agent is not None:
             # A file may be shared with a program that knows the agent: it counts when it is asked for.
-            if self._setting.environ is not None:
-                fields.error("unsupported", "provider", kinds.no_kind(provider, agent))
+            if not self._context.checks_only:
+                fields.error("unsupported", "provider", kinds.agent_message(provider, agent))
             return None
-        judge = _one_of(row, "grader_target", "judge_target")
+        judge = _read_either(row, "grader_target", "judge_target")
         fallbacks = fields.texts("fallback_targets")
         workers, retries = fields.integer("workers", least=1), fields.integer("max_retries")
         if "use_target" in fields:
-            spec = self._alias(provider, row, trail)
+            spec = self._read_alias(provider, row, trail)
         else:
-            spec = self._own(entry.name, provider, row)
-        judged_by = None if judge is None else self._judge(judge, row)
-        others = [self._other(one, "fallback_targets", row, trail) for one in fallbacks if not notes.failed]
+            spec = self._read_own(entry.name, provider, row)
+        judged_by = None if judge is None else self._read_judge(judge, row)
+        others = [
+            self._find_other(fallback, "fallback_targets", row, trail)
+            for fallback in fallbacks
+            if not notes.failed
+        ]
         if spec is None:
             return None
         return replace(
             spec,
             name=entry.name,
             judge=judged_by or spec.judge,
-            fallbacks=_in_turn(others) or spec.fallbacks,
+            fallbacks=_flatten(others) or spec.fallbacks,
             workers=workers or spec.workers,
             retries=spec.retries if retries is None else retries,
         )
 
-    def _own(self, name: str, provider: str | None, row: Row) -> TargetSpec | None:
-        """The target by what it says itself."""
+    def _read_own(self, name: str, provider: str | None, row: TargetEntry) -> TargetSpec | None:
+        """The target by its own fields."""
         fields = row.fields
         word = fields.text("target")
         if word is not None:
             if provider is not None:
                 fields.error("duplicate-field", "target", "and `provider` say the same. Remove one of them.")
-            spec = kinds.short(name, word, row)
-            fields.finish((*COMMON, *kinds.fields_of_short(word)))
+            spec = kinds.parse_short_form(name, word, row)
+            fields.finish((*COMMON, *kinds.short_form_fields(word)))
             return spec
         if provider is None:
             if not row.unknown & {"provider", "kind", "target", "use_target"}:
                 fields.missing("provider", "a kind of target, such as `openai` or `cli`")
             return None
-        kind = kinds.kind_of(provider)
-        if kind not in kinds.FIELDS:
-            fields.error("unknown-value", "provider", kinds.unknown_kind(provider))
+        kind = kinds.find_kind(provider)
+        if kind is None:
+            fields.error("unknown-value", "provider", kinds.unknown_kind_message(provider))
             return None
-        spec = kinds.specified(name, kind, row)
-        fields.finish((*COMMON, *kinds.FIELDS[kind]))
+        spec = kinds.parse_entry(name, kind, row)
+        fields.finish((*COMMON, *(kind.entry_fields or ())))
         return spec
 
-    def _alias(self, provider: str | None, row: Row, trail: tuple[str, ...]) -> TargetSpec | None:
+    def _read_alias(
+        self, provider: str | None, row: TargetEntry, trail: tuple[str, ...]
+    ) -> TargetSpec | None:
         """The target that another name stands for."""
         other = row.fields.text("use_target")
         if provider is not None or "target" in row.fields:
             row.fields.error("duplicate-field", "use_target", "stands for another target; remove `provider`.")
         row.fields.finish(COMMON)
-        return None if other is None else self._other(other, "use_target", row, trail)
+        return None if other is None else self._find_other(other, "use_target", row, trail)
 
-    def _judge(self, name: str, row: Row) -> TargetSpec | None:
-        making = self._judges
-        spec = None if making is None else making._other(name, "grader_target", row, ())
+    def _read_judge(self, name: str, row: TargetEntry) -> TargetSpec | None:
+        reader = self._judge_reader
+        spec = None if reader is None else reader._find_other(name, "grader_target", row, ())
         return None if spec is None else replace(spec, judge=None)
 
-    def _other(self, name: str, field: str, row: Row, trail: tuple[str, ...]) -> TargetSpec | None:
+    def _find_other(
+        self, name: str, field: str, row: TargetEntry, trail: tuple[str, ...]
+    ) -> TargetSpec | None:
         """Another target of the file, or one in the words of the command line."""
         if name in trail:
             circle = " → ".join((*trail[trail.index(name) :], name))
@@ -312,58 +323,63 @@ class _Making:
         if self._file.entry(name) is not None:
             return self.target(name, trail)
         try:
-            return parse_target(name, self._setting.params, row.environ)
+            return parse_target(name, self._context.params, row.context.environ)
         except UsageError:
-            known = suggestion(name[:60], self._file.names())
-            row.fields.error("unknown-target", field, f"names {name[:60]!r}, which is no target. {known}")
+            advice = suggestion(name[:60], self._file.names())
+            row.fields.error("unknown-target", field, f"names {name[:60]!r}, which is no target. {advice}")
             return None
 
 
-def _one_of(row: Row, *names: str) -> str | None:
+def _read_either(row: TargetEntry, *names: str) -> str | None:
     """The text of a field that has two names."""
     return row.fields.text(row.either(*names))
 
 
-def _in_turn(specs: list[TargetSpec | None]) -> tuple[TargetSpec, ...]:
-    """Who is asked one after the other: each with those that it falls back on itself, and nobody twice."""
-    flat = [one for spec in specs if spec is not None for one in (spec, *spec.fallbacks)]
+def _flatten(specs: list[TargetSpec | None]) -> tuple[TargetSpec, ...]:
+    """The fallbacks in the order of their calls, each followed by its own fallbacks and none twice."""
+    flat = [member for spec in specs if spec is not None for member in (spec, *spec.fallbacks)]
     return tuple({spec.name: replace(spec, judge=None, fallbacks=()) for spec in flat}.values())
 
 
-def _row(row: Map, notes: Notes, setting: Setting) -> Row:
-    """The fields of a target that have an effect, filled in as far as they are to be and can be."""
-    kept, unknown, written = Map(row.line), set[str](), dict[str, str]()
-    kept.lines = row.lines
-    idle = set(kinds.IDLE).difference(kinds.FIELDS.get(kinds.kind_of(str(row.get("provider"))), ()))
+def _read_entry(row: Map, notes: Notes, context: FileContext) -> TargetEntry:
+    """The fields of a target that have an effect; references are filled in where they are known."""
+    values, unknown, references = Map(row.line), set[str](), dict[str, str]()
+    values.lines = row.lines
+    known_fields = {*COMMON, *kinds.IGNORED_FIELDS, *kinds.entry_fields()}
+    kind = kinds.find_kind(str(row["provider"])) if "provider" in row else None
+    ignored = set(kinds.IGNORED_FIELDS).difference((kind and kind.entry_fields) or ())
     for name, value in row.items():
         line = row.lines[name]
         snake = _CAMEL.sub("_", name).lower()
-        if snake != name and snake in _KNOWN:
+        if snake != name and snake in known_fields:
             notes.error(
                 "camel-case", f"Write `{snake}` for `{name}`: words are joined by _.", name, line=line
             )
             unknown.add(snake)
         elif name == _PROSE:
             continue
-        elif name in idle:
+        elif name in ignored:
             notes.warn("no-effect", f"`{name}` has no effect here.", name, line=line)
         elif not (names := names_in(value)):
-            kept[name] = value
-        elif setting.environ is None:
-            if name in kinds.KEPT:
-                kept[name] = value
+            values[name] = value
+        elif context.checks_only:
+            if name in kinds.DEFERRED_FIELDS:
+                values[name] = value
             else:
                 unknown.add(name)
-        elif unset := [one for one in names if not _is_set(one, setting.environ, name)]:
+        elif unset := [variable for variable in names if not _is_set(variable, context.environ, name)]:
             unknown.add(name)
-            for one in unset:
-                said = f"`{name}` names the variable {one}, which is not set. Set it (export {one}=…)."
-                notes.error("unset-variable", said, name, line=line)
+            for variable in unset:
+                message = (
+                    f"`{name}` names the variable {variable}, which is not set. Set it (export {variable}=…)."
+                )
+                notes.error("unset-variable", message, name, line=line)
         else:
-            kept[name] = value if name in kinds.KEPT else _typed(name, filled(value, setting.environ))
+            is_deferred = name in kinds.DEFERRED_FIELDS
+            values[name] = value if is_deferred else _typed(name, filled(value, context.environ))
             if isinstance(value, str):
-                written[name] = value
-    return Row(Fields(kept, notes), frozenset(unknown), setting, written)
+                references[name] = value
+    return TargetEntry(Fields(values, notes), frozenset(unknown), context, references)
 
 
 def _is_set(variable: str, environ: Mapping[str, str], field: str) -> bool:
@@ -371,7 +387,7 @@ def _is_set(variable: str, environ: Mapping[str, str], field: str) -> bool:
 
 
 def _typed(name: str, value: Any) -> Any:
-    """A variable's text as the number or the truth that its field wants, where it is one."""
+    """A variable's text as the number or the boolean that its field needs, where it is one."""
     if not isinstance(value, str) or name not in _INTEGERS | _NUMBERS | _TRUTHS:
         return value
     if name in _TRUTHS:

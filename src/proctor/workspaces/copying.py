@@ -1,6 +1,6 @@
 """Folders copied and removed, and the rule that what belongs into a workspace stays in it.
 
-No link is ever followed: what it points to is somebody else's.
+No link is ever followed: it may point anywhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from proctor.errors import WorkspaceError
 
 GIT = ".git"
 
-_OWNERS = 0o700
+_OWNER_MODE = 0o700
 
 
 def inside(root: Path, relative: str, what: str) -> Path:
@@ -47,7 +47,7 @@ def inside(root: Path, relative: str, what: str) -> Path:
 
 
 def copy_template(source: Path, target: Path, skip: Path) -> None:
-    """Copy what is in a template into an empty folder, without any `.git`.
+    """Copies the contents of a template into an empty folder, without any `.git`.
 
     Args:
         source: the template.
@@ -69,18 +69,18 @@ def copy_template(source: Path, target: Path, skip: Path) -> None:
             )
         return text
 
-    def wanted(entry: os.DirEntry[str]) -> bool:
+    def is_wanted(entry: os.DirEntry[str]) -> bool:
         if entry.name == GIT or Path(entry.path) == skip:
             return False
         if entry.is_symlink() or entry.is_dir() or entry.is_file():
             return True
         raise WorkspaceError(f"The template's {entry.path!r} is neither a file, a folder nor a link.")
 
-    _copy(top, target, link, wanted)
+    _copy(top, target, link, is_wanted)
 
 
 def copy_prepared(source: Path, target: Path) -> None:
-    """Copy a whole folder into an empty one; links into the first lead into the second afterwards.
+    """Copies a whole folder into an empty one; links into the first lead into the second afterwards.
 
     Raises:
         OSError: it cannot be copied.
@@ -91,40 +91,40 @@ def copy_prepared(source: Path, target: Path) -> None:
             return str(target / Path(text).relative_to(source))
         return text
 
-    def wanted(entry: os.DirEntry[str]) -> bool:
+    def is_copied(entry: os.DirEntry[str]) -> bool:
         # A socket that a server of a hook listens on cannot be copied.
         return entry.is_symlink() or entry.is_dir() or entry.is_file()
 
-    _copy(source, target, link, wanted)
+    _copy(source, target, link, is_copied)
 
 
 def _copy(
     source: Path,
     target: Path,
     link: Callable[[str, str], str],
-    wanted: Callable[[os.DirEntry[str]], bool],
+    is_copied: Callable[[os.DirEntry[str]], bool],
 ) -> None:
     with os.scandir(source) as entries:
         for entry in entries:
-            to = target / entry.name
-            if not wanted(entry):
+            destination = target / entry.name
+            if not is_copied(entry):
                 continue
             if entry.is_symlink():
                 text = link(entry.path, os.readlink(entry.path))  # noqa: PTH115  # as it is written
-                to.symlink_to(text, target_is_directory=entry.is_dir())
+                destination.symlink_to(text, target_is_directory=entry.is_dir())
             elif entry.is_dir():
-                to.mkdir()
-                _copy(Path(entry.path), to, link, wanted)
-                shutil.copystat(entry.path, to)
+                destination.mkdir()
+                _copy(Path(entry.path), destination, link, is_copied)
+                shutil.copystat(entry.path, destination)
             else:
-                shutil.copy2(entry.path, to)
+                shutil.copy2(entry.path, destination)
 
 
 # --- removing ----------------------------------------------------------------------------------------------
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder with all that is in it, also what may not be written; a link is removed itself.
+    """Removes a folder with its contents, read-only ones too; of a link only the link.
 
     Raises:
         OSError: something of it is still there.
@@ -145,21 +145,21 @@ def remove_tree(path: Path) -> None:
 
 
 def open_up(path: Path) -> None:
-    """Let the owner read and change every folder from here on."""
+    """Lets the owner read and change this folder and all below it."""
     waiting = [path]
     while waiting:
         folder = waiting.pop()
         with suppress(OSError):
-            folder.chmod(folder.stat().st_mode | _OWNERS)
+            folder.chmod(folder.stat().st_mode | _OWNER_MODE)
             waiting.extend(_folders(folder))
 
 
 def _flatten(path: Path) -> None:
-    """Put all folders below a folder side by side, so that each can be reached."""
-    side, numbers, waiting = Path(mkdtemp(dir=path)), count(), [path]
+    """Moves all folders below a folder side by side, so that each path is short enough."""
+    shelf, numbers, waiting = Path(mkdtemp(dir=path)), count(), [path]
     while waiting:
-        found = [folder for folder in _folders(waiting.pop()) if folder != side]
-        waiting.extend(folder.rename(side / str(next(numbers))) for folder in found)
+        folders = [folder for folder in _folders(waiting.pop()) if folder != shelf]
+        waiting.extend(folder.rename(shelf / str(next(numbers))) for folder in folders)
 
 
 def _folders(path: Path) -> list[Path]:

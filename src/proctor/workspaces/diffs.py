@@ -1,4 +1,4 @@
-"""Two looks at a folder to the unified diff between them, as git writes it."""
+"""Two snapshots of a folder to the unified diff between them, as git writes it."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from proctor.workspaces.snapshots import Contents, Snapshot, same, write
 from proctor.workspaces.threads import aside
 
 LONGEST = 1_000_000
-"""So many characters of a diff are given."""
+"""The longest diff, in characters; the rest is cut off."""
 
-_FILES = 2_000
-_BYTES = 4_000_000
-"""Of so many files, and old and new bytes, the lines are compared; the others are only named."""
-_LONGEST_PATH = 1_000
+_MAX_FILES = 2_000
+_MAX_BYTES = 4_000_000
+"""The most files, and old and new bytes, that are compared line by line; the others are only named."""
+_MAX_PATH = 1_000
 """In characters; beyond a few thousand no system has room for it below a folder of ours."""
 
 _HEADER = re.compile(r'^diff --git ("?)[ab]/(.*) \1[ab]/\2$', re.MULTILINE)
 _RENAME = re.compile(r'^(rename|copy) (from|to) ("?)[ab]/', re.MULTILINE)
-_NOWHERE = "/dev/null"
+_NULL_FILE = "/dev/null"
 
 
 async def difference(
     before: Snapshot, now: Snapshot, contents: Contents, git: Git, scratch: Path
 ) -> str | None:
-    """What has changed from one look to the next; None for nothing.
+    """The changes from one snapshot to the next; None where there are none.
 
     New, deleted, renamed and binary files have the headers that git gives them; a diff that is too long ends
     with a line that says how much is left out.
 
     Args:
-        before: the first look.
+        before: the first snapshot.
         now: the second.
         contents: has the contents of both.
         git: compares them.
@@ -54,47 +54,55 @@ async def difference(
         return None
     folder = Path(await aside(mkdtemp, dir=scratch))
     try:
-        named = await aside(_lay_out, folder, changed, before, now, contents)
-        words = ("diff", "--no-index", "--no-prefix", "--no-color", "--no-ext-diff", "--no-textconv", "-M")
-        found = await git.run(*words, "a", "b", cwd=folder, fine=(0, 1))
+        headers = await aside(_lay_out, folder, changed, before, now, contents)
+        arguments = (
+            "diff",
+            "--no-index",
+            "--no-prefix",
+            "--no-color",
+            "--no-ext-diff",
+            "--no-textconv",
+            "-M",
+        )
+        diff = await git.run(*arguments, "a", "b", cwd=folder, accepted_codes=(0, 1))
     finally:
         await aside(remove_tree, folder)
-    return _cut(_tidied(found.decode("utf-8", "replace")) + "".join(named)) or None
+    return _truncate(_merge_sides(diff.decode("utf-8", "replace")) + "".join(headers)) or None
 
 
 def _lay_out(
     folder: Path, changed: list[str], before: Snapshot, now: Snapshot, contents: Contents
 ) -> list[str]:
     """Write the old files to `a` and the new ones to `b`; returns the headers of those that are not."""
-    named, files, left = [], 0, _BYTES
+    headers, files, bytes_left = [], 0, _MAX_BYTES
     for side in ("a", "b"):
         (folder / side).mkdir()
     for path in changed:
         sides = [("a", before.files.get(path)), ("b", now.files.get(path))]
-        there = [(side, entry) for side, entry in sides if entry is not None and entry.mode]
-        size = sum(entry.size for _, entry in there)
-        is_told = len(path) <= _LONGEST_PATH and all(entry.digest is not None for _, entry in there)
-        if not is_told or files == _FILES or size > left:
-            named.append(_named(path, [side for side, _ in there]))
+        entries = [(side, entry) for side, entry in sides if entry is not None and entry.mode]
+        size = sum(entry.size for _, entry in entries)
+        is_comparable = len(path) <= _MAX_PATH and all(entry.digest is not None for _, entry in entries)
+        if not is_comparable or files == _MAX_FILES or size > bytes_left:
+            headers.append(_name_difference(path, [side for side, _ in entries]))
             continue
-        files, left = files + bool(there), left - size
-        for side, entry in there:
+        files, bytes_left = files + bool(entries), bytes_left - size
+        for side, entry in entries:
             place = folder / side / path
             place.parent.mkdir(parents=True, exist_ok=True)
             write(place, entry, contents)
-    return named
+    return headers
 
 
-def _named(path: str, sides: list[str]) -> str:
-    shown = {side: f"{side}/{path}" for side in ("a", "b")}
+def _name_difference(path: str, sides: list[str]) -> str:
+    paths = {side: f"{side}/{path}" for side in ("a", "b")}
     if not path.isprintable():
-        shown = {side: json.dumps(text) for side, text in shown.items()}
-    old, new = (shown[side] if side in sides else _NOWHERE for side in shown)
-    header = f"diff --git {shown['a']} {shown['b']}"
+        paths = {side: json.dumps(text) for side, text in paths.items()}
+    old, new = (paths[side] if side in sides else _NULL_FILE for side in paths)
+    header = f"diff --git {paths['a']} {paths['b']}"
     return f"{header}\nFiles {old} and {new} differ (too large, too deep or closed)\n"
 
 
-def _tidied(text: str) -> str:
+def _merge_sides(text: str) -> str:
     """The diff of the folders `a` and `b` as if they had been two states of one folder.
 
     Only headers are touched: every line of content begins with a sign of its own.
@@ -102,7 +110,7 @@ def _tidied(text: str) -> str:
     return _RENAME.sub(r"\1 \2 \3", _HEADER.sub(r"diff --git \1a/\2 \1b/\2", text))
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     if len(text) <= LONGEST:
         return text
     end = text.rfind("\n", 0, LONGEST) + 1

@@ -13,17 +13,13 @@ from proctor.workspaces.run_shared import Site
 
 
 class Workspaces:
-    """The workspaces of one run; a `ports.Environment`.
+    """The workspaces of one run; a `protocols.Environment`.
 
     Cases are given with the values of their variables, to `expect` as to `enter`.
     """
 
     def __init__(self, site: Site) -> None:
-        """Nothing is made yet.
-
-        Args:
-            site: what all of them share.
-        """
+        """Creates no workspace; `site` is what all of them share."""
         self._site = site
         self._groups: dict[Workspace, Group] = {}
         self._turns: dict[Path, asyncio.Lock] = {}
@@ -34,7 +30,7 @@ class Workspaces:
         return self._site.kept
 
     def expect(self, case: Case, trials: int = 1) -> None:
-        """Say that so many trials of a case will come.
+        """Announces `trials` trials of a case.
 
         A group of one case then has that case in the hooks of all, and a group of which every trial has
         ended is closed at once instead of at the end of the run.
@@ -52,12 +48,12 @@ class Workspaces:
         return await self._group(case.workspace).enter(case, repeat)
 
     async def leave(self, stay: Stay, *, passed: bool) -> None:
-        """End a stay: `after_each`, then what is to be undone; what fails in it is told as a warning."""
+        """Ends a stay: runs `after_each`, then resets the folder. Failures become warnings."""
         assert isinstance(stay, Visit)
         await stay.group.leave(stay, passed=passed)
 
     async def aclose(self) -> None:
-        """Run every `after_all`; remove the workspaces that are not to be kept. Safe to call twice."""
+        """Runs every `after_all` and removes the workspaces that are not kept. Safe to call twice."""
         try:
             for group in self._groups.values():
                 await group.close()

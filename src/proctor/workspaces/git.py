@@ -1,4 +1,4 @@
-"""Runs git as if nobody had ever configured it: the same on every machine, and it never asks anything."""
+"""Runs git without any configuration: the same on every machine, and without prompts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Git:
     """The git of this machine."""
 
     def __init__(self, programs: Programs, environ: Mapping[str, str]) -> None:
-        """Nothing is started.
+        """Starts nothing.
 
         Args:
             programs: runs it.
@@ -54,38 +54,38 @@ class Git:
 
     async def run(
         self,
-        *words: str,
+        *arguments: str,
         cwd: Path,
         stdin: bytes = b"",
         timeout_s: float = 60.0,
-        fine: Collection[int] = (0,),
+        accepted_codes: Collection[int] = (0,),
     ) -> bytes:
-        """What a git command prints.
+        """Returns what a git command prints.
 
         Args:
-            words: the command with its arguments.
+            arguments: the command with its arguments.
             cwd: where it runs; it does not look for a repository in the folders above.
             stdin: what it is given to read.
             timeout_s: after this many seconds it is killed.
-            fine: the exit codes that are no failure.
+            accepted_codes: the exit codes that are no failure.
 
         Raises:
             WorkspaceError: there is no git, or the command failed.
         """
         try:
-            done = await self._programs.run(
-                ["git", *_OPTIONS, *words],
+            finished = await self._programs.run(
+                ["git", *_OPTIONS, *arguments],
                 stdin,
                 timeout_s=timeout_s,
                 cwd=str(cwd),
                 variables={**_VARIABLES, "GIT_CEILING_DIRECTORIES": str(cwd.parent)},
             )
         except TargetError as error:
-            raise WorkspaceError(f"`git {words[0]}` could not be run: {error}") from error
-        if done.exit_code not in fine:
-            said = last_words(done.stderr, _STDERR_SHOWN)
-            raise WorkspaceError(f"`git {words[0]}` {done.ending}: {said}")
-        return done.stdout
+            raise WorkspaceError(f"`git {arguments[0]}` could not be run: {error}") from error
+        if finished.exit_code not in accepted_codes:
+            message = last_words(finished.stderr, _STDERR_SHOWN)
+            raise WorkspaceError(f"`git {arguments[0]}` {finished.ending}: {message}")
+        return finished.stdout
 
     async def ignored(self, root: Path, paths: Collection[str], scratch: Path) -> frozenset[str]:
         """Those of the paths that the `.gitignore` files of a folder name.
@@ -102,15 +102,15 @@ class Git:
             return frozenset()
         try:
             await self.run("init", "--quiet", "--bare", "--template=", str(scratch), cwd=scratch.parent)
-            found = await self.run(
+            output = await self.run(
                 f"--git-dir={scratch}",
                 f"--work-tree={root}",
                 *("check-ignore", "-z", "--stdin", "--no-index"),
                 cwd=root,
                 # A path that begins with a colon would be taken for a pattern.
                 stdin=b"\0".join(os.fsencode(f"./{path}") for path in sorted(paths)),
-                fine=(0, 1),
+                accepted_codes=(0, 1),
             )
         finally:
             await aside(remove_tree, scratch)
-        return frozenset(os.fsdecode(path).removeprefix("./") for path in found.split(b"\0"))
+        return frozenset(os.fsdecode(path).removeprefix("./") for path in output.split(b"\0"))

@@ -23,10 +23,10 @@ _DISK = frozenset({EACCES, EDQUOT, ENOSPC, ENOTDIR, EROFS})
 
 
 class Visit:
-    """One trial's time in a workspace; a `ports.Stay`."""
+    """One trial's time in a workspace; a `protocols.Stay`."""
 
     def __init__(self, group: Group, case: Case, repeat: int) -> None:
-        """Begin to wait: `path` is set when the folder is ready."""
+        """A visit that waits: `path` is set when the folder is ready."""
         self.path = ""
         self.group = group
         self.case = case
@@ -36,9 +36,9 @@ class Visit:
         self.over = False
 
     async def changes(self) -> str | None:
-        """What was changed in the folder since the stay began, as a unified diff; None for nothing.
+        """What has changed in the folder since the stay began, as a unified diff; None for nothing.
 
-        It is None as well, with a warning, where it cannot be told.
+        None with a warning where it is not known.
         """
         return await self.group.changes(self)
 
@@ -50,7 +50,7 @@ class Group:
     """The cases whose workspaces are equal."""
 
     def __init__(self, workspace: Workspace, site: Site, turn: asyncio.Lock) -> None:
-        """Make nothing yet.
+        """Creates nothing.
 
         Args:
             workspace: the workspace of all of them.
@@ -63,17 +63,17 @@ class Group:
         self._folder: Path | None = None
         self._pristine: Snapshot | None = None
         """The folder after `before_all`, where a hook goes back to that."""
-        self._latest = NOTHING
+        self._last_snapshot = NOTHING
         self._failure: str | None = None
         self._passed = True
         self._cases = 0
         self._case: Case | None = None
         self._trials = 0
-        self._ended = 0
-        self._inside: set[Visit] = set()
+        self._finished_trials = 0
+        self._visits: set[Visit] = set()
 
     def expect(self, case: Case, trials: int) -> None:
-        """So many trials of a case will come."""
+        """Announces `trials` trials of a case."""
         self._cases += 1
         self._case = case if self._cases == 1 else None
         self._trials += trials
@@ -86,20 +86,20 @@ class Group:
         """
         await self._turn.acquire()
         visit = Visit(self, case, repeat)
-        self._inside.add(visit)
+        self._visits.add(visit)
         try:
-            folder = await self._prepared()
+            folder = await self._prepare()
             if self._is_shared:
                 visit.path = str(folder)
             else:
-                self._pass_on(visit)
+                self._release_turn(visit)
                 own = self._site.fresh()
                 visit.path = str(own)
                 await aside(copy_prepared, folder, own)
             await self._begin(visit)
         except OSError as error:
             await self.end(visit, passed=False)
-            raise WorkspaceError(_not_made(error)) from error
+            raise WorkspaceError(_setup_failure(error)) from error
         except BaseException:
             await self.end(visit, passed=False)
             raise
@@ -114,14 +114,14 @@ class Group:
         try:
             now = await aside(look, Path(visit.path), site.contents, visit.before)
             if self._is_shared:
-                self._latest = now
+                self._last_snapshot = now
             return await difference(visit.before, now, site.contents, site.git, site.scratch)
         except (WorkspaceError, OSError) as error:
             site.warn(f"What {visit} changed in its workspace cannot be told: {error}")
             return None
 
     async def leave(self, visit: Visit, *, passed: bool) -> None:
-        """End a stay after its trial: `after_each` first."""
+        """Ends a stay after its trial: runs `after_each` first."""
         try:
             if not visit.over:
                 hook = self._workspace.hooks.after_each
@@ -132,29 +132,29 @@ class Group:
             await self.end(visit, passed=passed)
 
     async def end(self, visit: Visit, *, passed: bool) -> None:
-        """End a stay, however it came to that: undo, remove, and let the next one in."""
+        """Ends a stay, whatever the reason: resets or removes the folder and lets the next trial in."""
         if visit.over:
             return
         visit.over = True
-        self._inside.discard(visit)
+        self._visits.discard(visit)
         self._passed = self._passed and passed
-        self._ended += 1
+        self._finished_trials += 1
         try:
             if not self._is_shared:
                 if visit.path:
                     await self._site.settle(Path(visit.path), passed=passed, used_by=visit.case.id)
             elif self._folder is not None:
                 await self._reset(self._workspace.hooks.after_each)
-            if self._trials and self._ended >= self._trials and not self._inside:
+            if self._trials and self._finished_trials >= self._trials and not self._visits:
                 await self.close()
         except (WorkspaceError, OSError) as error:
             self._site.warn(f"After {visit}: its workspace could not be reset: {error}")
         finally:
-            self._pass_on(visit)
+            self._release_turn(visit)
 
     async def close(self) -> None:
-        """Run `after_all`, then keep or remove the folder. It is made anew for whoever still comes."""
-        for visit in list(self._inside):
+        """Runs `after_all`, then keeps or removes the folder. A later trial gets a new one."""
+        for visit in list(self._visits):
             await self.end(visit, passed=False)
         folder, self._folder = self._folder, None
         if folder is None:
@@ -182,12 +182,12 @@ class Group:
     def _name(self) -> str:
         return "" if self._case is None else self._case.id
 
-    def _pass_on(self, visit: Visit) -> None:
+    def _release_turn(self, visit: Visit) -> None:
         if visit.holds_turn:
             visit.holds_turn = False
             self._turn.release()
 
-    async def _prepared(self) -> Path:
+    async def _prepare(self) -> Path:
         """The folder after `before_all`, which runs once, and fails once for all tests."""
         if self._failure is not None:
             raise WorkspaceError(self._failure)
@@ -195,7 +195,7 @@ class Group:
             try:
                 self._folder = await self._make()
             except OSError as error:
-                self._failure = _not_made(error)
+                self._failure = _setup_failure(error)
                 raise WorkspaceError(self._failure) from error
             except WorkspaceError as error:
                 self._failure = str(error)
@@ -204,15 +204,15 @@ class Group:
 
     async def _make(self) -> Path:
         workspace, site = self._workspace, self._site
-        given = (site.folder, site.git, site.root)
+        sources = (site.folder, site.git, site.root)
         if workspace.path is not None:
             folder = own_folder(workspace, site.folder, site.home)
-            await fill_own(workspace, folder, *given)
+            await fill_own(workspace, folder, *sources)
             await self._set_up(folder)
             return folder
         folder = site.fresh()
         try:
-            await fill(workspace, folder, *given)
+            await fill(workspace, folder, *sources)
             await self._set_up(folder)
         except WorkspaceError:
             await site.settle(folder, passed=False, used_by=self._name)
@@ -233,7 +233,7 @@ class Group:
         hook, folder = self._workspace.hooks.before_each, Path(visit.path)
         await self._reset(hook)
         await self._site.run(hook, "before_each", folder, visit.case)
-        earlier = self._latest if self._is_shared else NOTHING
+        earlier = self._last_snapshot if self._is_shared else NOTHING
         visit.before = await aside(look, folder, self._site.contents, earlier)
 
     async def _reset(self, hook: Hook | None) -> None:
@@ -241,23 +241,23 @@ class Group:
             await self._restore(hook, self._folder)
 
     async def _restore(self, hook: Hook | None, folder: Path) -> None:
-        """Undo in a shared folder what a hook says; a folder of one's own is removed instead."""
+        """Resets a shared folder as a hook says; a folder of a single trial is removed instead."""
         if hook is None or hook.reset == "none" or self._pristine is None:
             return
-        contents, wanted = self._site.contents, self._pristine
-        now = await aside(look, folder, contents, wanted, git=True)
-        spared: frozenset[str] = frozenset()
+        contents, pristine = self._site.contents, self._pristine
+        now = await aside(look, folder, contents, pristine, git=True)
+        ignored_paths: frozenset[str] = frozenset()
         if hook.reset == "fast":
             changed = [
                 path
-                for path in now.files.keys() | wanted.files.keys()
-                if GIT not in path.split("/") and not same(now.files.get(path), wanted.files.get(path))
+                for path in now.files.keys() | pristine.files.keys()
+                if GIT not in path.split("/") and not same(now.files.get(path), pristine.files.get(path))
             ]
-            spared = await self._site.git.ignored(folder, changed, self._site.unused())
-        await aside(restore, folder, wanted, now, contents, spared)
+            ignored_paths = await self._site.git.ignored(folder, changed, self._site.unused())
+        await aside(restore, folder, pristine, now, contents, ignored_paths)
 
 
-def _not_made(error: OSError) -> str:
+def _setup_failure(error: OSError) -> str:
     """Why there is no workspace, and what may help where the disk does not take it."""
-    elsewhere = " Workspaces are in the folder for caches; PROCTOR_CACHE names another one."
-    return f"The workspace could not be made: {error}." + elsewhere * (error.errno in _DISK)
+    advice = " Workspaces are in the folder for caches; PROCTOR_CACHE names another one."
+    return f"The workspace could not be made: {error}." + advice * (error.errno in _DISK)

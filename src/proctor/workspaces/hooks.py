@@ -21,11 +21,11 @@ Moment = Literal["before_all", "before_each", "after_each", "after_all"]
 _TIMEOUTS = {"before_all": 60.0, "before_each": 60.0, "after_each": 30.0, "after_all": 30.0}
 _NAMES = ("workspace_path", "test_id", "eval_run_id", "case_input", "case_metadata")
 _PLACEHOLDER = re.compile(r"\{\{\s*(" + "|".join(_NAMES) + r")\s*\}\}")
-_SHOWN = 2_000
+_MAX_ERROR = 2_000
 
 
 class Scene(Struct, frozen=True, kw_only=True):
-    """What a hook is told."""
+    """What a hook gets: the workspace, the run and the case."""
 
     workspace: Path
     run_id: str
@@ -34,19 +34,19 @@ class Scene(Struct, frozen=True, kw_only=True):
 
 
 async def run_hook(hook: Hook | None, moment: Moment, scene: Scene, programs: Programs) -> None:
-    """Run a hook to its end, if there is one and it has a command.
+    """Runs a hook to its end, if there is one and it has a command.
 
     Raises:
         WorkspaceError: it could not be started, failed or did not end in time.
     """
     if hook is None or not hook.command:
         return
-    told = _told(moment, scene)
-    argv = [_filled(word, told) for word in hook.command]
+    values = _hook_input(moment, scene)
+    argv = [_fill(word, values) for word in hook.command]
     try:
-        done = await programs.run(
+        finished = await programs.run(
             argv,
-            json.dumps(told).encode(),
+            json.dumps(values).encode(),
             timeout_s=hook.timeout_s or _TIMEOUTS[moment],
             cwd=hook.cwd,
             # In a workspace that is no repository, git must not find one around it.
@@ -54,9 +54,9 @@ async def run_hook(hook: Hook | None, moment: Moment, scene: Scene, programs: Pr
         )
     except TargetError as error:
         raise WorkspaceError(f"The {moment} hook failed: {error}") from error
-    if done.exit_code != 0:
+    if finished.exit_code != 0:
         command = shlex.join(hook.command)
-        raise WorkspaceError(f"The {moment} hook failed: {command!r} {_end(done)}")
+        raise WorkspaceError(f"The {moment} hook failed: {command!r} {_ending(finished)}")
 
 
 def case_input(messages: tuple[Message, ...]) -> str:
@@ -70,7 +70,7 @@ def case_input(messages: tuple[Message, ...]) -> str:
     return " ".join(texts)
 
 
-def _told(moment: Moment, scene: Scene) -> dict[str, Any]:
+def _hook_input(moment: Moment, scene: Scene) -> dict[str, Any]:
     case = scene.case
     return {
         "workspace_path": str(scene.workspace),
@@ -81,16 +81,16 @@ def _told(moment: Moment, scene: Scene) -> dict[str, Any]:
     }
 
 
-def _filled(word: str, told: Mapping[str, Any]) -> str:
-    def value(found: re.Match[str]) -> str:
-        it = told[found[1]]
-        if it is None:
+def _fill(word: str, values: Mapping[str, Any]) -> str:
+    def value(match: re.Match[str]) -> str:
+        result = values[match[1]]
+        if result is None:
             return ""
-        return it if isinstance(it, str) else json.dumps(it, ensure_ascii=False)
+        return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
     return _PLACEHOLDER.sub(value, word)
 
 
-def _end(done: Finished) -> str:
-    said = last_words(done.stderr, _SHOWN) or last_words(done.stdout, _SHOWN)
-    return f"{done.ending}: {said}" if said else f"{done.ending}."
+def _ending(finished: Finished) -> str:
+    message = last_words(finished.stderr, _MAX_ERROR) or last_words(finished.stdout, _MAX_ERROR)
+    return f"{finished.ending}: {message}" if message else f"{finished.ending}."

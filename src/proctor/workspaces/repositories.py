@@ -1,6 +1,6 @@
 """Git repositories into a workspace, each at one commit.
 
-What is cloned is on no branch, and nothing can be pushed from it to where it came from.
+A clone is on no branch, and nothing can be pushed from it to its source.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from proctor.model import Repository
 from proctor.workspaces.copying import inside
 from proctor.workspaces.git import Git
 
-_CLONE_S = 600.0
-_FOUND_OR_NOT = (0, 1, 128)
-_WHOEVER_OWNS_IT = ("--upload-pack", "git -c safe.directory='*' upload-pack")
+_CLONE_TIMEOUT_S = 600.0
+_LOOKUP_CODES = (0, 1, 128)
+_ANY_OWNER = ("--upload-pack", "git -c safe.directory='*' upload-pack")
 """Git does not pass such a setting on to the program that reads the other repository."""
 
 
 async def place(repository: Repository, workspace: Path, folder: Path, git: Git) -> None:
-    """Clone a repository and check out its commit.
+    """Clones a repository and checks out its commit.
 
     Args:
         repository: which, where and what of it.
         workspace: the workspace's folder.
         folder: the suite's.
-        git: does it.
+        git: runs the commands.
 
     Raises:
         WorkspaceError: it cannot be had, has no such commit, or would lie outside of the workspace.
@@ -33,13 +33,13 @@ async def place(repository: Repository, workspace: Path, folder: Path, git: Git)
     target = inside(workspace, repository.path, "The path of a repository")
     try:
         source = _local(folder, repository.source) if repository.local else repository.source
-        words = [*_manner(repository), "--", source, str(target)]
-        await git.run("clone", *words, cwd=workspace, timeout_s=_CLONE_S)
-        commit = await _commit(repository, target, git)
+        options = [*_clone_options(repository), "--", source, str(target)]
+        await git.run("clone", *options, cwd=workspace, timeout_s=_CLONE_TIMEOUT_S)
+        commit = await _resolve_commit(repository, target, git)
         if repository.sparse:
             paths = "\n".join(repository.sparse).encode()
             await git.run("sparse-checkout", "set", "--cone", "--stdin", cwd=target, stdin=paths)
-        await git.run("checkout", "--quiet", "--detach", commit, cwd=target, timeout_s=_CLONE_S)
+        await git.run("checkout", "--quiet", "--detach", commit, cwd=target, timeout_s=_CLONE_TIMEOUT_S)
     except WorkspaceError as error:
         what = f"The repository {repository.source!r} cannot be put into the workspace."
         raise WorkspaceError(f"{what} {error}") from None
@@ -52,43 +52,45 @@ def _local(folder: Path, source: str) -> str:
     return str(path)
 
 
-def _manner(repository: Repository) -> list[str]:
-    """How it is cloned."""
-    words = ["--quiet", "--no-checkout", "--template=", "--config", "remote.origin.pushUrl=nowhere"]
-    words += _WHOEVER_OWNS_IT * repository.local
+def _clone_options(repository: Repository) -> list[str]:
+    """The options of `git clone`."""
+    options = ["--quiet", "--no-checkout", "--template=", "--config", "remote.origin.pushUrl=nowhere"]
+    options += _ANY_OWNER * repository.local
     if repository.depth is not None:
         # A clone of a folder would be a whole one, whatever its depth, if it were not fetched.
-        return [*words, "--depth", str(repository.depth), "--no-local"]
+        return [*options, "--depth", str(repository.depth), "--no-local"]
     # Linked files would let an agent break the repository that they come from.
-    return [*words, "--no-hardlinks"]
+    return [*options, "--no-hardlinks"]
 
 
-async def _commit(repository: Repository, target: Path, git: Git) -> str:
-    """The digest of the commit that is wanted."""
+async def _resolve_commit(repository: Repository, target: Path, git: Git) -> str:
+    """The digest of the commit to check out."""
     ref = repository.ref
-    fetch = ("fetch", "--quiet", *(_WHOEVER_OWNS_IT * repository.local))
+    fetch = ("fetch", "--quiet", *(_ANY_OWNER * repository.local))
     if ref.startswith("-"):
         raise WorkspaceError(f"Its ref is {ref!r}; no ref begins with '-'.")
-    commit = await _found(f"refs/remotes/origin/{ref}", target, git) or await _found(ref, target, git)
+    commit = await _find_commit(f"refs/remotes/origin/{ref}", target, git) or await _find_commit(
+        ref, target, git
+    )
     if commit is None:
         depth = () if repository.depth is None else ("--depth", str(repository.depth))
-        await git.run(*fetch, *depth, "origin", ref, cwd=target, timeout_s=_CLONE_S)
-        commit = await _found("FETCH_HEAD", target, git)
+        await git.run(*fetch, *depth, "origin", ref, cwd=target, timeout_s=_CLONE_TIMEOUT_S)
+        commit = await _find_commit("FETCH_HEAD", target, git)
     if commit is None:
         raise WorkspaceError(f"It has no commit {ref!r}.")
     if not repository.ancestor:
         return commit
-    wanted = f"{commit}~{repository.ancestor}"
-    older = await _found(wanted, target, git)
+    ancestor = f"{commit}~{repository.ancestor}"
+    older = await _find_commit(ancestor, target, git)
     if older is None and repository.depth is not None:
         deepen = f"--deepen={repository.ancestor}"
-        await git.run(*fetch, deepen, "origin", ref, cwd=target, timeout_s=_CLONE_S)
-        older = await _found(wanted, target, git)
+        await git.run(*fetch, deepen, "origin", ref, cwd=target, timeout_s=_CLONE_TIMEOUT_S)
+        older = await _find_commit(ancestor, target, git)
     if older is None:
         raise WorkspaceError(f"Fewer than {repository.ancestor} commits come before {ref!r} in it.")
     return older
 
 
-async def _found(name: str, target: Path, git: Git) -> str | None:
-    words = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-    return (await git.run(*words, cwd=target, fine=_FOUND_OR_NOT)).decode().strip() or None
+async def _find_commit(name: str, target: Path, git: Git) -> str | None:
+    arguments = ("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    return (await git.run(*arguments, cwd=target, accepted_codes=_LOOKUP_CODES)).decode().strip() or None

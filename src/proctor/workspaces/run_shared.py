@@ -29,7 +29,7 @@ def run_folder(root: Path, run_id: str) -> Path:
 
 
 class Site:
-    """Where the workspaces of one run are made, and what has become of them."""
+    """The folder of one run's workspaces, with what all of them share."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Site:
         warn: Callable[[str], None],
         environ: Mapping[str, str],
     ) -> None:
-        """Nothing is made yet.
+        """Creates nothing.
 
         Args:
             folder: the suite's, where the paths in workspaces begin.
@@ -50,7 +50,7 @@ class Site:
             run_id: the run's.
             programs: runs hooks and git.
             keep: the folders of which trials stay afterwards.
-            warn: told, in a sentence, what failed after a trial.
+            warn: called with a sentence about what failed after a trial.
             environ: for `PATH` and `HOME` only.
         """
         self.folder = Path(folder).resolve()
@@ -58,7 +58,7 @@ class Site:
         self.git = Git(programs, environ)
         self.home = environ.get("HOME") or environ.get("USERPROFILE")
         self.kept: dict[Path, str] = {}
-        self._own = run_folder(self.root, run_id)
+        self._run_folder = run_folder(self.root, run_id)
         self._run_id = run_id
         self._programs = programs
         self._keep = keep
@@ -76,12 +76,12 @@ class Site:
 
     @property
     def scratch(self) -> Path:
-        """The folder of this run, which is there from now on."""
-        self._own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self._own
+        """The folder of this run; creates it."""
+        self._run_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._run_folder
 
     def fresh(self) -> Path:
-        """A new empty folder. Its name is a number: what a suite calls its tests is no path."""
+        """Creates an empty folder. Its name is a number, as ids of tests are no paths."""
         own = self.scratch
         while True:
             folder = own / f"{next(self._numbers):04}"
@@ -96,7 +96,7 @@ class Site:
         return folder
 
     def warn(self, message: str) -> None:
-        """Tell the user, once."""
+        """Warns the user; each message only once."""
         if message not in self._warned:
             self._warned.add(message)
             self._warn(message)
@@ -111,7 +111,7 @@ class Site:
         await run_hook(hook, moment, scene, self._programs)
 
     async def settle(self, folder: Path, *, passed: bool, used_by: str) -> None:
-        """Keep a folder that is done with, or remove it."""
+        """Keeps a folder after its last use, or removes it."""
         if self._keep == "all" or (self._keep == "failed" and not passed):
             self.kept[folder] = used_by
         else:
@@ -125,10 +125,10 @@ class Site:
             self.warn(f"The workspace {str(folder)!r} could not be removed: {error}. Remove it by hand.")
 
     def close(self) -> None:
-        """Leave nothing behind but what is kept. Safe to call twice."""
+        """Removes everything but the kept folders. Safe to call twice."""
         if self._contents is not None:
             self._contents.close()
             self._contents = None
-        for folder in (self._own, self.root):
+        for folder in (self._run_folder, self.root):
             with suppress(OSError):
                 folder.rmdir()

@@ -1,4 +1,4 @@
-"""What a workspace is made of to the folder itself: where it is, its template and its repositories."""
+"""Fills the folder of a workspace: its template and its repositories."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from proctor.workspaces.threads import aside
 
 
 async def fill(workspace: Workspace, target: Path, folder: Path, git: Git, skip: Path) -> None:
-    """Put template and repositories into an empty folder.
+    """Puts template and repositories into an empty folder.
 
     Args:
         workspace: what belongs into it.
         target: the folder.
         folder: the suite's, where relative paths begin.
-        git: clones.
+        git: clones the repositories.
         skip: a folder that is in no template.
 
     Raises:

@@ -1,7 +1,7 @@
 """What is in a folder at one moment, what differs at another one, and the way back.
 
-A file is told by what the system says of it (its size, its times, its number), so that only what has
-changed is read again. Contents are kept once, in a file without a name that no program can find.
+A file is recognized by its status (mode, size, times, inode), so that only what has changed is read again.
+Contents are kept once, in a file without a name that no program can find.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from proctor.workspaces.copying import GIT, open_up, remove_tree
 LARGE = 8 * 2**20
 """In bytes; of a larger file only that it changed is known, not how."""
 
-_FRESH_NS = 50_000_000
+_CLOCK_TICK_NS = 50_000_000
 """A file system's clock ticks every few milliseconds: a file that is younger may change once more within
-the tick, and look the same. On such a file nothing is believed but its content."""
+the tick with the same status. Such a file is compared by its content."""
 _BLOCK = 2**20
-_LOOKING = 0o500
+_READ_MODE = 0o500
 
 
 class Entry(NamedTuple):
@@ -36,9 +36,9 @@ class Entry(NamedTuple):
     mode: str
     """As git writes it; empty for what is neither a file nor a link."""
     sign: tuple[int, ...]
-    """What the system says of it."""
+    """Its status: mode, size, times and inode."""
     settled: bool
-    """The same sign means the same content."""
+    """Whether the same status means the same content."""
     size: int
     digest: bytes | None
     """Of its content; None where that is not kept."""
@@ -58,7 +58,7 @@ class Contents:
     """The contents of files, each kept once; safe to use from several threads."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep them on the disk that a folder is on."""
+        """Keeps them in a temporary file on the disk of `folder`."""
         self._file = TemporaryFile(dir=folder)  # noqa: SIM115  # open until `close`
         self._end = 0
         self._places: dict[bytes, tuple[int, int]] = {}
@@ -91,7 +91,7 @@ class Contents:
             begin += len(block)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Deletes all contents."""
         self._file.close()
 
 
@@ -111,37 +111,37 @@ def look(
     Args:
         root: the folder.
         contents: keeps what is in its files.
-        before: an earlier look at the same folder, which spares reading what has not changed.
+        before: an earlier snapshot of the folder; files that have not changed are not read again.
         limit: the content of a file with more bytes is not kept; None keeps all.
         git: look into every `.git` as well.
     """
     files: dict[str, Entry] = {}
     folders: set[str] = set()
-    fresh = time.time_ns() - _FRESH_NS
+    fresh = time.time_ns() - _CLOCK_TICK_NS
     # A link in the place of the folder leads to what is not ours.
     waiting = [] if root.is_symlink() else [""]
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         while waiting:
             folder = waiting.pop()
-            _open(root / folder, opened)
-            for name, found in _listed(root / folder):
+            _open(root / folder, stack)
+            for name, status in _list_folder(root / folder):
                 path = f"{folder}/{name}" if folder else name
                 if name == GIT and not git:
                     continue
-                if stat.S_ISDIR(found.st_mode):
+                if stat.S_ISDIR(status.st_mode):
                     folders.add(path)
                     waiting.append(path)
                     continue
                 old = before.files.get(path)
-                if old is not None and old.settled and old.sign == _sign(found):
+                if old is not None and old.settled and old.sign == _sign(status):
                     files[path] = old
                 else:
-                    files[path] = _entry(root / path, found, contents, fresh, limit)
+                    files[path] = _entry(root / path, status, contents, fresh, limit)
     return Snapshot(files, folders)
 
 
 def same(old: Entry | None, new: Entry | None) -> bool:
-    """Whether two looks at one path have found the same thing."""
+    """Whether a path is the same in two snapshots."""
     if old is None or new is None:
         return old is new
     if old.digest is None or new.digest is None:
@@ -149,21 +149,21 @@ def same(old: Entry | None, new: Entry | None) -> bool:
     return old.mode == new.mode and old.digest == new.digest
 
 
-def _listed(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """What is in a folder that may be gone, or closed, by now."""
+def _list_folder(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """The names in a folder with their status; nothing where it is gone or cannot be read."""
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
                 yield entry.name, entry.stat(follow_symlinks=False)
 
 
-def _open(folder: Path, opened: ExitStack) -> None:
-    """Let the owner look into a folder until the stack is closed."""
+def _open(folder: Path, stack: ExitStack) -> None:
+    """Lets the owner read a folder until the stack is closed."""
     with suppress(OSError):
         mode = folder.lstat().st_mode
-        if stat.S_ISDIR(mode) and mode & _LOOKING != _LOOKING:
-            folder.chmod(mode | _LOOKING)
-            opened.callback(_close, folder, mode)
+        if stat.S_ISDIR(mode) and mode & _READ_MODE != _READ_MODE:
+            folder.chmod(mode | _READ_MODE)
+            stack.callback(_close, folder, mode)
 
 
 def _close(folder: Path, mode: int) -> None:
@@ -171,19 +171,19 @@ def _close(folder: Path, mode: int) -> None:
         folder.chmod(mode)
 
 
-def _sign(found: os.stat_result) -> tuple[int, ...]:
-    return (found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+def _sign(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def _entry(path: Path, found: os.stat_result, contents: Contents, fresh: int, limit: int | None) -> Entry:
-    mode = _mode(found.st_mode)
+def _entry(path: Path, status: os.stat_result, contents: Contents, fresh: int, limit: int | None) -> Entry:
+    mode = _mode(status.st_mode)
     digest = None
-    if mode and (limit is None or found.st_size <= limit):
-        # Gone, or closed to us: it is told by its sign.
+    if mode and (limit is None or status.st_size <= limit):
+        # Gone, or not readable: it is recognized by its status alone.
         with suppress(OSError):
-            digest = _kept(path, mode, contents)
-    settled = max(found.st_mtime_ns, found.st_ctime_ns) < fresh
-    return Entry(mode, _sign(found), settled, found.st_size, digest)
+            digest = _keep(path, mode, contents)
+    is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < fresh
+    return Entry(mode, _sign(status), is_settled, status.st_size, digest)
 
 
 def _mode(bits: int) -> str:
@@ -194,7 +194,7 @@ def _mode(bits: int) -> str:
     return "100755" if bits & stat.S_IXUSR else "100644"
 
 
-def _kept(path: Path, mode: str, contents: Contents) -> bytes:
+def _keep(path: Path, mode: str, contents: Contents) -> bytes:
     if mode == "120000":
         return contents.keep(BytesIO(os.fsencode(os.readlink(path))))  # noqa: PTH115  # as it is written
     # Unbuffered: it is read in large blocks.
@@ -206,7 +206,7 @@ def _kept(path: Path, mode: str, contents: Contents) -> bytes:
 
 
 def write(path: Path, entry: Entry, contents: Contents) -> None:
-    """Write a file whose content was kept, where nothing is."""
+    """Writes a file whose content was kept; nothing may be there."""
     assert entry.digest is not None
     if entry.mode == "120000":
         path.symlink_to(os.fsdecode(b"".join(contents.blocks(entry.digest))))
@@ -217,51 +217,55 @@ def write(path: Path, entry: Entry, contents: Contents) -> None:
 
 
 def restore(
-    root: Path, wanted: Snapshot, now: Snapshot, contents: Contents, spared: Collection[str] = ()
+    root: Path, target: Snapshot, now: Snapshot, contents: Contents, ignored_paths: Collection[str] = ()
 ) -> None:
-    """Bring a folder back to what it was.
+    """Restores a folder to a snapshot.
 
     Args:
         root: the folder.
-        wanted: what it was, with the content of every file.
+        target: what it was, with the content of every file.
         now: what it is.
         contents: has the contents.
-        spared: paths of files that stay as they are now.
+        ignored_paths: paths of files that stay as they are now.
 
     Raises:
         OSError: it cannot be done.
     """
     try:
-        _restore(root, wanted, now, contents, spared)
+        _restore(root, target, now, contents, ignored_paths)
     except PermissionError:
         open_up(root)
-        _restore(root, wanted, now, contents, spared)
+        _restore(root, target, now, contents, ignored_paths)
 
 
 def _restore(
-    root: Path, wanted: Snapshot, now: Snapshot, contents: Contents, spared: Collection[str]
+    root: Path, target: Snapshot, now: Snapshot, contents: Contents, ignored_paths: Collection[str]
 ) -> None:
     if root.is_symlink() or not root.is_dir():
-        _cleared(root).mkdir()
-    for path in now.files.keys() - wanted.files.keys():
-        if path not in spared:
+        _clear(root).mkdir()
+    for path in now.files.keys() - target.files.keys():
+        if path not in ignored_paths:
             (root / path).unlink(missing_ok=True)
     # What is spared keeps the folders that it is in.
-    used = {str(folder) for path in spared for folder in PurePosixPath(path).parents}
-    for folder in sorted({*now.folders} - {*wanted.folders} - used):
+    kept_folders = {str(folder) for path in ignored_paths for folder in PurePosixPath(path).parents}
+    for folder in sorted({*now.folders} - {*target.folders} - kept_folders):
         remove_tree(root / folder)
-    for folder in sorted({*wanted.folders} - {*now.folders}):
-        _cleared(root / folder).mkdir()
-    for path, entry in wanted.files.items():
-        if path not in spared and entry.digest is not None and not _untouched(now.files.get(path), entry):
-            write(_cleared(root / path), entry, contents)
+    for folder in sorted({*target.folders} - {*now.folders}):
+        _clear(root / folder).mkdir()
+    for path, entry in target.files.items():
+        if (
+            path not in ignored_paths
+            and entry.digest is not None
+            and not _is_untouched(now.files.get(path), entry)
+        ):
+            write(_clear(root / path), entry, contents)
 
 
-def _untouched(now: Entry | None, entry: Entry) -> bool:
+def _is_untouched(now: Entry | None, entry: Entry) -> bool:
     return now is not None and same(now, entry) and now.sign[0] == entry.sign[0]
 
 
-def _cleared(path: Path) -> Path:
-    """The path, where nothing is any more."""
+def _clear(path: Path) -> Path:
+    """Removes what is at a path, and returns the path."""
     remove_tree(path)
     return path

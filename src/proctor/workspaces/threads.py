@@ -1,4 +1,4 @@
-"""Work on files, which blocks, beside the event loop."""
+"""Runs blocking work on files in a thread beside the event loop."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 async def aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a function gives back that was called in a thread.
+    """Calls a function in a thread and returns its result.
 
-    A caller who is cancelled waits for its end all the same: the folder that it writes to is removed next.
+    A cancelled caller waits for its end all the same: the folder that it writes to is removed next.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     try:

@@ -108,7 +108,10 @@ async def test_how_far_it_is_is_told_and_what_stands_alone_comes_last(reach: Rea
     )
     told: list[tuple[int, int]] = []
     await replies_of(
-        reach, spec_of(f"function:{name}:f"), checks(7), told=lambda done, total: told.append((done, total))
+        reach,
+        spec_of(f"function:{name}:f"),
+        checks(7),
+        progress=lambda done, total: told.append((done, total)),
     )
     assert told == [(done, 14) for done in range(1, 15)]
     import sys

@@ -69,7 +69,7 @@ async def _checked(spec: TargetSpec, seed: int, longest_s: float, given: dict[st
     calls = sum(len(check.questions) for check in asked)
     tell(f"Asking {one_line(spec.name)} {calls} questions in {len(asked)} checks.")
     try:
-        replies = await replies_of(reach, spec, asked, told=telling(tell, "checks done"))
+        replies = await replies_of(reach, spec, asked, progress=telling(tell, "checks done"))
     finally:
         await reach.aclose()
         progress.close()

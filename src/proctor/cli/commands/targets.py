@@ -15,37 +15,11 @@ from proctor.reports.problems import lines_of
 from proctor.safe_text import cut, one_line, padded
 from proctor.services.runs.execution.target_pool import probe
 from proctor.services.runs.planning.target_names import Names
-from proctor.targets import replay, scripted
+from proctor.targets import get_kind, iter_kinds
 from proctor.targets.targets_file import Listed
 
 _QUESTION = (Message(role="user", content="Reply with the word ready."),)
 _SHOWN = 60
-
-_KINDS = (
-    ("openai:MODEL[@URL]", "OPENAI_API_KEY", "OpenAI, or any OpenAI-compatible server by its base URL"),
-    ("anthropic:MODEL", "ANTHROPIC_API_KEY", "Anthropic's messages; aliases opus, sonnet, haiku"),
-    ("google:MODEL", "GEMINI_API_KEY", "Google's generateContent"),
-    ("azure:DEPLOYMENT[@URL]", "AZURE_OPENAI_API_KEY", "Azure OpenAI at $AZURE_OPENAI_ENDPOINT"),
-    ("deepseek:MODEL", "DEEPSEEK_API_KEY", "DeepSeek; alias deepseek_chat"),
-    ("groq:MODEL", "GROQ_API_KEY", "Groq"),
-    ("mistral:MODEL", "MISTRAL_API_KEY", "Mistral"),
-    ("together:MODEL", "TOGETHER_API_KEY", "Together"),
-    ("nvidia:MODEL", "NVIDIA_API_KEY", "NVIDIA NIM"),
-    ("openrouter:MODEL", "OPENROUTER_API_KEY", "OpenRouter"),
-    ("ollama:MODEL", None, "Ollama on this machine, or at $OLLAMA_HOST"),
-    ("local[:FILE.gguf]", None, "the embedded SmolLM2-135M, or any GGUF file; needs proctor[local]"),
-    (
-        "command:ARGV…",
-        None,
-        "a program: prompt on stdin or as {PROMPT}, answer on stdout or in {OUTPUT_FILE}",
-    ),
-    ("cli:COMMAND LINE", None, "a command line of the shell, such as an agent's, with {PROMPT} and more"),
-    ("function:MODULE:NAME", None, "a Python function, sync or async"),
-    ("replay:FILE", None, "the outputs of an exported run, by case id"),
-    ("scripted:FILE", None, "answers by case id or glob"),
-    ("echo", None, "the last user message"),
-    ("mock[:TEXT]", None, "always the same text"),
-)
 
 
 @click.group("targets")
@@ -60,11 +34,12 @@ def list_targets() -> None:
     Then come the targets of the targets file.
     """
     lines = []
-    for form, variable, what in _KINDS:
+    for kind in iter_kinds(installed=True):
+        variable = next(iter(kind.key_variables), None)
         key = (
             "no key" if variable is None else f"{variable} {'set' if os.environ.get(variable) else 'not set'}"
         )
-        lines.append(f"{form:<22}  {key:<28}  {what}")
+        lines.append(f"{kind.syntax or kind.name:<22}  {key:<28}  {kind.summary}")
     show(
         [*lines, "", "Another host gets the key in PROCTOR_API_KEY, if that is set, and never another one's."]
     )
@@ -134,6 +109,5 @@ def _answer(spec: TargetSpec, timeout_s: float, max_answer_bytes: int) -> Output
 
 def _case_of(spec: TargetSpec) -> str:
     """A case that the target has an answer for: a recording and a script know only their own."""
-    if spec.kind == "replay":
-        return replay.first_case(spec.model)
-    return scripted.first_case(spec.model) if spec.kind == "scripted" else "check"
+    first_case = get_kind(spec).first_case
+    return "check" if first_case is None else first_case(spec.model)

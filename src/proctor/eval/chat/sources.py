@@ -20,7 +20,8 @@ from proctor.model import Params, TargetSpec
 from proctor.protocols import Answers, Target
 from proctor.services.runs.execution.target_pool import Reach, load_prices
 from proctor.services.runs.planning.target_names import Names
-from proctor.targets.parse import http_spec
+from proctor.targets import TARGETS, get_kind
+from proctor.targets.parse import api_spec
 
 CONCURRENCY = 32
 """The most calls of one client that are under way at once; others wait in turn."""
@@ -65,7 +66,7 @@ class Named:
     @property
     def reads_case_ids(self) -> bool:
         """Whether a script may answer."""
-        return any(one.kind == "scripted" for one in (self._spec, *self._spec.fallbacks))
+        return any(get_kind(one).reads_case_ids for one in (self._spec, *self._spec.fallbacks))
 
     async def target(self, max_tokens: int | None) -> Answers:
         """The target.
@@ -115,7 +116,7 @@ def at(base_url: str, model: str, api_key: str | None, environ: dict[str, str], 
     """
     if not model:
         raise UsageError("ChatClient needs the name of a model, as the endpoint knows it.")
-    spec = http_spec(f"openai:{model}@{base_url}", "openai", model, base_url, Params(), environ)
+    spec = api_spec(f"openai:{model}@{base_url}", TARGETS.get("openai"), model, base_url, Params(), environ)
     if api_key and api_key.strip():
         if not (api_key.isascii() and api_key.isprintable()):
             raise UsageError("The api_key holds characters that no key has. Copy the key again.")

@@ -1,4 +1,4 @@
-"""A target put to the checks of `conformance`: every question asked, each answer made a reply."""
+"""Puts the questions of the conformance checks to a target, and collects the replies."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from proctor.protocols import Answers
 from proctor.services.runs.execution.target_pool import Reach
 
 MOST_TOKENS = 1024
-"""Of an answer where neither the targets file nor the check says, so that no answer costs much."""
-_CUT = frozenset({"length", "max_tokens"})
-"""What endpoints call the end of an answer at its limit."""
+"""The limit of an answer, in tokens, where neither the targets file nor the check sets one."""
+_LIMIT_REASONS = frozenset({"length", "max_tokens"})
+"""The finish reasons of endpoints for an answer that was cut at its limit."""
 
 
 async def replies_of(
@@ -26,50 +26,54 @@ async def replies_of(
     spec: TargetSpec,
     checks: Sequence[Check],
     *,
-    told: Callable[[int, int], None] = lambda _done, _total: None,
+    progress: Callable[[int, int], None] = lambda _count, _total: None,
 ) -> list[list[Reply]]:
     """The replies to every question of every check, in their order.
 
-    As many questions are under way at once as `reach` has places; those of a check that stands alone come
-    one by one when all others are done. No fallback answers for the target.
+    `reach` limits how many questions are sent at once; those of a check that runs alone are sent one by one
+    after all others. No fallback answers for the target.
 
     Args:
         reach: opens the target.
         spec: the target.
-        checks: what is asked.
-        told: how many checks are done of how many, each time one is.
+        checks: the checks.
+        progress: called after each check with the number of finished checks and of all.
 
     Raises:
         UsageError: the target cannot be opened.
     """
-    alone = replace(spec, fallbacks=(), judge=None)
+    target_spec = replace(spec, fallbacks=(), judge=None)
     limits = {question.max_tokens for check in checks for question in check.questions}
-    targets = {limit: await reach.target(_limited(alone, limit)) for limit in sorted(limits, key=str)}
-    done = 0
+    targets = {
+        limit: await reach.target(_with_limit(target_spec, limit)) for limit in sorted(limits, key=str)
+    }
+    finished_count = 0
 
-    async def put(check: Check) -> list[Reply]:
-        nonlocal done
+    async def answer_check(check: Check) -> list[Reply]:
+        nonlocal finished_count
         calls = [
             reply_of(targets[question.max_tokens], question, f"{check.name} {place}")
             for place, question in enumerate(check.questions, 1)
         ]
         replies = [await call for call in calls] if check.alone else list(await asyncio.gather(*calls))
-        done += 1
-        told(done, len(checks))
+        finished_count += 1
+        progress(finished_count, len(checks))
         return replies
 
     # Not a group of tasks: what it raises would be a group too, and no sentence for the user.
-    together = iter(await asyncio.gather(*(put(check) for check in checks if not check.alone)))
-    return [await put(check) if check.alone else next(together) for check in checks]
+    concurrent_replies = iter(
+        await asyncio.gather(*(answer_check(check) for check in checks if not check.alone))
+    )
+    return [await answer_check(check) if check.alone else next(concurrent_replies) for check in checks]
 
 
 async def reply_of(target: Answers, question: Question, case_id: str) -> Reply:
-    """What the target says to one question; that it says nothing is a reply too.
+    """The reply of a target to one question; a failed call is a reply too.
 
     Args:
-        target: who is asked.
-        question: what is asked.
-        case_id: what the question is called for targets that answer by it.
+        target: the target.
+        question: the question.
+        case_id: the id of the question, for targets that answer by it.
     """
     prompt = Prompt(
         messages=question.messages,
@@ -80,8 +84,8 @@ async def reply_of(target: Answers, question: Question, case_id: str) -> Reply:
     try:
         output = await target.answer(prompt)
     except TargetError as error:
-        refused = error.kind == "refused" or (error.kind == "http" and not error.transient)
-        return Reply(error=str(error), is_refused=refused)
+        is_refused = error.kind == "refused" or (error.kind == "http" and not error.transient)
+        return Reply(error=str(error), is_refused=is_refused)
     return _reply(output)
 
 
@@ -92,13 +96,13 @@ def _reply(output: Output) -> Reply:
         declines=refusing_words(text) is not None,
         latency_ms=output.latency_ms,
         output_tokens=None if output.usage is None else output.usage.output_tokens,
-        is_cut=(output.finish_reason or "").lower() in _CUT,
+        is_cut=(output.finish_reason or "").lower() in _LIMIT_REASONS,
         refused_params=output.refused_params,
         cost_usd=output.cost_usd,
         model=output.model,
     )
 
 
-def _limited(spec: TargetSpec, limit: int | None) -> TargetSpec:
-    most = limit or spec.params.max_tokens or MOST_TOKENS
-    return replace(spec, params=replace(spec.params, max_tokens=most))
+def _with_limit(spec: TargetSpec, limit: int | None) -> TargetSpec:
+    max_tokens = limit or spec.params.max_tokens or MOST_TOKENS
+    return replace(spec, params=replace(spec.params, max_tokens=max_tokens))

@@ -1,30 +1,31 @@
 """Prompts to outputs over Anthropic's Messages interface.
 
 Source of the format: https://docs.anthropic.com/en/api/messages. A schema for the answer becomes a tool
-that the model is made to call, whose input is then the answer; beside tools of the prompt's own that cannot
-be. JSON of any shape cannot be asked for.
+that the model must call, and the tool's input is the answer. That is not possible beside tools of the prompt
+itself. JSON of any shape cannot be requested.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
-from yarl import URL
 
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE, read_usage
-from proctor.targets.api.http import Post, key_of
 from proctor.targets.api.messages import as_text, base64_of, instructed, system_of, written
 from proctor.targets.api.openai import call_ids, named_model
-from proctor.targets.context import Opening
+from proctor.targets.kind import TargetKind
 
-ENDPOINT = "https://api.anthropic.com"
+if TYPE_CHECKING:
+    from proctor.targets.api.http import Post
+    from proctor.targets.context import Opening
+
 VERSION = "2023-06-01"
 MAX_TOKENS = 4096
-"""The interface demands a limit; this one is asked for where the user sets none."""
+"""The limit that is sent where the user sets none, as the interface requires one."""
 
 _REPLY_TOOL = "reply"
 _OPTIONAL = ("temperature", "tool_choice", "tools")
@@ -69,25 +70,25 @@ class Anthropic:
         self._system = system
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The model's answer.
+        """Returns the model's answer.
 
         Raises:
             TargetError: there is none.
         """
         prompt = instructed(prompt, self._system)
 
-        def encode(refused: frozenset[str]) -> bytes:
-            return _ENCODER.encode(self._request(prompt, refused))
+        def encode_without(refused_names: frozenset[str]) -> bytes:
+            return _ENCODER.encode(self._request(prompt, refused_names))
 
-        data, latency_ms = await self._post.send(encode, _OPTIONAL)
+        data, latency_ms = await self._post.send(encode_without, _OPTIONAL)
         reply = self._post.read(_REPLY, data)
         calls = [block for block in reply.content if block.type == "tool_use"]
         text = "".join(block.text for block in reply.content if block.type == "text")
         if _is_answered_by_a_call(prompt):
-            given = next((call for call in calls if call.name == _REPLY_TOOL), None)
-            if given is not None:
-                calls.remove(given)
-                text = _ENCODER.encode(given.input).decode()
+            reply_call = next((call for call in calls if call.name == _REPLY_TOOL), None)
+            if reply_call is not None:
+                calls.remove(reply_call)
+                text = _ENCODER.encode(reply_call.input).decode()
         output = Output(
             text=text,
             tool_calls=tuple(ToolCall(name=call.name, arguments=call.input, id=call.id) for call in calls),
@@ -100,9 +101,9 @@ class Anthropic:
         return self._post.without_keys(output)
 
     async def aclose(self) -> None:
-        """Nothing: the session belongs to whoever opened the target."""
+        """Does nothing: the session belongs to the context that the target was opened with."""
 
-    def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
+    def _request(self, prompt: Prompt, refused_names: frozenset[str]) -> _Request:
         system = "\n\n".join(as_text(m) for m in prompt.messages if m.role in {"system", "developer"})
         request = _Request(
             model=self._model,
@@ -110,11 +111,11 @@ class Anthropic:
             messages=_turns(prompt.messages),
             system=system or UNSET,
         )
-        if "temperature" not in refused:
+        if "temperature" not in refused_names:
             request.temperature = self._temperature(prompt)
-        if prompt.tools and "tools" not in refused:
-            request.tools = [_described(tool) for tool in prompt.tools]
-        elif _is_answered_by_a_call(prompt) and "tool_choice" not in refused:
+        if prompt.tools and "tools" not in refused_names:
+            request.tools = [_describe_tool(tool) for tool in prompt.tools]
+        elif _is_answered_by_a_call(prompt) and "tool_choice" not in refused_names:
             description = "Give the answer in this form."
             tool = {"name": _REPLY_TOOL, "description": description, "input_schema": prompt.response_schema}
             request.tools = [tool]
@@ -125,13 +126,13 @@ class Anthropic:
         return self._params.temperature if prompt.temperature is None else prompt.temperature
 
     def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
-        refused = self._post.refused
-        formed = _is_answered_by_a_call(prompt) and "tool_choice" not in refused
+        refused_names = self._post.refused
+        has_schema = _is_answered_by_a_call(prompt) and "tool_choice" not in refused_names
         not_applied = {
-            "temperature": self._temperature(prompt) is not None and "temperature" in refused,
+            "temperature": self._temperature(prompt) is not None and "temperature" in refused_names,
             "seed": self._params.seed is not None,
-            "response_format": not formed and (prompt.json_answer or prompt.response_schema is not None),
-            "tools": bool(prompt.tools) and "tools" in refused,
+            "response_format": not has_schema and (prompt.json_answer or prompt.response_schema is not None),
+            "tools": bool(prompt.tools) and "tools" in refused_names,
         }
         return tuple(name for name, is_so in not_applied.items() if is_so)
 
@@ -142,7 +143,11 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Anthropic:
     Raises:
         UsageError: it names no model, or ANTHROPIC_API_KEY is not set.
     """
-    endpoint = (spec.endpoint or ENDPOINT).rstrip("/").removesuffix("/v1")
+    from yarl import URL
+
+    from proctor.targets.api.http import Post, address_for, key_of
+
+    endpoint = address_for(spec).rstrip("/").removesuffix("/v1")
     headers = {"anthropic-version": VERSION}
     model = named_model(spec)
     key = key_of(spec, endpoint, opening)
@@ -152,14 +157,31 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Anthropic:
     return Anthropic(model, spec.params, post, system_of(spec, opening.environ))
 
 
+ANTHROPIC = TargetKind(
+    name="anthropic",
+    open_target=open_target,
+    syntax="anthropic:MODEL",
+    summary="Anthropic's messages; aliases opus, sonnet, haiku",
+    aliases={"opus": "claude-opus-4-6", "sonnet": "claude-sonnet-4-6", "haiku": "claude-haiku-4-5"},
+    model_pattern=r"claude-.",
+    address="https://api.anthropic.com",
+    stores_address=False,
+    key_variables=("ANTHROPIC_API_KEY",),
+    default_max_tokens=MAX_TOKENS,
+    bills_per_prompt=True,
+    has_list_prices=True,
+    is_typed_in_web=True,
+)
+
+
 def _is_answered_by_a_call(prompt: Prompt) -> bool:
-    """Whether the answer is to be the input of a call that the model is made to make."""
+    """Whether the model must call the reply tool, whose input is the answer."""
     return prompt.response_schema is not None and not prompt.tools
 
 
-def _described(tool: Tool) -> dict[str, Any]:
-    told = {"name": tool.name, "input_schema": tool.parameters or {"type": "object"}}
-    return told | ({"description": tool.description} if tool.description else {})
+def _describe_tool(tool: Tool) -> dict[str, Any]:
+    description = {"name": tool.name, "input_schema": tool.parameters or {"type": "object"}}
+    return description | ({"description": tool.description} if tool.description else {})
 
 
 def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:

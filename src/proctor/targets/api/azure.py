@@ -6,21 +6,23 @@ specification is the name of the deployment.
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from yarl import URL
+from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
-from proctor.targets.api.http import Post, key_of
 from proctor.targets.api.messages import system_of
 from proctor.targets.api.openai import OpenAi, named_model
-from proctor.targets.context import Opening
+from proctor.targets.entries import TargetEntry
+from proctor.targets.kind import TargetKind
+
+if TYPE_CHECKING:
+    from proctor.targets.context import Opening
 
 API_VERSION = "2024-12-01-preview"
 """The version of the interface that is asked for where the user names none."""
-KEY_VARIABLE = "AZURE_OPENAI_API_KEY"
-_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 
 
 async def open_target(spec: TargetSpec, opening: Opening) -> OpenAi:
@@ -29,16 +31,42 @@ async def open_target(spec: TargetSpec, opening: Opening) -> OpenAi:
     Raises:
         UsageError: it names no deployment or address, or its key is not set.
     """
+    from yarl import URL
+
+    from proctor.targets.api.http import Post, key_of
+
     deployment = named_model(spec)
     if spec.endpoint is None:
         raise UsageError(f"Target {spec.name!r} needs the address of its resource as its endpoint.")
     endpoint = spec.endpoint.rstrip("/").removesuffix("/openai")
-    # Only Microsoft's own hosts get the key that the environment has for them.
-    own = (urlsplit(endpoint).hostname or "").endswith(_HOSTS)
-    key = key_of(spec, endpoint, opening, KEY_VARIABLE if own else None)
+    key = key_of(spec, endpoint, opening)
     version = spec.options.get("api_version", API_VERSION)
     # The names are data: a slash or a question mark in them must not reach another address.
     path = f"/openai/deployments/{quote(deployment, safe='')}/chat/completions"
     url = URL(f"{endpoint}{path}?api-version={quote(version, safe='')}", encoded=True)
     post = Post(opening, url, {"api-key": key} if key else {})
     return OpenAi(deployment, spec.params, post, system_of(spec, opening.environ))
+
+
+def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
+    version = entry.fields.text("api_version")
+    return spec if version is None else replace(spec, options=spec.options | {"api_version": version})
+
+
+AZURE = TargetKind(
+    name="azure",
+    open_target=open_target,
+    syntax="azure:DEPLOYMENT[@URL]",
+    summary="Azure OpenAI at $AZURE_OPENAI_ENDPOINT",
+    address_variable="AZURE_OPENAI_ENDPOINT",
+    address_help="needs the address of its resource, such as https://NAME.openai.azure.com, in "
+    "AZURE_OPENAI_ENDPOINT or after @.",
+    key_variables=("AZURE_OPENAI_API_KEY",),
+    # Only Microsoft's own hosts get this key.
+    key_hosts=(".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
+    provider_names=("azure-openai",),
+    file_fields=("api_version",),
+    read_entry=_read_entry,
+    bills_per_prompt=True,
+    is_typed_in_web=True,
+)

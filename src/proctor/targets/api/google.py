@@ -6,24 +6,25 @@ Source of the format: https://ai.google.dev/api/generate-content.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
-from yarl import URL
 
 from proctor.errors import TargetError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE, read_usage
-from proctor.targets.api.http import Post, key_of
 from proctor.targets.api.messages import as_text, base64_of, instructed, system_of, written
 from proctor.targets.api.openai import named_model
-from proctor.targets.context import Opening
+from proctor.targets.kind import TargetKind
 
-ENDPOINT = "https://generativelanguage.googleapis.com"
-# What the interface calls that which may be left out, and our names of the same. The last two are how it says
-# that a model has no such thing at all.
+if TYPE_CHECKING:
+    from proctor.targets.api.http import Post
+    from proctor.targets.context import Opening
+
+# Google's names of the parameters that may be left out, with ours. The last two appear in its errors for
+# models that do not support them at all.
 _OPTIONAL = {
     "temperature": "temperature",
     "seed": "seed",
@@ -96,17 +97,17 @@ class Google:
         self._system = system
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The model's answer.
+        """Returns the model's answer.
 
         Raises:
             TargetError: there is none; of kind `refused` where the prompt was blocked.
         """
         prompt = instructed(prompt, self._system)
 
-        def encode(refused: frozenset[str]) -> bytes:
-            return _ENCODER.encode(self._request(prompt, refused))
+        def encode_without(refused_names: frozenset[str]) -> bytes:
+            return _ENCODER.encode(self._request(prompt, refused_names))
 
-        data, latency_ms = await self._post.send(encode, tuple(_OPTIONAL))
+        data, latency_ms = await self._post.send(encode_without, tuple(_OPTIONAL))
         reply = self._post.read(_REPLY, data)
         if not reply.candidates:
             reason = reply.prompt_feedback.block_reason if reply.prompt_feedback else None
@@ -128,17 +129,17 @@ class Google:
         return self._post.without_keys(output)
 
     async def aclose(self) -> None:
-        """Nothing: the session belongs to whoever opened the target."""
+        """Does nothing: the session belongs to the context that the target was opened with."""
 
-    def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
+    def _request(self, prompt: Prompt, refused_names: frozenset[str]) -> _Request:
         config = _Config(max_output_tokens=self._params.max_tokens)
-        without = _ours(refused)
+        without = _parameter_names(refused_names)
         if "temperature" not in without:
             config.temperature = self._temperature(prompt)
         if self._params.seed is not None and "seed" not in without:
             config.seed = self._params.seed + prompt.repeat
         # Most models refuse a form of the answer beside tools.
-        if _is_formed(prompt) and not prompt.tools and "response_format" not in without:
+        if _has_format(prompt) and not prompt.tools and "response_format" not in without:
             config.response_mime_type = "application/json"
             config.response_json_schema = prompt.response_schema
         tools = prompt.tools if "tools" not in without else ()
@@ -147,19 +148,20 @@ class Google:
             contents=_contents(prompt.messages),
             generation_config=config,
             system_instruction={"parts": system} if system else UNSET,
-            tools=[{"functionDeclarations": list(map(_described, tools))}] if tools else UNSET,
+            tools=[{"functionDeclarations": list(map(_describe_tool, tools))}] if tools else UNSET,
         )
 
     def _temperature(self, prompt: Prompt) -> float | None:
         return self._params.temperature if prompt.temperature is None else prompt.temperature
 
     def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
-        refused = _ours(self._post.refused)
+        refused_names = _parameter_names(self._post.refused)
         not_applied = {
-            "temperature": self._temperature(prompt) is not None and "temperature" in refused,
-            "seed": self._params.seed is not None and "seed" in refused,
-            "response_format": _is_formed(prompt) and (bool(prompt.tools) or "response_format" in refused),
-            "tools": bool(prompt.tools) and "tools" in refused,
+            "temperature": self._temperature(prompt) is not None and "temperature" in refused_names,
+            "seed": self._params.seed is not None and "seed" in refused_names,
+            "response_format": _has_format(prompt)
+            and (bool(prompt.tools) or "response_format" in refused_names),
+            "tools": bool(prompt.tools) and "tools" in refused_names,
         }
         return tuple(name for name, is_so in not_applied.items() if is_so)
 
@@ -170,7 +172,11 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Google:
     Raises:
         UsageError: it names no model, or neither GEMINI_API_KEY nor GOOGLE_API_KEY is set.
     """
-    endpoint = (spec.endpoint or ENDPOINT).rstrip("/").removesuffix("/v1beta")
+    from yarl import URL
+
+    from proctor.targets.api.http import Post, address_for, key_of
+
+    endpoint = address_for(spec).rstrip("/").removesuffix("/v1beta")
     model = named_model(spec)
     key = key_of(spec, endpoint, opening)
     # The name is data: a slash or a question mark in it must not reach another address.
@@ -179,17 +185,33 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Google:
     return Google(model, spec.params, post, system_of(spec, opening.environ))
 
 
-def _ours(refused: frozenset[str]) -> set[str]:
-    return {_OPTIONAL[name] for name in refused}
+GOOGLE = TargetKind(
+    name="google",
+    open_target=open_target,
+    syntax="google:MODEL",
+    summary="Google's generateContent",
+    model_pattern=r"gemini-.",
+    address="https://generativelanguage.googleapis.com",
+    stores_address=False,
+    key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    provider_names=("gemini", "google-gemini"),
+    bills_per_prompt=True,
+    has_list_prices=True,
+    is_typed_in_web=True,
+)
 
 
-def _is_formed(prompt: Prompt) -> bool:
+def _parameter_names(refused_names: frozenset[str]) -> set[str]:
+    return {_OPTIONAL[name] for name in refused_names}
+
+
+def _has_format(prompt: Prompt) -> bool:
     return prompt.json_answer or prompt.response_schema is not None
 
 
-def _described(tool: Tool) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": tool.name, "description": tool.description or tool.name}
-    return told | ({"parametersJsonSchema": tool.parameters} if tool.parameters else {})
+def _describe_tool(tool: Tool) -> dict[str, Any]:
+    description: dict[str, Any] = {"name": tool.name, "description": tool.description or tool.name}
+    return description | ({"parametersJsonSchema": tool.parameters} if tool.parameters else {})
 
 
 def _contents(messages: Sequence[Message]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from io import BytesIO
 from time import perf_counter
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import (
@@ -29,25 +30,13 @@ from yarl import URL
 from proctor.env_vars import names_in
 from proctor.errors import AnswerTooLarge, EndpointFault, TargetError, UsageError
 from proctor.model import TargetSpec
+from proctor.targets import get_kind, iter_kinds
 from proctor.targets.api.quota_headers import QuotaWatch, pause_s
 from proctor.targets.context import Opening
 from proctor.targets.key_redaction import MIN_KEY_LENGTH, REPLACEMENT, SECRET_HEADERS, KeyRedactor
 
 T = TypeVar("T")
 Body = bytes | bytearray
-
-KEY_VARIABLES: dict[str, tuple[str, ...]] = {
-    "https://api.openai.com": ("OPENAI_API_KEY",),
-    "https://api.anthropic.com": ("ANTHROPIC_API_KEY",),
-    "https://generativelanguage.googleapis.com": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "https://api.deepseek.com": ("DEEPSEEK_API_KEY",),
-    "https://api.groq.com": ("GROQ_API_KEY",),
-    "https://api.mistral.ai": ("MISTRAL_API_KEY",),
-    "https://api.together.xyz": ("TOGETHER_API_KEY",),
-    "https://integrate.api.nvidia.com": ("NVIDIA_API_KEY",),
-    "https://openrouter.ai": ("OPENROUTER_API_KEY",),
-}
-"""Which variables hold the key of which origin; the first that is set counts."""
 
 _TRANSIENT = frozenset({408, 409, 429})
 _BUSY = frozenset({429, 503, 529})
@@ -60,17 +49,17 @@ _REMEDIES = {
     407: "Check the proxy's password.",
     410: "Check the model's name and the address.",
 }
-"""Statuses that every request will get until somebody does this."""
+"""Statuses that every request gets until the user does this."""
 _NO_CREDIT = re.compile(r"insufficient_quota|billing_hard_limit")
 _WRONG_KEY = re.compile(r"API_KEY_INVALID|API key not valid")
 """How Google says 401, in a reply of status 400."""
-_SHOWN = 300
+_MAX_QUOTE = 300
 _MAX_HEADER = 1_000
 """Characters of a header that are read."""
 # aiohttp warns when bytes of more than a MiB are handed over in one piece.
-_ONE_PIECE = 2**20
+_MAX_CHUNK = 2**20
 _MAX_ERROR_BYTES = 2**16
-"""So much is read of a reply that is an error, which says why in its first words."""
+"""How many bytes of an error reply are read; its first words say why."""
 
 
 class RefusedRequest(TargetError):
@@ -85,12 +74,15 @@ class RefusedRequest(TargetError):
         """The first of these parameters that the endpoint's complaint is about."""
         if self.param:
             parts = re.split(r"[.\[\]]", self.param)
-            return next((name for name in optional if name in parts), None)
-        return next((name for name in optional if re.search(rf"\b{re.escape(name)}\b", self.text)), None)
+            return next((parameter for parameter in optional if parameter in parts), None)
+        return next(
+            (parameter for parameter in optional if re.search(rf"\b{re.escape(parameter)}\b", self.text)),
+            None,
+        )
 
 
 class Post:
-    """One URL that is asked with JSON bodies, without the parameters it has refused before."""
+    """One URL that gets JSON requests, without the parameters that it refused before."""
 
     def __init__(self, opening: Opening, url: URL, headers: Mapping[str, str]) -> None:
         self._session = opening.http()
@@ -101,7 +93,7 @@ class Post:
         self._proxy = proxy_for(url, opening.environ)
         self._max_bytes = opening.max_answer_bytes
         self._large_answers = opening.large_answers
-        self._watch = None if opening.observe is None else QuotaWatch(opening.observe)
+        self._quota_watch = None if opening.observe is None else QuotaWatch(opening.observe)
         self.refused: frozenset[str] = frozenset()
 
     async def send(
@@ -119,33 +111,33 @@ class Post:
         Raises:
             TargetError: a status other than 2xx, or no connection; its fields say whether to ask again.
         """
-        refused = self.refused
-        body = encode(refused)
+        refused_names = self.refused
+        body = encode(refused_names)
         while True:
             started = perf_counter()
             try:
-                data = await self._once(body)
+                data = await self._send_once(body)
             except RefusedRequest as error:
                 name = error.names(optional)
-                if name is None or name in refused:
+                if name is None or name in refused_names:
                     raise
-                refused |= {name}
-                shorter = encode(refused)
+                refused_names |= {name}
+                shorter = encode(refused_names)
                 if shorter == body:
                     raise
                 body = shorter
                 continue
             latency_ms = (perf_counter() - started) * 1000
-            if refused is not self.refused:
-                self.refused |= refused
+            if refused_names is not self.refused:
+                self.refused |= refused_names
             return data, latency_ms
 
-    async def _once(self, body: bytes) -> Body:
+    async def _send_once(self, body: bytes) -> Body:
         """The body of a 2xx reply; redirections are not followed, as they would carry the key along."""
         try:
             response = await self._session.post(
                 self._url,
-                data=body if len(body) < _ONE_PIECE else BytesIO(body),
+                data=body if len(body) < _MAX_CHUNK else BytesIO(body),
                 headers=self._headers,
                 proxy=self._proxy,
                 allow_redirects=False,
@@ -156,19 +148,19 @@ class Post:
                 response.close()
                 raise
         except (ClientError, OSError) as error:
-            raise _without_secrets(_unreached(self._url, error, self._headers), self._headers) from error
-        if self._watch is not None:
-            self._watch(response.headers)
+            raise _redact_error(_connection_fault(self._url, error, self._headers), self._headers) from error
+        if self._quota_watch is not None:
+            self._quota_watch(response.headers)
         if 200 <= response.status < 300:
             return reply
-        raise _without_secrets(
+        raise _redact_error(
             fault(self._url, response.status, reply, response.headers, self._headers), self._headers
         )
 
     async def _read(self, response: ClientResponse) -> Body:
         """The whole body of a reply, decompressed; of an error its first bytes.
 
-        A large one is read when it is its turn, so that memory does not hold one for each connection.
+        Large bodies are read in turn, so that memory does not hold one for each connection.
 
         Raises:
             AnswerTooLarge: it is larger than answers may be.
@@ -182,9 +174,9 @@ class Post:
         size = None if "Content-Encoding" in response.headers else response.content_length
         if size is not None and size > limit:
             raise AnswerTooLarge(limit, size)
-        if size is not None and size <= _ONE_PIECE:
+        if size is not None and size <= _MAX_CHUNK:
             return await response.read()
-        body = bytearray() if size is not None else await _first_bytes(response, min(_ONE_PIECE, limit + 1))
+        body = bytearray() if size is not None else await _first_bytes(response, min(_MAX_CHUNK, limit + 1))
         if len(body) > limit:
             raise AnswerTooLarge(limit)
         if size is None and response.content.at_eof():
@@ -200,24 +192,25 @@ class Post:
         """The reply in the shape that its decoder expects.
 
         Raises:
-            TargetError: it has another. Not transient: the body arrived whole, and the next would be alike.
+            TargetError: it has another shape. Not transient: the body arrived whole, and so would the next.
         """
         try:
             return decoder.decode(data)
         except msgspec.DecodeError as error:
-            start = _short(_without_keys(data.decode("utf-8", "replace"), self._headers))
+            start = _shorten(_redact_text(data.decode("utf-8", "replace"), self._headers))
             raise TargetError(
-                f"{_place(self._url)} did not answer with the JSON of its interface ({error}): {start!r}.",
+                f"{_display_url(self._url)} did not answer with the JSON of its interface ({error}): "
+                f"{start!r}.",
                 kind="protocol",
             ) from error
 
     def fault(self, status: int, data: Body) -> TargetError:
-        """What an error inside a reply of status 200 means, by the status that it names itself."""
+        """The error inside a reply of status 200, by the status that it names itself."""
         return fault(self._url, status, data, {}, self._headers)
 
 
 async def _first_bytes(response: ClientResponse, count: int) -> bytearray:
-    """The body up to that many bytes and the rest of a piece, or to its end."""
+    """The body up to that many bytes, rounded up to a whole chunk, or all of it."""
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
@@ -226,27 +219,27 @@ async def _first_bytes(response: ClientResponse, count: int) -> bytearray:
     return body
 
 
-def _without_secrets(error: TargetError, headers: Mapping[str, str]) -> TargetError:
+def _redact_error(error: TargetError, headers: Mapping[str, str]) -> TargetError:
     """The error, its whole text searched once more: a key may come back in an address or a header."""
-    error.args = (_without_keys(str(error), headers),)
+    error.args = (_redact_text(str(error), headers),)
     return error
 
 
-def _unreached(url: URL, error: ClientError | OSError, headers: Mapping[str, str]) -> TargetError:
-    """What it means that no reply came."""
+def _connection_fault(url: URL, error: ClientError | OSError, headers: Mapping[str, str]) -> TargetError:
+    """The error for a request that got no reply."""
     if isinstance(error, (ClientConnectorCertificateError, ClientSSLError)):
         return TargetError(
-            f"No encrypted connection to {_place(url)}: {_short(str(error))}.",
+            f"No encrypted connection to {_display_url(url)}: {_shorten(str(error))}.",
             kind="connection",
             fault=EndpointFault.PERMANENT,
             remedy="Check the address and its certificate.",
         )
     if isinstance(error, ClientHttpProxyError):
         return fault(url, error.status, b"the proxy refused it", {}, headers)
-    why = _short(str(error)) or type(error).__name__
+    why = _shorten(str(error)) or type(error).__name__
     if isinstance(error, ClientConnectorError):
         return TargetError(
-            f"No connection to {_place(url)}: {error.os_error.strerror or error.os_error}. "
+            f"No connection to {_display_url(url)}: {error.os_error.strerror or error.os_error}. "
             "Is a server listening there?",
             kind="connection",
             transient=True,
@@ -254,7 +247,7 @@ def _unreached(url: URL, error: ClientError | OSError, headers: Mapping[str, str
             remedy="Check the address, and that the server runs.",
         )
     return TargetError(
-        f"No answer from {_place(url)}: {why}.",
+        f"No answer from {_display_url(url)}: {why}.",
         kind="connection",
         transient=True,
         fault=EndpointFault.SERVER,
@@ -265,13 +258,13 @@ def _unreached(url: URL, error: ClientError | OSError, headers: Mapping[str, str
 def fault(
     url: URL, status: int, body: Body, reply_headers: Mapping[str, str], request_headers: Mapping[str, str]
 ) -> TargetError:
-    """What an unsuccessful reply means; the keys that were sent are blotted out of its text."""
-    text, param = _complaint(body)
-    text = _without_keys(text, request_headers)
+    """The error that an unsuccessful reply stands for, without the keys that were sent."""
+    text, param = _read_error(body)
+    text = _redact_text(text, request_headers)
     if 300 <= status < 400:
         text = f"it points to {reply_headers.get('Location', 'nowhere')}, which is not followed"
     phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "unknown status"
-    message = f"{_place(url)} answered {status} ({phrase})" + (f": {_short(text)}" if text else ".")
+    message = f"{_display_url(url)} answered {status} ({phrase})" + (f": {_shorten(text)}" if text else ".")
     kind, remedy = _endpoint_fault(status, body)
     wait_s = retry_after_s(reply_headers)
     if wait_s is None and kind is EndpointFault.THROTTLED:
@@ -327,41 +320,61 @@ def _date(value: str) -> datetime | None:
         return None
 
 
-def key_of(spec: TargetSpec, endpoint: str, opening: Opening, variable: str | None = None) -> str | None:
-    """The key of a target: of the variable that its options name, else its kind's, else its origin's.
+def address_for(spec: TargetSpec) -> str:
+    """The base URL of a target: its own, else the default of its kind.
+
+    Raises:
+        UsageError: there is neither.
+    """
+    endpoint = spec.endpoint or get_kind(spec).address
+    if endpoint is None:
+        raise UsageError(f"Target {spec.name!r} needs an address. Write {spec.kind}:MODEL@URL.")
+    return endpoint
+
+
+def key_of(spec: TargetSpec, endpoint: str, opening: Opening) -> str | None:
+    """The key of a target: from the variable that its options name, else its kind's, else its origin's.
 
     Args:
         spec: the target; its options hold at most a reference, never a key.
         endpoint: where the key is to be sent, and nowhere else.
         opening: where the environment is.
-        variable: the one that holds the key of its kind, where the endpoint is known to be of that kind.
 
     Raises:
         UsageError: the variable is not set, or holds what no header can.
     """
-    wanted_for = f"Target {spec.name!r}"
-    for name in (*names_in(spec.options.get("api_key")), *([variable] if variable else [])):
-        return _sendable(opening.key(name, wanted_for), name)
-    return key_for(endpoint, opening, wanted_for)
+    subject = f"Target {spec.name!r}"
+    for name in names_in(spec.options.get("api_key")):
+        return _check_key(opening.key(name, subject), name)
+    kind = get_kind(spec)
+    if kind.key_variables and (urlsplit(endpoint).hostname or "").endswith(kind.key_hosts):
+        return _first_key(kind.key_variables, opening, subject)
+    return key_for(endpoint, opening, subject)
 
 
-def key_for(endpoint: str, opening: Opening, wanted_for: str) -> str | None:
+def key_for(endpoint: str, opening: Opening, subject: str) -> str | None:
     """The key to send to an endpoint, decided by its origin; None where it gets none.
 
-    Origins of the table get their own key; any other gets `PROCTOR_API_KEY`, if set, and never another's.
+    The origin of a kind's own address gets that kind's key; any other gets `PROCTOR_API_KEY`, if set, and
+    never another key.
 
     Raises:
         UsageError: a known service whose variable is not set, or a key that no header can hold.
     """
     origin = _origin(endpoint)
     if origin is None:
-        raise UsageError(f"{wanted_for}: the address needs to be like http://HOST:PORT/v1.")
-    variables = KEY_VARIABLES.get(origin)
-    if variables:
-        name = next((name for name in variables if opening.environ.get(name, "").strip()), variables[0])
-        return _sendable(opening.key(name, wanted_for), name)
+        raise UsageError(f"{subject}: the address needs to be like http://HOST:PORT/v1.")
+    for kind in iter_kinds():
+        if kind.key_variables and kind.address is not None and _origin(kind.address) == origin:
+            return _first_key(kind.key_variables, opening, subject)
     name = "PROCTOR_API_KEY"
-    return _sendable(opening.environ.get(name, "").strip(), name) or None
+    return _check_key(opening.environ.get(name, "").strip(), name) or None
+
+
+def _first_key(variables: tuple[str, ...], opening: Opening, subject: str) -> str:
+    """The key in the first of these variables that is set."""
+    name = next((name for name in variables if opening.environ.get(name, "").strip()), variables[0])
+    return _check_key(opening.key(name, subject), name)
 
 
 def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
@@ -379,17 +392,17 @@ def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
     names = [name for name in environ if name.lower().endswith("_proxy")]
     # Sorting puts capitals first, so that the lower-case form wins.
     proxies = {name.lower().removesuffix("_proxy"): environ[name].strip() for name in sorted(names)}
-    found = proxies.get(url.scheme) or proxies.get("all")
-    excepted = [name.strip().removeprefix("*").lstrip(".") for name in proxies.get("no", "").split(",")]
-    direct = proxies.get("no") == "*" or any(
+    proxy_value = proxies.get(url.scheme) or proxies.get("all")
+    excluded_hosts = [name.strip().removeprefix("*").lstrip(".") for name in proxies.get("no", "").split(",")]
+    is_direct = proxies.get("no") == "*" or any(
         place == name or place.endswith(f".{name}")
-        for name in excepted
+        for name in excluded_hosts
         if name
         for place in (host, f"{host}:{url.port}")
     )
-    if not found or direct:
+    if not proxy_value or is_direct:
         return None
-    proxy = found if "://" in found else f"http://{found}"
+    proxy = proxy_value if "://" in proxy_value else f"http://{proxy_value}"
     if not proxy.lower().startswith("http") or _origin(proxy) is None:
         raise UsageError(f"The proxy for {url.scheme} in the environment is not like http://HOST:PORT.")
     return URL(proxy)
@@ -402,7 +415,7 @@ def _origin(url: str) -> str | None:
         return None
 
 
-def _sendable(key: str, variable: str) -> str:
+def _check_key(key: str, variable: str) -> str:
     if not (key.isascii() and (key.isprintable() or not key)):
         raise UsageError(
             f"The environment variable {variable} holds characters that no key has. Copy the key again."
@@ -410,26 +423,26 @@ def _sendable(key: str, variable: str) -> str:
     return key
 
 
-def _complaint(body: Body) -> tuple[str, str | None]:
-    """The endpoint's own words in an error body, and the field they are about."""
+def _read_error(body: Body) -> tuple[str, str | None]:
+    """The message in an error body, and the parameter that it is about, if it names one."""
     try:
-        found = msgspec.json.decode(body)
+        details = msgspec.json.decode(body)
     except msgspec.DecodeError:
         return body.decode("utf-8", "replace"), None
-    if isinstance(found, list) and found:
-        found = found[0]
+    if isinstance(details, list) and details:
+        details = details[0]
     param = None
     for name in ("error", "message", "detail"):
-        if isinstance(found, dict) and found.get(name):
-            named = found.get("param")
-            param = named if isinstance(named, str) else param
-            found = found[name]
-    if isinstance(found, dict) and isinstance(found.get("param"), str):
-        param = found["param"]
-    return found if isinstance(found, str) else msgspec.json.encode(found).decode(), param
+        if isinstance(details, dict) and details.get(name):
+            param_name = details.get("param")
+            param = param_name if isinstance(param_name, str) else param
+            details = details[name]
+    if isinstance(details, dict) and isinstance(details.get("param"), str):
+        param = details["param"]
+    return details if isinstance(details, str) else msgspec.json.encode(details).decode(), param
 
 
-def _without_keys(text: str, request_headers: Mapping[str, str]) -> str:
+def _redact_text(text: str, request_headers: Mapping[str, str]) -> str:
     for name in SECRET_HEADERS:
         secret = request_headers.get(name, "").removeprefix("Bearer ")
         if len(secret) >= MIN_KEY_LENGTH:  # also one that answers may have, such as `not-needed`
@@ -437,10 +450,10 @@ def _without_keys(text: str, request_headers: Mapping[str, str]) -> str:
     return KeyRedactor.for_headers(request_headers).text(text)
 
 
-def _place(url: URL) -> str:
+def _display_url(url: URL) -> str:
     return str(url.with_query(None).with_user(None))
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     flat = " ".join(text.split()).rstrip(".")
-    return flat if len(flat) <= _SHOWN else flat[: _SHOWN - 1] + "…"
+    return flat if len(flat) <= _MAX_QUOTE else flat[: _MAX_QUOTE - 1] + "…"

@@ -74,7 +74,7 @@ def form_of(prompt: Prompt) -> dict[str, Any]:
 
 
 def form_variable(prompt: Prompt) -> dict[str, str]:
-    """The environment variable by which a program is told what is asked besides the messages, if anything."""
+    """The environment variable with the requested answer format and tools; empty where there are none."""
     form = form_of(prompt)
     return {FORM: json.dumps(form)} if form else {}
 

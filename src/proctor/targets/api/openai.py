@@ -7,21 +7,22 @@ talks to; the target's endpoint and the key that belongs to it decide that.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
-from yarl import URL
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE, read_usage
-from proctor.targets.api.http import Body, Post, key_for, key_of
 from proctor.targets.api.messages import as_text, data_uri, instructed, system_of, written
-from proctor.targets.context import Opening
+from proctor.targets.kind import TargetKind
 
-ENDPOINT = "https://api.openai.com/v1"
-# `max_tokens` is asked again under its newer name, so it is never left out altogether.
+if TYPE_CHECKING:
+    from proctor.targets.api.http import Body, Post
+    from proctor.targets.context import Opening
+
+# `max_tokens` is sent again under its newer name, so it is never left out altogether.
 _OPTIONAL = ("temperature", "seed", "response_format", "max_tokens", "tools")
 
 
@@ -104,17 +105,17 @@ class OpenAi:
         self._system = system
 
     async def answer(self, prompt: Prompt) -> Output:
-        """The model's answer.
+        """Returns the model's answer.
 
         Raises:
             TargetError: there is none.
         """
         prompt = instructed(prompt, self._system)
 
-        def encode(refused: frozenset[str]) -> bytes:
-            return _ENCODER.encode(self._request(prompt, refused))
+        def encode_without(refused_names: frozenset[str]) -> bytes:
+            return _ENCODER.encode(self._request(prompt, refused_names))
 
-        data, latency_ms = await self._post.send(encode, _OPTIONAL)
+        data, latency_ms = await self._post.send(encode_without, _OPTIONAL)
         reply = self._post.read(_REPLY, data)
         if reply.error or not reply.choices:
             raise self._without_answer(reply, data)
@@ -133,36 +134,36 @@ class OpenAi:
         return self._post.without_keys(output)
 
     async def aclose(self) -> None:
-        """Nothing: the session belongs to whoever opened the target."""
+        """Does nothing: the session belongs to the context that the target was opened with."""
 
-    def _request(self, prompt: Prompt, refused: frozenset[str]) -> _Request:
-        asked = self._params
+    def _request(self, prompt: Prompt, refused_names: frozenset[str]) -> _Request:
+        params = self._params
         request = _Request(model=self._model, messages=_turns(prompt.messages))
-        if "temperature" not in refused:
+        if "temperature" not in refused_names:
             request.temperature = self._temperature(prompt)
-        if asked.seed is not None and "seed" not in refused:
-            request.seed = asked.seed + prompt.repeat
-        if "max_tokens" in refused:
-            request.max_completion_tokens = asked.max_tokens
+        if params.seed is not None and "seed" not in refused_names:
+            request.seed = params.seed + prompt.repeat
+        if "max_tokens" in refused_names:
+            request.max_completion_tokens = params.max_tokens
         else:
-            request.max_tokens = asked.max_tokens
-        if "response_format" not in refused:
+            request.max_tokens = params.max_tokens
+        if "response_format" not in refused_names:
             request.response_format = _response_format(prompt)
-        if prompt.tools and "tools" not in refused:
-            request.tools = [{"type": "function", "function": _described(tool)} for tool in prompt.tools]
+        if prompt.tools and "tools" not in refused_names:
+            request.tools = [{"type": "function", "function": _describe_tool(tool)} for tool in prompt.tools]
         return request
 
     def _temperature(self, prompt: Prompt) -> float | None:
         return self._params.temperature if prompt.temperature is None else prompt.temperature
 
     def _not_applied(self, prompt: Prompt) -> tuple[str, ...]:
-        asked = {
+        values = {
             "temperature": self._temperature(prompt),
             "seed": self._params.seed,
             "response_format": _response_format(prompt),
             "tools": prompt.tools or None,
         }
-        return tuple(name for name in asked if asked[name] is not None and name in self._post.refused)
+        return tuple(name for name in values if values[name] is not None and name in self._post.refused)
 
     def _without_answer(self, reply: _Reply, data: Body) -> TargetError:
         if reply.error is None:
@@ -174,9 +175,9 @@ class OpenAi:
 class OpenAiEmbeddings:
     """A model behind an OpenAI-compatible `/embeddings` endpoint."""
 
-    def __init__(self, model: str, *, endpoint: str, opening: Opening, key: str | None = None) -> None:
+    def __init__(self, model: str, post: Post) -> None:
         self.name = model
-        self._post = Post(opening, URL(endpoint.rstrip("/") + "/embeddings"), bearer(key))
+        self._post = post
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector a text, in order.
@@ -187,7 +188,7 @@ class OpenAiEmbeddings:
         if not texts:
             return []
         body = _ENCODER.encode({"model": self.name, "input": list(texts)})
-        data, _ = await self._post.send(lambda _refused: body, ())
+        data, _ = await self._post.send(lambda _names: body, ())
         rows = sorted(self._post.read(_VECTORS, data).data, key=lambda row: row.index)
         if [row.index for row in rows] != list(range(len(texts))):
             raise TargetError(
@@ -197,31 +198,55 @@ class OpenAiEmbeddings:
 
 
 async def open_target(spec: TargetSpec, opening: Opening) -> OpenAi:
-    """The target that a specification of kind `openai` names.
+    """The model that a specification of a kind with OpenAI's interface names.
 
     Raises:
         UsageError: it names no model, or the service's key is not set.
     """
-    endpoint = spec.endpoint or ENDPOINT
+    from proctor.targets.api.http import address_for, key_of
+
+    endpoint = address_for(spec)
     model = named_model(spec)
     post = post_to(endpoint, opening, key_of(spec, endpoint, opening))
     return OpenAi(model, spec.params, post, system_of(spec, opening.environ))
 
 
-def post_to(endpoint: str, opening: Opening, key: str | None = None) -> Post:
-    """The chat completions of a base URL."""
-    return Post(opening, URL(endpoint.rstrip("/") + "/chat/completions"), bearer(key))
+def post_to(endpoint: str, opening: Opening, key: str | None = None, path: str = "/chat/completions") -> Post:
+    """The chat completions, or another path, of a base URL."""
+    from yarl import URL
+
+    from proctor.targets.api.http import Post
+
+    return Post(opening, URL(endpoint.rstrip("/") + path), bearer(key))
 
 
 def open_embeddings(spec: TargetSpec, opening: Opening) -> OpenAiEmbeddings:
-    """The embedding model that a specification of kind `openai` names; call it with an event loop running.
+    """The embedding model that a specification names; call it with an event loop running.
 
     Raises:
         UsageError: it names no model, or the service's key is not set.
     """
-    endpoint = spec.endpoint or ENDPOINT
+    from proctor.targets.api.http import address_for, key_for
+
+    endpoint = address_for(spec)
     key = key_for(endpoint, opening, f"Embedding model {spec.name!r}")
-    return OpenAiEmbeddings(named_model(spec), endpoint=endpoint, opening=opening, key=key)
+    return OpenAiEmbeddings(named_model(spec), post_to(endpoint, opening, key, "/embeddings"))
+
+
+OPENAI = TargetKind(
+    name="openai",
+    open_target=open_target,
+    syntax="openai:MODEL[@URL]",
+    summary="OpenAI, or any OpenAI-compatible server by its base URL",
+    model_pattern=r"(gpt|chatgpt)-.|o[134](-.|$)",
+    address="https://api.openai.com/v1",
+    address_variable="OPENAI_BASE_URL",
+    key_variables=("OPENAI_API_KEY",),
+    open_embeddings=open_embeddings,
+    bills_per_prompt=True,
+    has_list_prices=True,
+    is_typed_in_web=True,
+)
 
 
 def named_model(spec: TargetSpec) -> str:
@@ -252,12 +277,12 @@ def _response_format(prompt: Prompt) -> dict[str, Any] | None:
     schema = prompt.response_schema
     if schema is None:
         return {"type": "json_object"} if prompt.json_answer else None
-    wanted = {"name": "reply", "strict": _can_be_strict(schema), "schema": schema}
-    return {"type": "json_schema", "json_schema": wanted}
+    json_schema = {"name": "reply", "strict": _can_be_strict(schema), "schema": schema}
+    return {"type": "json_schema", "json_schema": json_schema}
 
 
 def _can_be_strict(schema: Any) -> bool:
-    """Whether every object in a schema demands all that it names and allows nothing else; else it is refused.
+    """Whether every object in a schema requires all its properties and allows no others; else it is refused.
 
     Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
     """
@@ -266,18 +291,18 @@ def _can_be_strict(schema: Any) -> bool:
     if not isinstance(schema, dict):
         return True
     if schema.get("type") == "object" or "properties" in schema:
-        named, demanded = schema.get("properties"), schema.get("required")
-        if schema.get("additionalProperties") is not False or not isinstance(named, dict):
+        properties, required = schema.get("properties"), schema.get("required")
+        if schema.get("additionalProperties") is not False or not isinstance(properties, dict):
             return False
-        if not isinstance(demanded, list) or set(named) - set(demanded):
+        if not isinstance(required, list) or set(properties) - set(required):
             return False
     return all(map(_can_be_strict, schema.values()))
 
 
-def _described(tool: Tool) -> dict[str, Any]:
-    """A tool's name, and of the rest what is there."""
-    told = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {name: part for name, part in told.items() if part}
+def _describe_tool(tool: Tool) -> dict[str, Any]:
+    """A tool as the interface describes it, without empty parts."""
+    description = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {name: part for name, part in description.items() if part}
 
 
 def _turns(messages: Sequence[Message]) -> list[_Turn]:
@@ -321,13 +346,13 @@ def _text(content: str | list[dict[str, Any]] | None) -> str:
 
 def _tool_call(call: _Call) -> ToolCall:
     """A call as the model wrote it; arguments that are no JSON object are kept under `arguments`."""
-    written = call.function.arguments
-    arguments = written
-    if isinstance(written, str):
+    raw_arguments = call.function.arguments
+    arguments = raw_arguments
+    if isinstance(raw_arguments, str):
         try:
-            arguments = msgspec.json.decode(written or "{}")
+            arguments = msgspec.json.decode(raw_arguments or "{}")
         except msgspec.DecodeError:
-            arguments = written
+            arguments = raw_arguments
     if not isinstance(arguments, dict):
         arguments = {"arguments": arguments}
     return ToolCall(name=call.function.name, arguments=arguments, id=call.id)

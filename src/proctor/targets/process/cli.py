@@ -27,16 +27,17 @@ from proctor.model import Attachment, Message, Output, Prompt, TargetSpec
 from proctor.protocols import Finished
 from proctor.targets.api.messages import form_variable, mentioned, written_out
 from proctor.targets.context import Opening
+from proctor.targets.kind import TargetKind
+from proctor.targets.process import cli_entry
 from proctor.targets.process.command_template import BATCH_PLACES, FILE_PLACES, FOLDER, Line, quoted, shell
 from proctor.targets.process.output import failed, output_of, read_answer
-from proctor.targets.process.subprocesses import inside, run_process, scrubbed
 from proctor.targets.redaction import hidden
 
 _HEALTH_S = 30.0
 
 
 class _Shell(Struct, frozen=True, kw_only=True):
-    """How lines of one target are run, and what is blotted out of what they say."""
+    """How the command lines of one target are run, and which secrets are masked in their output."""
 
     name: str
     environ: dict[str, str]
@@ -56,6 +57,8 @@ class _Shell(Struct, frozen=True, kw_only=True):
         variables: Mapping[str, str] = {},
     ) -> Finished:
         """Run a line to its end in the workspace, else in `cwd`; raises as `run_process` does."""
+        from proctor.targets.process.subprocesses import inside, run_process
+
         cwd = workspace or cwd
         if cwd is not None and not Path(cwd).is_dir():  # noqa: ASYNC240 - as cheap as a look can be
             raise TargetError(f"{self.name!r} cannot run in {cwd!r}, which is no folder.", kind="program")
@@ -71,8 +74,8 @@ class _Shell(Struct, frozen=True, kw_only=True):
             limit_flag="--max-answer-bytes",
         )
 
-    def hidden(self, text: str) -> str:
-        """The text without the secrets."""
+    def mask(self, text: str) -> str:
+        """The text with its secrets masked."""
         return masked(text, self.secrets, self.outside)
 
 
@@ -80,7 +83,7 @@ class Cli:
     """A command line that is run once a prompt."""
 
     def __init__(self, line: Line, shell: _Shell, options: Mapping[str, Any], timeout_s: float) -> None:
-        """Runs nothing yet; raises ValueError where the form of files is wrong."""
+        """Raises ValueError where the format of files is wrong."""
         self._line = line
         self._shell = shell
         self._form = Line(options.get("files_format", "{path}"), FILE_PLACES)
@@ -98,16 +101,16 @@ class Cli:
         try:
             output = await self._output(prompt)
         except TargetTimeout as error:
-            raise TargetTimeout(self._shell.hidden(str(error))) from None
+            raise TargetTimeout(self._shell.mask(str(error))) from None
         except TargetError as error:
-            raise TargetError(self._shell.hidden(str(error)), kind=error.kind) from None
+            raise TargetError(self._shell.mask(str(error)), kind=error.kind) from None
         except OSError as error:
             message = f"{self._shell.name!r} cannot be given its files: {error}."
             raise TargetError(message, kind="program") from error
         return masked(output, self._shell.secrets, self._shell.outside)
 
     async def aclose(self) -> None:
-        """Nothing is left running between two prompts."""
+        """Does nothing: no process outlives its prompt."""
 
     async def _output(self, prompt: Prompt) -> Output:
         return output_of(*await self._run(prompt), from_file="OUTPUT_FILE" in self._line.places)
@@ -119,7 +122,7 @@ class Cli:
 
     async def _run_in(self, folder: Path, prompt: Prompt) -> tuple[bytes, float]:
         places = self._line.places
-        files = _unpacked(prompt.messages, folder / "files")
+        files = _unpack_files(prompt.messages, folder / "files")
 
         def mention(attachment: Attachment) -> str:
             return "" if "FILES" in places else mentioned(attachment.kind, files[attachment])
@@ -139,13 +142,13 @@ class Cli:
                 "OUTPUT_FILE": quoted(str(answer)),
             }
         )
-        given = b"" if places & {"PROMPT", "PROMPT_FILE"} else stdin
+        process_input = b"" if places & {"PROMPT", "PROMPT_FILE"} else stdin
         started = perf_counter()
         finished = await self._shell.run(
             line,
             cwd=self._cwd,
             timeout_s=self._timeout_s,
-            stdin=given,
+            stdin=process_input,
             workspace=prompt.workspace,
             variables=form_variable(prompt),
         )
@@ -175,19 +178,21 @@ class Cli:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _unpacked(messages: Iterable[Message], folder: Path) -> dict[Attachment, str]:
+def _unpack_files(messages: Iterable[Message], folder: Path) -> dict[Attachment, str]:
     """The file of each attachment, under its own name below the folder, whatever that name says."""
     files: dict[Attachment, str] = {}
-    taken: set[str] = set()
+    used_paths: set[str] = set()
     for message in messages:
         for part in message.parts:
             if isinstance(part, str) or part in files:
                 continue
-            parts = [one for one in re.split(r"[/\\:]", part.path) if one not in {"", ".", ".."}] or ["file"]
+            parts = [
+                part_name for part_name in re.split(r"[/\\:]", part.path) if part_name not in {"", ".", ".."}
+            ] or ["file"]
             # Names that differ only in their case are one file on some systems.
-            while "/".join(parts).casefold() in taken:
-                parts.insert(0, str(len(taken)))
-            taken.add("/".join(parts).casefold())
+            while "/".join(parts).casefold() in used_paths:
+                parts.insert(0, str(len(used_paths)))
+            used_paths.add("/".join(parts).casefold())
             path = folder.joinpath(*parts)
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -206,36 +211,38 @@ async def open_target(spec: TargetSpec, opening: Opening) -> Cli:
     Raises:
         UsageError: the line or a variable in the options is wrong, or the check of health fails.
     """
+    from proctor.targets.process.subprocesses import scrubbed
+
     environ, options = opening.environ, spec.options
     variables = options.get("env", {})
-    runs = _Shell(
+    shell = _Shell(
         name=spec.name,
-        environ={**scrubbed(environ), **_beside(options), **filled(variables, environ)},
+        environ={**scrubbed(environ), **_folder_variable(options), **filled(variables, environ)},
         secrets=names_in(variables),
         outside=environ,
         max_answer_bytes=opening.max_answer_bytes,
     )
     try:
-        made = _made(filled(spec.model, environ), runs, options, opening.timeout_s)
+        target = _create_target(filled(spec.model, environ), shell, options, opening.timeout_s)
     except ValueError as error:
         raise UsageError(f"The command line of target {spec.name!r} {error}") from None
     if "healthcheck" in options:
-        await _check(options["healthcheck"], options.get("cwd"), runs, opening)
+        await _check(options["healthcheck"], options.get("cwd"), shell, opening)
     if options.get("keep_temp_files"):
-        made.kept_in = tempfile.mkdtemp(prefix="proctor-kept-")
-        opening.notify(f"Target {spec.name!r} keeps its files in {made.kept_in}.")
-    return made
+        target.kept_in = tempfile.mkdtemp(prefix="proctor-kept-")
+        opening.notify(f"Target {spec.name!r} keeps its files in {target.kept_in}.")
+    return target
 
 
-def _made(line: str, runs: _Shell, options: Mapping[str, Any], timeout_s: float) -> Cli:
+def _create_target(line: str, shell: _Shell, options: Mapping[str, Any], timeout_s: float) -> Cli:
     if not options.get("provider_batching"):
-        return Cli(Line(line), runs, options, timeout_s)
+        return Cli(Line(line), shell, options, timeout_s)
     from proctor.targets.process.cli_batch import CliBatch
 
-    return CliBatch(Line(line, BATCH_PLACES), runs, options, timeout_s)
+    return CliBatch(Line(line, BATCH_PLACES), shell, options, timeout_s)
 
 
-def _beside(options: Mapping[str, Any]) -> dict[str, str]:
+def _folder_variable(options: Mapping[str, Any]) -> dict[str, str]:
     return {FOLDER: options["folder"]} if "folder" in options else {}
 
 
@@ -256,7 +263,7 @@ async def _check(health: Mapping[str, Any], cwd: str | None, runs: _Shell, openi
         else:
             why = str(failed("it", finished)) if finished.exit_code else ""
     if why:
-        why = runs.hidden(why).rstrip(".")
+        why = runs.mask(why).rstrip(".")
         raise UsageError(f"Target {runs.name!r} is not ready. Its health check, {what}, failed: {why}.")
 
 
@@ -276,3 +283,25 @@ async def _status(url: str, opening: Opening, timeout_s: float) -> str:
         return f"no answer within {timeout_s:g} s"
     except (ClientError, OSError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
+
+
+def _check_line(word: str, line: str) -> None:
+    try:
+        Line(line)
+    except ValueError as error:
+        raise UsageError(f"The command line of target {word!r} {error}") from None
+
+
+CLI = TargetKind(
+    name="cli",
+    open_target=open_target,
+    syntax="cli:COMMAND LINE",
+    summary="a command line of the shell, such as an agent's, with {PROMPT} and more",
+    check_model=_check_line,
+    provider_names=("command",),
+    file_fields=cli_entry.FIELDS,
+    read_entry=cli_entry.read_entry,
+    enforces_timeout=True,
+    is_cacheable=False,
+    reports_cost=True,
+)

@@ -17,13 +17,17 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from proctor.errors import UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
 from proctor.targets.api.messages import form_variable, written_out
 from proctor.targets.context import Opening
+from proctor.targets.kind import TargetKind
 from proctor.targets.process.output import decoded, failed, read_answer
-from proctor.targets.process.subprocesses import Finished, inside, run_process, scrubbed
+
+if TYPE_CHECKING:
+    from proctor.protocols import Finished
 
 _PLACEHOLDER = re.compile(r"\{(PROMPT|OUTPUT_FILE)\}")
 
@@ -39,6 +43,8 @@ class Command:
         environ: Mapping[str, str],
         max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
+        from proctor.targets.process.subprocesses import scrubbed
+
         self._argv = tuple(argv)
         self._max_answer_bytes = max_answer_bytes
         self._timeout_s = timeout_s
@@ -48,7 +54,7 @@ class Command:
         self._answers_in_file = "OUTPUT_FILE" in words
 
     async def answer(self, prompt: Prompt) -> Output:
-        """What the program answers.
+        """Returns the program's answer.
 
         Raises:
             TargetError: it failed, wrote too much or did not end in time.
@@ -67,11 +73,13 @@ class Command:
             )
 
     async def aclose(self) -> None:
-        """Nothing is left running between two prompts."""
+        """Does nothing: no process outlives its prompt."""
 
     async def _run(self, words: Mapping[str, str], prompt: Prompt) -> tuple[Finished, float]:
+        from proctor.targets.process.subprocesses import inside, run_process
+
         cwd = prompt.workspace
-        argv = [_PLACEHOLDER.sub(lambda found: words[found[1]], argument) for argument in self._argv]
+        argv = [_PLACEHOLDER.sub(lambda match: words[match[1]], argument) for argument in self._argv]
         started = perf_counter()
         finished = await run_process(
             argv,
@@ -122,3 +130,13 @@ def _split(spec: TargetSpec) -> list[str]:
     if not argv:
         raise UsageError(f"Target {spec.name!r} names no command. Write command:PROGRAM ARGUMENTS.")
     return argv
+
+
+COMMAND = TargetKind(
+    name="command",
+    open_target=open_target,
+    syntax="command:ARGV…",
+    summary="a program: prompt on stdin or as {PROMPT}, answer on stdout or in {OUTPUT_FILE}",
+    enforces_timeout=True,
+    is_cacheable=False,
+)

@@ -34,13 +34,13 @@ _LOWER = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\}")
 class Line:
     """A template that is read; `places` are the names in it."""
 
-    def __init__(self, template: str, known: Collection[str] = PLACES) -> None:
+    def __init__(self, template: str, placeholders: Collection[str] = PLACES) -> None:
         """Read a template.
 
         Raises:
             ValueError: it names an unknown place, or has one inside quotes; the text is a clause.
         """
-        self._pieces = _pieces(template, known)
+        self._pieces = _split_template(template, placeholders)
         self.places = frozenset(self._pieces[1::2])
 
     def filled(self, values: Mapping[str, str]) -> str:
@@ -62,23 +62,25 @@ def quoted(value: str) -> str:
     return subprocess.list2cmdline([value]) if sys.platform == "win32" else shlex.quote(value)
 
 
-def _pieces(template: str, known: Collection[str]) -> list[str]:
+def _split_template(template: str, placeholders: Collection[str]) -> list[str]:
     """Texts and the names of places, in turn; the first and the last are texts."""
-    pattern = _LOWER if known is FILE_PLACES else _UPPER
-    pieces, begin, opened = [], 0, _Opened()
+    pattern = _LOWER if placeholders is FILE_PLACES else _UPPER
+    pieces, begin, state = [], 0, _ShellState()
     at = 0
     while at < len(template):
         place = pattern.match(template, at)
         if place is None:
-            at = opened.step(template, at)
+            at = state.step(template, at)
             continue
         name, first, end = place[1], place.start(), place.end()
-        if name not in known:
-            raise ValueError(f"has the placeholder {place[0]!r}, which is not known. {_known(name, known)}")
-        quote = opened.quote
+        if name not in placeholders:
+            raise ValueError(
+                f"has the placeholder {place[0]!r}, which is not known. {_suggest(name, placeholders)}"
+            )
+        quote = state.quote
         if quote and template[first - 1] == template[end : end + 1] == quote:
             first, end = first - 1, end + 1
-            opened.close()
+            state.close()
         elif quote and name not in _OURS:
             raise ValueError(
                 f"has {place[0]} inside quotes, where its value could act as a command. "
@@ -89,11 +91,11 @@ def _pieces(template: str, known: Collection[str]) -> list[str]:
     return [*pieces, template[begin:]]
 
 
-def _known(name: str, known: Collection[str]) -> str:
-    return suggestion(f"{{{name}}}", [f"{{{one}}}" for one in known])
+def _suggest(name: str, placeholders: Collection[str]) -> str:
+    return suggestion(f"{{{name}}}", [f"{{{placeholder}}}" for placeholder in placeholders])
 
 
-class _Opened:
+class _ShellState:
     """Which quotes and substitutions of the shell are open at one place of a line."""
 
     def __init__(self) -> None:

@@ -111,8 +111,8 @@ class ProcessGuard:
         assert self._watcher.stdin is not None
         self._unsent += lines
         try:
-            sent = os.write(self._watcher.stdin.fileno(), self._unsent)
-            self._unsent = self._unsent[sent:]
+            bytes_sent = os.write(self._watcher.stdin.fileno(), self._unsent)
+            self._unsent = self._unsent[bytes_sent:]
         except BlockingIOError:
             return
         except BrokenPipeError:

@@ -23,7 +23,7 @@ from proctor.model import Message, Output, ToolCall, Usage
 from proctor.pricing import UNREADABLE_USAGE, is_valid_cost, read_usage
 from proctor.protocols import Finished
 
-_SHOWN = 500
+_MAX_ERROR = 500
 
 
 def decoded(data: bytes) -> str:
@@ -46,18 +46,18 @@ def output_of(data: bytes, latency_ms: float, *, from_file: bool = False) -> Out
     """
     report = report_of(data)
     if report is None:
-        plain = data.decode("utf-8", "replace").replace("\r\n", "\n") if from_file else decoded(data)
-        return Output(text=plain, latency_ms=latency_ms)
+        text_answer = data.decode("utf-8", "replace").replace("\r\n", "\n") if from_file else decoded(data)
+        return Output(text=text_answer, latency_ms=latency_ms)
     messages = [_message(item, place) for place, item in enumerate(_items(report) or ())]
-    said = [message.content for message in messages if message.role == "assistant" and message.content]
+    texts = [message.content for message in messages if message.role == "assistant" and message.content]
     text = report.get("text")
     output = Output(
-        text=said[-1] if said else text if isinstance(text, str) else "",
+        text=texts[-1] if texts else text if isinstance(text, str) else "",
         messages=tuple(messages),
         tool_calls=tuple(call for message in messages for call in message.tool_calls),
         usage=_usage(report.get("token_usage")),
         cost_usd=_cost(report.get("cost_usd")),
-        duration_ms=_figure(report.get("duration_ms")),
+        duration_ms=_read_duration(report.get("duration_ms")),
         latency_ms=latency_ms,
     )
     try:
@@ -73,18 +73,18 @@ def report_of(data: bytes) -> dict[str, Any] | None:
         return None
     try:
         # Not msgspec: a figure that is NaN is left out, and must not turn the whole report into a text.
-        found = json.loads(data)
+        report = json.loads(data)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found.get("text"), str) or _items(found) is not None else None
+    return report if isinstance(report.get("text"), str) or _items(report) is not None else None
 
 
 def _items(report: dict[str, Any]) -> list[dict[str, Any]] | None:
     """The messages of a report, as they stand; None where there are none."""
     for name in ("output", "output_messages"):
-        found = report.get(name)
-        if isinstance(found, list) and all(isinstance(item, dict) and "role" in item for item in found):
-            return found
+        messages = report.get(name)
+        if isinstance(messages, list) and all(isinstance(item, dict) and "role" in item for item in messages):
+            return messages
     return None
 
 
@@ -92,9 +92,9 @@ def _message(item: dict[str, Any], place: int) -> Message:
     where = f"message {place}"
     role, name, calls = item["role"], item.get("name"), item.get("tool_calls")
     if not isinstance(role, str) or not role:
-        raise _unreadable(where, "its role is no text")
+        raise _report_error(where, "its role is no text")
     if calls is not None and not isinstance(calls, list):
-        raise _unreadable(where, "its tool_calls are no list")
+        raise _report_error(where, "its tool_calls are no list")
     return Message(
         role=role,
         content=_content(item.get("content")),
@@ -118,21 +118,21 @@ def _text(block: dict[str, Any]) -> str:
 
 def _call(call: Any, where: str) -> ToolCall:
     if not isinstance(call, dict):
-        raise _unreadable(where, "it is no object")
+        raise _report_error(where, "it is no object")
     name = _first(call, "tool", "name")
     if not isinstance(name, str) or not name:
-        raise _unreadable(where, "it has no name under `tool`")
+        raise _report_error(where, "it has no name under `tool`")
     arguments = _first(call, "input", "arguments", "args")
     if arguments is None:
         arguments = {}
     id_ = call.get("id")
-    duration_ms = _figure(call.get("duration_ms"))
+    duration_ms = _read_duration(call.get("duration_ms"))
     return ToolCall(
         name=name,
         arguments=arguments if isinstance(arguments, dict) else {"arguments": arguments},
         id=id_ if isinstance(id_, str) else None,
         output=call.get("output"),
-        duration_ms=_between(call) if duration_ms is None else duration_ms,
+        duration_ms=_duration_ms(call) if duration_ms is None else duration_ms,
     )
 
 
@@ -140,11 +140,11 @@ def _first(fields: dict[str, Any], *names: str) -> Any:
     return next((fields[name] for name in names if fields.get(name) is not None), None)
 
 
-def _between(call: dict[str, Any]) -> float | None:
+def _duration_ms(call: dict[str, Any]) -> float | None:
     """The milliseconds from `start_time` to `end_time`, where both are given in ISO 8601."""
     try:
         start, end = (datetime.fromisoformat(call[name]) for name in ("start_time", "end_time"))
-        return _figure((end - start).total_seconds() * 1000)
+        return _read_duration((end - start).total_seconds() * 1000)
     except (KeyError, TypeError, ValueError):
         return None
 
@@ -154,8 +154,12 @@ def _usage(counts: Any) -> Usage | None:
         return None
     if not isinstance(counts, dict):
         return UNREADABLE_USAGE
-    sent, answered, cached = (counts.get(name) for name in ("input", "output", "cached"))
-    return None if sent is None and answered is None else read_usage((sent,), (answered,), cached)
+    input_count, output_count, cached_count = (counts.get(name) for name in ("input", "output", "cached"))
+    return (
+        None
+        if input_count is None and output_count is None
+        else read_usage((input_count,), (output_count,), cached_count)
+    )
 
 
 def _cost(value: Any) -> float | None:
@@ -163,7 +167,7 @@ def _cost(value: Any) -> float | None:
     return value if value is None or is_valid_cost(value) else -1.0
 
 
-def _figure(value: Any) -> float | None:
+def _read_duration(value: Any) -> float | None:
     """A number of at least 0 and finite, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
@@ -171,15 +175,15 @@ def _figure(value: Any) -> float | None:
     return value if value <= sys.float_info.max else None
 
 
-def _unreadable(where: str, why: str) -> TargetError:
+def _report_error(where: str, why: str) -> TargetError:
     return TargetError(f"The program's report cannot be read: {where}: {why}.", kind="protocol")
 
 
 def failed(name: str, finished: Finished) -> TargetError:
     """How a program ended that did not end well, with the last that it said."""
-    said = last_words(finished.stderr, _SHOWN) or last_words(finished.stdout, _SHOWN)
-    ended = f"{name} {finished.ending}"
-    return TargetError(f"{ended}: {said}" if said else f"{ended}.", kind="program")
+    message = last_words(finished.stderr, _MAX_ERROR) or last_words(finished.stdout, _MAX_ERROR)
+    ending = f"{name} {finished.ending}"
+    return TargetError(f"{ending}: {message}" if message else f"{ending}.", kind="program")
 
 
 def read_answer(path: Path, name: str, limit: int) -> bytes:

@@ -26,7 +26,7 @@ OUTPUT_LIMIT = 10_000_000
 """How many bytes a program may write to stdout."""
 
 _ERRORS_KEPT = 65_536
-_SHOWN = 500
+_MAX_ERROR = 500
 _GRACE_S = 1.0
 
 _PASSED_ON = frozenset(
@@ -144,13 +144,13 @@ async def _started(
     from tempfile import TemporaryFile  # with seven other modules, which a run without programs does not need
 
     # A file, not a pipe: nobody has to feed it, and the program may open /dev/stdin by its name.
-    with TemporaryFile() as given:
-        given.write(stdin)
-        given.seek(0)
+    with TemporaryFile() as stdin_file:
+        stdin_file.write(stdin)
+        stdin_file.seek(0)
         transport, _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: collector,
             *argv,
-            stdin=given,
+            stdin=stdin_file,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=dict(environ),
@@ -197,7 +197,10 @@ class _Collector(asyncio.SubprocessProtocol):
 
     def with_last_words(self, message: str) -> str:
         """A message, still without its full stop, with the ends of what the program wrote."""
-        ends = end_of(bytes(self.stdout), "stdout", _SHOWN), end_of(bytes(self.stderr), "stderr", _SHOWN)
+        ends = (
+            end_of(bytes(self.stdout), "stdout", _MAX_ERROR),
+            end_of(bytes(self.stderr), "stderr", _MAX_ERROR),
+        )
         return f"{message}.{''.join(ends)}"
 
 

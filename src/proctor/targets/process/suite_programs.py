@@ -66,8 +66,10 @@ class SuitePrograms:
     def _inside(self, cwd: str | None) -> str:
         folder = self._folder / (cwd or "")
         if not folder.is_dir():
-            named = self._folder if cwd is None else cwd
-            raise TargetError(f"There is no folder {str(named)!r} to run a program in.", kind="program")
+            shown_folder = self._folder if cwd is None else cwd
+            raise TargetError(
+                f"There is no folder {str(shown_folder)!r} to run a program in.", kind="program"
+            )
         return str(folder)
 
     def _program(self, argv: Sequence[str]) -> str:
@@ -81,13 +83,13 @@ class SuitePrograms:
             return self._file(name)
         from shutil import which
 
-        found = which(name, path=self._environ.get("PATH", os.defpath))
-        if found is not None:
-            return found
+        path = which(name, path=self._environ.get("PATH", os.defpath))
+        if path is not None:
+            return path
         if name == "python3":
             return self._python
-        beside = f"; write ./{name} for the file beside the suite" if (self._folder / name).is_file() else ""
-        raise TargetError(f"There is no program {name!r} on the PATH{beside}.", kind="program")
+        hint = f"; write ./{name} for the file beside the suite" if (self._folder / name).is_file() else ""
+        raise TargetError(f"There is no program {name!r} on the PATH{hint}.", kind="program")
 
     def _file(self, name: str) -> str:
         path = self._folder / name

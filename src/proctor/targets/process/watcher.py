@@ -23,20 +23,20 @@ def main() -> None:
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     prefix = sys.stdin.buffer.readline().strip().decode("ascii")
     groups: set[int] = set()
-    ended = False
+    has_ended = False
     for line in sys.stdin.buffer:
         if line.startswith(b"+"):
             groups.add(int(line[1:]))
         elif line.startswith(b"-"):
             groups.discard(int(line[1:]))
         else:
-            ended = line == b"end\n"
+            has_ended = line == b"end\n"
     for group in groups:
         try:
             os.killpg(group, signal.SIGKILL)
         except OSError:  # it has ended
             continue
-    if prefix and not ended:
+    if prefix and not has_ended:
         kill_marked(f"{prefix}.", MAX_ROUNDS)
 
 

@@ -14,20 +14,12 @@ from proctor.errors import ProctorError, UsageError
 from proctor.model import Params
 from proctor.services.runs.config import Config
 from proctor.services.runs.planning.target_names import Names
-from proctor.targets.parse import HTTP, parse_target
+from proctor.targets import get_kind, iter_kinds
+from proctor.targets.parse import parse_target
 
 T = TypeVar("T")
 
-BUILT_IN: Final = {
-    "echo": "gives the question back; to try a suite out",
-    "local": "the embedded model, SmolLM2-135M; needs proctor[local]",
-}
-"""Targets that are always offered, and what they are."""
 _TYPED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
-_SERVED = frozenset({"anthropic", "azure", "google", "openai"})
-"""Kinds of target that are asked over HTTP."""
-_SHOWN = HTTP | {"local", "→"}
-"""Kinds of which the model, or the other name, is shown; a command line may say more than a page should."""
 _ADDRESS = re.compile(r"@\s*https?://.*", re.DOTALL | re.IGNORECASE)
 SPLITS: Final[tuple[Split, ...]] = ("all", "dev", "holdout")
 
@@ -105,19 +97,22 @@ class Offer(Struct, frozen=True):
 
 def offer_of(project: Project) -> Offer:
     """Who may be asked by name: the targets of the project's files, and those that are built in."""
+    # A command line may say more than a page should.
+    kinds_with_models = {kind.name for kind in iter_kinds() if kind.is_typed_in_web or kind.web_note} | {"→"}
+    notes = {kind.name: kind.web_note for kind in iter_kinds() if kind.web_note}
     found, wrong = list[Offered](), ""
     try:
         file = project.names.file
         for one in file.listed(project.environ) if file is not None else ():
-            model = _ADDRESS.sub("", one.what) if one.kind in _SHOWN else ""
+            model = _ADDRESS.sub("", one.what) if one.kind in kinds_with_models else ""
             found.append(Offered(one.name, f"{one.kind} {model}".strip(), one.unset))
         wrong = "\n".join(map(str, file.errors if file is not None else ()))
     except ProctorError as error:
         wrong = str(error)
     usual, known = project.usual, {one.name for one in found}
-    for name in dict.fromkeys((*usual.texts("target", "model"), *usual.texts("judge"), *BUILT_IN)):
+    for name in dict.fromkeys((*usual.texts("target", "model"), *usual.texts("judge"), *sorted(notes))):
         if name not in known:
-            found.append(Offered(name, BUILT_IN.get(name, "named in proctor.toml")))
+            found.append(Offered(name, notes.get(name, "named in proctor.toml")))
     return Offer(tuple(found), wrong)
 
 
@@ -132,10 +127,10 @@ def check_named(word: str, offer: Offer, environ: Mapping[str, str]) -> None:
     if not _TYPED.fullmatch(word) or "://" in word or ".." in word:
         raise UsageError(_not_from_here(word))
     try:
-        kind = parse_target(word, Params(), environ).kind
+        kind = get_kind(parse_target(word, Params(), environ))
     except UsageError as error:
         raise UsageError(f"{_not_from_here(word)} {error}" if ":" not in word else str(error)) from None
-    if kind not in _SERVED:
+    if not kind.is_typed_in_web:
         raise UsageError(_not_from_here(word))
 
 

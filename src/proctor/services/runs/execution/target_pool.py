@@ -21,25 +21,18 @@ from proctor.env_vars import filled, masked
 from proctor.errors import UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Params, Price, Prompt, Settings, TargetSpec
 from proctor.plurals import counted
-from proctor.pricing import parse_prices, quote_for
+from proctor.pricing import parse_prices
 from proctor.protocols import Answers, Embeds
-from proctor.targets import TARGETS
+from proctor.targets import TARGETS, get_kind
 from proctor.targets.context import Opening
 from proctor.targets.parse import parse_target
+from proctor.targets.prices import quote_for
 from proctor.targets.redaction import discreet
 
 if TYPE_CHECKING:
     from proctor.stores.answer_cache import AnswerCache
 
 _PRICES = Path(proctor.__file__).with_name("prices.toml")
-_PLACES = {"local": 1}
-"""Kinds that answer one prompt at a time by nature: asking more at once only hides their latency."""
-_READ_ONE_PROMPT = frozenset({"anthropic", "azure", "google", "openai"})
-"""Kinds that read what they are asked and no more; a program may ask a model again and again."""
-_TELL_COSTS = frozenset({"cli"})
-"""Kinds whose answers can tell what they cost."""
-_PROGRAMS = frozenset({"cli", "command"})
-"""Kinds that end a call by themselves when its time is over."""
 _GRACE_S = 5.0
 _EMBEDDINGS = "PROCTOR_EMBEDDINGS"
 
@@ -178,6 +171,7 @@ class Reach:
             self._lookups,
             role="judge" if judging else "target",
             secret=self._is_secret,
+            is_cacheable=get_kind(spec).is_cacheable,
         )
 
     async def _layered(self, spec: TargetSpec, judging: bool) -> Answers:
@@ -197,7 +191,7 @@ class Reach:
             price=self._price_in_budget(spec),
             output_tokens=_most_output(spec),
             also_sent=len(encode(self._options(spec))),
-            bounded=spec.kind in _READ_ONE_PROMPT,
+            bounded=get_kind(spec).bills_per_prompt,
             judging=judging,
         )
 
@@ -211,7 +205,7 @@ class Reach:
             return known
         limit = self._limit(spec)
         opening = self._opening.observed_by(limit.observe)
-        target = discreet(await TARGETS.get(spec.kind)(spec, opening), spec)
+        target = discreet(await TARGETS.get(spec.kind).open_target(spec, opening), spec)
         patient = Patient(
             target,
             limit,
@@ -242,7 +236,7 @@ class Reach:
         timeout_s = spec.options.get("timeout_seconds")
         if timeout_s is None:
             return patience
-        return replace(patience, timeout_s=timeout_s + _GRACE_S * (spec.kind in _PROGRAMS))
+        return replace(patience, timeout_s=timeout_s + _GRACE_S * (get_kind(spec).enforces_timeout))
 
     def _options(self, spec: TargetSpec) -> dict[str, Any]:
         """The options on which answers depend, filled in: a key that is changed gives no other answers."""
@@ -276,14 +270,13 @@ class Reach:
             self._embedder = await embeddings.open_embedder(self._opening)
             return
         spec = parse_target(word, Params(), self.environ)
-        if spec.kind != "openai":
+        open_embeddings = get_kind(spec).open_embeddings
+        if open_embeddings is None:
             raise UsageError(
                 f"PROCTOR_EMBEDDINGS is {word!r}, which cannot embed. Use `local` or "
                 "`openai:MODEL@URL`, an OpenAI-compatible endpoint with /embeddings."
             )
-        from proctor.targets.api import openai
-
-        self._embedder = openai.open_embeddings(spec, self._opening)
+        self._embedder = open_embeddings(spec, self._opening)
 
     def embedder(self) -> Embeds:
         """What `open_embedder` opened.
@@ -324,13 +317,13 @@ def embedder_of(environ: Mapping[str, str]) -> str | None:
 
 def places_of(spec: TargetSpec, concurrency: int) -> int:
     """How many calls of a target are under way at once at most."""
-    places = _PLACES.get(spec.kind, concurrency)
+    places = get_kind(spec).default_concurrency or concurrency
     return places if spec.workers is None else min(places, spec.workers)
 
 
 def tells_cost(spec: TargetSpec) -> bool:
     """Whether a target can tell by itself what an answer has cost, so that a budget needs no price of it."""
-    return spec.kind in _TELL_COSTS
+    return get_kind(spec).reports_cost
 
 
 def _everyone(spec: TargetSpec) -> Iterator[TargetSpec]:
@@ -354,16 +347,12 @@ def _require_judges(spec: TargetSpec) -> None:
 
 def _listed_as(spec: TargetSpec) -> str:
     """Under what a user looks for its price: the model, where it is one and not a command line."""
-    return spec.model if spec.model and spec.kind in _READ_ONE_PROMPT else spec.name
+    return spec.model if spec.model and get_kind(spec).bills_per_prompt else spec.name
 
 
 def _most_output(spec: TargetSpec) -> int:
     """How many tokens an answer has at most."""
-    if spec.params.max_tokens is None and spec.kind == "anthropic":
-        from proctor.targets.api.anthropic import MAX_TOKENS
-
-        return MAX_TOKENS
-    return spec.params.max_tokens or OUTPUT_TOKENS
+    return spec.params.max_tokens or get_kind(spec).default_max_tokens or OUTPUT_TOKENS
 
 
 class Prices(Struct, frozen=True, kw_only=True):
@@ -398,7 +387,7 @@ class Prices(Struct, frozen=True, kw_only=True):
 
     def in_budget(self, spec: TargetSpec) -> Price | None:
         """The same where a budget is kept: what was recorded is paid for already."""
-        return Price(input=0.0, output=0.0) if spec.kind == "replay" else self.of(spec)
+        return Price(input=0.0, output=0.0) if get_kind(spec).is_prepaid else self.of(spec)
 
 
 def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:

@@ -28,7 +28,7 @@ def variables_of(specs: Iterable[TargetSpec]) -> frozenset[str]:
 
 def _names_of(spec: TargetSpec) -> Iterator[str]:
     if names_in((spec.model, spec.options)):
-        from proctor.targets.file_kinds import SECRET
+        from proctor.targets.entries import SECRET
 
         options = {**spec.options, **spec.options.get("env", {})}
         shown = {

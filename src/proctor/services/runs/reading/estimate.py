@@ -35,11 +35,10 @@ from proctor.services.suites.library import stored_suite
 from proctor.services.suites.load import Loaded, survey
 from proctor.services.suites.split import as_asked
 from proctor.services.suites.suite_sources import BUILTIN, TIERS, builtin
+from proctor.targets import get_kind
 
 JUDGING_TOKENS = 300
 """What a judge is told besides question, criteria and answer."""
-_AT_ONCE = frozenset({"echo", "mock", "replay", "scripted"})
-"""Kinds of target that take no time worth telling."""
 
 
 def estimated(
@@ -281,7 +280,7 @@ def _share(asked: _Sum, measured: Measured, prices: Prices, concurrency: int) ->
     usage = Usage(input_tokens=asked.sent, output_tokens=asked.answers)
     if measured.usage is not None:
         usage = measured.usage.times(asked.calls)
-    latency = 0.0 if asked.spec.kind in _AT_ONCE else measured.latency_s
+    latency = 0.0 if get_kind(asked.spec).is_instant else measured.latency_s
     places = max(1, min(places_of(asked.spec, concurrency), asked.calls))
     return Share(
         name=asked.spec.name,

@@ -1,0 +1,84 @@
+"""Services that speak OpenAI's chat completions at an address of their own."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from proctor.targets.api.openai import OPENAI
+from proctor.targets.kind import TargetKind
+
+
+def openai_service(name: str, address: str, key_variable: str, summary: str) -> TargetKind:
+    """The kind of a service that takes OpenAI's requests.
+
+    List prices count at its address; set `has_list_prices` to False for a service that resells models.
+
+    Args:
+        name: what stands before the colon.
+        address: its base URL, to which `/chat/completions` is added.
+        key_variable: the environment variable with its key; empty where it needs none.
+        summary: what `proctor targets list` says about it.
+    """
+    return replace(
+        OPENAI,
+        name=name,
+        syntax=f"{name}:MODEL",
+        summary=summary,
+        address=address,
+        address_variable="",
+        aliases={},
+        model_pattern="",
+        key_variables=(key_variable,) if key_variable else (),
+    )
+
+
+def _stored_as_openai(kind: TargetKind) -> TargetKind:
+    """The kind as stored runs name it: the services below were of kind `openai` from the beginning."""
+    return replace(kind, stored_kind="openai")
+
+
+DEEPSEEK = replace(
+    _stored_as_openai(
+        openai_service(
+            "deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "DeepSeek; alias deepseek_chat"
+        )
+    ),
+    aliases={"deepseek_chat": "deepseek-chat"},
+)
+GROQ = _stored_as_openai(openai_service("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", "Groq"))
+MISTRAL = _stored_as_openai(
+    openai_service("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "Mistral")
+)
+TOGETHER = _stored_as_openai(
+    openai_service("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", "Together")
+)
+NVIDIA = _stored_as_openai(
+    openai_service("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", "NVIDIA NIM")
+)
+OPENROUTER = replace(
+    _stored_as_openai(
+        openai_service("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", "OpenRouter")
+    ),
+    has_list_prices=False,
+)
+
+
+def _parse_ollama_host(host: str) -> str:
+    """Ollama's own forms of its address: with or without scheme and port; `0.0.0.0` is where it listens."""
+    scheme, _, address = host.rpartition("://")
+    host_name, colon, port = address.rstrip("/").rpartition(":")
+    if not colon:
+        host_name, port = port, "443" if scheme == "https" else "80" if scheme else "11434"
+    return f"{scheme or 'http'}://{host_name.replace('0.0.0.0', '127.0.0.1') or '127.0.0.1'}:{port}/v1"  # noqa: S104
+
+
+OLLAMA = replace(
+    _stored_as_openai(
+        openai_service(
+            "ollama", "http://127.0.0.1:11434/v1", "", "Ollama on this machine, or at $OLLAMA_HOST"
+        )
+    ),
+    address_variable="OLLAMA_HOST",
+    parse_address=_parse_ollama_host,
+    has_list_prices=False,
+)

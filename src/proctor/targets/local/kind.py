@@ -1,0 +1,42 @@
+"""The record of the kind `local`, apart from `target.py`, which starts processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from proctor.model import TargetSpec
+from proctor.targets.entries import TargetEntry, read_parameters
+from proctor.targets.kind import PARAMETERS, TargetKind
+
+if TYPE_CHECKING:
+    from proctor.protocols import Target
+    from proctor.targets.context import Opening
+
+
+async def _open(spec: TargetSpec, context: Opening) -> Target:
+    from proctor.targets.local.target import open_target
+
+    return await open_target(spec, context)
+
+
+def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
+    model = entry.fields.text("model") or ""
+    if model.lower().endswith(".gguf"):
+        model = entry.absolute_path(model)
+    return read_parameters(replace(spec, model=model), entry, {})
+
+
+LOCAL = TargetKind(
+    name="local",
+    open_target=_open,
+    syntax="local[:FILE.gguf]",
+    summary="the embedded SmolLM2-135M, or any GGUF file; needs proctor[local]",
+    file_fields=("model", *PARAMETERS),
+    read_entry=_read_entry,
+    default_concurrency=1,
+    is_cacheable=False,
+    is_free=True,
+    web_note="the embedded model, SmolLM2-135M; needs proctor[local]",
+)

@@ -1,0 +1,122 @@
+"""The fields of targets.yaml for a target of kind `cli`. Pure."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from proctor.env_vars import filled, names_in
+from proctor.model import TargetSpec
+from proctor.targets.entries import SECRET, WHOLE_REFERENCE, TargetEntry
+from proctor.targets.process.command_template import BATCH_PLACES, FILE_PLACES, FOLDER, Line
+
+_BATCHING: Final = "provider_batching"
+FIELDS: Final = (
+    *("command", "cwd", "timeout_seconds", "files_format", "healthcheck", "keep_temp_files", "env"),
+    _BATCHING,
+)
+_HEALTHCHECK_FIELDS: Final = ("url", "command", "cwd", "timeout_seconds")
+
+
+def read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
+    """The target with its command line and its options; what is wrong with them goes to the entry's notes."""
+    fields = entry.fields
+    command = entry.required("command")
+    _check_command(entry, "command", command)
+    options: dict[str, Any] = {}
+    if (cwd := fields.text("cwd")) is not None:
+        options["cwd"] = entry.absolute_path(cwd)
+    if (seconds := entry.seconds(fields, "timeout_seconds")) is not None:
+        options["timeout_seconds"] = seconds
+    if (files_format := fields.text("files_format")) is not None:
+        _check_template(entry, "files_format", files_format, FILE_PLACES)
+        options["files_format"] = files_format
+    if "keep_temp_files" in fields and fields.truth("keep_temp_files", default=False):
+        options["keep_temp_files"] = True
+    if _BATCHING in fields and fields.truth(_BATCHING, default=False):
+        options[_BATCHING] = True
+        _check_batch(entry, command)
+    if (health := _read_healthcheck(entry)) is not None:
+        options["healthcheck"] = health
+    if (variables := _read_variables(entry)) is not None:
+        options["env"] = variables
+    if FOLDER in f"{command} {options}" or WHOLE_REFERENCE.fullmatch(command):
+        options["folder"] = entry.context.folder
+    return replace(spec, model=command, options=options)
+
+
+def _check_command(entry: TargetEntry, name: str, command: str) -> None:
+    context = entry.context
+    if not WHOLE_REFERENCE.fullmatch(command):
+        for variable in names_in(command)[:1]:
+            reference = f"${{{{ {variable} }}}}"
+            entry.fields.error(
+                "reference-inside",
+                name,
+                f"has {reference} inside a command line, where everybody could see its value. "
+                f"Write `env: {{{variable}: {reference}}}`, and ${variable} in the line.",
+            )
+        _check_template(entry, name, command)
+    elif not context.checks_only and all(variable in context.environ for variable in names_in(command)):
+        _check_template(entry, name, filled(command, context.environ))
+
+
+def _check_batch(entry: TargetEntry, command: str) -> None:
+    """Refuses placeholders that have no value where a line runs once for all tests."""
+    with suppress(ValueError):  # a line that cannot be read is a problem already
+        for place in sorted(Line(command).places.difference(BATCH_PLACES)):
+            entry.fields.error(
+                "bad-placeholder",
+                "command",
+                f"has {{{place}}}, but with `provider_batching` it runs once for all tests and is shown none "
+                "of them. Remove one of the two.",
+            )
+
+
+def _check_template(
+    entry: TargetEntry, name: str, template: str, placeholders: tuple[str, ...] | None = None
+) -> None:
+    try:
+        Line(template) if placeholders is None else Line(template, placeholders)
+    except ValueError as error:
+        entry.fields.error("bad-placeholder", name, str(error))
+
+
+def _read_healthcheck(entry: TargetEntry) -> dict[str, Any] | None:
+    health = entry.fields.object("healthcheck")
+    if health is None:
+        return None
+    options: dict[str, Any] = {}
+    for name in ("url", "command"):
+        if (text := health.text(name)) is not None:
+            options[name] = text
+    if len(options) != 1:
+        entry.fields.error("missing-field", "healthcheck", "needs either `url` or `command`.")
+    if not options.get("url", "http").startswith(("http", "${{")):
+        health.error("bad-address", "url", "must begin with http:// or https://.")
+    if (cwd := health.text("cwd")) is not None:
+        options["cwd"] = entry.absolute_path(cwd)
+    if (seconds := entry.seconds(health, "timeout_seconds")) is not None:
+        options["timeout_seconds"] = seconds
+    health.finish(_HEALTHCHECK_FIELDS)
+    return options
+
+
+def _read_variables(entry: TargetEntry) -> dict[str, str] | None:
+    variables = entry.fields.object("env")
+    if variables is None:
+        return None
+    values = {}
+    for name in variables.names():
+        value = variables.take(name)
+        if SECRET.search(name) and not (isinstance(value, str) and WHOLE_REFERENCE.fullmatch(value)):
+            variables.error(
+                "literal-secret", name, "sounds like a secret; it must name a variable, as in ${{ MY_KEY }}."
+            )
+        elif isinstance(value, bool) or not isinstance(value, str | int | float):
+            variables.error("wrong-type", name, "must be text.")
+        else:
+            values[name] = str(value)
+    return values

@@ -1,0 +1,292 @@
+"""A further kind of target works everywhere once it has a record and one line, or an entry point."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proctor.engines.retries import Patience
+from proctor.errors import UnknownName, UsageError
+from proctor.model import Params, Price
+from proctor.pricing import Quote
+from proctor.services.runs.config import load_config
+from proctor.services.runs.execution.target_pool import Reach, load_prices, places_of
+from proctor.services.runs.planning.target_names import Names
+from proctor.targets import TARGETS, get_kind, iter_kinds
+from proctor.targets.api.http import address_for, key_for, key_of
+from proctor.targets.api.services import openai_service
+from proctor.targets.context import Opening
+from proctor.targets.parse import known_words, parse_target
+from proctor.targets.prices import quote_for
+from proctor.targets.targets_file import TargetsFile
+from proctor.web.runs.allowed_targets import Project, check_named, offer_of
+
+Make = Callable[..., Any]
+ADDRESS = "https://api.cohere.com/compatibility/v1"
+RECORD = f'openai_service("cohere", "{ADDRESS}", "COHERE_API_KEY", "Cohere")'
+KEYS = {"COHERE_API_KEY": "co-key", "OPENAI_API_KEY": "sk-openai", "PROCTOR_API_KEY": "other"}
+SHOUT = """
+from proctor.model import Output
+
+
+class Shout:
+    def __init__(self, model):
+        self.model = model
+
+    async def answer(self, prompt):
+        return Output(text=self.model + ": " + prompt.messages[-1].content.upper())
+
+    async def aclose(self):
+        pass
+
+
+async def open_target(spec, opening):
+    return Shout(spec.model)
+"""
+
+
+def _forget(*names: str) -> None:
+    for name in names:
+        TARGETS._where.pop(name, None)
+        TARGETS._loaded.pop(name, None)
+    TARGETS._builtin = TARGETS._builtin.difference(names)
+
+
+def _line_in_the_table(folder: Path) -> None:
+    (folder / "cohere_line.py").write_text(_module(), encoding="utf-8")
+    TARGETS._where["cohere"] = "cohere_line:COHERE"
+    TARGETS._builtin = TARGETS._builtin | {"cohere"}
+
+
+def _entry_point(folder: Path) -> None:
+    (folder / "cohere_package.py").write_text(_module(), encoding="utf-8")
+    (folder / "shout_package.py").write_text(SHOUT, encoding="utf-8")
+    info = folder / "more_targets-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: more-targets\nVersion: 1.0\n", "utf-8")
+    (info / "entry_points.txt").write_text(
+        "[proctor.targets]\ncohere = cohere_package:COHERE\nshout = shout_package:open_target\n"
+        "broken = no_such_module:KIND\n",
+        encoding="utf-8",
+    )
+
+
+def _module() -> str:
+    return f"from proctor.targets.api.services import openai_service\n\nCOHERE = {RECORD}\n"
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.syspath_prepend(tmp_path)
+    _entry_point(tmp_path)
+    yield tmp_path
+    _forget("cohere", "shout", "broken")
+    for name in ("cohere_package", "shout_package"):
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture(params=[_line_in_the_table, _entry_point])
+def cohere(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(tmp_path)
+    request.param(tmp_path)
+    yield
+    _forget("cohere", "shout", "broken")
+    for name in ("cohere_line", "cohere_package", "shout_package"):
+        sys.modules.pop(name, None)
+
+
+def _file(entry: str) -> TargetsFile:
+    return TargetsFile(f"targets:\n  - {{name: t, {entry}}}\n", "targets.yaml", "/project")
+
+
+def _project(folder: Path) -> Project:
+    names = Names({}, folder)
+    return Project(folder=folder, environ={}, config=load_config((), folder), names=names)
+
+
+# --- a service with OpenAI's interface ---------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("cohere")
+def test_it_is_a_word_of_the_command_line_at_its_own_address() -> None:
+    spec = parse_target("cohere:command-a", Params(), {"OPENAI_BASE_URL": "https://else.example/v1"})
+    assert (spec.name, spec.kind, spec.model) == ("cohere:command-a", "cohere", "command-a")
+    assert spec.endpoint == ADDRESS
+    assert "cohere" in known_words()  # with its package's other entry points, one of which is broken
+    with pytest.raises(UsageError, match=r"names no model\. Write cohere:MODEL"):
+        parse_target("cohere:", Params(), {})
+
+
+@pytest.mark.usefixtures("cohere")
+async def test_it_is_called_at_the_address_that_the_user_gives(service: Make, ask: Make) -> None:
+    at: Any = service
+    at.reply({"choices": [{"message": {"content": "43"}}]})
+    for spec in (
+        parse_target(f"cohere:m@{at.url}/v1", Params(), {}),
+        _file(f"provider: cohere, model: m, base_url: '{at.url}/v1'").spec("t", Params(), {}),
+        _file(f"target: 'cohere:m@{at.url}/v1'").spec("t", Params(), {}),
+    ):
+        opening = Opening(KEYS)
+        target = await TARGETS.get(spec.kind).open_target(spec, opening)
+        assert (await target.answer(ask("?"))).text == "43"
+        await opening.aclose()
+        assert at.seen[-1].path == "/v1/chat/completions"
+        # The address is not Cohere's, and gets neither its key nor OpenAI's.
+        assert at.seen[-1].headers["authorization"] == "Bearer other"
+    assert len(at.seen) == 3
+
+
+@pytest.mark.usefixtures("cohere")
+def test_a_specification_without_an_address_goes_to_its_own_and_never_to_openai(spec: Make) -> None:
+    assert address_for(spec("cohere", "m")) == ADDRESS
+
+
+@pytest.mark.usefixtures("cohere")
+def test_its_key_goes_to_its_address_only() -> None:
+    spec = parse_target("cohere:m", Params(), {})
+    assert key_of(spec, ADDRESS, Opening(KEYS)) == "co-key"
+    assert key_for(f"{ADDRESS}/other", Opening(KEYS), "The target") == "co-key"
+    assert key_of(spec, "https://gateway.example/v1", Opening(KEYS)) == "other"
+    with pytest.raises(UsageError, match="COHERE_API_KEY is not set"):
+        key_of(spec, ADDRESS, Opening({"OPENAI_API_KEY": "sk-openai"}))
+
+
+@pytest.mark.usefixtures("cohere")
+def test_a_targets_file_takes_its_fields() -> None:
+    file = _file("provider: cohere, model: command-a, temperature: 0.5, api_key: '${{ MINE }}'")
+    assert not file.problems
+    spec = file.spec("t", Params(), {"MINE": "k"})
+    assert (spec.kind, spec.endpoint, spec.params.temperature) == ("cohere", ADDRESS, 0.5)
+    assert key_of(spec, ADDRESS, Opening({**KEYS, "MINE": "my-key"})) == "my-key"
+    (problem,) = _file("provider: cohere, model: m, command: a").problems
+    assert problem.field == "command"
+
+
+@pytest.mark.usefixtures("cohere")
+def test_its_list_price_counts_at_its_address() -> None:
+    price = Price(input=1.0, output=2.0)
+    spec = parse_target("cohere:command-a", Params(), {})
+    assert quote_for(spec, {"command-a": price}, {}) == Quote(price)
+    elsewhere = parse_target("cohere:command-a@https://gateway.example/v1", Params(), {})
+    assert quote_for(elsewhere, {"command-a": price}, {}) is None
+    assert quote_for(elsewhere, {}, {"command-a": price}) == Quote(price)
+
+
+@pytest.mark.usefixtures("cohere")
+async def test_a_budget_an_embedder_and_the_limits_know_it(tmp_path: Path) -> None:
+    spec = parse_target("cohere:command-a", Params(), {})
+    assert get_kind(spec).bills_per_prompt
+    assert places_of(spec, 7) == 7
+    pool = Reach(
+        {**KEYS, "PROCTOR_EMBEDDINGS": "cohere:embed-v4"},
+        concurrency=1,
+        patience=Patience(timeout_s=1.0, retries=0),
+        prices=load_prices({}, tmp_path),
+        notify=lambda _message: None,
+    )
+    with pytest.raises(UsageError, match=r'\[models."command-a"\]'):
+        pool.require_prices([spec])
+    await pool.open_embedder()
+    assert pool.embedder().name == "embed-v4"
+    await pool.aclose()
+
+
+@pytest.mark.usefixtures("cohere")
+def test_a_page_takes_its_models_but_no_address(tmp_path: Path) -> None:
+    offer = offer_of(_project(tmp_path))
+    assert [target.name for target in offer.targets] == ["echo", "local"]
+    check_named("cohere:command-a", offer, {})
+    with pytest.raises(UsageError, match="cannot be asked from here"):
+        check_named("cohere:m@https://gateway.example/v1", offer, {})
+
+
+@pytest.mark.usefixtures("cohere")
+def test_the_list_of_targets_names_it() -> None:
+    kind = next(kind for kind in iter_kinds(installed=True) if kind.name == "cohere")
+    assert (kind.syntax, kind.key_variables, kind.summary) == ("cohere:MODEL", ("COHERE_API_KEY",), "Cohere")
+
+
+# --- entry points ------------------------------------------------------------------------------------------
+
+
+async def test_an_entry_point_that_is_a_function_still_opens_its_target(installed: Path, ask: Make) -> None:
+    spec = parse_target("shout:now", Params(), {})
+    assert (spec.kind, spec.model, spec.endpoint) == ("shout", "now", None)
+    target = await TARGETS.get(spec.kind).open_target(spec, Opening({}))
+    assert (await target.answer(ask("hello"))).text == "now: HELLO"
+    # It keeps the properties that such a kind always had.
+    kind = get_kind(spec)
+    assert kind.is_cacheable
+    assert not kind.is_typed_in_web
+    assert not kind.bills_per_prompt
+    (problem,) = _file("provider: shout").problems
+    assert problem.code == "unknown-value"
+    offer = offer_of(_project(installed))
+    with pytest.raises(UsageError, match="cannot be asked from here"):
+        check_named("shout:now", offer, {})
+
+
+def test_a_package_that_cannot_be_imported_hides_no_other(installed: Path) -> None:
+    names = {kind.name for kind in iter_kinds(installed=True)}
+    assert {"openai", "cohere", "shout"} <= names
+    assert "broken" not in names
+
+
+def test_a_record_goes_by_the_name_that_it_is_registered_under() -> None:
+    async def open_target(_spec: Any, _context: Any) -> Any:
+        return None
+
+    TARGETS.add("mine", openai_service("yours", ADDRESS, "", "Mine"))
+    TARGETS.add("plain", open_target)  # type: ignore[arg-type]
+    try:
+        assert TARGETS.get("mine").name == "mine"
+        assert parse_target("mine:m", Params(), {}).kind == "mine"
+        assert parse_target("plain", Params(), {}).kind == "plain"
+    finally:
+        _forget("mine", "plain")
+
+
+def test_a_kind_that_is_not_installed_any_more_has_no_properties(spec: Make) -> None:
+    kind = get_kind(spec("gone", "m"))
+    assert (kind.name, kind.has_address, kind.entry_fields) == ("gone", False, None)
+    with pytest.raises(UnknownName, match="gone"):
+        parse_target("gone:m", Params(), {})
+
+
+# --- cheap records -----------------------------------------------------------------------------------------
+
+
+def test_every_record_is_read_without_a_client() -> None:
+    script = (
+        "import sys\n"
+        "from proctor.model import Params\n"
+        "from proctor.targets import iter_kinds\n"
+        "from proctor.targets.parse import parse_target\n"
+        "parse_target('openai:gpt-4o', Params(), {})\n"
+        "parse_target('gpt-4o', Params(), {})\n"
+        "assert len(list(iter_kinds())) > 10\n"
+        "print(*sorted({'aiohttp', 'yarl', 'asyncio', 'yaml', 'click'} & set(sys.modules)))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, encoding="utf-8"
+    )
+    assert run.stdout.split() == []
+
+
+def test_every_record_tells_how_it_is_written() -> None:
+    for kind in iter_kinds():
+        assert kind.syntax.startswith(kind.name)
+        assert kind.summary
+        assert TARGETS.get(kind.name) is kind
+        assert get_kind(parse_spec(kind.name)).spec_kind == TARGETS.get(kind.spec_kind).name
+
+
+def parse_spec(name: str) -> Any:
+    words = {"function": "function:m:f", "echo": "echo"}
+    environ = {"AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com"}
+    return parse_target(words.get(name, f"{name}:m"), Params(), environ)
