@@ -6,9 +6,9 @@ Names that are not in the table are looked for among the installed entry points 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from proctor.errors import UnknownName
 
@@ -18,8 +18,18 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """One door's implementations by name."""
 
-    def __init__(self, door: str, builtin: Mapping[str, str]) -> None:
+    def __init__(
+        self, door: str, builtin: Mapping[str, str], *, adapt: Callable[[Any], T] | None = None
+    ) -> None:
+        """A table of names.
+
+        Args:
+            door: what the things are called, in the plural; also the end of the entry-point group's name.
+            builtin: the names with where they are, as `module:attribute`.
+            adapt: makes the door's type of what another package has under a name; None takes it as it is.
+        """
         self.door = door
+        self._adapt = adapt
         self._where = dict(builtin)
         self._loaded: dict[str, T] = {}
 
@@ -38,14 +48,18 @@ class Registry(Generic[T]):
         if name not in self._where:
             raise UnknownName(self.door.removesuffix("s"), name, self._where)
         module, _, attribute = self._where[name].partition(":")
-        thing = cast("T", getattr(import_module(module), attribute))
-        self._loaded[name] = thing
-        return thing
+        thing = getattr(import_module(module), attribute)
+        self._loaded[name] = thing if self._adapt is None else self._adapt(thing)
+        return self._loaded[name]
 
     def add(self, name: str, thing: T) -> None:
-        """Make a thing of the caller's own available under a name, for this process."""
+        """Makes a thing of the caller's own available under a name, for this process."""
         self._where[name] = "added at run time"
         self._loaded[name] = thing
+
+    def load_all(self, *, installed: bool = False) -> dict[str, T]:
+        """All things in the table by name, sorted; with `installed` those of other packages too."""
+        return {name: self.get(name) for name in self.names(installed=installed)}
 
     def names(self, *, installed: bool = False) -> list[str]:
         """The names in the table, sorted; with `installed` those of other packages too."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from proctor.dialects.shared.jsonl import file_name, whole
 from proctor.dialects.shared.signatures import is_of_agent_skills
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.protocols import Dialect, Head, Placed, Source
 from proctor.validation import Fields, Notes, kind_of, shown
 
 SUITE: Final = ("skill_name", "description", "version", "evals")
@@ -29,8 +29,11 @@ _STATEMENTS: Final = {"assertions": "assertion", "expectations": "expectation"}
 """The two names of the list of statements, and what its items are called."""
 
 
-class AgentSkills:
-    """The dialect; holds nothing."""
+class AgentSkills(Dialect):
+    """The dialect."""
+
+    endings = (".json",)
+    has_rows = False
 
     def recognises(self, head: Head) -> str | None:
         """One JSON object with the name of a skill and its `evals`."""

@@ -14,7 +14,7 @@ from typing import Final
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.signatures import is_of_deepeval
 from proctor.model import Assertion, Case, Message, Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.protocols import Dialect, Head, Placed, Source
 from proctor.validation import Fields, Notes
 
 TYPES: Final = ("expected_output",)
@@ -29,8 +29,10 @@ _ONCE: Final = frozenset(("default-metric", "not-graded"))
 _EMBEDDED: Final = re.compile(r"\[DEEPEVAL:(?:IMAGE|PDF):[^\]]*\]")
 
 
-class DeepEval:
-    """The dialect; holds nothing."""
+class DeepEval(Dialect):
+    """The dialect."""
+
+    endings = (".jsonl", ".ndjson", ".json", ".csv")
 
     def recognises(self, head: Head) -> str | None:
         """Rows or columns with an `input` and what only goldens have beside it."""

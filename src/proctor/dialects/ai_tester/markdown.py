@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.ai_tester.dialect import ASSISTANT, USER
 from proctor.dialects.ai_tester.placeholders import names_in
+from proctor.dialects.ai_tester.syntax import ASSISTANT, USER
 from proctor.dialects.shared.jsonl import UTF_16
 from proctor.validation import Notes, kind_of, shown
 from proctor.yaml12 import BadYaml, load

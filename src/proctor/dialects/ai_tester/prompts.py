@@ -14,7 +14,6 @@ from typing import Any, Final
 from msgspec import Struct
 
 from proctor.dialects.ai_tester.attachments import UNREADABLE, is_readme, nearest, refers
-from proctor.dialects.ai_tester.dialect import ENDING, USER
 from proctor.dialects.ai_tester.markdown import (
     Document,
     Section,
@@ -33,6 +32,7 @@ from proctor.dialects.ai_tester.placeholders import (
     groups_of,
     versions,
 )
+from proctor.dialects.ai_tester.syntax import ENDING, USER
 from proctor.dialects.shared.yaml_files import shown_path
 from proctor.errors import suggestion
 from proctor.model import Problem

@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.dialects.ai_tester.attachments import UNREADABLE, Library, is_readme, refers
-from proctor.dialects.ai_tester.dialect import ENDING, USER, has_user_turn
 from proctor.dialects.ai_tester.markdown import Conversation, conversation_of, document_of, text_of
 from proctor.dialects.ai_tester.placeholders import (
     Group,
@@ -30,6 +29,7 @@ from proctor.dialects.ai_tester.prompts import (
     prompts_of,
     warn_of_special,
 )
+from proctor.dialects.ai_tester.syntax import ENDING, USER, has_user_turn
 from proctor.dialects.shared.jsonl import file_name, whole
 from proctor.dialects.shared.yaml_files import shown_path
 from proctor.errors import suggestion

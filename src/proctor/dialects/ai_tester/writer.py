@@ -13,9 +13,9 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.codec import assertion_digest, encode
-from proctor.dialects.ai_tester.dialect import ENDING
 from proctor.dialects.ai_tester.prompts import FOLDER
 from proctor.dialects.ai_tester.reader import KEPT, check_of
+from proctor.dialects.ai_tester.syntax import ENDING
 from proctor.dialects.ai_tester.writer_files import (
     NO_PROMPTS,
     README,
@@ -59,7 +59,7 @@ _MARKER: Final = re.compile(r"^(?=# [👤🤖])", re.MULTILINE)
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-    """The suite as files that stand in one folder. See `proctor.protocols.Renders`."""
+    """The suite as files that stand in one folder. See `proctor.protocols.Renderer`."""
     header = Unsaid(suite, NAME, lossy=lossy)
     note_suite(header, suite, _NOT_OF_SUITES)
     yield from header.problems

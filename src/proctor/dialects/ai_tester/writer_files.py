@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from proctor.codec import encode
 from proctor.dialects.ai_tester.attachments import SCHEMA_FOLDERS, TOOL_FOLDERS
-from proctor.dialects.ai_tester.dialect import ASSISTANT, DIALECT, ENDING, USER
+from proctor.dialects.ai_tester.dialect import DIALECT
 from proctor.dialects.ai_tester.prompts import EVALUATOR, FOLDER, prompts_of
+from proctor.dialects.ai_tester.syntax import ASSISTANT, ENDING, USER
 from proctor.dialects.shared.output_files import file_stem, text_bytes
 from proctor.dialects.shared.yaml_writer import yaml_text
 from proctor.model import Case, Form, Problem, Tool

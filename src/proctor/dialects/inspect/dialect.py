@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from proctor.dialects.shared.signatures import is_of_inspect
 from proctor.model import Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.protocols import Dialect, Head, Placed, Source
 
 
-class Inspect:
-    """The dialect; holds nothing."""
+class Inspect(Dialect):
+    """The dialect."""
+
+    endings = (".jsonl", ".ndjson", ".json", ".csv")
 
     def recognises(self, head: Head) -> str | None:
         """Rows or columns with an `input` and its `target` or `choices`."""

@@ -24,7 +24,7 @@ _NOT_OF_CASES: Final = (
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-    """The suite as one file of JSON Lines. See `proctor.protocols.Renders`."""
+    """The suite as one file of JSON Lines. See `proctor.protocols.Renderer`."""
     header = Unsaid(suite, "meridian", lossy=lossy)
     note_suite(header, suite, _NOT_OF_SUITES, has_holdout=True)
     cases = list(cases)

@@ -31,7 +31,7 @@ _REFUSED: Final = "The check of this case could not be said here; `metadata.proc
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-    """The suite as one file of JSON Lines. See `proctor.protocols.Renders`."""
+    """The suite as one file of JSON Lines. See `proctor.protocols.Renderer`."""
     header = Unsaid(suite, "pramana", lossy=lossy)
     note_suite(header, suite, _NOT_OF_SUITES)
     if suite.declared_version is not None:

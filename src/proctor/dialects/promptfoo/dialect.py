@@ -12,9 +12,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from proctor.dialects.shared.signatures import is_of_promptfoo
+from proctor.dialects.shared.head import read_head
+from proctor.dialects.shared.signatures import YAML, is_of_promptfoo
 from proctor.model import Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.protocols import Dialect, Head, Placed, Source
 
 _ONCE: Final = frozenset(("no-effect", "no-assertions"))
 """Warnings that are told once a file."""
@@ -23,8 +24,11 @@ _SHARED: Final = "defaultTest"
 _PLACES: Final = re.compile(r"\[\d+\]")
 
 
-class Promptfoo:
-    """The dialect; holds nothing."""
+class Promptfoo(Dialect):
+    """The dialect."""
+
+    endings = (*YAML, ".json")
+    has_rows = False
 
     def recognises(self, head: Head) -> str | None:
         """The name of promptfoo's configuration, or the fields at the top of one."""
@@ -50,6 +54,11 @@ class Promptfoo:
                         item = replace(item, repeated=True)
                     told.add(key)
             yield item
+
+    def may_be_suite(self, source: Source) -> bool:
+        """JSON, or YAML that is a configuration; any other YAML may be of any program."""
+        is_yaml = source.path.lower().endswith(YAML)
+        return not is_yaml or is_of_promptfoo(read_head(source.path, source.lines()))
 
 
 DIALECT = Promptfoo()

@@ -20,8 +20,6 @@ from proctor.dialects.shared.jsonl import BOM, peek, whole
 from proctor.model import Problem, Row, Suite
 from proctor.protocols import Dialect, Placed, Source
 
-_WHOLE: Final = frozenset(("agent_skills", "ai_tester", "fieldkit", "promptfoo"))
-"""Dialects whose files are one value and have no rows."""
 _YAML: Final = (".yaml", ".yml")
 _BEGINNING: Final = re.compile(r"[ \t\r\n]*\[[ \t\r\n]*(?=\{)")
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
@@ -60,21 +58,15 @@ def spans(text: str) -> Iterator[tuple[int, int]]:
         raise json.JSONDecodeError("Extra data", text, rest)
 
 
-def lines_of(source: Source) -> Iterator[bytes]:
+def read_lines(source: Source) -> Iterator[bytes]:
     """The lines of a file; of an array those of its objects."""
     array = _array_of(source)
     yield from source.lines() if array is None else array.lines()
 
 
-def read(name: str, dialect: Dialect, source: Source) -> Iterator[Suite | Placed | Problem]:
-    """What a dialect reads of a file that has one case a line, or is an array of them.
-
-    Args:
-        name: the dialect's name.
-        dialect: the dialect.
-        source: the file.
-    """
-    array = None if name in _WHOLE else _array_of(source)
+def read_suite(dialect: Dialect, source: Source) -> Iterator[Suite | Placed | Problem]:
+    """What a dialect reads of a file that has one case a line, or is an array of them."""
+    array = _array_of(source) if dialect.has_rows else None
     if array is None:
         yield from dialect.read(source)
         return

@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from proctor.dialects.agentv.dialect import TESTS, YAML
 from proctor.dialects.agentv.read.suite import Heading, heading_of
 from proctor.dialects.agentv.read.test_files import JSON_LINES, Raw, json_lines, tests_of
 from proctor.dialects.agentv.read.tests import case_of
 from proctor.dialects.agentv.read.v5 import Shared, is_version_5, test_of
 from proctor.dialects.agentv.read.v5 import heading as version_5_heading
+from proctor.dialects.agentv.syntax import TESTS, YAML
 from proctor.dialects.shared.jsonl import file_name, parse_object, peek, whole
 from proctor.dialects.shared.yaml_files import shown_path, yaml_of
 from proctor.model import Problem, Suite

@@ -7,12 +7,12 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.agentv.dialect import TESTS
 from proctor.dialects.agentv.read.assertions import DEFAULT
 from proctor.dialects.agentv.read.messages import files_of, input_of
 from proctor.dialects.agentv.read.tests import Common, assertions_of, rule_of
 from proctor.dialects.agentv.read.workspace import level_of, workspace_of
 from proctor.dialects.agentv.shared import finish, named, place_of, resolved_row, snake_case, texts_of, unset
+from proctor.dialects.agentv.syntax import TESTS
 from proctor.dialects.shared.jsonl import HOLDOUT, file_name, with_holdout
 from proctor.dialects.shared.yaml_files import without_effect
 from proctor.env_vars import names_in

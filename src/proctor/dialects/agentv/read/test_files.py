@@ -14,8 +14,8 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.agentv.dialect import YAML
 from proctor.dialects.agentv.shared import folder_of, inside, resolved
+from proctor.dialects.agentv.syntax import YAML
 from proctor.dialects.shared.jsonl import rows
 from proctor.dialects.shared.yaml_files import file_of, shown_path, yaml_of
 from proctor.model import Problem, Row

@@ -39,7 +39,7 @@ _PLACES: Final[dict[str, tuple[tuple[str, str], str]]] = {
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-    """The suite as one file, and the files that its cases attach. See `proctor.protocols.Renders`."""
+    """The suite as one file, and the files that its cases attach. See `proctor.protocols.Renderer`."""
     held = list(cases)
     common = _common(held)
     header = Unsaid(suite, NAME, lossy=lossy)
