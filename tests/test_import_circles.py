@@ -20,16 +20,6 @@ SOURCE = Path(proctor.__file__).parent
 STILL: tuple[frozenset[str], ...] = (
     frozenset(
         (
-            "proctor.cli.attest_after_run",
-            "proctor.cli.commands.attest",
-            "proctor.cli.commands.run",
-            "proctor.cli.config_defaults",
-            "proctor.cli.options",
-            "proctor.cli.run_and_report",
-        )
-    ),
-    frozenset(
-        (
             "proctor.eval.agent_runs.records",
             "proctor.eval.agent_runs.statistics",
         )
@@ -67,12 +57,6 @@ STILL: tuple[frozenset[str], ...] = (
         (
             "proctor.reports.certificates.of_judge",
             "proctor.reports.runs.serialize",
-        )
-    ),
-    frozenset(
-        (
-            "proctor.services.runs.execution.judge_proxy",
-            "proctor.services.runs.execution.open_targets",
         )
     ),
     frozenset(
