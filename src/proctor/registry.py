@@ -31,7 +31,7 @@ class Registry(Generic[T]):
         self.door = door
         self._adapt = adapt
         self._where = dict(builtin)
-        self._loaded: dict[str, T] = {}
+        self._instances: dict[str, T] = {}
 
     def get(self, name: str) -> T:
         """The thing of that name.
@@ -40,7 +40,7 @@ class Registry(Generic[T]):
             UnknownName: neither the table nor an installed entry point has it.
         """
         try:
-            return self._loaded[name]
+            return self._instances[name]
         except KeyError:
             pass
         if name not in self._where:
@@ -49,13 +49,13 @@ class Registry(Generic[T]):
             raise UnknownName(self.door.removesuffix("s"), name, self._where)
         module, _, attribute = self._where[name].partition(":")
         thing = getattr(import_module(module), attribute)
-        self._loaded[name] = thing if self._adapt is None else self._adapt(thing)
-        return self._loaded[name]
+        self._instances[name] = thing if self._adapt is None else self._adapt(thing)
+        return self._instances[name]
 
     def add(self, name: str, thing: T) -> None:
         """Makes a thing of the caller's own available under a name, for this process."""
         self._where[name] = "added at run time"
-        self._loaded[name] = thing
+        self._instances[name] = thing
 
     def load_all(self, *, installed: bool = False) -> dict[str, T]:
         """All things in the table by name, sorted; with `installed` those of other packages too."""

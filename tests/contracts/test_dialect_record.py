@@ -76,7 +76,7 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
 def tides() -> Iterator[None]:
     DIALECTS.add("tides", Tides())
     yield
-    for table in (DIALECTS._where, DIALECTS._loaded):
+    for table in (DIALECTS._where, DIALECTS._instances):
         del table["tides"]
 
 
@@ -161,7 +161,7 @@ def test_an_object_of_another_package_needs_to_recognise_and_read_only(
     monkeypatch.setitem(globals(), "READER", Reader())
     monkeypatch.setitem(DIALECTS._where, "foreign", f"{__name__}:READER")
     foreign = DIALECTS.get("foreign")
-    monkeypatch.delitem(DIALECTS._loaded, "foreign")
+    monkeypatch.delitem(DIALECTS._instances, "foreign")
     source = Source(path="x", lines=lambda: BytesIO(b""))
     assert [item.name for item in foreign.read(source) if isinstance(item, Suite)] == ["x"]
     assert (foreign.renderer, foreign.reads_folders, foreign.published_hash(source)) == ("", False, None)

@@ -47,8 +47,8 @@ class AgentSkills(Dialect):
         value = json_of(whole(source), notes)
         readable = not notes.failed
         if readable and not isinstance(value, dict):
-            found = "empty" if value is None else kind_of(value)
-            notes.error("not-a-suite", f"The file is {found}; it must be an object with `evals`.")
+            actual = "empty" if value is None else kind_of(value)
+            notes.error("not-a-suite", f"The file is {actual}; it must be an object with `evals`.")
         fields = Fields(value if isinstance(value, dict) else {}, notes)
         fields.forgive_null(*fields.names())
         skill = fields.required_text("skill_name").strip() if "skill_name" in fields else ""
@@ -92,8 +92,8 @@ def _case(fields: Fields, number: int, skill: str, source: Source) -> Case:
     fields.notes.case = case_id or None
     prompt = fields.required_text("prompt")
     outcome = (fields.text("expected_output") or "").strip() or None
-    named = {name: fields.text(name) for name in ("name", "description")}
-    named["skill_name"] = skill or None
+    texts = {name: fields.text(name) for name in ("name", "description")}
+    texts["skill_name"] = skill or None
     metadata: Any = plain(fields.take("metadata") or {})
     if not isinstance(metadata, dict):
         fields.wrong("metadata", metadata, "an object")
@@ -106,7 +106,7 @@ def _case(fields: Fields, number: int, skill: str, source: Source) -> Case:
         assertions=_assertions(fields, outcome, skill),
         tags=tuple(tag for tag in fields.texts("tags") if isinstance(tag, str)),
         category=fields.text("category"),
-        metadata=metadata | {name: text for name, text in named.items() if text is not None},
+        metadata=metadata | {name: text for name, text in texts.items() if text is not None},
     )
     fields.finish(EVAL)
     return case
@@ -129,9 +129,9 @@ def _message(prompt: str, fields: Fields, source: Source) -> Message:
 
     files: list[Attachment] = []
     for place, path in enumerate(fields.texts("files")):
-        here = f"files[{place}]"
+        field = f"files[{place}]"
         line = fields.line_of("files")
-        file = attached("file", path, fields.notes, here, line, source) if isinstance(path, str) else None
+        file = attached("file", path, fields.notes, field, line, source) if isinstance(path, str) else None
         files += [] if file is None else [file]
     return Message(role="user", content=prompt, parts=(*files, prompt) if files else ())
 
@@ -141,17 +141,19 @@ def _message(prompt: str, fields: Fields, source: Source) -> Message:
 
 def _assertions(fields: Fields, outcome: str | None, skill: str) -> tuple[Assertion, ...]:
     """A checklist of the statements, or a judge with the expected outcome; and whether the skill is used."""
-    made: list[Assertion] = []
+    assertions: list[Assertion] = []
     items = [item for name in _STATEMENTS for item in _items(fields, name)]
     if items:
-        made.append(Assertion(grader="rubrics", params={"items": items}, pass_at=PASS_AT, label="rubrics"))
+        assertions.append(
+            Assertion(grader="rubrics", params={"items": items}, pass_at=PASS_AT, label="rubrics")
+        )
     elif outcome is not None:
-        made.append(Assertion(grader="llm_grader", pass_at=PASS_AT, label="llm-grader"))
+        assertions.append(Assertion(grader="llm_grader", pass_at=PASS_AT, label="llm-grader"))
     if "should_trigger" in fields:
-        made.append(_trigger(fields, skill))
-    if not made and not fields.notes.failed:
+        assertions.append(_trigger(fields, skill))
+    if not assertions and not fields.notes.failed:
         fields.missing("expected_output", "text, unless there are `assertions` or `should_trigger`")
-    return tuple(made)
+    return tuple(assertions)
 
 
 def _items(fields: Fields, name: str) -> list[dict[str, Any]]:
@@ -165,10 +167,10 @@ def _items(fields: Fields, name: str) -> list[dict[str, Any]]:
 
 
 def _trigger(fields: Fields, skill: str) -> Assertion:
-    wanted = fields.truth("should_trigger", True)
+    should_trigger = fields.truth("should_trigger", True)
     if not skill:
         fields.error("missing-field", "should_trigger", "needs the skill's name; write `skill_name` above.")
-    params: dict[str, Any] = {"skill": skill} if wanted else {"skill": skill, "should_trigger": False}
+    params: dict[str, Any] = {"skill": skill} if should_trigger else {"skill": skill, "should_trigger": False}
     return Assertion(grader="skill_trigger", params=params, label=f"skill-trigger-{skill}")
 
 

@@ -71,23 +71,23 @@ def detect(head: Head, dialects: Mapping[str, Dialect]) -> str:
         message = f"The file could be of more than one dialect: {because}. Say which with --dialect."
     else:
         code = "unknown-dialect"
-        message = _unknown(head, sorted(dialects))
+        message = _unknown_message(head, sorted(dialects))
     raise SuiteError([Problem(code=code, message=message, path=head.path, line=1)])
 
 
-def _unknown(head: Head, known: list[str]) -> str:
+def _unknown_message(head: Head, names: list[str]) -> str:
     kind = kind_of_yaml(head)
     if kind is not None:
         return f"The file looks like {kind.name} and is no suite. {kind.instead}"
     return (
-        f"No suite format fits the file: {_found(head)}. A suite is JSON Lines or a JSON array of cases, "
+        f"No suite format fits the file: {_describe(head)}. A suite is JSON Lines or a JSON array of cases, "
         "YAML with `tests`, or with `prompts` and `providers`, or CSV with columns such as `input` and "
         "`expected`. "
-        f"Name the format with --dialect; known are: {', '.join(known)}."
+        f"Name the format with --dialect; known are: {', '.join(names)}."
     )
 
 
-def _found(head: Head) -> str:
+def _describe(head: Head) -> str:
     names = sorted({name for row in head.rows for name in row})
     if names and head.path.lower().endswith(YAML):
         return f"its fields are {', '.join(shown(name) for name in names[:8])}"

@@ -84,7 +84,7 @@ def careless() -> Iterator[Callable[..., Converted]]:
         return converted(suite, cases, "careless", lossy=fields.get("lossy", False))
 
     yield convert
-    for place in (DIALECTS._where, DIALECTS._loaded):
+    for place in (DIALECTS._where, DIALECTS._instances):
         place.pop("careless", None)
 
 

@@ -59,13 +59,13 @@ class AgentV(Dialect):
         """The header, the cases in file order, and every problem where it is met."""
         from proctor.dialects.agentv.read.document import suite_of  # most runs are of another dialect
 
-        told: set[tuple[str, str, str]] = set()
+        reported_keys: set[tuple[str, str, str]] = set()
         for item in suite_of(source):
             if isinstance(item, Problem) and item.code in _ONCE:
                 key = (item.path, item.code, _PLACES.sub("", item.field or ""))
-                if key in told:
+                if key in reported_keys:
                     continue
-                told.add(key)
+                reported_keys.add(key)
             yield item
 
     def may_be_suite(self, source: Source) -> bool:
@@ -79,8 +79,8 @@ def _has_suite_fields(head: Head, names: set[str]) -> bool:
         return False
     from proctor.dialects.agentv.read.suite import SUITE, WITHOUT_EFFECT  # most runs are of another dialect
 
-    known = names & {*SUITE, *WITHOUT_EFFECT, "targets"}
-    return 2 * len(known) >= len(names)
+    suite_fields = names & {*SUITE, *WITHOUT_EFFECT, "targets"}
+    return 2 * len(suite_fields) >= len(names)
 
 
 DIALECT = AgentV()

@@ -63,45 +63,47 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
     header = Unsaid(suite, NAME, lossy=lossy)
     note_suite(header, suite, _NOT_OF_SUITES)
     yield from header.problems
-    rest = iter(cases)
-    first = next(rest, None)
+    remaining = iter(cases)
+    first = next(remaining, None)
     evaluators = [] if first is None else _evaluators(first)
     files = evaluator_files(evaluators) if evaluators else None
     assertion = check_of([] if files is None else evaluators)
-    beside, above = Beside(), header.kept
-    yield from _rendered(beside.new(files or {README: NO_PROMPTS}))
-    for case in () if first is None else chain((first,), rest):
-        draft = _Draft(case, assertion, beside, lossy=lossy)
+    siblings, above = Beside(), header.kept
+    yield from _render_files(siblings.new(files or {README: NO_PROMPTS}))
+    for case in () if first is None else chain((first,), remaining):
+        draft = _Draft(case, assertion, siblings, lossy=lossy)
         draft.settle(above)
         yield from (*draft.unsaid.problems, *draft.refusal.problems)
         if not draft.refused:
-            yield from _rendered(beside.new(draft.files()))
+            yield from _render_files(siblings.new(draft.files()))
             above = {}
 
 
-def _rendered(files: Iterable[tuple[str, bytes]]) -> Iterator[Rendered]:
+def _render_files(files: Iterable[tuple[str, bytes]]) -> Iterator[Rendered]:
     return (Rendered(path, data) for path, data in files)
 
 
 def _evaluators(case: Case) -> list[Any]:
-    given: Any = next((one.params for one in case.assertions if one.grader == GRADER), {}).get("evaluators")
-    return given if isinstance(given, list) else []
+    evaluators: Any = next(
+        (assertion.params for assertion in case.assertions if assertion.grader == GRADER), {}
+    ).get("evaluators")
+    return evaluators if isinstance(evaluators, list) else []
 
 
 class _Draft:
     """One case on its way into a folder."""
 
-    def __init__(self, case: Case, assertion: Assertion, beside: Beside, *, lossy: bool) -> None:
+    def __init__(self, case: Case, assertion: Assertion, siblings: Beside, *, lossy: bool) -> None:
         """Write it as well as it can be.
 
         Args:
             case: what is written.
             assertion: the one check that every test of the folder has.
-            beside: the files that are there already.
+            siblings: the files that are there already.
             lossy: what cannot be said is left out.
         """
         self._case = case
-        self._beside = beside
+        self._siblings = siblings
         self._lossy = lossy
         self.unsaid = Unsaid(case, NAME, lossy=lossy)
         self.refusal = Unsaid(case, NAME, lossy=False)
@@ -126,7 +128,7 @@ class _Draft:
 
     def files(self) -> dict[str, bytes]:
         """The test and what it refers to, by path."""
-        return {self._path: self._written().data(), **self._attached, **self._defined}
+        return {self._path: self._build_test().data(), **self._attached, **self._defined}
 
     def settle(self, above: Mapping[str, Any]) -> None:
         """Leave out and note what would be read as something else.
@@ -134,7 +136,7 @@ class _Draft:
         Args:
             above: what was lost of the suite, which this case is to keep.
         """
-        if not _is_path(self._path) or self._beside.fitting({self._path: b""}) is None:
+        if not _is_path(self._path) or self._siblings.fitting({self._path: b""}) is None:
             why = "an id is the path of a file of its own, such as `folder/name`, and not in `prompts`."
             self.refusal.note("id", why)
             return
@@ -147,10 +149,10 @@ class _Draft:
         else:
             self._attached = files
         self._keep(above)
-        if self._differing(self._written()):
+        if self._differing(self._build_test()):
             self._diagnose()
             self._keep(above)
-            wrong = [] if self.unsaid.refused else self._differing(self._written())
+            wrong = [] if self.unsaid.refused else self._differing(self._build_test())
             for name, why in wrong[:1]:
                 self.refusal.note(name, why)
 
@@ -158,29 +160,29 @@ class _Draft:
         """Whether the files can lie beside the test and all others."""
         together = {**files, self._path: b""}
         return not (
-            self._path in files or in_reserved_folder(files) or self._beside.fitting(together) is None
+            self._path in files or in_reserved_folder(files) or self._siblings.fitting(together) is None
         )
 
-    def _written(self) -> Written:
+    def _build_test(self) -> Written:
         return replace(self._test, front=self._front)
 
     def _keep(self, above: Mapping[str, Any]) -> None:
-        kept = self.unsaid.metadata(above).get(KEPT)
-        if kept is not None:
-            self._front[KEPT] = kept
+        losses = self.unsaid.metadata(above).get(KEPT)
+        if losses is not None:
+            self._front[KEPT] = losses
 
     # --- reading -------------------------------------------------------------------------------------------
 
     def _differing(self, test: Written) -> list[tuple[str, str]]:
         """The fields, but for those that are lost, that would be read as something else, and why."""
-        found, wrong = read(self._path, test, {**self._attached, **self._defined})
-        if found is None:
+        case, wrong = read(self._path, test, {**self._attached, **self._defined})
+        if case is None:
             return [("id", f"the test would be refused. {wrong.message if wrong else ''}".rstrip())]
         return [
             (name, _WHY.get(name, "it would be read as another one."))
             for name in ("id", *_WHY)
             if name not in self.unsaid.kept
-            and encode(getattr(found, name)) != encode(getattr(self._case, name))
+            and encode(getattr(case, name)) != encode(getattr(self._case, name))
         ]
 
     def _diagnose(self) -> None:
@@ -188,8 +190,8 @@ class _Draft:
         for name in _WHY:
             if name in self.unsaid.kept:
                 continue
-            found, _ = read(self._path, self._part(name), {**self._attached, **self._defined})
-            if found is None or encode(getattr(found, name)) != encode(getattr(self._case, name)):
+            case, _ = read(self._path, self._part(name), {**self._attached, **self._defined})
+            if case is None or encode(getattr(case, name)) != encode(getattr(self._case, name)):
                 self.unsaid.note(name, _WHY[name])
                 self._lose(name)
 
@@ -218,19 +220,19 @@ class _Draft:
 
     # --- what the format has no place for ------------------------------------------------------------------
 
-    def _note_assertions(self, wanted: Assertion) -> None:
-        said = False
-        for place, one in enumerate(self._case.assertions):
-            if not said and assertion_digest(one) == assertion_digest(wanted):
-                said = True
-            elif one.grader == GRADER:
+    def _note_assertions(self, renderable: Assertion) -> None:
+        is_rendered = False
+        for place, assertion in enumerate(self._case.assertions):
+            if not is_rendered and assertion_digest(assertion) == assertion_digest(renderable):
+                is_rendered = True
+            elif assertion.grader == GRADER:
                 why = (
                     "the one check of a test counts 1, is asked by the evaluators that all tests have, and "
                     'has the rule "mean".'
                 )
                 self.unsaid.note(f"assertions[{place}]", why)
             else:
-                why = f"an answer is judged by instructions, and by no check such as {one.grader!r}."
+                why = f"an answer is judged by instructions, and by no check such as {assertion.grader!r}."
                 self.unsaid.note(f"assertions[{place}]", why)
         if not self._case.assertions:
             self.unsaid.note("assertions", "an answer is always judged by instructions.")
@@ -254,8 +256,8 @@ class _Draft:
 def _turns(messages: tuple[Message, ...]) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The system text, and roles and texts of the turns."""
     system = messages[0].content if messages and messages[0].role == "system" else ""
-    rest = messages[1:] if system else messages
-    return system, tuple([(_role(message), _text(message)) for message in rest])
+    others = messages[1:] if system else messages
+    return system, tuple([(_role(message), _text(message)) for message in others])
 
 
 def _role(message: Message) -> str:

@@ -112,7 +112,7 @@ def _graded(case: Case, unsaid: Unsaid) -> dict[str, Any]:
         said, shape = [], UNSCORED  # what is left of its checks would pass other answers
     if shape.expected != case.expected:
         unsaid.note("expected", _why_expected(shape))
-    unsaid.note_labels(case.assertions, written=(shape.label,))
+    unsaid.note_labels(case.assertions, renderable=(shape.label,))
     row = dict(shape.row)
     weight = next(iter(weights), 1.0) if len(weights) == 1 else 1.0
     if weight != 1 and said:

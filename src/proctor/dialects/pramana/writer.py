@@ -134,7 +134,7 @@ def _graded(case: Case, unsaid: Unsaid) -> tuple[dict[str, Any], Any]:
         unsaid.note("assertions", "it has one check a case.")
     if written is None or (lost and not unsaid.refused):  # what is left would pass other answers
         written = {"type": "llm_judge", "judge_prompt": _REFUSED}
-    unsaid.note_labels(case.assertions, written=(written["type"],))
+    unsaid.note_labels(case.assertions, renderable=(written["type"],))
     return written, ideal
 
 

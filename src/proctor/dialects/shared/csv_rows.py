@@ -21,12 +21,12 @@ _SEPARATORS: Final = ",;\t"
 _JSON: Final = (".jsonl", ".ndjson", ".json")
 
 
-def separator(header: str, known: Collection[str] = ()) -> str:
+def separator(header: str, preferred: Collection[str] = ()) -> str:
     """The one of `,`, `;` and tab that finds the most columns in a header line, known ones first."""
 
     def columns(mark: str) -> tuple[int, int]:
         names = column_names(header, mark)
-        return len(set(names).intersection(known)), len(names)
+        return len(set(names).intersection(preferred)), len(names)
 
     return max(_SEPARATORS, key=columns)
 

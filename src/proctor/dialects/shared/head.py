@@ -44,14 +44,14 @@ def read_head(path: str, lines: Iterable[bytes]) -> Head:
     if path.lower().endswith(_MARKDOWN):
         return Head(path=path, text=text)
     if _YAML.match(text):
-        rest = b"".join(_first(lines, _MORE_LINES)).decode("utf-8", "replace")
-        return Head(path=path, text=text, rows=(dict.fromkeys(_YAML_KEY.findall(text + rest)),))
+        remainder = b"".join(_first(lines, _MORE_LINES)).decode("utf-8", "replace")
+        return Head(path=path, text=text, rows=(dict.fromkeys(_YAML_KEY.findall(text + remainder)),))
     if is_array(text):
-        rest = b"".join(_first(lines, _MORE_LINES)).decode("utf-8", "replace")
-        rows = _items(text + rest)
+        remainder = b"".join(_first(lines, _MORE_LINES)).decode("utf-8", "replace")
+        rows = _items(text + remainder)
     else:
-        parsed = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
-        rows = tuple(row for row in parsed if isinstance(row, dict))
+        objects = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
+        rows = tuple(row for row in objects if isinstance(row, dict))
     if rows and _PROCTOR in rows[0]:  # its other lines may look like those of any dialect
         rows = rows[:1]
     if not rows and text.lstrip().startswith(("{", "[")):
@@ -72,12 +72,12 @@ def _first(lines: Iterable[bytes], count: int) -> Iterator[bytes]:
 
 def _items(text: str) -> tuple[dict[str, Any], ...]:
     """The first objects of an array whose text may end before it does."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     try:
         for begin, end in islice(spans(text), LINES):
             row = parse_object(text[begin:end].encode("utf-8", "replace"))
             if isinstance(row, dict):
-                found.append(row)
+                rows.append(row)
     except (JSONDecodeError, RecursionError):  # what is wrong is reported when the file is read
         pass
-    return tuple(found)
+    return tuple(rows)

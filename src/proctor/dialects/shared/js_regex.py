@@ -104,7 +104,7 @@ def with_ascii_classes(pattern: str) -> str:
 
     def narrow(token: re.Match[str]) -> str:
         if token["set"] is not None:
-            return _MEMBER.sub(lambda each: _IN_SET.get(each["letter"] or "", each[0]), token[0])
+            return _MEMBER.sub(lambda member: _IN_SET.get(member["letter"] or "", member[0]), token[0])
         if token["letter"] in ("b", "B"):
             return f"(?a:{token[0]})"
         return _ASCII.get(token["letter"] or "", token[0])
@@ -127,7 +127,7 @@ class _Translation:
         self._open: list[int] = []
         """The numbers of the groups that are open; 0 for those without one."""
         self._closed: set[int] = set()
-        self._begun = 0
+        self._group_count = 0
         self._last = ""
         """What the token before was, where nothing can repeat it."""
         groups = [token["group"] for token in _TOKEN.finditer(pattern)]
@@ -167,8 +167,8 @@ class _Translation:
 
     def _group(self, text: str) -> str:
         numbered = text in ("(", "(?<")
-        self._begun += numbered
-        self._open.append(self._begun if numbered else 0)
+        self._group_count += numbered
+        self._open.append(self._group_count if numbered else 0)
         on, _, off = text.removeprefix("(?").removesuffix(":").partition("-")
         self._lines.append("m" in on or ("m" not in off and self._lines[-1]))
         return "(?P<" if text == "(?<" else text
@@ -208,8 +208,10 @@ class _Translation:
         classes, before, after = self._classes(members)
         parts = []
         for place, member in enumerate(members):
-            beside = members[max(place - 1, 0) : place + 2]
-            if member[0] == "-" and any(each["letter"] in _IN_SET.keys() | set("sS") for each in beside):
+            neighbours = members[max(place - 1, 0) : place + 2]
+            if member[0] == "-" and any(
+                neighbour["letter"] in _IN_SET.keys() | set("sS") for neighbour in neighbours
+            ):
                 parts.append(r"\-")  # no range begins or ends with a class
             elif member["letter"] in classes:
                 parts.append(classes[member["letter"]])
@@ -260,8 +262,8 @@ def _has_case(member: re.Match[str]) -> bool:
 def _has_range(members: list[re.Match[str]]) -> bool:
     """Whether a set has a range, which no class begins or ends."""
     return any(
-        each[0] == "-" and low["letter"] is None and high["letter"] is None
-        for low, each, high in zip(members, members[1:], members[2:], strict=False)
+        middle[0] == "-" and low["letter"] is None and high["letter"] is None
+        for low, middle, high in zip(members, members[1:], members[2:], strict=False)
     )
 
 

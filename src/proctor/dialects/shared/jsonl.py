@@ -36,7 +36,7 @@ _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 # --- lines to objects --------------------------------------------------------------------------------------
 
 
-class _Refused(ValueError):
+class _UnsupportedJson(ValueError):
     """JSON that Python would read and this module does not; never leaves it."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -48,7 +48,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) != len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise _Refused(
+        raise _UnsupportedJson(
             "duplicate-key", f"The key {shown(twice)} is written twice in one object; keep one of them."
         )
     return row
@@ -59,18 +59,20 @@ def _integer(digits: str) -> int:
     value = int(digits) if len(digits) <= 20 else 1 << 64
     if -(1 << 63) <= value < 1 << 64:
         return value
-    raise _Refused("bad-number", f"The number {digits[:20]}… does not fit in 64 bits; write it as text.")
+    raise _UnsupportedJson(
+        "bad-number", f"The number {digits[:20]}… does not fit in 64 bits; write it as text."
+    )
 
 
 def _float(digits: str) -> float:
     value = float(digits)
     if isfinite(value):
         return value
-    raise _Refused("bad-number", f"The number {digits[:20]} is too large; write it as text.")
+    raise _UnsupportedJson("bad-number", f"The number {digits[:20]} is too large; write it as text.")
 
 
 def _constant(name: str) -> float:
-    raise _Refused("bad-number", f"{name} is not JSON; write a number, text or null.")
+    raise _UnsupportedJson("bad-number", f"{name} is not JSON; write a number, text or null.")
 
 
 _DECODER = json.JSONDecoder(
@@ -90,8 +92,8 @@ def parse_object(line: bytes, nesting: int = MAX_NESTING) -> dict[str, Any] | Pr
         row = _DECODER.decode(text)
         if _LONE_SURROGATE.search(text):
             json.dumps(row, ensure_ascii=False).encode("utf-8")
-    except _Refused as refused:
-        return Problem(code=refused.code, message=str(refused))
+    except _UnsupportedJson as unsupported:
+        return Problem(code=unsupported.code, message=str(unsupported))
     except json.JSONDecodeError as error:
         message = (
             f"The line is not JSON: {error.msg} (column {error.pos + 1}). Write one JSON object per line."
@@ -174,15 +176,15 @@ def too_large(path: str) -> SuiteError:
 
 def peek(lines: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
     """The first line that is not blank, stripped and without a byte order mark, and all lines again."""
-    rest = iter(lines)
-    seen: list[bytes] = []
+    iterator = iter(lines)
+    consumed: list[bytes] = []
     first = b""
-    for line in rest:
-        seen.append(line)
-        first = (line if len(seen) > 1 else line.removeprefix(BOM)).strip()
+    for line in iterator:
+        consumed.append(line)
+        first = (line if len(consumed) > 1 else line.removeprefix(BOM)).strip()
         if first:
             break
-    return first, chain(seen, rest)
+    return first, chain(consumed, iterator)
 
 
 def _begins_whole_file(line: bytes) -> bool:

@@ -82,13 +82,17 @@ class Unsaid:
     def note_each(self, names: Iterable[str]) -> None:
         """Note each of these fields of the case or suite that says anything, as one the format has not."""
         for name in names:
-            if getattr(self._thing, name) != _defaults_of(type(self._thing))[name]:
+            if getattr(self._thing, name) != _get_defaults(type(self._thing))[name]:
                 self.note(name, "it has no such field.")
 
-    def note_labels(self, assertions: Iterable[Assertion], written: Collection[str | None] = ()) -> None:
+    def note_labels(self, assertions: Iterable[Assertion], renderable: Collection[str | None] = ()) -> None:
         """Note labels that say more than the type of their check and are not among those written."""
-        for place, one in enumerate(assertions):
-            if one.label is not None and one.label not in written and not is_type_word(one):
+        for place, assertion in enumerate(assertions):
+            if (
+                assertion.label is not None
+                and assertion.label not in renderable
+                and not is_type_word(assertion)
+            ):
                 self.note(f"assertions[{place}].label", "it has no names for checks.")
 
     def metadata(self, above: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -100,12 +104,12 @@ class Unsaid:
         own = self._thing.metadata if isinstance(self._thing, Case) else {}
         if not self._lossy:
             return own
-        kept = {**self.kept, **({"suite": dict(above)} if above else {})}
-        if not kept:
+        losses = {**self.kept, **({"suite": dict(above)} if above else {})}
+        if not losses:
             return own
-        if KEPT in own and "metadata" not in kept:  # it was written lossily before
-            kept["earlier"] = own[KEPT]
-        return {**own, KEPT: kept}
+        if KEPT in own and "metadata" not in losses:  # it was written lossily before
+            losses["earlier"] = own[KEPT]
+        return {**own, KEPT: losses}
 
     def _tell(self, field: str, why: str, level: Any) -> None:
         case = self._thing.id if isinstance(self._thing, Case) else None
@@ -123,9 +127,9 @@ class Unsaid:
         )
 
 
-def _defaults_of(kind: type[Any]) -> dict[str, Any]:
-    named = kind(id="", input=()) if kind is Case else kind(name="", dialect="")
-    return {name: getattr(named, name) for name in kind.__struct_fields__}
+def _get_defaults(kind: type[Any]) -> dict[str, Any]:
+    blank = kind(id="", input=()) if kind is Case else kind(name="", dialect="")
+    return {name: getattr(blank, name) for name in kind.__struct_fields__}
 
 
 def is_type_word(assertion: Assertion) -> bool:
@@ -133,15 +137,17 @@ def is_type_word(assertion: Assertion) -> bool:
     label, params = assertion.label or "", assertion.params
     # Dialect agentv adds what is looked for, as in `icontains-Oslo`, `contains-any-3` and `regex-[a-z]+`.
     values = params.get("values")
-    sought = str(len(values)) if isinstance(values, list) else params.get("value")
-    word = "regex" if label.startswith("regex-") else label.removesuffix(f"-{sought}")
+    value = str(len(values)) if isinstance(values, list) else params.get("value")
+    word = "regex" if label.startswith("regex-") else label.removesuffix(f"-{value}")
     return word.replace("-", "_") in (assertion.grader, *_TYPE_WORDS)
 
 
 def no_such_check(assertion: Assertion) -> str:
     """Why a format cannot say an assertion that is like none of its checks."""
-    given = f" with {', '.join(f'`{name}`' for name in sorted(assertion.params))}" if assertion.params else ""
-    return f"it has no check like {assertion.grader!r}{given}."
+    with_params = (
+        f" with {', '.join(f'`{name}`' for name in sorted(assertion.params))}" if assertion.params else ""
+    )
+    return f"it has no check like {assertion.grader!r}{with_params}."
 
 
 def note_suite(unsaid: Unsaid, suite: Suite, names: Iterable[str], *, has_holdout: bool = False) -> None:

@@ -16,15 +16,15 @@ _OUTSIDE: Final = re.compile(r"/|[A-Za-z]:|(.*/)?\.\.(/|$)|(.*/)?\.?$|.*[\\\0]",
 _LONGEST_NAME: Final = 60  # of up to four bytes each; most systems take 255
 _NO_FILE_NAME: Final = re.compile(r"[^\w.=,\[\]~-]+")
 _RESERVED: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-_WRITTEN = json.JSONEncoder(ensure_ascii=False)
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def json_line(row: Mapping[str, Any]) -> bytes:
     """An object as one line of JSON Lines, its fields in the order given."""
-    return _WRITTEN.encode(row).encode("utf-8") + b"\n"
+    return _ENCODER.encode(row).encode("utf-8") + b"\n"
 
 
-def file_stem(name: str, taken: set[str]) -> str:
+def file_stem(name: str, used_stems: set[str]) -> str:
     """A name as the stem of a file that every system can have; `/` stays between folders.
 
     It is another one for each name, told apart by a digest where two would be the same; `taken` holds those
@@ -35,9 +35,9 @@ def file_stem(name: str, taken: set[str]) -> str:
         :_LONGEST_NAME
     ]
     stem = stem.rstrip(" ./")
-    if not stem or stem.lower() in taken:  # some systems do not tell capitals apart
+    if not stem or stem.lower() in used_stems:  # some systems do not tell capitals apart
         stem = f"{stem or 'case'}-{sha256(name.encode()).hexdigest()[:8]}"
-    taken.add(stem.lower())
+    used_stems.add(stem.lower())
     return stem
 
 
@@ -54,9 +54,9 @@ class Beside:
         return files if files is not None and all(self._fits(path, files) for path in files) else None
 
     def _fits(self, path: str, files: Mapping[str, bytes]) -> bool:
-        known = self._digests.get(path)
-        if known is not None:
-            return known == sha256(files[path]).digest()
+        digest = self._digests.get(path)
+        if digest is not None:
+            return digest == sha256(files[path]).digest()
         folders = set(_folders(path))
         return path not in self._folders and not folders & (self._digests.keys() | files.keys())
 

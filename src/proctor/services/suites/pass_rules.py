@@ -111,7 +111,7 @@ def _is_foreign(rule: PassRule, expressible: PassRule) -> bool:
 
 def _requires_every_check(rule: PassRule, case: Case) -> bool:
     """Whether a rule, or a threshold of 1 where it has none, means that every check of the case passes."""
-    counting = [each for each in case.assertions if each.weight > 0 or each.required is not None]
+    counting = [check for check in case.assertions if check.weight > 0 or check.required is not None]
     if not all(assertion.weight > 0 and _is_all_or_nothing(assertion) for assertion in counting):
         return False
     threshold = 1.0 if rule.threshold is None else rule.threshold
@@ -133,11 +133,11 @@ def _is_all_or_nothing(assertion: Assertion) -> bool:
 
 def _rule_warning(suite: Suite, case: Case | None, rule: PassRule, name: str) -> Problem:
     subject = f"Suite {shown(suite.name)}" if case is None else f"Case {shown(case.id)}"
-    lacking, instead = "no rule that every check must pass", "`execution.threshold: 1`"
+    missing, instead = "no rule that every check must pass", "`execution.threshold: 1`"
     if rule.threshold is not None:
-        lacking, instead = f"no threshold, such as {rule.threshold:g},", "that every check must pass"
+        missing, instead = f"no threshold, such as {rule.threshold:g},", "that every check must pass"
     message = (
-        f"{subject}: dialect {name} has {lacking} and says {instead}. It is the same here: each check gives "
+        f"{subject}: dialect {name} has {missing} and says {instead}. It is the same here: each check gives "
         "1 or 0, and no case passes with one that fails."
     )
     return Problem(

@@ -72,7 +72,7 @@ class Draft:
         self.unsaid = unsaid
         self.refusal = Unsaid(case, NAME, lossy=False)
         """Takes what cannot be said and nothing can stand for."""
-        said = {
+        fields = {
             "id": case.id,
             "criteria": case.criteria,
             "category": case.category,
@@ -82,7 +82,7 @@ class Draft:
             "workspace": None if case.workspace is None else workspace_row(case.workspace),
             "assertions": self._assertions(),
         }
-        self.row: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        self.row: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
         """The test."""
         self._add_notes()
 
@@ -125,8 +125,8 @@ class Draft:
         wrong = [problem.field or "" for problem in notes.problems if problem.level == "error"]
         for name, (place, why) in _PLACES.items():
             same = encode(getattr(read, name)) == encode(getattr(self._case, name))
-            refused = place and any(field.startswith(".".join(place)) for field in wrong)
-            if (refused or not same) and name not in self.unsaid.kept:
+            is_lost = place and any(field.startswith(".".join(place)) for field in wrong)
+            if (is_lost or not same) and name not in self.unsaid.kept:
                 self.unsaid.note(name, why)
                 _drop(self.row, place)
         return notes
@@ -156,13 +156,13 @@ class Draft:
         if case.assertions == (DEFAULT,) and (case.criteria or "").strip():
             return None
         rows: list[dict[str, Any]] = []
-        lost = False
+        has_losses = False
         for place, assertion in enumerate(case.assertions):
             try:
                 row, has_label = row_of(assertion, self._source)
             except Unsayable as error:
                 self.unsaid.note(f"assertions[{place}]", str(error))
-                lost = True
+                has_losses = True
                 continue
             rows.append(row)
             if not has_label:
@@ -170,7 +170,7 @@ class Draft:
                 self.unsaid.note(f"assertions[{place}].label", why)
         if not case.assertions:
             self.unsaid.note("assertions", "a test without any is judged by `llm-grader`.")
-        return [*rows, dict(LOST)] if lost or not rows else rows
+        return [*rows, dict(LOST)] if has_losses or not rows else rows
 
     def _add_notes(self) -> None:
         for name, value in self._case.notes.items():
@@ -198,12 +198,12 @@ class Draft:
 
 
 def _execution(case: Case) -> dict[str, Any] | None:
-    said = {
+    fields = {
         "target": case.target,
         "targets": list(case.only_targets) or None,
         "threshold": None if case.pass_rule is None else case.pass_rule.threshold,
     }
-    return {name: value for name, value in said.items() if value is not None} or None
+    return {name: value for name, value in fields.items() if value is not None} or None
 
 
 def _drop(row: dict[str, Any], place: tuple[str, ...]) -> None:
