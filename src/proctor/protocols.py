@@ -8,7 +8,7 @@ line in that folder's table.
 from __future__ import annotations
 
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -182,6 +182,10 @@ class Dialect:
     def published_hash(self, source: Source) -> str | None:  # noqa: ARG002
         """The hash by which the format publishes a suite; None where it has none."""
         return None
+
+    def assertion_types(self) -> Collection[str]:
+        """What the format calls its assertions: words that say no more as a label than the grader does."""
+        return ()
 
     def render(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
         """Writes a suite by the dialect's `renderer`, which there must be."""

@@ -7,7 +7,7 @@ statements must hold, as in AgentV, which reads these files too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from proctor.dialects.shared.jsonl import file_name, whole
@@ -68,6 +68,10 @@ class AgentSkills(Dialect):
         yield from notes.problems
         if isinstance(evals, list):
             yield from _cases(evals, skill, source)
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        return TYPES
 
 
 def _cases(evals: list[Any], skill: str, source: Source) -> Iterator[Placed | Problem]:

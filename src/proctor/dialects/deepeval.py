@@ -8,7 +8,7 @@ Source: DeepEval's documentation of datasets, and `dataset/dataset.py` of deepev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from proctor.dialects.shared.jsonl import file_name
@@ -58,6 +58,10 @@ class DeepEval(Dialect):
                 noted.add(key)
             if not notes.failed:
                 yield Placed(case, line, named="id" in row)
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        return TYPES
 
 
 def _case(fields: Fields, default_id: str) -> Case:

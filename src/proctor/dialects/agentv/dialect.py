@@ -8,7 +8,7 @@ is known and does nothing here is kept and told once a file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from proctor.dialects.agentv.syntax import TESTS, YAML
@@ -71,6 +71,12 @@ class AgentV(Dialect):
     def may_be_suite(self, source: Source) -> bool:
         """JSON Lines, or YAML with tests; any other YAML may be of any program."""
         return not source.path.lower().endswith(YAML) or _TESTS.search(whole(source)) is not None
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        from proctor.dialects.agentv.read.assertions import TYPES  # most runs are of another dialect
+
+        return TYPES
 
 
 def _has_suite_fields(head: Head, names: set[str]) -> bool:

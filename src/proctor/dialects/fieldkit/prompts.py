@@ -7,7 +7,7 @@ of the answer, the first number is compared. A check that could never pass, or n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -68,6 +68,10 @@ class Fieldkit(Dialect):
         yield from notes.problems
         if isinstance(prompts, list):
             yield from _prompts(prompts, source)
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        return TYPES
 
 
 def _prompts(prompts: list[Any], source: Source) -> Iterator[Placed | Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from proctor.dialects.shared.signatures import is_of_inspect
 from proctor.model import Problem, Suite
@@ -23,6 +23,12 @@ class Inspect(Dialect):
         from proctor.dialects.inspect.samples import suite_of  # most runs are of another dialect
 
         yield from suite_of(source)
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        from proctor.dialects.inspect.samples import TYPES  # most runs are of another dialect
+
+        return TYPES
 
 
 DIALECT = Inspect()

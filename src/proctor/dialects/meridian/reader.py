@@ -9,7 +9,7 @@ counts once, and passes if all of its answers do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, Literal
 
@@ -100,6 +100,10 @@ class Meridian(Dialect):
                     yield from _placed(cells, notes, f"test_{number}")
         else:
             yield from _read_json(lines, source.path)
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        return (*SCORERS, *EXPECTED_TYPES)
 
 
 def _is_csv(first: bytes, path: str) -> bool:

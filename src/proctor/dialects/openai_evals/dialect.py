@@ -6,7 +6,7 @@ class of its eval.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from proctor.dialects.shared.head import read_head
 from proctor.dialects.shared.signatures import YAML, is_of_evals_registry, is_of_openai_evals
@@ -37,6 +37,12 @@ class OpenAiEvals(Dialect):
         """Rows, or YAML that is a registry."""
         is_yaml = source.path.lower().endswith(YAML)
         return not is_yaml or is_of_evals_registry(read_head(source.path, source.lines()))
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        from proctor.dialects.openai_evals.classes import TYPES  # most runs are of another dialect
+
+        return TYPES
 
 
 DIALECT = OpenAiEvals()

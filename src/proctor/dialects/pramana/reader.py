@@ -7,7 +7,7 @@ against it. Which grader marks what is known here by name only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 from proctor.codec import hash_rows, hash_text
@@ -91,6 +91,10 @@ class Pramana(Dialect):
     def published_hash(self, source: Source) -> str:
         """The hash over the cases as they are written, sorted."""
         return hash_text(b"".join(read_lines(source)), source.path)
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        return TYPES
 
 
 class _Tally:

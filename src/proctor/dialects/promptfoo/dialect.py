@@ -7,7 +7,7 @@ service, is refused by name. Names in double braces are filled in; filters, loop
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -59,6 +59,12 @@ class Promptfoo(Dialect):
         """JSON, or YAML that is a configuration; any other YAML may be of any program."""
         is_yaml = source.path.lower().endswith(YAML)
         return not is_yaml or is_of_promptfoo(read_head(source.path, source.lines()))
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        from proctor.dialects.promptfoo.assertions import TYPES  # most runs are of another dialect
+
+        return (*TYPES, *(f"not-{name}" for name in TYPES))
 
 
 DIALECT = Promptfoo()

@@ -8,33 +8,18 @@ metadata.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode
-from proctor.dialects.agentv.read.assertions import TYPES as AGENTV_TYPES
-from proctor.dialects.deepeval import TYPES as DEEPEVAL_TYPES
-from proctor.dialects.fieldkit.prompts import TYPES as FIELDKIT_TYPES
-from proctor.dialects.inspect.samples import TYPES as INSPECT_TYPES
-from proctor.dialects.meridian.expected import TYPES as MERIDIAN_TYPES
-from proctor.dialects.meridian.reader import SCORERS
-from proctor.dialects.openai_evals.classes import TYPES as OPENAI_TYPES
+from proctor.dialects import DIALECTS
 from proctor.dialects.pramana.reader import KEPT as KEPT
-from proctor.dialects.pramana.reader import TYPES as PRAMANA_TYPES
-from proctor.dialects.promptfoo.assertions import TYPES as PROMPTFOO_TYPES
 from proctor.model import Assertion, Case, Defaults, Problem, SplitRule, Suite
 from proctor.validation import shown
 
 CODE: Final = "unsayable"
-_TYPE_WORDS: Final = frozenset(
-    word.replace("-", "_")
-    for words in (
-        *(SCORERS, MERIDIAN_TYPES, PRAMANA_TYPES, AGENTV_TYPES, FIELDKIT_TYPES, OPENAI_TYPES),
-        *(INSPECT_TYPES, DEEPEVAL_TYPES, PROMPTFOO_TYPES, [f"not-{word}" for word in PROMPTFOO_TYPES]),
-    )
-    for word in words
-)
 
 
 class Unsaid:
@@ -132,6 +117,13 @@ def _get_defaults(kind: type[Any]) -> dict[str, Any]:
     return {name: getattr(blank, name) for name in kind.__struct_fields__}
 
 
+@cache
+def _type_words(dialects: tuple[str, ...]) -> frozenset[str]:
+    """What these dialects call their assertions, with `_` for `-`."""
+    types = (word for name in dialects for word in DIALECTS.get(name).assertion_types())
+    return frozenset(word.replace("-", "_") for word in types)
+
+
 def is_type_word(assertion: Assertion) -> bool:
     """Whether an assertion's label is only a word for its type, as a dialect gives it by itself."""
     label, params = assertion.label or "", assertion.params
@@ -139,7 +131,7 @@ def is_type_word(assertion: Assertion) -> bool:
     values = params.get("values")
     value = str(len(values)) if isinstance(values, list) else params.get("value")
     word = "regex" if label.startswith("regex-") else label.removesuffix(f"-{value}")
-    return word.replace("-", "_") in (assertion.grader, *_TYPE_WORDS)
+    return word.replace("-", "_") in (assertion.grader, *_type_words(tuple(DIALECTS.names())))
 
 
 def no_such_check(assertion: Assertion) -> str:
