@@ -1,4 +1,4 @@
-"""Names to things: each door has one table of `name → "module:attribute"`, imported at first use.
+"""Tables of implementations by name, `name → "module:attribute"`, each imported at first use.
 
 Names that are not in the table are looked for among the installed entry points of the group
 `proctor.<door>`; nothing else is ever searched.
@@ -34,7 +34,7 @@ class Registry(Generic[T]):
         self._instances: dict[str, T] = {}
 
     def get(self, name: str) -> T:
-        """The thing of that name.
+        """Returns the implementation of that name, imported at first use.
 
         Raises:
             UnknownName: neither the table nor an installed entry point has it.
@@ -58,11 +58,11 @@ class Registry(Generic[T]):
         self._instances[name] = thing
 
     def load_all(self, *, installed: bool = False) -> dict[str, T]:
-        """All things in the table by name, sorted; with `installed` those of other packages too."""
+        """Returns all implementations by name, sorted; with `installed` those of other packages too."""
         return {name: self.get(name) for name in self.names(installed=installed)}
 
     def names(self, *, installed: bool = False) -> list[str]:
-        """The names in the table, sorted; with `installed` those of other packages too."""
+        """Returns the names in the table, sorted; with `installed` those of other packages too."""
         if installed:
             self._find_installed()
         return sorted(self._where)

@@ -29,7 +29,7 @@ def may_be_suite(source: Source, dialects: Iterable[Dialect]) -> bool:
 
 
 def detect_folder(source: Source, dialects: Mapping[str, Dialect]) -> str:
-    """The name of the dialect that reads all files of a folder as one suite.
+    """Returns the name of the dialect that reads all files of a folder as one suite.
 
     Raises:
         SuiteError: the folder has tests of several dialects (`ambiguous-dialect`).
@@ -54,7 +54,7 @@ def _has_tests(source: Source, dialect: Dialect) -> bool:
 
 
 def detect(head: Head, dialects: Mapping[str, Dialect]) -> str:
-    """The name of the only dialect that recognises the file.
+    """Returns the name of the only dialect that recognises the file.
 
     Raises:
         SuiteError: none does (`unknown-dialect`), or several do (`ambiguous-dialect`).

@@ -38,7 +38,7 @@ _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 def named(fields: Fields, name: str, *aliases: str) -> str:
-    """Under which of its names a field stands; an old one is warned of, two at once are an error."""
+    """Returns the name under which a field is written; warns of an old one, and two are an error."""
     spellings = [spelling for spelling in (name, *aliases) if spelling in fields]
     for other in spellings[1:]:
         fields.take(other)
@@ -54,14 +54,14 @@ def named(fields: Fields, name: str, *aliases: str) -> str:
 
 
 def finish(fields: Fields, allowed: Sequence[str]) -> None:
-    """Note what is left of an object as unknown, but for its `description`, which nothing reads."""
+    """Notes the remaining fields of an object as unknown, except `description`, which nothing reads."""
     fields.forgive_null("description")
     fields.text("description")
     fields.finish(allowed)
 
 
 def texts_of(fields: Fields, name: str) -> tuple[str, ...]:
-    """The texts of a list; what is none is an error and left out."""
+    """Takes the texts of a list; anything else is an error and left out."""
     return tuple([text for text in fields.texts(name) if isinstance(text, str)])
 
 
@@ -100,7 +100,7 @@ def resolved_row(row: dict[str, Any], names: Iterable[str], source: Source, note
 
 
 def unset(name: str, notes: Notes, field: str, line: int | None = None) -> None:
-    """Note that an environment variable is not set."""
+    """Notes that an environment variable is not set."""
     notes.error(
         "unset-variable",
         f"`{field}` names the environment variable {name}, which is not set. "

@@ -75,7 +75,7 @@ def _reach(source: Source) -> int:
 
 
 def is_readme(path: str) -> bool:
-    """Whether a file tells of the folder that it is in, so that it is neither a test nor a prompt."""
+    """Whether a file is a README, so that it is neither a test nor a prompt."""
     return basename(path).lower() == "readme.md"
 
 
@@ -86,7 +86,7 @@ class Library:
     """What the tests of one suite refer to besides prompts."""
 
     def __init__(self, source: Source) -> None:
-        """Nothing is read before it is asked for."""
+        """Reads no file; each is read when a test first refers to it."""
         self._source = source
         self._attachments: dict[str, Attachment | Problem] = {}
         self._schemas: _Definitions | None = None
@@ -96,7 +96,7 @@ class Library:
         self._problems: list[Problem] = []
 
     def take_problems(self) -> list[Problem]:
-        """What was found to be wrong with schemas and tools since this was called last."""
+        """Returns the problems with schemas and tools since the last call."""
         problems, self._problems = self._problems, []
         return problems
 
@@ -218,7 +218,7 @@ def refers(text: str) -> bool:
 class _Definition(Struct, frozen=True):
     path: str
     value: Any
-    """None where something is wrong with it, which has been told."""
+    """None where something is wrong with it; its problem is noted."""
 
 
 class _Definitions:
@@ -245,7 +245,7 @@ class _Definitions:
         self.problems += notes.problems
 
     def get(self, definition_id: str, fields: Fields, name: str) -> Any:
-        """What has that id; None and an error where nothing has."""
+        """Returns the definition with that id; None and an error where there is none."""
         definition = self._by_id.get(definition_id)
         if definition is not None:
             return definition.value

@@ -167,7 +167,7 @@ def names_of(sections: Iterable[Section], document: Document) -> dict[str, int]:
 
 
 def warn_of_comment(document: Document, notes: Notes) -> None:
-    """Warn of a comment, which is sent like any text."""
+    """Warns of a comment, which is sent like any text."""
     if _COMMENT in document.body:
         message = "The comment `<!--` is sent as it is written. Remove it if it is not meant to be."
         notes.warn("comment", message, line=_line(document, document.body.index(_COMMENT)))
@@ -208,7 +208,7 @@ def _check_turns(turns: list[Section], document: Document, notes: Notes) -> None
 
 
 def _check_doubts(system: Section, document: Document, rule: re.Match[str] | None, notes: Notes) -> None:
-    """Warn of what is sent though it looks as if it were not meant to be."""
+    """Warns of text that is sent though it was probably not meant to be."""
     body, end = document.body, len(document.body) if rule is None else rule.start()
     warn_of_comment(document, notes)
     if rule is not None:
@@ -229,7 +229,7 @@ def _check_doubts(system: Section, document: Document, rule: re.Match[str] | Non
 
 
 def _check_rule(document: Document, rule: re.Match[str], notes: Notes) -> None:
-    """Warn where the last `---` may not be the one that is meant: instructions above it would be sent."""
+    """Warns where the last `---` may not be the intended one: instructions above it would be sent."""
     if len(_CODE.findall(document.body, rule.end())) % 2:
         message = (
             "The last `---` stands in a block of code, so the instructions begin inside it and all above is "
@@ -245,7 +245,7 @@ def _check_rule(document: Document, rule: re.Match[str], notes: Notes) -> None:
 
 
 def _check_rule_in_turn(document: Document, last: re.Match[str], notes: Notes) -> None:
-    """Warn of a rule in the last turn outside code, as the instructions may be meant to begin there."""
+    """Warns of a rule in the last turn outside code: the instructions may be meant to begin there."""
     body = document.body
     begin = max((marker.end() for marker in _MARKER.finditer(body, 0, last.start())), default=last.start())
     for rule in _RULE.finditer(body, begin, last.start()):

@@ -159,7 +159,7 @@ def check(
     notes: Notes,
     possible: Collection[str] = (),
 ) -> None:
-    """Note every placeholder without a value, every value without one, and what would never end.
+    """Notes every placeholder without a value, every value without a placeholder, and every loop.
 
     Args:
         groups: the replacements.
@@ -259,7 +259,7 @@ def _check_loops(edges: Mapping[str, list[str]], group: Group, notes: Notes) -> 
 
 
 def _sort_names(edges: Mapping[str, list[str]]) -> list[str]:
-    """The keys, each after those that its values name; without those that a circle holds back."""
+    """Sorts keys so that each comes after those that its values name; leaves out keys in loops."""
     missing = {key: sum(name in edges for name in names) for key, names in edges.items()}
     users: dict[str, list[str]] = {}
     for key, names in edges.items():

@@ -210,7 +210,7 @@ def _is_evaluator(fields: Fields) -> bool:
 
 
 def warn_of_special(tag: str, fields: Fields, place: str) -> None:
-    """Warn of a tag that looks like one with a meaning and has none."""
+    """Warns of a tag that looks as if it had a meaning and has none."""
     message = (
         f"is {shown(tag)}, which is no special tag and treated as any other. {suggestion(tag[:60], SPECIAL)}"
     )

@@ -48,7 +48,7 @@ KEPT: Final = "proctor"
 
 
 def check_of(evaluators: list[dict[str, str]]) -> Assertion:
-    """The one check that every test of a folder has; several judgments of an answer come to their mean."""
+    """Returns the one check that every test of a folder has; judgments are combined by their mean."""
     params: dict[str, Any] = {"evaluators": evaluators} if evaluators else {}
     return Assertion(grader="instructions", params={**params, "rule": "mean"})
 
@@ -97,7 +97,7 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
 
 
 def _linked(source: Source, inside: list[str]) -> Iterator[str]:
-    """The folders whose Markdown files `**` does not find, since they are links."""
+    """Returns linked folders, whose Markdown files `**` does not find."""
     folders = {parent.as_posix() for path in inside for parent in PurePosixPath(path).parents}
     for folder in source.expand("**/*/"):
         below = source.expand(f"{folder}/**/*") if folder not in folders else []
@@ -323,7 +323,7 @@ def _tags(fields: Fields) -> tuple[str, ...]:
 
 
 def _lint(fields: Fields) -> Any:
-    """`ignore`, or the codes of rules that are not told of this test; None where it says nothing."""
+    """`ignore`, or the codes of rules that are silenced for this test; None where the field is absent."""
     if "lint" not in fields:
         return None
     value: Any = fields.take("lint")

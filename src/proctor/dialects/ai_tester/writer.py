@@ -94,7 +94,7 @@ class _Draft:
     """One case on its way into a folder."""
 
     def __init__(self, case: Case, assertion: Assertion, siblings: Beside, *, lossy: bool) -> None:
-        """Write it as well as it can be.
+        """Renders the case as far as the format allows.
 
         Args:
             case: what is written.
@@ -107,7 +107,7 @@ class _Draft:
         self._lossy = lossy
         self.unsaid = Unsaid(case, NAME, lossy=lossy)
         self.refusal = Unsaid(case, NAME, lossy=False)
-        """Takes what cannot be said and nothing can stand for."""
+        """What cannot be written, not even with losses."""
         self._path = case.id + ENDING
         fields, self._defined = definitions(case.form)
         self._attached: dict[str, bytes] = {}
@@ -131,7 +131,7 @@ class _Draft:
         return {self._path: self._build_test().data(), **self._attached, **self._defined}
 
     def settle(self, above: Mapping[str, Any]) -> None:
-        """Leave out and note what would be read as something else.
+        """Leaves out and notes what would be read as something else.
 
         Args:
             above: what was lost of the suite, which this case is to keep.
@@ -186,7 +186,7 @@ class _Draft:
         ]
 
     def _diagnose(self) -> None:
-        """Find which parts of the test are wrong, by reading each with nothing beside it, and lose those."""
+        """Finds the parts of the test that are wrong, by reading each alone, and drops them."""
         for name in _WHY:
             if name in self.unsaid.kept:
                 continue
@@ -196,7 +196,7 @@ class _Draft:
                 self._lose(name)
 
     def _part(self, name: str) -> Written:
-        """A test that is what it must be but for one part."""
+        """Returns a test that has only this part of the case."""
         if name == "input":
             return Written(system=self._test.system, turns=self._test.turns)
         if name == "criteria":
@@ -205,7 +205,7 @@ class _Draft:
         return Written(front={field: self._front[field] for field in fields if field in self._front})
 
     def _lose(self, name: str) -> None:
-        """Put what can always be said in the place of a part."""
+        """Replaces a part by something that can always be said."""
         if name == "input":
             self._attached = {}
             self._test = replace(self._test, system="", turns=(("user", _tame(self._case)),))
@@ -273,7 +273,7 @@ def _text(message: Message) -> str:
 
 
 def _tame(case: Case) -> str:
-    """All texts of a case as one in which nothing has a meaning of its own."""
+    """Returns all texts of a case as one text without markup."""
     text = "\n\n".join(message.content.strip() for message in case.input).strip() or case.id
     return _MARKER.sub("> ", text.replace("{{", "{ {")).strip()
 

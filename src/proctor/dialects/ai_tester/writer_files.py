@@ -52,7 +52,7 @@ class Written(Struct, frozen=True, kw_only=True):
 
 
 def read(path: str, test: Written, files: Mapping[str, bytes]) -> tuple[Case | None, Problem | None]:
-    """The case that a test is read as beside these files, or None and what is wrong with it."""
+    """Reads a test back with these files beside it: the case, or None and what is wrong."""
     items = list(DIALECT.read(_source({**files, path: test.data()})))
     cases = [item.case for item in items if isinstance(item, Placed)]
     wrong = [item for item in items if isinstance(item, Problem) and item.level == "error"]
@@ -80,7 +80,7 @@ def _source(files: Mapping[str, bytes]) -> Source:
 
 
 def evaluator_files(evaluators: Sequence[Mapping[str, Any]]) -> dict[str, bytes] | None:
-    """The prompts that are read as these evaluators, in their order; None where none are."""
+    """Returns prompt files that are read as these evaluators, in order; None where that is impossible."""
     used_stems: set[str] = set()
     try:
         names = [

@@ -40,7 +40,7 @@ _SIGNATURES: Final = (
 
 
 def attachment(kind: Literal["file", "image"], path: str, data: bytes) -> Attachment:
-    """What is sent of a file: text in UTF-8 as text, anything else and each image as bytes.
+    """Returns what is sent of a file: text in UTF-8 as text, anything else and each image as bytes.
 
     A PDF may be written in letters alone and is bytes all the same. The media type follows the content where
     that is clear, else the ending of the path.
@@ -58,7 +58,7 @@ def attachment(kind: Literal["file", "image"], path: str, data: bytes) -> Attach
 
 
 def _signed(data: bytes) -> str | None:
-    """The media type that the first bytes of a file show."""
+    """Returns the media type that the first bytes of a file show."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((media_type for start, media_type in _SIGNATURES if data.startswith(start)), None)

@@ -30,7 +30,7 @@ _YAML_KEY = re.compile(r"^[\"']?([\w$-]+)[\"']?[ \t]*:(?=\s|$)", re.MULTILINE)
 
 
 def read_head(path: str, lines: Iterable[bytes]) -> Head:
-    """What a dialect may look at to recognise a file: its first lines and those that are JSON objects.
+    """Reads the beginning of a file: its first lines, and those of them that are JSON objects.
 
     Lines that cannot be read are passed over here and reported when the file is read. The objects of an array
     are rows. A file that is another JSON value over several lines has no rows; its keys stand in for one, so
@@ -61,7 +61,7 @@ def read_head(path: str, lines: Iterable[bytes]) -> Head:
 
 
 def _first(lines: Iterable[bytes], count: int) -> Iterator[bytes]:
-    """At most that number of first lines; none after `_MAX_BYTES`."""
+    """Yields at most `count` first lines, and none after `_MAX_BYTES`."""
     size = 0
     for line in islice(lines, count):
         yield line

@@ -90,7 +90,7 @@ def to_python(pattern: str, flags: str) -> tuple[str, str]:
 
 
 def wrong_with(pattern: str) -> str | None:
-    """Why a pattern is none as Python reads it; None for one that is."""
+    """Returns why Python cannot compile a pattern, or None where it can."""
     try:
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
             re.compile(pattern)  # whoever searches compiles it again, which the library's cache makes cheap
@@ -100,7 +100,7 @@ def wrong_with(pattern: str) -> str | None:
 
 
 def with_ascii_classes(pattern: str) -> str:
-    r"""A pattern of Python's whose `\d`, `\w` and `\b` know ASCII only, as JavaScript's do."""
+    r"""Returns a Python pattern whose `\d`, `\w` and `\b` know ASCII only, as JavaScript's do."""
 
     def narrow(token: re.Match[str]) -> str:
         if token["set"] is not None:
@@ -185,7 +185,7 @@ class _Translation:
         return r"\Z" if text == "$" and not self._lines[-1] else text
 
     def _escape(self, token: re.Match[str]) -> str:
-        """What stands behind a backslash, outside brackets."""
+        """Translates an escape outside brackets."""
         letter, digits = token["letter"], token["digits"]
         if letter in ("w", "W") and self._ignores_case:
             return self._set(r"[\w]" if letter == "w" else r"[^\w]")
@@ -220,7 +220,7 @@ class _Translation:
         return f"{before}[{''.join(parts)}]{after}"
 
     def _classes(self, members: list[re.Match[str]]) -> tuple[dict[str, str], str, str]:
-        """What classes are in a set of these members, and what stands around it so that they stay so."""
+        """Returns how classes are written in a set of these members, and what goes around the set."""
         if not self._ignores_case:
             return _CASED, "", ""
         letters = [member["letter"] for member in members]
@@ -230,7 +230,7 @@ class _Translation:
         return (_FOLDED if self._strict else _CASED), "(?-i:", ")"
 
     def _character(self, token: re.Match[str]) -> str:
-        """An escape of one character, or what is none."""
+        """Translates an escape of one character, or a character without one."""
         text, letter, digits = token[0], token["letter"], token["digits"]
         if token["control"] is not None:
             return f"\\x{ord(token['control']) % 32:02x}"
@@ -268,7 +268,7 @@ def _has_range(members: list[re.Match[str]]) -> bool:
 
 
 def _octal(digits: str) -> str:
-    """A number behind a backslash that is no group's: up to 255 in base 8, and then digits."""
+    """Translates a number behind a backslash that is not a group's: up to 255 in base 8, then digits."""
     length = next((size for size in (3, 2, 1) if re.fullmatch("[0-3]?[0-7]?[0-7]", digits[:size])), 0)
     first = f"\\x{int(digits[:length], 8):02x}" if length else ""
     return first + "".join(f"\\x{ord(digit):02x}" for digit in digits[length:])

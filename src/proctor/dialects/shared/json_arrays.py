@@ -35,7 +35,7 @@ def is_array(text: str) -> bool:
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where each item of an array begins and ends.
+    """Yields where each item of an array begins and ends.
 
     Raises:
         json.JSONDecodeError: the text is no JSON after the last of them.
@@ -59,13 +59,13 @@ def spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def read_lines(source: Source) -> Iterator[bytes]:
-    """The lines of a file; of an array those of its objects."""
+    """Yields the lines of a file; for an array, its objects as lines."""
     array = _read_array(source)
     yield from source.lines() if array is None else array.lines()
 
 
 def read_suite(dialect: Dialect, source: Source) -> Iterator[Suite | Placed | Problem]:
-    """What a dialect reads of a file that has one case a line, or is an array of them."""
+    """Reads a suite by a dialect; the items of a JSON array are read as lines."""
     array = _read_array(source) if dialect.has_rows else None
     if array is None:
         yield from dialect.read(source)
@@ -100,7 +100,7 @@ class _Array(Struct, frozen=True, kw_only=True):
             yield self.text[begin:end].translate(_BREAKS).encode("utf-8") + b"\n"
 
     def relocate(self, item: Suite | Placed | Problem, path: str) -> Suite | Placed | Problem:
-        """The same with its line in the file at this path; a problem stands at its field."""
+        """Returns the item with its line in the array's file; for a problem, the line of its field."""
         if isinstance(item, Placed) and item.path is None:
             return replace(item, line=self.item_line(item.line))
         if isinstance(item, Problem) and item.path == path and item.line and self.items:
@@ -118,7 +118,7 @@ class _Array(Struct, frozen=True, kw_only=True):
 
 
 def _read_array(source: Source) -> _Array | None:
-    """All of a file that is an array of objects; None for any other."""
+    """Reads all of a file that is an array of objects; returns None for any other."""
     if source.is_folder or source.path.lower().endswith(_YAML):
         return None
     first, lines = peek(source.lines())
@@ -160,7 +160,7 @@ def _after_space(text: str, place: int) -> int:
 
 
 def _field_position(field: str, text: str, begin: int) -> int:
-    """Where a field such as `a.b[0]` stands in the value that begins there, or what is found of the way."""
+    """Returns where a field such as `a.b[0]` begins, or its nearest parent that exists."""
     place = begin
     for step in _STEP.findall(field):
         member = _member(step, text, begin)

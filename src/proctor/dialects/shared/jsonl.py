@@ -37,7 +37,7 @@ _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class _UnsupportedJson(ValueError):
-    """JSON that Python would read and this module does not; never leaves it."""
+    """JSON that Python reads and this module refuses; private to this module."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -81,7 +81,7 @@ _DECODER = json.JSONDecoder(
 
 
 def parse_object(line: bytes, nesting: int = MAX_NESTING) -> dict[str, Any] | Problem:
-    """One line's JSON object, or the problem with it (which does not yet know its path and line).
+    """Parses one line to a JSON object, or a problem that does not yet have its path and line.
 
     Args:
         line: the line.
@@ -120,7 +120,7 @@ def parse_object(line: bytes, nesting: int = MAX_NESTING) -> dict[str, Any] | Pr
 def rows(
     lines: Iterable[bytes], path: str, nesting: int = MAX_NESTING
 ) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
-    """The objects of a JSON Lines file with their line numbers from 1, and a problem for each other line.
+    """Reads the objects of JSON Lines with their line numbers from 1, and a problem for each other line.
 
     A byte order mark, CRLF and blank lines are forgiven. A file that is one JSON value over all its lines
     gives one problem and ends there.
@@ -152,7 +152,7 @@ def rows(
 
 
 def whole(source: Source) -> bytes:
-    """All of a file whose format has no rows.
+    """Reads all of a file whose format has no rows.
 
     Raises:
         SuiteError: it is larger than such files may be; no more than that is read.
@@ -166,7 +166,7 @@ def whole(source: Source) -> bytes:
 
 
 def too_large(path: str) -> SuiteError:
-    """Why a file that is read as a whole is not."""
+    """Returns the error for a file that is too large to be read as a whole."""
     message = (
         f"The file has more than {MAX_LINE_BYTES // 2**20} MiB, and a file of this kind is read as a whole. "
         "Split it, or write it as JSON Lines, one case a line."
@@ -175,7 +175,7 @@ def too_large(path: str) -> SuiteError:
 
 
 def peek(lines: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The first line that is not blank, stripped and without a byte order mark, and all lines again."""
+    """Returns the first line that is not blank, without a byte order mark, and an iterator over all lines."""
     iterator = iter(lines)
     consumed: list[bytes] = []
     first = b""
@@ -213,7 +213,7 @@ def file_name(path: str) -> PurePosixPath:
 
 
 def with_holdout(suite: Suite, fields: Fields) -> Suite:
-    """The suite, divided as its header says: by a share, not at all by 0 or false, else as it is."""
+    """Returns the suite with the holdout of its header: a share, none for 0 or false, else unchanged."""
     share: Any = fields.take(HOLDOUT)
     if share is None:
         return suite

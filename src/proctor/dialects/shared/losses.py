@@ -1,4 +1,4 @@
-"""What a format cannot say of a suite, told by its renderer and kept.
+"""What a format cannot say of a suite: reported by its renderer, and kept in the metadata.
 
 Nothing that a suite says is lost in silence. A renderer notes each feature that its format lacks; `Unsaid`
 makes a problem of it and, where losing it is allowed, keeps the field in Proctor's own form in the case's
@@ -28,12 +28,12 @@ class Unsaid:
     __slots__ = ("_lossy", "_thing", "dialect", "kept", "problems")
 
     def __init__(self, thing: Case | Suite, dialect: str, *, lossy: bool) -> None:
-        """Nothing noted yet.
+        """Starts without losses.
 
         Args:
             thing: the case or the suite that is written.
             dialect: the format's name, for messages.
-            lossy: what is noted is told as a warning and kept, instead of being an error.
+            lossy: what is noted is a warning and kept, instead of an error.
         """
         self._thing = thing
         self._lossy = lossy
@@ -45,11 +45,11 @@ class Unsaid:
 
     @property
     def refused(self) -> bool:
-        """Whether the thing must not be written."""
+        """Whether the case or suite must not be written."""
         return any(problem.level == "error" for problem in self.problems)
 
     def note(self, field: str, why: str) -> None:
-        """Note a feature that the format lacks.
+        """Notes a feature that the format lacks.
 
         Args:
             field: its path, such as `assertions[1].weight`; the field of the case or suite that its first
@@ -61,17 +61,17 @@ class Unsaid:
         self._tell(field, why, "warning" if self._lossy else "error")
 
     def doubt(self, field: str, why: str) -> None:
-        """Tell, as a warning, what will be different and is no part of what the suite says."""
+        """Warns of a difference that loses nothing of what the suite says."""
         self._tell(field, why, "warning")
 
     def note_each(self, names: Iterable[str]) -> None:
-        """Note each of these fields of the case or suite that says anything, as one the format has not."""
+        """Notes each of these fields that differs from its default, as the format does not have it."""
         for name in names:
             if getattr(self._thing, name) != _get_defaults(type(self._thing))[name]:
                 self.note(name, "it has no such field.")
 
     def note_labels(self, assertions: Iterable[Assertion], renderable: Collection[str | None] = ()) -> None:
-        """Note labels that say more than the type of their check and are not among those written."""
+        """Notes labels that say more than the type of their check and cannot be written."""
         for place, assertion in enumerate(assertions):
             if (
                 assertion.label is not None
@@ -81,7 +81,7 @@ class Unsaid:
                 self.note(f"assertions[{place}].label", "it has no names for checks.")
 
     def metadata(self, above: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The metadata that the case is written with: its own, and what was lost of it.
+        """Returns the metadata that the case is written with: its own, and what was lost of it.
 
         Args:
             above: what was lost of the suite, for the case that keeps it.
@@ -135,7 +135,7 @@ def is_type_word(assertion: Assertion) -> bool:
 
 
 def no_such_check(assertion: Assertion) -> str:
-    """Why a format cannot say an assertion that is like none of its checks."""
+    """Returns why a format cannot say an assertion that is like none of its checks."""
     with_params = (
         f" with {', '.join(f'`{name}`' for name in sorted(assertion.params))}" if assertion.params else ""
     )
@@ -143,7 +143,7 @@ def no_such_check(assertion: Assertion) -> str:
 
 
 def note_suite(unsaid: Unsaid, suite: Suite, names: Iterable[str], *, has_holdout: bool = False) -> None:
-    """Note what a format cannot say of a suite's header.
+    """Notes what a format cannot say of a suite's header.
 
     Args:
         unsaid: where it is noted.

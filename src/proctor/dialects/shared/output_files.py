@@ -45,12 +45,11 @@ class Beside:
     """The files of a suite that have been written so far."""
 
     def __init__(self) -> None:
-        """None."""
         self._digests: dict[str, bytes] = {}
         self._folders: set[str] = set()
 
     def fitting(self, files: dict[str, bytes] | None) -> dict[str, bytes] | None:
-        """The files, if they can lie beside all others: none is another one, or the folder of one."""
+        """Returns the files if none of them has the path of another file, or of a folder; else None."""
         return files if files is not None and all(self._fits(path, files) for path in files) else None
 
     def _fits(self, path: str, files: Mapping[str, bytes]) -> bool:
@@ -61,7 +60,7 @@ class Beside:
         return path not in self._folders and not folders & (self._digests.keys() | files.keys())
 
     def new(self, files: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
-        """Those of the files that are not there yet, which they then are."""
+        """Adds the files that are not there yet, and yields them."""
         for path, data in files.items():
             if path not in self._digests:
                 self._digests[path] = sha256(data).digest()
@@ -70,7 +69,7 @@ class Beside:
 
 
 def attached(messages: Iterable[Message]) -> dict[str, bytes] | None:
-    """The files that messages attach, by path; None where two differ, or one is in no suite's folder."""
+    """Returns the files that messages attach, by path; None where two differ, or one leaves the folder."""
     files: dict[str, bytes] = {}
     for message in messages:
         for part in message.parts:
@@ -82,7 +81,7 @@ def attached(messages: Iterable[Message]) -> dict[str, bytes] | None:
 
 
 def text_bytes(text: str) -> bytes:
-    """The bytes that are read as the text, since a mark at the beginning and CRLF are read away."""
+    """Returns bytes that are read as the text; reading drops a byte order mark and the CR of CRLF."""
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     return (mark + text.replace("\r\n", "\r\r\n")).encode("utf-8")
 

@@ -122,7 +122,7 @@ def is_of_agent_skills(head: Head) -> bool:
 
 
 def is_of_agentv_results(head: Head) -> bool:
-    """Whether lines are what AgentV has found out of tests, which share fields with cases."""
+    """Whether lines are AgentV's results of tests, which share fields with cases."""
     return bool(head.rows) and head.rows[0].keys() >= _RESULT
 
 

@@ -25,7 +25,7 @@ _PAIR: Final = re.compile(
 def file_of(
     reference: str, source: Source, notes: Notes, field: str, line: int | None = None
 ) -> Found | None:
-    """The file that a suite refers to; a missing one is an error."""
+    """Finds the file that a suite refers to; a missing one is an error."""
     file = source.find(reference)
     if file is None:
         notes.error(
@@ -45,7 +45,7 @@ def shown_path(source: Source, path: str) -> str:
 
 
 def yaml_of(data: bytes, notes: Notes) -> Any:
-    """What a YAML file says; None and an error where it is not YAML in UTF-8."""
+    """Parses a YAML file; returns None and notes an error where it is not YAML in UTF-8."""
     try:
         return load(data.decode("utf-8-sig"))
     except BadYaml as error:
@@ -58,7 +58,7 @@ def yaml_of(data: bytes, notes: Notes) -> Any:
 
 
 def json_of(data: bytes, notes: Notes) -> Any:
-    """What a JSON file says; None and an error where it is not JSON in UTF-8.
+    """Parses a JSON file; returns None and notes an error where it is not JSON in UTF-8.
 
     JSON is YAML but for characters that are escaped in two halves, so the reader that knows lines reads what
     the strict one has found to be JSON.
@@ -82,7 +82,7 @@ def _join_halves(match: re.Match[bytes]) -> bytes:
 
 
 def without_effect(fields: Fields, names: Iterable[str], ignored: dict[str, Any], prefix: str = "") -> None:
-    """Keep fields that do nothing here under their names, and warn of each."""
+    """Moves fields without an effect here to `ignored`, and warns of each."""
     for name in names:
         if name in fields:
             ignored[prefix + name] = plain(fields.take(name))

@@ -1,4 +1,4 @@
-r"""Rules and patterns in the words of a dialect that has no others, where both come to the same.
+r"""Restates rules and patterns as a dialect can say them, where that changes no verdict.
 
 "Every check must pass" and "the weighted mean of the scores must reach 1" are one rule for checks that give 1
 or 0 and nothing between. So is a lower threshold that no case reaches with a check that failed. A pattern of

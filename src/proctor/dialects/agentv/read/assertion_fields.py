@@ -96,7 +96,7 @@ class AssertionFields(Fields):
             del self._left[name]
 
     def filled(self, name: str, text: str) -> str | None:
-        """A text of a field with its variables filled in; None, and an error, where one is not set."""
+        """Fills in the variables of a field's text; returns None and notes an error where one is not set."""
         try:
             return filled(text, self.source.environ)
         except UsageError as error:
@@ -108,16 +108,16 @@ class AssertionFields(Fields):
         return super().line_of(name) or self._line
 
     def close(self) -> None:
-        """Note what was not taken as unknown."""
+        """Notes each field that was not taken as unknown."""
         if self._left:
             finish(self, tuple(self.known))
 
     def peek(self, name: str) -> Any:
-        """The value as it stands, which is still to be taken; None when it is absent."""
+        """Returns the value without taking it; None when it is absent."""
         return self._left.get(name)
 
     def rename(self, old: str, new: str) -> None:
-        """Read a field under another name; where that is there too, it stays."""
+        """Renames a field, unless the new name is there too."""
         self._left.setdefault(new, self._left.pop(old))
 
     # --- values --------------------------------------------------------------------------------------------
@@ -170,17 +170,17 @@ class AssertionFields(Fields):
                 self.wrong(place, item, "an object")
         return members
 
-    # --- what is not as it should be -----------------------------------------------------------------------
+    # --- problems ------------------------------------------------------------------------------------------
 
     def without_effect(self, names: Sequence[str], why: str = "has no effect here; remove it.") -> None:
-        """Warn about fields that are known and do nothing."""
+        """Warns about fields that are known and do nothing."""
         for name in names:
             if name in self:
                 self.take(name)
                 self.warn("no-effect", name, why)
 
     def corrected(self, wrong: str, right: str) -> None:
-        """Note that a field is written under a wrong name, and read it under the right one."""
+        """Notes that a field has a wrong name, and reads it under the right one."""
         if wrong in self:
             self.error("unknown-field", wrong, f"is not known; the field is called `{right}`.")
             self.rename(wrong, right)

@@ -34,7 +34,7 @@ _LONGEST_NAME_OF_PATTERN: Final = 30
 
 
 def lower(items: Any, field: str, notes: Notes, source: Source) -> tuple[Assertion, ...]:
-    """A list of assertions as it was read, to assertions.
+    """Turns a list of assertions, as it was read, into assertions.
 
     Args:
         items: the list: objects, and texts that together make one rubric in the place of the first.
@@ -85,7 +85,7 @@ _NAMES: Final = (("metric", "name"), ("id", "name"))
 
 
 class _Kind(NamedTuple):
-    """How one type is lowered."""
+    """How one type becomes a grader with its parameters."""
 
     lower: Callable[[AssertionFields], Lowered]
     own: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ def _gate(fields: AssertionFields) -> tuple[float | None, float | None]:
 def _of_the_users_own(
     row: dict[str, Any], prefix: str, notes: Notes, source: Source
 ) -> tuple[_Kind, tuple[str, ...]] | None:
-    """How a type is lowered for which the user wrote a grader; None, and an error, where there is none."""
+    """Returns how a type with a grader of the user's own is read; None and an error where there is none."""
     fields = AssertionFields(row, notes, prefix, source, ())
     spelt = fields.required_text("type")
     if not spelt:

@@ -75,7 +75,7 @@ def member_row(assertion: Assertion) -> dict[str, Any]:
 
 
 def _without(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """The row without some fields; its copy still knows its lines."""
+    """Returns a copy of the row without some fields; it keeps its line numbers."""
     remaining = copy(row)
     for name in names:
         remaining.pop(name, None)

@@ -44,7 +44,7 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
 
 
 def _cases(raw: Raw, heading: Heading, shared: Shared | None, source: Source) -> Iterator[Placed | Problem]:
-    """The case of a test, or in version 5 one for each prompt; what is wrong with several is told once."""
+    """Yields the case of a test, or in version 5 one for each prompt; a problem of several comes once."""
     if shared is None:
         yield from _case(raw, heading, _notes(raw, source))
         return
@@ -91,7 +91,7 @@ def _yaml(source: Source, notes: Notes) -> dict[str, Any]:
 
 
 def _is_json_lines(source: Source) -> bool:
-    """By the name of the file, or where that says nothing by its first line."""
+    """Whether a file is JSON Lines: by its name, or where that says nothing by its first line."""
     path = source.path.lower()
     if path.endswith((*YAML, *JSON_LINES)):
         return path.endswith(JSON_LINES)
@@ -100,7 +100,7 @@ def _is_json_lines(source: Source) -> bool:
 
 
 def _sidecar(source: Source) -> tuple[dict[str, Any], Notes]:
-    """What stands above the tests of a JSON Lines file, in a YAML file of the same name beside it."""
+    """Reads the header of a JSON Lines file from the YAML file of the same name beside it."""
     base = file_name(source.path).stem
     sidecars: list[tuple[dict[str, Any], Notes]] = []
     notes = Notes(source.path, 1)

@@ -123,7 +123,7 @@ def prompt_text(fields: AssertionFields) -> str | None:
 
 
 def _check_placeholders(fields: AssertionFields, text: str) -> str:
-    """The text; a warning names what it asks for as `{{ name }}` and nothing will put there."""
+    """Returns the text, and warns of each `{{ name }}` in it that nothing fills."""
     unknown = [name for name in sorted(set(_VARIABLE.findall(text))) if not _is_known(name, fields)]
     if unknown:
         why = suggestion(unknown[0][:60], sorted(VARIABLES))
@@ -348,12 +348,12 @@ def _field(fields: AssertionFields) -> dict[str, Any]:
 
 
 def latency(fields: AssertionFields) -> Lowered:
-    """`latency`: at most so many milliseconds."""
+    """`latency`: a maximum number of milliseconds."""
     return "latency", {"threshold_ms": _needed(fields, "threshold", "a number of milliseconds")}, ""
 
 
 def cost(fields: AssertionFields) -> Lowered:
-    """`cost`: at most so much money."""
+    """`cost`: a maximum cost in US dollars."""
     return "cost", {"budget_usd": _needed(fields, "budget", "an amount in US dollars")}, ""
 
 

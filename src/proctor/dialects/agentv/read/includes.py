@@ -34,7 +34,7 @@ class Item(NamedTuple):
 
 
 def flat(items: Any, field: str, notes: Notes, source: Source, chain: tuple[str, ...] = ()) -> Iterator[Item]:
-    """The objects and texts of a list in order; what is neither is an error.
+    """Yields the objects and texts of a list, with those of included files; anything else is an error.
 
     Args:
         items: the list as it was read.

@@ -190,7 +190,7 @@ def _from_bounds(fields: AssertionFields, bounds: dict[str, Any]) -> list[dict[s
 
 
 def _check_cover(fields: AssertionFields, ranges: list[dict[str, Any]]) -> None:
-    """Note the first number of points that no range has, or that two have."""
+    """Notes the first number of points that no range has, or that two have."""
     nexts = 0
     for score_range in sorted(ranges, key=lambda score_range: (score_range["low"], score_range["high"])):
         if score_range["low"] < nexts:

@@ -62,7 +62,7 @@ class Heading(Struct, frozen=True, kw_only=True):
 
 
 def heading_of(row: dict[str, Any], source: Source, notes: Notes) -> Heading:
-    """A suite as it is written, but for its tests; what is wrong goes to `notes`."""
+    """Reads a suite without its tests; what is wrong goes to `notes`."""
     fields = Fields(resolved_row(row, _STEERING, source, notes), notes)
     fields.forgive_null(*fields.names())
     tests = named(fields, *TESTS)
@@ -79,7 +79,7 @@ def heading_of(row: dict[str, Any], source: Source, notes: Notes) -> Heading:
     fields.finish((*SUITE, *WITHOUT_EFFECT))
     above = {name: value for name, value in row.items() if name != tests}
     if notes.failed and common.assertions:
-        # What is wrong with them is told here, and not again for every test: one that is right stands in.
+        # What is wrong with them is noted here, once and not for every test: a valid one stands in.
         common = replace(common, assertions=(DEFAULT,))
     common = replace(common, unset=_unset(common, above, getattr(row, "lines", {}), source, notes))
     return Heading(suite=suite, common=common, tests=tests_value, field=tests, line=line)

@@ -62,7 +62,7 @@ class Common(Struct, frozen=True, kw_only=True):
     asks_for_criteria: bool = True
     """Whether a test without `criteria` is doubtful; where texts are assertions it is not."""
     unset: frozenset[str] = frozenset()
-    """Environment variables that the suite itself names and that are not set; that is said already."""
+    """Unset environment variables that the suite itself names; a problem names them already."""
 
 
 class _Execution(Struct, frozen=True, kw_only=True):
@@ -243,7 +243,7 @@ def _read_assertions(value: Any, name: str, fields: Fields, source: Source) -> t
 def _doubt(
     notes: Notes, criteria: str | None, assertions: tuple[Assertion, ...], line: int | None, common: Common
 ) -> None:
-    """Warn of criteria that are missing, or that nothing will read."""
+    """Warns of criteria that are missing, or that nothing will read."""
     if criteria is None and not common.asks_for_criteria:
         return
     if criteria is None:
@@ -284,7 +284,7 @@ def _metadata(fields: Fields, common: Common) -> dict[str, Any]:
 
 
 def joined(outer: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:
-    """Two objects in one: lists end to end without repetition, objects field by field, else the inner one."""
+    """Merges two objects: lists without repetition, objects field by field, else the inner value."""
     merged = dict(outer)
     for name, value in inner.items():
         base = merged.get(name)

@@ -139,7 +139,7 @@ def _default_test(row: dict[str, Any], source: Source, notes: Notes) -> dict[str
 
 
 def _execution(row: dict[str, Any], default: dict[str, Any], notes: Notes) -> dict[str, Any]:
-    """`execution` of version 4: who is asked, how often, and what passes."""
+    """Returns `execution` of version 4: the target, the repeats and the threshold."""
     execution = Map(_line(row, "evaluate_options") or notes.line)
     for name in ("threshold", "targets"):
         if name in row:
@@ -221,7 +221,7 @@ def _workspace(row: dict[str, Any], notes: Notes) -> dict[str, Any]:
 
 
 def test_of(row: dict[str, Any], shared: Shared, prompt: Prompt | None, notes: Notes) -> dict[str, Any]:
-    """A test as version 4 has it, asked by one of the prompts; what is wrong with it goes to `notes`."""
+    """Returns a test as version 4 has it, with one of the prompts; what is wrong with it goes to `notes`."""
     row = rewritten(row, _with_references)
     notes.case = str(row["id"]) if isinstance(row.get("id"), str) else None
     _note_refused(row, _TEST, notes)
@@ -247,7 +247,7 @@ def test_of(row: dict[str, Any], shared: Shared, prompt: Prompt | None, notes: N
 
 
 def _with_execution(test: dict[str, Any], row: dict[str, Any], notes: Notes) -> None:
-    """Put what passes into `execution`."""
+    """Moves the threshold of a test into `execution`."""
     run: Any = row.get("run")
     if isinstance(run, dict):
         _note_refused(run, _RUN, notes, "run.")
@@ -266,7 +266,7 @@ def _with_execution(test: dict[str, Any], row: dict[str, Any], notes: Notes) -> 
 def _with_assertions(
     test: dict[str, Any], row: dict[str, Any], shared: Shared, values: dict[str, Any], notes: Notes
 ) -> None:
-    """Put in the assertions of the test, and behind them those of the suite that name its variables."""
+    """Adds the assertions of the test, then those of the suite that name its variables."""
     value: Any = row.get("assert")
     if value is not None and not isinstance(value, list):
         test["assert"] = value

@@ -48,7 +48,7 @@ def note_refused(fields: AssertionFields) -> None:
 
 
 def refuse(fields: AssertionFields, name: str, instead: str) -> None:
-    """Note a field, or what it says, that only AgentV 5 reads."""
+    """Notes a field, or a value of one, that only AgentV 5 reads."""
     fields.error("not-supported", name, f"is of AgentV 5 and is not read here. {instead}")
 
 

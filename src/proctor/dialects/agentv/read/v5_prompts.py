@@ -25,7 +25,7 @@ _LOGIC: Final = re.compile(r"\{%|\{\{[^{}]*[|(\[\"'+~][^{}]*\}\}")
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """What each test is asked, with the names of variables in it."""
+    """The input of each test, with placeholders for its variables."""
 
     label: str
     field: str

@@ -38,7 +38,7 @@ REMOVED: Final = {
     "pool": "Remove it: a workspace is made anew for each run.",
 }
 _FILLED_LATER: Final = frozenset(("command", "script", "repo", "url", "commit", "base_commit", "ref", *PROSE))
-"""What keeps its references: it may hold a secret, is told to a program, or is prose."""
+"""What keeps its references: it may hold a secret, goes to a program, or is prose."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
 _ON_GITHUB: Final = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+")
 
@@ -51,7 +51,7 @@ class Level(Struct, frozen=True, kw_only=True):
     hooks: dict[str, dict[str, Any]] = {}
     """Fields of `Hook` by moment; `near` marks a folder that only follows from the hook's file."""
     enabled: bool | None = None
-    """Whether hooks run; None: nothing is said, so they do."""
+    """Whether hooks run; None: the suite does not say, so they do."""
     kept: dict[str, Any] = {}
     """Fields that do nothing here."""
 
@@ -335,5 +335,5 @@ def workspace_of(level: Level | None, fields: Fields) -> Workspace | None:
 
 
 def _keep_changed(defaults: Struct, values: dict[str, Any]) -> dict[str, Any]:
-    """What differs from the defaults, so that a default that is written out changes no digest."""
+    """Returns the values that differ from their defaults, so that a written default changes no digest."""
     return {name: value for name, value in values.items() if value != getattr(defaults, name)}

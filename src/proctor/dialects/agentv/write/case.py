@@ -56,7 +56,7 @@ class Draft:
     __slots__ = ("_case", "_common", "_source", "refusal", "row", "unsaid")
 
     def __init__(self, case: Case, common: Common, files: Mapping[str, bytes] | None, unsaid: Unsaid) -> None:
-        """Write the case as well as it can be.
+        """Renders the case as far as the format allows.
 
         Args:
             case: what is written.
@@ -71,7 +71,7 @@ class Draft:
         self._source = reading(source, files or {})
         self.unsaid = unsaid
         self.refusal = Unsaid(case, NAME, lossy=False)
-        """Takes what cannot be said and nothing can stand for."""
+        """What cannot be written, not even with losses."""
         fields = {
             "id": case.id,
             "criteria": case.criteria,
@@ -92,7 +92,7 @@ class Draft:
         return self.unsaid.refused or self.refusal.refused
 
     def settle(self, above: Mapping[str, Any]) -> None:
-        """Leave out and note what would be read as something else, and add the metadata.
+        """Leaves out and notes what would be read as something else, and adds the metadata.
 
         Args:
             above: what was lost of the suite, which this case is to keep.
@@ -113,7 +113,7 @@ class Draft:
         self._check_yaml()
 
     def _read(self, above: Mapping[str, Any]) -> Notes:
-        """Read the test as it is, and note and leave out what became something else."""
+        """Reads the test again, then notes and leaves out what became something else."""
         metadata = self._metadata(above)
         self.row.pop("metadata", None)
         if metadata:
@@ -189,7 +189,7 @@ class Draft:
         return {**metadata, "tags": list(tags[len(shared) :] if tags[: len(shared)] == shared else tags)}
 
     def _check_yaml(self) -> None:
-        """Refuse what YAML, as it is read here, does not hold."""
+        """Notes texts that do not survive YAML as it is read here."""
         for name, value in self.row.items():
             field = {"expected_output": "expected", "execution": "target"}.get(name, name)
             field = field if field in Case.__struct_fields__ else "notes"

@@ -74,7 +74,7 @@ def _common(cases: list[Case]) -> Common:
 
 
 def _is_as_it_is(case: Case) -> bool:
-    """Whether nothing may be put into the metadata: it has tags, or hooks of a workspace are given it."""
+    """Whether the metadata must not change: it has tags, or hooks of a workspace read it."""
     return case.workspace is not None or "tags" in case.metadata
 
 
@@ -145,7 +145,7 @@ def _trials(suite: Suite, common: Common) -> dict[str, Any] | None:
 
 
 def _drop(row: dict[str, Any], outer: str, inner: str) -> None:
-    """Leave out what cannot be said; all of `execution` where it is not known what of it is wrong."""
+    """Leaves out what cannot be said; all of `execution` where the wrong part is unknown."""
     if outer and inner:
         row.get(outer, {}).pop(inner, None)
     elif outer:
