@@ -56,7 +56,7 @@ def nearest(source: Source, folders: tuple[str, ...]) -> list[str]:
     It looks as far up as the folder of the suite's repository.
     """
     up = ""
-    for _ in range(_reach(source) + 1):
+    for _ in range(_levels_above(source) + 1):
         paths = [path for name in folders for path in source.expand(f"{up}{name}/**/*")]
         if paths:
             return paths
@@ -64,7 +64,7 @@ def nearest(source: Source, folders: tuple[str, ...]) -> list[str]:
     return []
 
 
-def _reach(source: Source) -> int:
+def _levels_above(source: Source) -> int:
     """How many folders above the suite's may be looked into."""
     depth = len(PurePosixPath(source.folder.replace("\\", "/")).parts) or _ABOVE
     for level in range(depth):

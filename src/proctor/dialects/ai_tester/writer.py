@@ -208,7 +208,7 @@ class _Draft:
         """Replaces a part by something that can always be said."""
         if name == "input":
             self._attached = {}
-            self._test = replace(self._test, system="", turns=(("user", _tame(self._case)),))
+            self._test = replace(self._test, system="", turns=(("user", _strip_markup(self._case)),))
         elif name == "criteria":
             self._test = replace(self._test, instructions=REFUSED)
         elif name == "tags":
@@ -272,7 +272,7 @@ def _text(message: Message) -> str:
     )
 
 
-def _tame(case: Case) -> str:
+def _strip_markup(case: Case) -> str:
     """Returns all texts of a case as one text without markup."""
     text = "\n\n".join(message.content.strip() for message in case.input).strip() or case.id
     return _MARKER.sub("> ", text.replace("{{", "{ {")).strip()

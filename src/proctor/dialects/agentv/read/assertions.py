@@ -108,7 +108,7 @@ class _Kind(NamedTuple):
 def _read_assertion(row: dict[str, Any], prefix: str, notes: Notes, source: Source) -> Assertion:
     spelt = row.get("type")
     plain = spelt.removeprefix(v5.PREFIX) if isinstance(spelt, str) else ""
-    entry = _BY_SPELLING.get(plain) or _of_the_users_own(row, prefix, notes, source)
+    entry = _BY_SPELLING.get(plain) or _find_own_grader(row, prefix, notes, source)
     if entry is None:
         return Assertion(grader="")
     kind, names = entry
@@ -162,7 +162,7 @@ def _gate(fields: AssertionFields) -> tuple[float | None, float | None]:
     return (float(gate) if least is None else least), least
 
 
-def _of_the_users_own(
+def _find_own_grader(
     row: dict[str, Any], prefix: str, notes: Notes, source: Source
 ) -> tuple[_Kind, tuple[str, ...]] | None:
     """Returns how a type with a grader of the user's own is read; None and an error where there is none."""

@@ -169,7 +169,7 @@ def code_grader(fields: AssertionFields) -> Lowered:
         fields.warn("deprecated", "script", "is an older spelling; write `command`.")
         fields.rename("script", "command")
     params = program(fields)
-    _lent(fields, params)
+    _judge_access(fields, params)
     config = fields.config()
     if config:
         params["config"] = config
@@ -180,7 +180,7 @@ MAX_CALLS: Final = 50
 """How often a program may ask a judge where it may and nobody says how often."""
 
 
-def _lent(fields: AssertionFields, params: dict[str, Any]) -> None:
+def _judge_access(fields: AssertionFields, params: dict[str, Any]) -> None:
     """`target` of a program: whether it may ask a judge, how often, and which."""
     if isinstance(fields.peek("target"), dict):
         inner = fields.child("target", ("max_calls", "judge"))
@@ -349,15 +349,15 @@ def _field(fields: AssertionFields) -> dict[str, Any]:
 
 def latency(fields: AssertionFields) -> Lowered:
     """`latency`: a maximum number of milliseconds."""
-    return "latency", {"threshold_ms": _needed(fields, "threshold", "a number of milliseconds")}, ""
+    return "latency", {"threshold_ms": _required_limit(fields, "threshold", "a number of milliseconds")}, ""
 
 
 def cost(fields: AssertionFields) -> Lowered:
     """`cost`: a maximum cost in US dollars."""
-    return "cost", {"budget_usd": _needed(fields, "budget", "an amount in US dollars")}, ""
+    return "cost", {"budget_usd": _required_limit(fields, "budget", "an amount in US dollars")}, ""
 
 
-def _needed(fields: AssertionFields, name: str, expected: str) -> float:
+def _required_limit(fields: AssertionFields, name: str, expected: str) -> float:
     if name not in fields:
         fields.missing(name, expected)
     return float(fields.limited(name, NOT_NEGATIVE) or 0)

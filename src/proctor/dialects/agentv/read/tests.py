@@ -215,7 +215,7 @@ def _judging(
     if criteria is None and not assertions and not has_answer and not fields.notes.failed:
         fields.missing("criteria", "a text, unless there are `expected_output` or `assertions`")
     elif not fields.notes.failed:
-        _doubt(fields.notes, criteria, assertions, line, common)
+        _warn_about_criteria(fields.notes, criteria, assertions, line, common)
     return criteria, expected, assertions
 
 
@@ -240,7 +240,7 @@ def _read_assertions(value: Any, name: str, fields: Fields, source: Source) -> t
     return ()
 
 
-def _doubt(
+def _warn_about_criteria(
     notes: Notes, criteria: str | None, assertions: tuple[Assertion, ...], line: int | None, common: Common
 ) -> None:
     """Warns of criteria that are missing, or that nothing will read."""

@@ -123,7 +123,7 @@ def _add_name(row: Row, own_name: str | None, label: str | None, source: Source)
 # --- one grader --------------------------------------------------------------------------------------------
 
 
-def _as(kind: str, **names: str) -> Callable[[Params, Source], Iterator[Row]]:
+def _from_params(kind: str, **names: str) -> Callable[[Params, Source], Iterator[Row]]:
     """A type whose fields are the parameters, some under other names."""
 
     def rows(params: Params, _source: Source) -> Iterator[Row]:
@@ -281,22 +281,22 @@ _ROWS: Final[dict[str, Callable[[Params, Source], Iterable[Row]]]] = {
     "contains": _text("contains"),
     "contains_any": _text("contains-any", "values"),
     "contains_all": _text("contains-all", "values"),
-    "starts_with": _as("starts-with"),
-    "ends_with": _as("ends-with"),
-    "exact": _as("equals"),
+    "starts_with": _from_params("starts-with"),
+    "ends_with": _from_params("ends-with"),
+    "exact": _from_params("equals"),
     "regex": _regex,
-    "numeric_match": _as("numeric-match"),
-    "numeric_equal": _as("numeric-equal"),
+    "numeric_match": _from_params("numeric-match"),
+    "numeric_equal": _from_params("numeric-equal"),
     "is_json": _is_json,
     "llm_grader": _llm_grader,
     "rubrics": _rubrics,
     "program": _program,
     "composite": _composite,
-    "tool_trajectory": _as("tool-trajectory"),
-    "field_accuracy": _as("field-accuracy"),
-    "latency": _as("latency", threshold_ms="threshold"),
-    "cost": _as("cost", budget_usd="budget"),
+    "tool_trajectory": _from_params("tool-trajectory"),
+    "field_accuracy": _from_params("field-accuracy"),
+    "latency": _from_params("latency", threshold_ms="threshold"),
+    "cost": _from_params("cost", budget_usd="budget"),
     "token_usage": _token_usage,
-    "execution_metrics": _as("execution-metrics"),
-    "skill_trigger": _as("skill-trigger"),
+    "execution_metrics": _from_params("execution-metrics"),
+    "skill_trigger": _from_params("skill-trigger"),
 }
