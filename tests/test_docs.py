@@ -28,7 +28,7 @@ import pytest
 from proctor import eval as toolbox
 from proctor.cli.main import COMMANDS, _invoke
 from proctor.dialects import DIALECTS
-from proctor.dialects.agentv import dialect
+from proctor.dialects.agentv import syntax
 from proctor.dialects.agentv.read import assertions, tests, v5, v5_assertions, workspace
 from proctor.dialects.agentv.read import messages as agentv_messages
 from proctor.dialects.agentv.read import suite as agentv_suite
@@ -135,7 +135,7 @@ def test_every_word_of_dialect_agentv_is_in_its_page() -> None:
     words = {*agentv_messages.MESSAGE, *agentv_messages.BLOCK, *agentv_messages.TOOL_CALL}
     for part in (agentv_suite, tests):
         words |= {*part.EXECUTION, *part.WITHOUT_EFFECT}
-    words |= {*dialect.TESTS, *agentv_suite.SUITE, *agentv_suite.TRIALS, *agentv_suite.STRATEGIES}
+    words |= {*syntax.TESTS, *agentv_suite.SUITE, *agentv_suite.TRIALS, *agentv_suite.STRATEGIES}
     words |= {*tests.TEST, *(old for names in tests.OLD_NAMES.values() for old in names)}
     words |= {*workspace.WORKSPACE, *workspace.HOOK, *workspace.REPOSITORY}
     words |= {*workspace.MOMENTS, *workspace.CHECKOUT, *workspace.CLONE}

@@ -8,13 +8,14 @@ line in that folder's table.
 from __future__ import annotations
 
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
-from proctor.model import Case, JudgeRule, Judgment, Mark, Output, Problem, Prompt, Suite
+from proctor.model import Case, JudgeRule, Judgment, Mark, Output, PassRule, Problem, Prompt, Suite
 from proctor.store_protocol import Answered as Answered
 from proctor.store_protocol import Followed as Followed
 from proctor.store_protocol import KeptLabel as KeptLabel
@@ -75,6 +76,11 @@ class Source(Struct, frozen=True, kw_only=True):
     """What the user's `proctor.toml` says of reading: `prompts`, a folder, and `evaluators`, ids."""
 
 
+ORIGIN_NOTES = ("from", "suite_hash")
+"""Notes of a suite that say what it was before it was converted: its dialect and its published hash.
+They have no effect."""
+
+
 class Head(Struct, frozen=True, kw_only=True):
     """The beginning of a file, for telling which dialect it is written in."""
 
@@ -98,20 +104,6 @@ class Placed(Struct, frozen=True, gc=False):
     """The rule over repeats that the case brings to its suite, whose header came before it."""
 
 
-class Dialect(Protocol):
-    """Reads one format of suite. Pure: it sees bytes and returns nouns."""
-
-    def recognises(self, head: Head) -> str | None:
-        """Why this file looks like the dialect, as a clause ("its lines have `assertion`"), or None."""
-
-    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
-        """The suite's header once, its cases in file order, and every problem where it is met.
-
-        The header's `case_count` and `digest` are filled in by the caller. A case with an error is a
-        problem and not yielded; nothing else is ever left out.
-        """
-
-
 class Rendered(Struct, frozen=True):
     """A file of a suite that is written, or the next piece of it."""
 
@@ -120,7 +112,7 @@ class Rendered(Struct, frozen=True):
     data: bytes
 
 
-class Renders(Protocol):
+class Renderer(Protocol):
     """Writes one format of suite. Pure: nouns to bytes."""
 
     def __call__(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
@@ -130,6 +122,76 @@ class Renders(Protocol):
         and the case is not written. When `lossy` it is a warning, the case is written without it, and what
         was lost is kept as it is in Proctor's own form under `proctor` in the case's metadata.
         """
+
+
+class Dialect:
+    """The base of every dialect: reads one format of suite, and says all that others need to know of it.
+
+    Pure: it sees bytes and returns nouns. The class variables have their usual values; a dialect sets those
+    in which it differs.
+    """
+
+    endings: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
+    """How the names of its files end, in lower case; the first is that of a text that is saved as a file."""
+    has_rows: ClassVar[bool] = True
+    """False: its files are one value, and a JSON array is not one case an item."""
+    reads_folders: ClassVar[bool] = False
+    """True: all files of a folder can be one suite."""
+    file_field: ClassVar[str | None] = None
+    """The field of a case's metadata that names its file, where a suite has several."""
+    pass_rule: ClassVar[PassRule | None] = None
+    """How the format says that every check must pass; None where it can say any rule."""
+    judge_rule: ClassVar[str | None] = None
+    """The only rule that the format has for several judgments of an answer; None where it has others."""
+    has_js_patterns: ClassVar[bool] = False
+    """True: its regular expressions are JavaScript's."""
+    keeps_origin: ClassVar[bool] = False
+    """True: it can say in which format a suite was before (`ORIGIN_NOTES`)."""
+    renderer: ClassVar[str] = ""
+    """Where its `Renderer` is, as `module:function`; empty where the format is only read."""
+    written_ending: ClassVar[str] = ".jsonl"
+    """The ending of a suite's own file, where one is written."""
+    written_form: ClassVar[str] = ""
+    """What its files are, for people who choose a format: `JSONL`."""
+
+    def recognises(self, head: Head) -> str | None:
+        """Why this file looks like the dialect, as a clause ("its lines have `assertion`"), or None."""
+        raise NotImplementedError
+
+    def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
+        """The suite's header once, its cases in file order, and every problem where it is met.
+
+        The header's `case_count` and `digest` are filled in by the caller. A case with an error is a
+        problem and not yielded; nothing else is ever left out.
+        """
+        raise NotImplementedError
+
+    def may_be_suite(self, source: Source) -> bool:  # noqa: ARG002
+        """Whether a file with one of its endings is meant to be a suite, and not settings of some program."""
+        return True
+
+    def is_test_of_folder(self, path: str, read: Callable[[], bytes]) -> bool:  # noqa: ARG002
+        """Whether a file makes the folder that it is in a suite, where the dialect reads folders.
+
+        Args:
+            path: relative to the folder, with `/` between folders.
+            read: gives its bytes.
+        """
+        return False
+
+    def published_hash(self, source: Source) -> str | None:  # noqa: ARG002
+        """The hash by which the format publishes a suite; None where it has none."""
+        return None
+
+    def assertion_types(self) -> Collection[str]:
+        """What the format calls its assertions: words that say no more as a label than the grader does."""
+        return ()
+
+    def render(self, suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
+        """Writes a suite by the dialect's `renderer`, which there must be."""
+        module, _, function = self.renderer.partition(":")
+        render: Renderer = getattr(import_module(module), function)
+        return render(suite, cases, lossy=lossy)
 
 
 # --- graders -----------------------------------------------------------------------------------------------

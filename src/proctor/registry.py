@@ -1,4 +1,4 @@
-"""Names to things: each door has one table of `name → "module:attribute"`, imported at first use.
+"""Tables of implementations by name, `name → "module:attribute"`, each imported at first use.
 
 Names that are not in the table are looked for among the installed entry points of the group
 `proctor.<door>`; nothing else is ever searched.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from proctor.errors import UnknownName
 
@@ -19,29 +19,29 @@ class Registry(Generic[T]):
     """One door's implementations by name."""
 
     def __init__(
-        self, door: str, builtin: Mapping[str, str], adapt: Callable[[str, Any], T] | None = None
+        self, door: str, builtin: Mapping[str, str], *, adapt: Callable[[str, Any], T] | None = None
     ) -> None:
-        """Imports nothing.
+        """A table of names.
 
         Args:
-            door: what the table is of, in the plural; entry points of the group `proctor.DOOR` add to it.
-            builtin: `name → "module:attribute"`.
-            adapt: turns what an entry leads to, with its name, into what `get` returns.
+            door: what the things are called, in the plural; also the end of the entry-point group's name.
+            builtin: the names with where they are, as `module:attribute`.
+            adapt: makes the door's type of a name and what is under it; None takes it as it is.
         """
         self.door = door
         self._adapt = adapt
         self._builtin = frozenset(builtin)
         self._where = dict(builtin)
-        self._loaded: dict[str, T] = {}
+        self._instances: dict[str, T] = {}
 
     def get(self, name: str) -> T:
-        """The thing of that name.
+        """Returns the implementation of that name, imported at first use.
 
         Raises:
             UnknownName: neither the table nor an installed entry point has it.
         """
         try:
-            return self._loaded[name]
+            return self._instances[name]
         except KeyError:
             pass
         if name not in self._where:
@@ -50,20 +50,24 @@ class Registry(Generic[T]):
             raise UnknownName(self.door.removesuffix("s"), name, self._where)
         module, _, attribute = self._where[name].partition(":")
         thing = getattr(import_module(module), attribute)
-        self._loaded[name] = cast("T", thing) if self._adapt is None else self._adapt(name, thing)
-        return self._loaded[name]
+        self._instances[name] = thing if self._adapt is None else self._adapt(name, thing)
+        return self._instances[name]
 
     def add(self, name: str, thing: T) -> None:
-        """Make a thing of the caller's own available under a name, for this process."""
+        """Makes a thing of the caller's own available under a name, for this process."""
         self._where[name] = "added at run time"
-        self._loaded[name] = thing if self._adapt is None else self._adapt(name, thing)
+        self._instances[name] = thing if self._adapt is None else self._adapt(name, thing)
 
     def __iter__(self) -> Iterator[str]:
         """The names in the order of the table, then those of other packages that are in use."""
-        return iter([name for name in self._where if name in self._builtin or name in self._loaded])
+        return iter([name for name in self._where if name in self._builtin or name in self._instances])
+
+    def load_all(self, *, installed: bool = False) -> dict[str, T]:
+        """Returns all implementations by name, sorted; with `installed` those of other packages too."""
+        return {name: self.get(name) for name in self.names(installed=installed)}
 
     def names(self, *, installed: bool = False) -> list[str]:
-        """The names in the table, sorted; with `installed` those of other packages too."""
+        """Returns the names in the table, sorted; with `installed` those of other packages too."""
         if installed:
             self._find_installed()
         return sorted(self._where)

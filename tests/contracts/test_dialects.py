@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proctor.codec import encode
 from proctor.dialects import DIALECTS
-from proctor.dialects.detection import head
+from proctor.dialects.shared.head import read_head
 from proctor.graders import GRADERS
 from proctor.model import Problem, Suite
 from proctor.protocols import Placed, Source
@@ -109,5 +109,5 @@ def test_every_case_has_an_id_a_prompt_and_known_graders_and_stands_in_file_orde
 @every_dialect
 @given(data=FILES, path=PATHS)
 def test_recognising_gives_a_reason_or_none(name: str, data: bytes, path: str) -> None:
-    reason = DIALECTS.get(name).recognises(head(path, BytesIO(data)))
+    reason = DIALECTS.get(name).recognises(read_head(path, BytesIO(data)))
     assert reason is None or reason.strip()

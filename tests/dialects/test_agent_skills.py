@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from proctor.dialects import DIALECTS
 from proctor.dialects.agent_skills import DIALECT
-from proctor.dialects.detection import detect, head
+from proctor.dialects.detection import detect
+from proctor.dialects.shared.head import read_head
 from proctor.errors import SuiteError
 from proctor.model import Problem, Suite
 from proctor.protocols import Placed, Source
@@ -33,7 +34,7 @@ def read(value: Any) -> tuple[Suite, list[Placed], list[Problem]]:
 
 
 def found(value: Any, path: str = "evals.json", indent: int | None = None) -> str:
-    return detect(head(path, json.dumps(value, indent=indent).encode().splitlines(keepends=True)), KNOWN)
+    return detect(read_head(path, json.dumps(value, indent=indent).encode().splitlines(keepends=True)), KNOWN)
 
 
 EVALS = [{"id": 1, "prompt": "x", "expected_output": "y", "assertions": ["z"]}]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from proctor.dialects import DIALECTS
 from proctor.dialects.agentv.dialect import DIALECT
 from proctor.dialects.agentv.read.v5_assertions import REFUSED
-from proctor.dialects.detection import detect, head
+from proctor.dialects.detection import detect
+from proctor.dialects.shared.head import read_head
 from proctor.grading import bind
 from proctor.graders import GRADERS
 from proctor.model import Case, Problem, Suite
@@ -71,7 +72,7 @@ def asked(text: str, **files: str) -> list[str]:
 def test_a_suite_of_version_5_is_told_from_a_configuration_of_promptfoo(
     text: str, path: str, dialect: str
 ) -> None:
-    assert detect(head(path, text.encode().splitlines(keepends=True)), KNOWN) == dialect
+    assert detect(read_head(path, text.encode().splitlines(keepends=True)), KNOWN) == dialect
 
 
 # --- prompts and vars --------------------------------------------------------------------------------------

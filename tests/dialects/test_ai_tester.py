@@ -14,7 +14,8 @@ from proctor.dialects import DIALECTS
 from proctor.dialects.ai_tester import attachments
 from proctor.dialects.ai_tester import prompts
 from proctor.dialects.ai_tester import reader
-from proctor.dialects.detection import detect, head
+from proctor.dialects.detection import detect
+from proctor.dialects.shared.head import read_head
 from proctor.dialects.shared.jsonl import BOM
 from proctor.model import Assertion, Case, Defaults, Form, Message, Problem, Suite
 from proctor.protocols import Placed, Source
@@ -415,4 +416,4 @@ KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
     ],
 )
 def test_a_line_with_a_marker_or_the_ending_of_markdown_is_this_dialect(text: str, path: str) -> None:
-    assert detect(head(path, text.encode().splitlines(keepends=True)), KNOWN) == "ai_tester"
+    assert detect(read_head(path, text.encode().splitlines(keepends=True)), KNOWN) == "ai_tester"

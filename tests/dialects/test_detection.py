@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from proctor.dialects import DIALECTS
-from proctor.dialects.detection import detect, head
+from proctor.dialects.detection import detect
+from proctor.dialects.shared.head import read_head
 from proctor.errors import SuiteError
 from proctor.protocols import Dialect
 
@@ -27,7 +28,7 @@ PRAMANA: dict[str, Any] = {
 
 
 def found(*lines: bytes, path: str = "suite.jsonl") -> str:
-    return detect(head(path, lines), KNOWN)
+    return detect(read_head(path, lines), KNOWN)
 
 
 def line(row: object) -> bytes:
@@ -81,7 +82,7 @@ def test_a_file_that_is_one_value_is_known_by_its_keys(text: str) -> None:
 
 
 def test_only_the_beginning_of_a_file_is_looked_at() -> None:
-    assert detect(head("x", repeat(line(PRAMANA))), KNOWN) == "pramana"
+    assert detect(read_head("x", repeat(line(PRAMANA))), KNOWN) == "pramana"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ ALL = sorted(
 @pytest.mark.parametrize("path", ALL, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_no_golden_file_is_taken_for_another_dialects(path: Path) -> None:
     with path.open("rb") as file:
-        beginning = head(path.name, file)
+        beginning = read_head(path.name, file)
     reasons = {name for name, dialect in KNOWN.items() if dialect.recognises(beginning)}
     assert ("agentv" in reasons) == (path.parent.name == "agentv")
     assert path.parent.name != "agentv" or reasons == {"agentv"}

@@ -56,7 +56,7 @@ def dialect(path: Path) -> str:
 
 def read(path: Path) -> dict[str, Any]:
     found: dict[str, list[Any]] = {"suite": [], "cases": [], "problems": []}
-    for item in json_arrays.read(dialect(path), DIALECTS.get(dialect(path)), source(path)):
+    for item in json_arrays.read_suite(DIALECTS.get(dialect(path)), source(path)):
         if isinstance(item, Suite):
             found["suite"].append(item)
         elif isinstance(item, Problem):

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.dialects import DIALECTS
-from proctor.dialects.shared.json_arrays import lines_of, read
-from proctor.dialects.detection import detect, head
+from proctor.dialects.shared.json_arrays import read_lines, read_suite
+from proctor.dialects.detection import detect
+from proctor.dialects.shared.head import read_head
 from proctor.errors import SuiteError
 from proctor.model import Problem
 from proctor.protocols import Placed, Source
@@ -49,7 +50,7 @@ def source(text: str, path: str = "suite.json") -> Source:
 
 
 def items(name: str, text: str) -> list[Any]:
-    return list(read(name, DIALECTS.get(name), source(text)))
+    return list(read_suite(DIALECTS.get(name), source(text)))
 
 
 def problems(name: str, text: str) -> list[tuple[int | None, str]]:
@@ -79,7 +80,7 @@ def test_an_array_is_the_suite_that_its_json_lines_are(
 def test_each_object_is_one_line_with_the_same_value(
     rows: list[dict[str, Any]], layout: dict[str, Any], around: str
 ) -> None:
-    lines = list(lines_of(source(around + json.dumps(rows, **layout) + around)))
+    lines = list(read_lines(source(around + json.dumps(rows, **layout) + around)))
     assert [json.loads(line) for line in lines] == rows
     assert all(line.count(b"\n") == 1 for line in lines)
 
@@ -166,10 +167,10 @@ def test_cases_without_ids_on_one_line_are_told_apart() -> None:
 def test_an_array_of_long_objects_is_told_by_their_own_fields(size: int) -> None:
     row = {"input": "x", "expected": "y", "metadata": {"ideal": "z", "notes": ["long"] * size}}
     text = json.dumps([row, row], indent=1)
-    assert detect(head("suite.json", text.encode().splitlines(keepends=True)), KNOWN) == "meridian"
+    assert detect(read_head("suite.json", text.encode().splitlines(keepends=True)), KNOWN) == "meridian"
 
 
 @pytest.mark.parametrize("text", ["[]", "[1, 2]", '["a"]', "[", '[["a"]]'])
 def test_an_array_of_no_objects_is_no_suite(text: str) -> None:
     with pytest.raises(SuiteError, match="No suite format fits the file"):
-        detect(head("suite.json", [text.encode()]), KNOWN)
+        detect(read_head("suite.json", [text.encode()]), KNOWN)

@@ -84,7 +84,7 @@ def test_a_label_that_a_dialect_gives_by_itself_says_nothing(
     unsaid.note_labels([one])
     assert bool(unsaid.problems) is not known
     unsaid = Unsaid(CASE, "some", lossy=False)
-    unsaid.note_labels([one], written=(label,))
+    unsaid.note_labels([one], renderable=(label,))
     assert unsaid.problems == []
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from proctor.dialects import DIALECTS
-from proctor.dialects.detection import detect, head
+from proctor.dialects.detection import detect
+from proctor.dialects.shared.head import read_head
 from proctor.errors import SuiteError
 
 KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
@@ -30,7 +31,7 @@ REGISTRY = "match:\n  id: match.dev.v0\nmatch.dev.v0:\n  class: evals.elsuite.ba
 
 def message(text: str, path: str = "a/other.yaml") -> str:
     with pytest.raises(SuiteError) as caught:
-        detect(head(path, text.encode().splitlines(keepends=True)), KNOWN)
+        detect(read_head(path, text.encode().splitlines(keepends=True)), KNOWN)
     (problem,) = caught.value.problems
     assert (problem.code, problem.line) == ("unknown-dialect", 1)
     return problem.message
@@ -70,7 +71,7 @@ def test_other_yaml_is_called_no_suite_and_its_fields_are_named(text: str) -> No
 
 @pytest.mark.parametrize("text", [LM_EVAL, WORKFLOW, PROVIDER, COMPOSE, OPENAPI])
 def test_with_tests_it_is_a_suite_all_the_same(text: str) -> None:
-    assert detect(head("s.yaml", (text + "tests: []\n").encode().splitlines(keepends=True)), KNOWN) == "agentv"
+    assert detect(read_head("s.yaml", (text + "tests: []\n").encode().splitlines(keepends=True)), KNOWN) == "agentv"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from jsonschema import Draft202012Validator
 
 from proctor.codec import encode, judged_digest, sent_digest, suite_digest
 from proctor.dialects import DIALECTS
-from proctor.dialects.detection import detect, head
+from proctor.dialects.detection import detect
+from proctor.dialects.shared.head import read_head
 from proctor.dialects.proctor.dialect import DIALECT
 from proctor.dialects.proctor.writer import render
 from proctor.dialects.proctor.schema import suite_schema
@@ -415,7 +416,7 @@ def test_an_empty_file_has_no_header() -> None:
 
 
 def named(data: bytes, path: str = "s.jsonl") -> str:
-    return detect(head(path, BytesIO(data)), {name: DIALECTS.get(name) for name in DIALECTS.names()})
+    return detect(read_head(path, BytesIO(data)), {name: DIALECTS.get(name) for name in DIALECTS.names()})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode
-from proctor.dialects import DIALECTS, RENDERERS
+from proctor.dialects import DIALECTS
 from proctor.model import Assertion, Case, Message, PassRule, Problem, Suite
 from proctor.protocols import Placed, Rendered
 from proctor.services.suites.convert import MAIN, converted
@@ -189,7 +189,7 @@ def test_what_silences_the_lint_is_said(to: str, lint: Any) -> None:
 
 def test_a_refused_case_is_not_written_and_the_others_are() -> None:
     cases = [BASE, replace(BASE, id="bad", criteria="C.")]
-    items = list(RENDERERS.get("pramana")(Suite(name="s", dialect="pramana"), cases, lossy=False))
+    items = list(DIALECTS.get("pramana").render(Suite(name="s", dialect="pramana"), cases, lossy=False))
     assert [json.loads(item.data)["id"] for item in items if isinstance(item, Rendered)] == ["nothing"]
     assert [item.case for item in items if isinstance(item, Problem)] == ["bad"]
 

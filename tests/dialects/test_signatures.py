@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from proctor.dialects import DIALECTS
-from proctor.dialects.detection import detect, head
+from proctor.dialects.detection import detect
+from proctor.dialects.shared.head import read_head
 from proctor.errors import SuiteError
 
 HERE = Path(__file__).parent
@@ -26,7 +27,7 @@ OWN = [
 
 
 def found(text: str, path: str = "suite.jsonl") -> str:
-    return detect(head(path, text.encode().splitlines(keepends=True)), KNOWN)
+    return detect(read_head(path, text.encode().splitlines(keepends=True)), KNOWN)
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: f"{path.parent.name}/{path.name}")

@@ -14,8 +14,9 @@ from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode, judged_digest, sent_digest, suite_digest
-from proctor.dialects import DIALECTS, RENDERERS
-from proctor.dialects.detection import detect, head
+from proctor.dialects import DIALECTS, writable_names
+from proctor.dialects.detection import detect
+from proctor.dialects.shared.head import read_head
 from proctor.dialects.proctor.schema import suite_schema
 from proctor.dialects.shared.losses import is_type_word
 from proctor.model import (
@@ -32,7 +33,7 @@ from proctor.protocols import Placed
 from proctor.services.suites.convert import MAIN, Converted, converted
 from proctor.services.suites.load import with_repeats_rule
 from proctor.services.suites.suite_sources import source_of
-from proctor.services.suites.pass_rules import restated
+from proctor.services.suites.pass_rules import restate_rules
 from proctor.services.suites.write_files import write
 
 HERE = Path(__file__).parent
@@ -130,7 +131,7 @@ NAMES = [
     *(str(path.relative_to(HERE)) for path in goldens()),
 ]
 every_suite = pytest.mark.parametrize("name", NAMES)
-every_renderer = pytest.mark.parametrize("to", RENDERERS.names())
+every_renderer = pytest.mark.parametrize("to", writable_names())
 
 
 def errors(problems: Iterable[Problem]) -> list[Problem]:
@@ -162,7 +163,7 @@ def plain(case: Case) -> dict[str, Any]:
 
 def as_said(one: Read, to: str) -> Read:
     """A suite as it must come back: with its pass rules in the words of the dialect."""
-    suite, cases, _ = restated(one.suite, list(one.cases), to)
+    suite, cases, _ = restate_rules(one.suite, list(one.cases), to, DIALECTS.get(to))
     return Read(suite, tuple(cases))
 
 
@@ -217,7 +218,7 @@ def test_what_is_lost_is_told_and_kept_and_no_case_disappears(name: str, to: str
     if MAIN in made.files:
         first = made.files[MAIN].splitlines(keepends=True)
         assert (
-            detect(head(made.name_hint, first), {each: DIALECTS.get(each) for each in DIALECTS.names()}) == to
+            detect(read_head(made.name_hint, first), {each: DIALECTS.get(each) for each in DIALECTS.names()}) == to
         )
     found = back(made, to, one.cases, tmp_path)
     assert errors(found.problems) == []
@@ -254,7 +255,7 @@ def test_dialect_proctor_says_all_of_every_suite_and_fits_its_schema(name: str) 
     assert [error.message for row in rows for error in VALIDATOR.iter_errors(row)] == []
 
 
-@pytest.mark.parametrize("dialect", [name for name in RENDERERS.names() if (HERE / name).is_dir()])
+@pytest.mark.parametrize("dialect", [name for name in writable_names() if (HERE / name).is_dir()])
 def test_a_dialect_can_say_what_it_has_read(dialect: str) -> None:
     for name, one in suites().items():
         if name.startswith(f"{dialect}/") and one.suite.dialect == dialect:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from proctor.cli.main import load_command
 from proctor.errors import UsageError
 from proctor.services.runs.config import Config, load_config
 
@@ -69,9 +70,7 @@ def config_of() -> Config:
     Raises:
         UsageError: it is wrong.
     """
-    from proctor.cli.commands.run import command
-
-    return load_config(name for param in command.params for name in _names(param))
+    return load_config(name for param in load_command("run").params for name in _names(param))
 
 
 def _names(param: click.Parameter) -> list[str]:

@@ -48,6 +48,12 @@ _NO_MORE = frozenset({EPIPE, ENOSPC, EDQUOT})
 """Why a stream takes no more text: its reader has gone, or the disk is full."""
 
 
+def load_command(name: str) -> click.Command:
+    """The command of that name in the table, whose module is imported now."""
+    command: click.Command = import_module(f"proctor.cli.commands.{name}").command
+    return command
+
+
 class LazyGroup(click.Group):
     """Imports a command when it is called; `--help` needs no command at all."""
 
@@ -59,7 +65,7 @@ class LazyGroup(click.Group):
         """The command of that name, imported now."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"proctor.cli.commands.{cmd_name}").command
+        command = load_command(cmd_name)
         raise_at_signals()
         return command
 

@@ -1,7 +1,33 @@
-"""Text to suites, and back: one file a dialect and way. `DIALECTS` reads, `RENDERERS` writes."""
+"""Text to suites, and back: a package or file for each format of suite.
 
-from proctor.protocols import Dialect, Renders
+In: a `Source`, the bytes of a suite and of the files that it names. Out: a `Suite`, its cases and problems.
+`DIALECTS` is the table; each `Dialect` says all that others need to know of it.
+Start with `detection.py`, then the `dialect.py` of a format.
+"""
+
+from typing import Any
+
+from proctor.errors import UnknownName, UsageError
+from proctor.protocols import Dialect
 from proctor.registry import Registry
+
+__all__ = ["DIALECTS", "LOSSLESS", "get_writable", "writable_names"]
+
+LOSSLESS = "proctor"
+"""The dialect that can say everything; suites are written in it unless another one is named."""
+
+
+class _ForeignDialect(Dialect):
+    """An object of another package that only recognises and reads."""
+
+    def __init__(self, reader: Any) -> None:
+        self.recognises = reader.recognises  # type: ignore[method-assign]
+        self.read = reader.read  # type: ignore[method-assign]
+
+
+def _adapt(_name: str, thing: Any) -> Dialect:
+    return thing if isinstance(thing, Dialect) else _ForeignDialect(thing)
+
 
 DIALECTS: Registry[Dialect] = Registry(
     "dialects",
@@ -19,15 +45,27 @@ DIALECTS: Registry[Dialect] = Registry(
         "proctor": "proctor.dialects.proctor.dialect:DIALECT",
         "promptfoo": "proctor.dialects.promptfoo.dialect:DIALECT",
     },
+    adapt=_adapt,
 )
 
-RENDERERS: Registry[Renders] = Registry(
-    "renderers",
-    {
-        "agentv": "proctor.dialects.agentv.write.suite:render",
-        "ai_tester": "proctor.dialects.ai_tester.writer:render",
-        "meridian": "proctor.dialects.meridian.writer:render",
-        "pramana": "proctor.dialects.pramana.writer:render",
-        "proctor": "proctor.dialects.proctor.writer:render",
-    },
-)
+
+def writable_names() -> list[str]:
+    """The names of the dialects in which suites can be written, sorted."""
+    return [name for name, dialect in DIALECTS.load_all().items() if dialect.renderer]
+
+
+def get_writable(name: str) -> Dialect:
+    """The dialect of that name, in which suites can be written.
+
+    Raises:
+        UnknownName: there is no such dialect.
+        UsageError: it can only be read.
+    """
+    try:
+        dialect = DIALECTS.get(name)
+    except UnknownName:
+        raise UnknownName("dialect", name, writable_names()) from None
+    if dialect.renderer:
+        return dialect
+    names = ", ".join(writable_names())
+    raise UsageError(f"Dialect {name!r} is only read. A suite can be written as: {names}.")

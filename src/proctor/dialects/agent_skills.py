@@ -7,13 +7,13 @@ statements must hold, as in AgentV, which reads these files too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from proctor.dialects.shared.jsonl import file_name, whole
 from proctor.dialects.shared.signatures import is_of_agent_skills
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.protocols import Dialect, Head, Placed, Source
 from proctor.validation import Fields, Notes, kind_of, shown
 
 SUITE: Final = ("skill_name", "description", "version", "evals")
@@ -29,8 +29,11 @@ _STATEMENTS: Final = {"assertions": "assertion", "expectations": "expectation"}
 """The two names of the list of statements, and what its items are called."""
 
 
-class AgentSkills:
-    """The dialect; holds nothing."""
+class AgentSkills(Dialect):
+    """The dialect."""
+
+    endings = (".json",)
+    has_rows = False
 
     def recognises(self, head: Head) -> str | None:
         """One JSON object with the name of a skill and its `evals`."""
@@ -44,8 +47,8 @@ class AgentSkills:
         value = json_of(whole(source), notes)
         readable = not notes.failed
         if readable and not isinstance(value, dict):
-            found = "empty" if value is None else kind_of(value)
-            notes.error("not-a-suite", f"The file is {found}; it must be an object with `evals`.")
+            actual = "empty" if value is None else kind_of(value)
+            notes.error("not-a-suite", f"The file is {actual}; it must be an object with `evals`.")
         fields = Fields(value if isinstance(value, dict) else {}, notes)
         fields.forgive_null(*fields.names())
         skill = fields.required_text("skill_name").strip() if "skill_name" in fields else ""
@@ -65,6 +68,10 @@ class AgentSkills:
         yield from notes.problems
         if isinstance(evals, list):
             yield from _cases(evals, skill, source)
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        return TYPES
 
 
 def _cases(evals: list[Any], skill: str, source: Source) -> Iterator[Placed | Problem]:
@@ -89,8 +96,8 @@ def _case(fields: Fields, number: int, skill: str, source: Source) -> Case:
     fields.notes.case = case_id or None
     prompt = fields.required_text("prompt")
     outcome = (fields.text("expected_output") or "").strip() or None
-    named = {name: fields.text(name) for name in ("name", "description")}
-    named["skill_name"] = skill or None
+    texts = {name: fields.text(name) for name in ("name", "description")}
+    texts["skill_name"] = skill or None
     metadata: Any = plain(fields.take("metadata") or {})
     if not isinstance(metadata, dict):
         fields.wrong("metadata", metadata, "an object")
@@ -103,7 +110,7 @@ def _case(fields: Fields, number: int, skill: str, source: Source) -> Case:
         assertions=_assertions(fields, outcome, skill),
         tags=tuple(tag for tag in fields.texts("tags") if isinstance(tag, str)),
         category=fields.text("category"),
-        metadata=metadata | {name: text for name, text in named.items() if text is not None},
+        metadata=metadata | {name: text for name, text in texts.items() if text is not None},
     )
     fields.finish(EVAL)
     return case
@@ -126,9 +133,9 @@ def _message(prompt: str, fields: Fields, source: Source) -> Message:
 
     files: list[Attachment] = []
     for place, path in enumerate(fields.texts("files")):
-        here = f"files[{place}]"
+        field = f"files[{place}]"
         line = fields.line_of("files")
-        file = attached("file", path, fields.notes, here, line, source) if isinstance(path, str) else None
+        file = attached("file", path, fields.notes, field, line, source) if isinstance(path, str) else None
         files += [] if file is None else [file]
     return Message(role="user", content=prompt, parts=(*files, prompt) if files else ())
 
@@ -138,17 +145,19 @@ def _message(prompt: str, fields: Fields, source: Source) -> Message:
 
 def _assertions(fields: Fields, outcome: str | None, skill: str) -> tuple[Assertion, ...]:
     """A checklist of the statements, or a judge with the expected outcome; and whether the skill is used."""
-    made: list[Assertion] = []
+    assertions: list[Assertion] = []
     items = [item for name in _STATEMENTS for item in _items(fields, name)]
     if items:
-        made.append(Assertion(grader="rubrics", params={"items": items}, pass_at=PASS_AT, label="rubrics"))
+        assertions.append(
+            Assertion(grader="rubrics", params={"items": items}, pass_at=PASS_AT, label="rubrics")
+        )
     elif outcome is not None:
-        made.append(Assertion(grader="llm_grader", pass_at=PASS_AT, label="llm-grader"))
+        assertions.append(Assertion(grader="llm_grader", pass_at=PASS_AT, label="llm-grader"))
     if "should_trigger" in fields:
-        made.append(_trigger(fields, skill))
-    if not made and not fields.notes.failed:
+        assertions.append(_trigger(fields, skill))
+    if not assertions and not fields.notes.failed:
         fields.missing("expected_output", "text, unless there are `assertions` or `should_trigger`")
-    return tuple(made)
+    return tuple(assertions)
 
 
 def _items(fields: Fields, name: str) -> list[dict[str, Any]]:
@@ -162,10 +171,10 @@ def _items(fields: Fields, name: str) -> list[dict[str, Any]]:
 
 
 def _trigger(fields: Fields, skill: str) -> Assertion:
-    wanted = fields.truth("should_trigger", True)
+    should_trigger = fields.truth("should_trigger", True)
     if not skill:
         fields.error("missing-field", "should_trigger", "needs the skill's name; write `skill_name` above.")
-    params: dict[str, Any] = {"skill": skill} if wanted else {"skill": skill, "should_trigger": False}
+    params: dict[str, Any] = {"skill": skill} if should_trigger else {"skill": skill, "should_trigger": False}
     return Assertion(grader="skill_trigger", params=params, label=f"skill-trigger-{skill}")
 
 

@@ -8,13 +8,13 @@ Source: DeepEval's documentation of datasets, and `dataset/dataset.py` of deepev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.signatures import is_of_deepeval
 from proctor.model import Assertion, Case, Message, Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.protocols import Dialect, Head, Placed, Source
 from proctor.validation import Fields, Notes
 
 TYPES: Final = ("expected_output",)
@@ -29,8 +29,10 @@ _ONCE: Final = frozenset(("default-metric", "not-graded"))
 _EMBEDDED: Final = re.compile(r"\[DEEPEVAL:(?:IMAGE|PDF):[^\]]*\]")
 
 
-class DeepEval:
-    """The dialect; holds nothing."""
+class DeepEval(Dialect):
+    """The dialect."""
+
+    endings = (".jsonl", ".ndjson", ".json", ".csv")
 
     def recognises(self, head: Head) -> str | None:
         """Rows or columns with an `input` and what only goldens have beside it."""
@@ -56,6 +58,10 @@ class DeepEval:
                 noted.add(key)
             if not notes.failed:
                 yield Placed(case, line, named="id" in row)
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        return TYPES
 
 
 def _case(fields: Fields, default_id: str) -> Case:

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode
-from proctor.dialects import DIALECTS, RENDERERS
+from proctor.dialects import DIALECTS, writable_names
 from proctor.dialects.shared.losses import Unsaid
 from proctor.errors import UnknownName, UsageError
 from proctor.model import (
@@ -24,7 +24,7 @@ from proctor.model import (
     Suite,
     Workspace,
 )
-from proctor.protocols import Placed, Rendered, Source
+from proctor.protocols import Dialect, Head, Placed, Rendered, Renderer, Source
 from proctor.services.suites.convert import MAIN, Converted, converted
 from proctor.services.suites.write_files import write
 
@@ -42,14 +42,16 @@ def case(name: str = "a", **fields: Any) -> Case:
 Change = Callable[[Case], Case | None]
 
 
-class Careless:
+class Careless(Dialect):
     """A dialect of the test's own, whose renderer changes each case in some way and tells nothing."""
+
+    renderer = "here:render"
 
     def __init__(self, change: Change, rule: PassRule | None = None) -> None:
         self.change = change
         self.rule = rule
 
-    def recognises(self, _head: object) -> None:
+    def recognises(self, head: Head) -> None:
         return None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
@@ -79,13 +81,18 @@ def careless() -> Iterator[Callable[..., Converted]]:
     def convert(change: Change, *cases: Case, suite: Suite = SUITE, **fields: Any) -> Converted:
         dialect = Careless(change, fields.get("rule"))
         DIALECTS.add("careless", dialect)
-        RENDERERS.add("careless", dialect.render)
         return converted(suite, cases, "careless", lossy=fields.get("lossy", False))
 
     yield convert
-    for table in (DIALECTS, RENDERERS):
-        for place in (table._where, table._loaded):
-            place.pop("careless", None)
+    for place in (DIALECTS._where, DIALECTS._instances):
+        place.pop("careless", None)
+
+
+def render_by(renderer: Renderer) -> None:
+    """Lets the careless dialect be written by another renderer."""
+    dialect = Careless(same)
+    dialect.render = renderer  # type: ignore[method-assign]
+    DIALECTS.add("careless", dialect)
 
 
 def same(one: Case) -> Case:
@@ -191,7 +198,7 @@ def test_what_was_told_as_lost_is_not_told_again(careless: Callable[..., Convert
             yield from unsaid.problems
         yield from dialect.render(suite, cases, lossy=lossy)
 
-    RENDERERS.add("careless", lossy)
+    render_by(lossy)
     whole = converted(SUITE, [case(criteria="C.")], "careless", lossy=True)
     assert [(problem.level, problem.field) for problem in whole.problems] == [("warning", "criteria")]
     silent = converted(SUITE, [case(criteria="C.", tags=("t",))], "careless", lossy=True)
@@ -204,7 +211,7 @@ def test_what_cannot_be_read_again_is_an_error(careless: Callable[..., Converted
         yield Rendered("", b"broken\n")
 
     careless(same)
-    RENDERERS.add("careless", breaking)
+    render_by(breaking)
     (problem,) = converted(SUITE, [case()], "careless", lossy=False).problems
     assert (problem.case, problem.level) == ("a", "error")
     assert problem.message.endswith("what is written cannot be read: It is broken.")
@@ -218,7 +225,7 @@ def test_a_suite_of_no_cases_is_one_of_no_cases(careless: Callable[..., Converte
 
 
 def test_a_dialect_that_is_only_read_says_what_can_be_written() -> None:
-    (only_read, *_) = sorted(set(DIALECTS.names()) - set(RENDERERS.names()))
+    (only_read, *_) = sorted(set(DIALECTS.names()) - set(writable_names()))
     with pytest.raises(UsageError, match=rf"'{only_read}' is only read.*meridian.*proctor"):
         converted(SUITE, [case()], only_read, lossy=False)
 
@@ -239,7 +246,7 @@ def test_where_a_suite_came_from_is_no_reason_to_refuse_it() -> None:
 
 def of(**files: str) -> Converted:
     named = {name.replace("__", "/").replace("main", ""): data.encode() for name, data in files.items()}
-    return Converted(files=named, problems=[], name_hint="tides.jsonl")
+    return Converted(files=named, problems=[], stem="tides", ending=".jsonl")
 
 
 def there(folder: Path) -> dict[str, str]:
@@ -293,7 +300,7 @@ def test_a_suite_that_is_a_folder_does_not_go_among_other_files(folder: Path) ->
 
 @pytest.mark.parametrize("path", ["../x", "/x", "a/../../x"])
 def test_no_file_goes_outside(folder: Path, path: str) -> None:
-    made = Converted(files={path: b"x"}, problems=[], name_hint="t")
+    made = Converted(files={path: b"x"}, problems=[], stem="t")
     with pytest.raises(UsageError, match="would lie outside"):
         write(made, "new")
     assert there(folder) == {}

@@ -11,12 +11,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from proctor.dialects import DIALECTS
 from proctor.graders import GRADERS
-from proctor.model import Assertion, Case, Defaults, Message, Output, PassRule, Score, Suite, Trial, Verdict
+from proctor.model import (
+    Assertion,
+    Case,
+    Defaults,
+    Message,
+    Output,
+    PassRule,
+    Problem,
+    Score,
+    Suite,
+    Trial,
+    Verdict,
+)
 from proctor.services.suites.convert import converted
-from proctor.services.suites.pass_rules import CODE, restated
+from proctor.services.suites.pass_rules import CODE, restate_rules
 from proctor.stats import reaches
 from proctor.verdicts import verdict_of
+
+
+def restated(held: Suite, cases: list[Case], to: str) -> tuple[Suite, list[Case], list[Problem]]:
+    return restate_rules(held, cases, to, DIALECTS.get(to))
+
 
 WHOLE = Assertion(grader="contains", params={"value": "x"})
 PARTLY = Assertion(grader="rubric", params={"rubric": "Is it kind?"})

@@ -8,9 +8,11 @@ is known and does nothing here is kept and told once a file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
+from proctor.dialects.agentv.syntax import TESTS, YAML
+from proctor.dialects.shared.jsonl import whole
 from proctor.dialects.shared.non_suite_yaml import kind_of_yaml
 from proctor.dialects.shared.signatures import (
     is_of_agent_skills,
@@ -18,12 +20,8 @@ from proctor.dialects.shared.signatures import (
     is_of_evals_registry,
     is_of_promptfoo,
 )
-from proctor.model import Problem, Suite
-from proctor.protocols import Head, Placed, Source
-
-TESTS: Final = ("tests", "eval_cases", "evalcases")
-"""The names of the field with the tests; all but the first are old."""
-YAML: Final = (".yaml", ".yml")
+from proctor.model import PassRule, Problem, Suite
+from proctor.protocols import Dialect, Head, Placed, Source
 
 _OWN: Final = (
     *("criteria", "expected_output", "input_files", "expected_outcome", "input_messages"),
@@ -32,10 +30,18 @@ _OWN: Final = (
 """Fields that only this dialect has."""
 _ONCE: Final = frozenset(("no-effect", "deprecated"))
 _PLACES: Final = re.compile(r"\[\d+\]")
+_TESTS: Final = re.compile(rf"^(\{{\s*)?[\"']?({'|'.join(TESTS)})[\"']?[ \t]*:".encode(), re.MULTILINE)
 
 
-class AgentV:
-    """The dialect; holds nothing."""
+class AgentV(Dialect):
+    """The dialect."""
+
+    endings = (*YAML, ".jsonl", ".ndjson", ".json")
+    pass_rule = PassRule(threshold=1.0)
+    has_js_patterns = True
+    renderer = "proctor.dialects.agentv.write.suite:render"
+    written_ending = ".eval.yaml"
+    written_form = "YAML"
 
     def recognises(self, head: Head) -> str | None:
         """A field that only this dialect has, in a row or above the tests, or YAML that nothing else is."""
@@ -47,30 +53,40 @@ class AgentV:
                 return f"it has `{name}`"
         if any(isinstance(row.get("assertions"), list) for row in head.rows):
             return "its lines have a list as `assertions`"
-        return "it is YAML with fields of a suite" if _may_be_suite(head, names) else None
+        return "it is YAML with fields of a suite" if _has_suite_fields(head, names) else None
 
     def read(self, source: Source) -> Iterator[Suite | Placed | Problem]:
         """The header, the cases in file order, and every problem where it is met."""
         from proctor.dialects.agentv.read.document import suite_of  # most runs are of another dialect
 
-        told: set[tuple[str, str, str]] = set()
+        reported_keys: set[tuple[str, str, str]] = set()
         for item in suite_of(source):
             if isinstance(item, Problem) and item.code in _ONCE:
                 key = (item.path, item.code, _PLACES.sub("", item.field or ""))
-                if key in told:
+                if key in reported_keys:
                     continue
-                told.add(key)
+                reported_keys.add(key)
             yield item
 
+    def may_be_suite(self, source: Source) -> bool:
+        """JSON Lines, or YAML with tests; any other YAML may be of any program."""
+        return not source.path.lower().endswith(YAML) or _TESTS.search(whole(source)) is not None
 
-def _may_be_suite(head: Head, names: set[str]) -> bool:
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        from proctor.dialects.agentv.read.assertions import TYPES  # most runs are of another dialect
+
+        return TYPES
+
+
+def _has_suite_fields(head: Head, names: set[str]) -> bool:
     """Whether YAML may be a suite whose tests are missing: at least half of its fields are a suite's."""
     if not head.path.lower().endswith(YAML) or kind_of_yaml(head) is not None:
         return False
     from proctor.dialects.agentv.read.suite import SUITE, WITHOUT_EFFECT  # most runs are of another dialect
 
-    known = names & {*SUITE, *WITHOUT_EFFECT, "targets"}
-    return 2 * len(known) >= len(names)
+    suite_fields = names & {*SUITE, *WITHOUT_EFFECT, "targets"}
+    return 2 * len(suite_fields) >= len(names)
 
 
 DIALECT = AgentV()

@@ -38,28 +38,30 @@ _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 def named(fields: Fields, name: str, *aliases: str) -> str:
-    """Under which of its names a field stands; an old one is warned of, two at once are an error."""
-    here = [one for one in (name, *aliases) if one in fields]
-    for other in here[1:]:
+    """Returns the name under which a field is written; warns of an old one, and two are an error."""
+    spellings = [spelling for spelling in (name, *aliases) if spelling in fields]
+    for other in spellings[1:]:
         fields.take(other)
-        fields.error("conflicting-fields", other, f"and `{here[0]}` mean the same; keep `{here[0]}` only.")
-    if not here or here[0] == name:
+        fields.error(
+            "conflicting-fields", other, f"and `{spellings[0]}` mean the same; keep `{spellings[0]}` only."
+        )
+    if not spellings or spellings[0] == name:
         return name
-    if here[0] in _AGAIN:
-        return here[0]
-    fields.warn("deprecated", here[0], f"is an old name; write `{name}`.")
-    return here[0]
+    if spellings[0] in _AGAIN:
+        return spellings[0]
+    fields.warn("deprecated", spellings[0], f"is an old name; write `{name}`.")
+    return spellings[0]
 
 
-def finish(fields: Fields, known: Sequence[str]) -> None:
-    """Note what is left of an object as unknown, but for its `description`, which nothing reads."""
+def finish(fields: Fields, allowed: Sequence[str]) -> None:
+    """Notes the remaining fields of an object as unknown, except `description`, which nothing reads."""
     fields.forgive_null("description")
     fields.text("description")
-    fields.finish(known)
+    fields.finish(allowed)
 
 
 def texts_of(fields: Fields, name: str) -> tuple[str, ...]:
-    """The texts of a list; what is none is an error and left out."""
+    """Takes the texts of a list; anything else is an error and left out."""
     return tuple([text for text in fields.texts(name) if isinstance(text, str)])
 
 
@@ -80,8 +82,8 @@ def resolved(value: Any, source: Source, notes: Notes, field: str, keep: Collect
         for variable in REFERENCE.findall(text):
             if variable not in source.environ:
                 unset(variable, notes, *(place_of(value, variable, field) or (field, None)))
-        filled = REFERENCE.sub(lambda found: source.environ.get(found[1], found[0]), text)
-        return as_scalar(filled) if name in _SCALARS and REFERENCE.fullmatch(text) else filled
+        resolved_text = REFERENCE.sub(lambda match: source.environ.get(match[1], match[0]), text)
+        return as_scalar(resolved_text) if name in _SCALARS and REFERENCE.fullmatch(text) else resolved_text
 
     return rewritten(value, fill, keep)
 
@@ -91,14 +93,14 @@ def resolved_row(row: dict[str, Any], names: Iterable[str], source: Source, note
     referring = [name for name in names if _refers(row.get(name))]
     if not referring:
         return row
-    made = like(row)
-    made.update(row)
-    made.update({name: resolved(row[name], source, notes, name, PROSE) for name in referring})
-    return made
+    resolved_values = like(row)
+    resolved_values.update(row)
+    resolved_values.update({name: resolved(row[name], source, notes, name, PROSE) for name in referring})
+    return resolved_values
 
 
 def unset(name: str, notes: Notes, field: str, line: int | None = None) -> None:
-    """Note that an environment variable is not set."""
+    """Notes that an environment variable is not set."""
     notes.error(
         "unset-variable",
         f"`{field}` names the environment variable {name}, which is not set. "
@@ -140,13 +142,13 @@ def snake_case(row: dict[str, Any]) -> dict[str, Any]:
     """The object with names such as `skipDefaults` as `skip_defaults`; a name that is there stays."""
     if not any(_CAPITAL.search(name) for name in row):
         return row
-    renamed = {name: _CAPITAL.sub(r"_\1", name).lower() for name in row}
-    renamed = {old: old if new != old and new in row else new for old, new in renamed.items()}
-    made = like(row)
-    made.update({renamed[name]: value for name, value in row.items()})
-    if isinstance(made, Map):
-        made.lines = {renamed.get(name, name): line for name, line in made.lines.items()}
-    return made
+    new_names = {name: _CAPITAL.sub(r"_\1", name).lower() for name in row}
+    new_names = {old: old if new != old and new in row else new for old, new in new_names.items()}
+    snake_row = like(row)
+    snake_row.update({new_names[name]: value for name, value in row.items()})
+    if isinstance(snake_row, Map):
+        snake_row.lines = {new_names.get(name, name): line for name, line in snake_row.lines.items()}
+    return snake_row
 
 
 def place_of(
@@ -155,15 +157,15 @@ def place_of(
     """The field that first names an environment variable, and its line where that is known."""
     if isinstance(value, str):
         return (field, line) if variable in REFERENCE.findall(value) else None
-    found: Iterable[tuple[str, Any, int | None]] = ()
+    children: Iterable[tuple[str, Any, int | None]] = ()
     if isinstance(value, dict):
         lines = getattr(value, "lines", {})
         dot = "." if field else ""
-        found = ((f"{field}{dot}{name}", item, lines.get(name)) for name, item in value.items())
+        children = ((f"{field}{dot}{name}", item, lines.get(name)) for name, item in value.items())
     elif isinstance(value, list):
         places = getattr(value, "lines", None) or [None] * len(value)
-        found = ((f"{field}[{at}]", item, places[at]) for at, item in enumerate(value))
-    for name, item, at in found:
+        children = ((f"{field}[{at}]", item, places[at]) for at, item in enumerate(value))
+    for name, item, at in children:
         place = place_of(item, variable, name, at or line)
         if place is not None:
             return place

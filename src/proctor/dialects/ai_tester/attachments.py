@@ -56,15 +56,15 @@ def nearest(source: Source, folders: tuple[str, ...]) -> list[str]:
     It looks as far up as the folder of the suite's repository.
     """
     up = ""
-    for _ in range(_reach(source) + 1):
-        found = [path for name in folders for path in source.expand(f"{up}{name}/**/*")]
-        if found:
-            return found
+    for _ in range(_levels_above(source) + 1):
+        paths = [path for name in folders for path in source.expand(f"{up}{name}/**/*")]
+        if paths:
+            return paths
         up += "../"
     return []
 
 
-def _reach(source: Source) -> int:
+def _levels_above(source: Source) -> int:
     """How many folders above the suite's may be looked into."""
     depth = len(PurePosixPath(source.folder.replace("\\", "/")).parts) or _ABOVE
     for level in range(depth):
@@ -75,7 +75,7 @@ def _reach(source: Source) -> int:
 
 
 def is_readme(path: str) -> bool:
-    """Whether a file tells of the folder that it is in, so that it is neither a test nor a prompt."""
+    """Whether a file is a README, so that it is neither a test nor a prompt."""
     return basename(path).lower() == "readme.md"
 
 
@@ -86,7 +86,7 @@ class Library:
     """What the tests of one suite refer to besides prompts."""
 
     def __init__(self, source: Source) -> None:
-        """Nothing is read before it is asked for."""
+        """Reads no file; each is read when a test first refers to it."""
         self._source = source
         self._attachments: dict[str, Attachment | Problem] = {}
         self._schemas: _Definitions | None = None
@@ -96,9 +96,9 @@ class Library:
         self._problems: list[Problem] = []
 
     def take_problems(self) -> list[Problem]:
-        """What was found to be wrong with schemas and tools since this was called last."""
-        taken, self._problems = self._problems, []
-        return taken
+        """Returns the problems with schemas and tools since the last call."""
+        problems, self._problems = self._problems, []
+        return problems
 
     # --- attachments ---
 
@@ -108,54 +108,58 @@ class Library:
         Where one stands in a line with other text, the text around all of them keeps its white space.
         """
         text = message.content
-        inline = any(_is_in_text(text, found) for found in _FILE.finditer(text))
+        inline = any(_is_in_text(text, match) for match in _FILE.finditer(text))
         parts: list[str | Attachment] = []
         end = 0
-        for found in _FILE.finditer(text):
-            parts.append(text[end : found.start()])
-            attachment = self._attachment((found[1] or found[2] or "").strip(), notes, line)
+        for match in _FILE.finditer(text):
+            parts.append(text[end : match.start()])
+            attachment = self._attachment((match[1] or match[2] or "").strip(), notes, line)
             parts += [] if attachment is None else [attachment]
-            end = found.end()
+            end = match.end()
         parts.append(text[end:])
         if not inline:
             parts = [part.strip() if isinstance(part, str) else part for part in parts]
-        kept = tuple([part for part in parts if part])
-        if not kept:
+        filled_parts = tuple([part for part in parts if part])
+        if not filled_parts:
             return message
-        whole = replace(message, parts=kept, inline=inline)
-        return replace(whole, content=whole.between.join(part for part in kept if isinstance(part, str)))
+        whole = replace(message, parts=filled_parts, inline=inline)
+        return replace(
+            whole, content=whole.between.join(part for part in filled_parts if isinstance(part, str))
+        )
 
     def _attachment(self, path: str, notes: Notes, line: int) -> Attachment | None:
         if path not in self._attachments:
             self._attachments[path] = self._read(path)
-        made = self._attachments[path]
-        if isinstance(made, Attachment):
-            return made
-        notes.error(made.code, made.message, line=line)
+        result = self._attachments[path]
+        if isinstance(result, Attachment):
+            return result
+        notes.error(result.code, result.message, line=line)
         return None
 
     def _read(self, path: str) -> Attachment | Problem:
         """A file with its content, or what is wrong with it."""
         ending = splitext(path.replace("\\", "/"))[1].lower()
         if ending not in (*IMAGES, *DOCUMENTS, *TEXTS):
-            known = ", ".join((*TEXTS, *IMAGES, *DOCUMENTS))
-            message = f"The attached file {shown(path)} has an ending that is not known. Known are: {known}."
+            endings = ", ".join((*TEXTS, *IMAGES, *DOCUMENTS))
+            message = (
+                f"The attached file {shown(path)} has an ending that is not known. Known are: {endings}."
+            )
             return Problem(code="unknown-ending", message=message)
-        found = self._source.find(path)
-        if found is None:
+        file = self._source.find(path)
+        if file is None:
             message = (
                 f"The attached file {shown(path)} is not in the suite's folder, a folder above it in its "
                 "repository, or the working directory."
             )
             return Problem(code="missing-file", message=message)
-        self.attached.add(found.path)
+        self.attached.add(file.path)
         name = path.replace("\\", "/")
         if ending not in TEXTS:
             kind: Any = "image" if ending in IMAGES else "file"
             media_type = IMAGES.get(ending) or DOCUMENTS[ending]
-            return Attachment(kind=kind, path=name, media_type=media_type, data=found.data)
+            return Attachment(kind=kind, path=name, media_type=media_type, data=file.data)
         try:
-            text = found.data.decode("utf-8-sig").replace("\r\n", "\n")
+            text = file.data.decode("utf-8-sig").replace("\r\n", "\n")
         except UnicodeDecodeError as error:
             message = f"Byte {error.start + 1} of the attached text {shown(path)} is not UTF-8."
             return Problem(code="bad-encoding", message=f"{message} Save it as UTF-8.")
@@ -165,41 +169,41 @@ class Library:
 
     def schema(self, fields: Fields, name: str) -> dict[str, Any] | None:
         """The JSON schema whose id stands in a field; None and an error where there is none."""
-        wanted = fields.required_text(name)
-        if not wanted:
+        schema_id = fields.required_text(name)
+        if not schema_id:
             return None
         if self._schemas is None:
             self._schemas = _Definitions(self._source, SCHEMA_FOLDERS, _schema)
             self._problems += self._schemas.problems
-        found: dict[str, Any] | None = self._schemas.get(wanted, fields, name)
-        return found
+        parameters: dict[str, Any] | None = self._schemas.get(schema_id, fields, name)
+        return parameters
 
     def tools(self, fields: Fields, name: str) -> tuple[Tool, ...]:
         """The tools whose ids stand in a field; an error for each that there is not."""
-        wanted = fields.texts(name)
-        if not wanted and not fields.notes.noted(name):
+        tool_ids = fields.texts(name)
+        if not tool_ids and not fields.notes.noted(name):
             fields.error("empty-list", name, "names no tool. Name some, or remove the field.")
         if self._tools is None:
             self._tools = _Definitions(self._source, TOOL_FOLDERS, _tool)
             self._problems += self._tools.problems
-        found = [
-            self._tools.get(one, fields, f"{name}[{place}]")
-            for place, one in enumerate(wanted)
-            if isinstance(one, str)
+        definitions = [
+            self._tools.get(tool_id, fields, f"{name}[{place}]")
+            for place, tool_id in enumerate(tool_ids)
+            if isinstance(tool_id, str)
         ]
-        for place, tool in enumerate(found):
+        for place, tool in enumerate(definitions):
             if tool is not None and any(
-                tool.name == other.name for other in found[:place] if other is not None
+                tool.name == other.name for other in definitions[:place] if other is not None
             ):
                 message = f"is a second tool with the name {shown(tool.name)}. Keep one of them."
                 fields.error("duplicate-tool", f"{name}[{place}]", message)
-        return tuple([tool for tool in found if tool is not None])
+        return tuple([tool for tool in definitions if tool is not None])
 
 
-def _is_in_text(text: str, found: re.Match[str]) -> bool:
+def _is_in_text(text: str, match: re.Match[str]) -> bool:
     """Whether text stands beside a file's name in its line; another file's name is none."""
-    end = text.find("\n", found.end())
-    line = text[text.rfind("\n", 0, found.start()) + 1 : len(text) if end < 0 else end]
+    end = text.find("\n", match.end())
+    line = text[text.rfind("\n", 0, match.start()) + 1 : len(text) if end < 0 else end]
     return bool(_FILE.sub("", line).strip())
 
 
@@ -213,8 +217,8 @@ def refers(text: str) -> bool:
 
 class _Definition(Struct, frozen=True):
     path: str
-    made: Any
-    """None where something is wrong with it, which has been told."""
+    value: Any
+    """None where something is wrong with it; its problem is noted."""
 
 
 class _Definitions:
@@ -228,36 +232,36 @@ class _Definitions:
             if path.lower().endswith(_DEFINITIONS):
                 self._add(source.find(path), Notes(shown_path(source, path), 1), make)
 
-    def _add(self, found: Found | None, notes: Notes, make: Callable[[Fields], Any]) -> None:
-        fields = _fields(found, notes)
+    def _add(self, file: Found | None, notes: Notes, make: Callable[[Fields], Any]) -> None:
+        fields = _fields(file, notes)
         if fields is not None:
             name = fields.required_text("id")
-            made = make(fields)
+            value = make(fields)
             if name in self._by_id:
                 message = f"is {shown(name)}, which {self._by_id[name].path} has already. Rename one of them."
                 fields.error("duplicate-id", "id", message)
             elif name:
-                self._by_id[name] = _Definition(notes.path, None if notes.failed else made)
+                self._by_id[name] = _Definition(notes.path, None if notes.failed else value)
         self.problems += notes.problems
 
-    def get(self, wanted: str, fields: Fields, name: str) -> Any:
-        """What has that id; None and an error where nothing has."""
-        found = self._by_id.get(wanted)
-        if found is not None:
-            return found.made
+    def get(self, definition_id: str, fields: Fields, name: str) -> Any:
+        """Returns the definition with that id; None and an error where there is none."""
+        definition = self._by_id.get(definition_id)
+        if definition is not None:
+            return definition.value
         if self._by_id:
-            there = f"{suggestion(wanted[:60], list(self._by_id))} They stand in {self._folders}."
+            hint = f"{suggestion(definition_id[:60], list(self._by_id))} They stand in {self._folders}."
         else:
-            there = f"There is no file with an `id` in {self._folders} beside the tests or above."
-        fields.error("unknown-id", name, f"is {shown(wanted)}, which is not there. {there}")
+            hint = f"There is no file with an `id` in {self._folders} beside the tests or above."
+        fields.error("unknown-id", name, f"is {shown(definition_id)}, which is not there. {hint}")
         return None
 
 
-def _fields(found: Found | None, notes: Notes) -> Fields | None:
-    if found is None:
+def _fields(file: Found | None, notes: Notes) -> Fields | None:
+    if file is None:
         notes.error("missing-file", UNREADABLE)
         return None
-    text = text_of(found.data, notes)
+    text = text_of(file.data, notes)
     if text is None:
         return None
     try:

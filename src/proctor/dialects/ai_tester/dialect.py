@@ -7,28 +7,29 @@ is no test is an error, and so is a placeholder that nothing fills.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from proctor.model import Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.dialects.ai_tester.syntax import ENDING, USER, has_user_turn
+from proctor.model import PassRule, Problem, Suite
+from proctor.protocols import Dialect, Head, Placed, Source
 
-ENDING: Final = ".md"
-USER: Final = "# 👤"
-ASSISTANT: Final = "# 🤖"
-"""What the lines begin with at which turns begin."""
-
-_USER_LINE: Final = re.compile(f"^{USER}", re.MULTILINE)
+_PROMPTS: Final = "prompts"
+"""The folder of system prompts, in which no file is a test."""
+_README: Final = "readme.md"
 
 
-def has_user_turn(text: str) -> bool:
-    """Whether a line of a text begins a turn of a user."""
-    return _USER_LINE.search(text) is not None
+class AiTester(Dialect):
+    """The dialect."""
 
-
-class AiTester:
-    """The dialect; holds nothing."""
+    endings = (ENDING,)
+    has_rows = False
+    reads_folders = True
+    file_field = "file"
+    pass_rule = PassRule()
+    judge_rule = "mean"
+    renderer = "proctor.dialects.ai_tester.writer:render"
+    written_form = "a folder of Markdown"
 
     def recognises(self, head: Head) -> str | None:
         """A line that begins a turn, or a name such as Markdown has."""
@@ -41,6 +42,13 @@ class AiTester:
         from proctor.dialects.ai_tester.reader import suite_of  # most runs are of another dialect
 
         yield from suite_of(source)
+
+    def is_test_of_folder(self, path: str, read: Callable[[], bytes]) -> bool:
+        """Markdown with a turn that is neither a prompt nor a README."""
+        *folders, name = path.split("/")
+        if not name.lower().endswith(ENDING) or name.lower() == _README or _PROMPTS in folders:
+            return False
+        return has_user_turn(read().decode("utf-8-sig", "replace"))
 
 
 DIALECT = AiTester()

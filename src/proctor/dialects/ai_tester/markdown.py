@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from proctor.dialects.ai_tester.dialect import ASSISTANT, USER
 from proctor.dialects.ai_tester.placeholders import names_in
+from proctor.dialects.ai_tester.syntax import ASSISTANT, USER
 from proctor.dialects.shared.jsonl import UTF_16
 from proctor.validation import Notes, kind_of, shown
 from proctor.yaml12 import BadYaml, load
@@ -125,10 +125,10 @@ def sections_of(document: Document, end: int | None = None) -> list[Section]:
     body = document.body
     end = len(body) if end is None else end
     markers = list(_MARKER.finditer(body, 0, end))
-    ends = [*(found.start() for found in markers), end]
+    ends = [*(marker.start() for marker in markers), end]
     turns = [
-        _section("user" if found[0].startswith(USER) else "assistant", document, found.end(), stop)
-        for found, stop in zip(markers, ends[1:], strict=True)
+        _section("user" if marker[0].startswith(USER) else "assistant", document, marker.end(), stop)
+        for marker, stop in zip(markers, ends[1:], strict=True)
     ]
     return [_section("system", document, 0, ends[0]), *turns]
 
@@ -158,16 +158,16 @@ def conversation_of(document: Document, notes: Notes) -> Conversation:
 
 def names_of(sections: Iterable[Section], document: Document) -> dict[str, int]:
     """The names of the placeholders in the sections, each with the line of its first one."""
-    found: dict[str, int] = {}
+    names: dict[str, int] = {}
     if "{{" in document.body:
         for section in sections:
             for name, offset in names_in(section.text):
-                found.setdefault(name, section.line + section.text.count("\n", 0, offset))
-    return found
+                names.setdefault(name, section.line + section.text.count("\n", 0, offset))
+    return names
 
 
 def warn_of_comment(document: Document, notes: Notes) -> None:
-    """Warn of a comment, which is sent like any text."""
+    """Warns of a comment, which is sent like any text."""
     if _COMMENT in document.body:
         message = "The comment `<!--` is sent as it is written. Remove it if it is not meant to be."
         notes.warn("comment", message, line=_line(document, document.body.index(_COMMENT)))
@@ -192,23 +192,23 @@ def _check_turns(turns: list[Section], document: Document, notes: Notes) -> None
         message = f"The test has no turn; begin one with a line `{USER}`, above the instructions."
         notes.error("no-turns", message, line=document.line)
         return
-    wanted = "user"
+    expected = "user"
     for turn in turns:
-        if turn.role != wanted:
-            marker = USER if wanted == "user" else ASSISTANT
-            message = f"A turn of the {turn.role} stands where one of the {wanted} must be (`{marker}`)."
+        if turn.role != expected:
+            marker = USER if expected == "user" else ASSISTANT
+            message = f"A turn of the {turn.role} stands where one of the {expected} must be (`{marker}`)."
             notes.error("turn-order", message, line=turn.begin)
         if not turn.text:
             message = f"The turn of the {turn.role} is empty; write a text or remove the turn."
             notes.error("empty-turn", message, line=turn.begin)
-        wanted = "assistant" if turn.role == "user" else "user"
+        expected = "assistant" if turn.role == "user" else "user"
     if turns[-1].role != "user":
         message = "The last turn is the assistant's; end with one of the user, which the target answers."
         notes.error("turn-order", message, line=turns[-1].begin)
 
 
 def _check_doubts(system: Section, document: Document, rule: re.Match[str] | None, notes: Notes) -> None:
-    """Warn of what is sent though it looks as if it were not meant to be."""
+    """Warns of text that is sent though it was probably not meant to be."""
     body, end = document.body, len(document.body) if rule is None else rule.start()
     warn_of_comment(document, notes)
     if rule is not None:
@@ -216,20 +216,20 @@ def _check_doubts(system: Section, document: Document, rule: re.Match[str] | Non
     if system.text.startswith("---\n"):
         message = "The text before the first turn begins with `---`. Front matter must begin on line 1."
         notes.warn("not-front-matter", message, line=system.line)
-    for found in _NEARLY.finditer(body):
-        exact = _MARKER.match(body, found.start()) is not None
-        if exact and found.start() < end:
+    for match in _NEARLY.finditer(body):
+        exact = _MARKER.match(body, match.start()) is not None
+        if exact and match.start() < end:
             continue
         why = (
             "stands below the last `---`, so it is a part of the instructions"
             if exact
             else f"is text and no marker; one is `{USER}` or `{ASSISTANT}` at the start of a line"
         )
-        notes.warn("not-a-turn", f"{shown(found[0].strip())} {why}.", line=_line(document, found.start()))
+        notes.warn("not-a-turn", f"{shown(match[0].strip())} {why}.", line=_line(document, match.start()))
 
 
 def _check_rule(document: Document, rule: re.Match[str], notes: Notes) -> None:
-    """Warn where the last `---` may not be the one that is meant: instructions above it would be sent."""
+    """Warns where the last `---` may not be the intended one: instructions above it would be sent."""
     if len(_CODE.findall(document.body, rule.end())) % 2:
         message = (
             "The last `---` stands in a block of code, so the instructions begin inside it and all above is "
@@ -245,7 +245,7 @@ def _check_rule(document: Document, rule: re.Match[str], notes: Notes) -> None:
 
 
 def _check_rule_in_turn(document: Document, last: re.Match[str], notes: Notes) -> None:
-    """Warn of a rule in the last turn outside code, as the instructions may be meant to begin there."""
+    """Warns of a rule in the last turn outside code: the instructions may be meant to begin there."""
     body = document.body
     begin = max((marker.end() for marker in _MARKER.finditer(body, 0, last.start())), default=last.start())
     for rule in _RULE.finditer(body, begin, last.start()):

@@ -47,10 +47,10 @@ class Group(Struct, frozen=True):
 def names_in(text: str) -> Iterator[tuple[str, int]]:
     """The names of the placeholders in a text, each with its offset."""
     if "{{" in text:
-        for found in _PLACEHOLDER.finditer(text):
-            name = (found[1] or found[2]).strip()
+        for match in _PLACEHOLDER.finditer(text):
+            name = (match[1] or match[2]).strip()
             if name:
-                yield name, found.start()
+                yield name, match.start()
 
 
 def fill(text: str, values: Values) -> str:
@@ -61,8 +61,8 @@ def fill(text: str, values: Values) -> str:
     if not values or "{{" not in text:
         return text
 
-    def value(found: re.Match[str]) -> str:
-        return values.get((found[1] or found[2]).strip(), found[0])
+    def value(match: re.Match[str]) -> str:
+        return values.get((match[1] or match[2]).strip(), match[0])
 
     return _PLACEHOLDER.sub(value, text)
 
@@ -153,34 +153,43 @@ def first_line(groups: Iterable[Group]) -> int | None:
 
 
 def check(
-    groups: Sequence[Group], used: Mapping[str, int], length: int, notes: Notes, known: Collection[str] = ()
+    groups: Sequence[Group],
+    uses: Mapping[str, int],
+    length: int,
+    notes: Notes,
+    possible: Collection[str] = (),
 ) -> None:
-    """Note every placeholder without a value, every value without one, and what would never end.
+    """Notes every placeholder without a value, every value without a placeholder, and every loop.
 
     Args:
         groups: the replacements.
-        used: the names in the texts, each with the line of its first placeholder.
+        uses: the names in the texts, each with the line of its first placeholder.
         length: how many characters the texts have.
         notes: takes the problems.
-        known: names that need no value.
+        possible: names that need no value.
     """
-    named = [_references(group) for group in groups]
-    told: set[tuple[str, int]] = set()
+    references = [_references(group) for group in groups]
+    reported_places: set[tuple[str, int]] = set()
     unused: dict[str, int] = {}
     used_anywhere: set[str] = set()
-    for place, (group, edges) in enumerate(zip(groups, named, strict=True)):
-        wanted = dict(used)
+    for place, (group, edges) in enumerate(zip(groups, references, strict=True)):
+        needed = dict(uses)
         for key, names in edges.items():
             for name in names:
-                wanted.setdefault(name, group.lines[key])
-        for name, line in wanted.items():
-            if name in group.values or name in known or name.startswith("_file:") or (name, line) in told:
+                needed.setdefault(name, group.lines[key])
+        for name, line in needed.items():
+            if (
+                name in group.values
+                or name in possible
+                or name.startswith("_file:")
+                or (name, line) in reported_places
+            ):
                 continue
-            told.add((name, line))
-            _unresolved(name, line, group, place if len(groups) > 1 else None, notes, known)
-        reached = _reached(used, edges)
-        used_anywhere |= reached
-        for key in [key for key in group.values if key not in reached]:
+            reported_places.add((name, line))
+            _unresolved(name, line, group, place if len(groups) > 1 else None, notes, possible)
+        reachable = _find_reachable(uses, edges)
+        used_anywhere |= reachable
+        for key in [key for key in group.values if key not in reachable]:
             if not _makes_doubles(key, group, notes):
                 unused.setdefault(key, group.lines[key])
         _check_loops(edges, group, notes)
@@ -189,20 +198,20 @@ def check(
             message = f"The replacement {shown(key)} is used nowhere. Write `{{{{{key}}}}}` or remove it."
             notes.warn("unused-replacement", message, f"replacements.{key}", line=line)
     if not notes.failed:
-        _check_size(groups, named, length, notes)
+        _check_size(groups, references, length, notes)
 
 
 def _unresolved(
-    name: str, line: int, group: Group, place: int | None, notes: Notes, known: Collection[str]
+    name: str, line: int, group: Group, place: int | None, notes: Notes, possible: Collection[str]
 ) -> None:
     shown_name = f"`{{{{{name[:60]}}}}}`"
     if name.startswith("_"):
-        hint = suggestion(name[:60], list(known)) if known else "A test may have `{{_file:PATH}}` only."
+        hint = suggestion(name[:60], list(possible)) if possible else "A test may have `{{_file:PATH}}` only."
         message = f"The placeholder {shown_name} begins with `_`, which is kept for Proctor. {hint}"
         notes.error("reserved-name", message, line=line)
         return
     where = "" if place is None else f" in item {place + 1} of `replacements`"
-    names = [*group.values, *known]
+    names = [*group.values, *possible]
     hint = suggestion(name[:60], names) if names else "There are no replacements."
     notes.error("unresolved-placeholder", f"{shown_name} has no value{where}. {hint}", line=line)
 
@@ -215,15 +224,15 @@ def _references(group: Group) -> dict[str, list[str]]:
     }
 
 
-def _reached(used: Iterable[str], edges: Mapping[str, list[str]]) -> set[str]:
-    reached: set[str] = set()
-    waiting = list(used)
+def _find_reachable(starts: Iterable[str], edges: Mapping[str, list[str]]) -> set[str]:
+    reachable: set[str] = set()
+    waiting = list(starts)
     while waiting:
         name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
+        if name not in reachable:
+            reachable.add(name)
             waiting.extend(edges.get(name, ()))
-    return reached
+    return reachable
 
 
 def _makes_doubles(key: str, group: Group, notes: Notes) -> bool:
@@ -242,15 +251,15 @@ def _check_loops(edges: Mapping[str, list[str]], group: Group, notes: Notes) -> 
     """Every combination of values is made, so keys that name one another in a circle always meet."""
     if not any(edges.values()):
         return
-    ordered = set(_ordered(edges))
+    loop_free = set(_sort_names(edges))
     for key in edges:
-        if key not in ordered and key in _reached(edges[key], edges):
+        if key not in loop_free and key in _find_reachable(edges[key], edges):
             message = f"The replacement {shown(key)} leads back to itself by the names in its values."
             notes.error("replacement-loop", message, f"replacements.{key}", line=group.lines[key])
 
 
-def _ordered(edges: Mapping[str, list[str]]) -> list[str]:
-    """The keys, each after those that its values name; without those that a circle holds back."""
+def _sort_names(edges: Mapping[str, list[str]]) -> list[str]:
+    """Sorts keys so that each comes after those that its values name; leaves out keys in loops."""
     missing = {key: sum(name in edges for name in names) for key, names in edges.items()}
     users: dict[str, list[str]] = {}
     for key, names in edges.items():
@@ -266,7 +275,7 @@ def _ordered(edges: Mapping[str, list[str]]) -> list[str]:
 
 
 def _check_size(
-    groups: Sequence[Group], named: Sequence[Mapping[str, list[str]]], length: int, notes: Notes
+    groups: Sequence[Group], references: Sequence[Mapping[str, list[str]]], length: int, notes: Notes
 ) -> None:
     counts = [prod(map(len, group.values.values())) for group in groups]
     if sum(counts) > MOST_VERSIONS:
@@ -275,8 +284,8 @@ def _check_size(
         )
         notes.error("too-many-versions", message, "replacements", line=first_line(groups))
         return
-    each = zip(groups, named, counts, strict=True)
-    characters = sum(count * (length + _longest(group, edges)) for group, edges, count in each)
+    triples = zip(groups, references, counts, strict=True)
+    characters = sum(count * (length + _longest(group, edges)) for group, edges, count in triples)
     if characters > MOST_CHARACTERS:
         message = (
             f"The versions of the file have more than {MOST_CHARACTERS:,} characters together; shorten it."
@@ -287,7 +296,7 @@ def _check_size(
 def _longest(group: Group, edges: Mapping[str, list[str]]) -> int:
     """How many characters the longest values of all keys have, with those that they name filled in."""
     longest: dict[str, int] = {}
-    for key in _ordered(edges):
+    for key in _sort_names(edges):
         longest[key] = max(map(len, group.values[key]))
         if edges[key]:
             times = Counter(name for value in group.values[key] for name, _ in names_in(value))
@@ -302,7 +311,7 @@ def versions(groups: Iterable[Group]) -> Iterator[dict[str, str]]:
     """The values of each version, in the order of the file; the groups have been checked."""
     for group in groups:
         edges = _references(group)
-        nested = [key for key in _ordered(edges) if edges[key]] if any(edges.values()) else []
+        nested = [key for key in _sort_names(edges) if edges[key]] if any(edges.values()) else []
         for combination in product(*group.values.values()):
             values = dict(zip(group.values, combination, strict=True))
             for key in nested:
@@ -318,8 +327,8 @@ def brackets(rows: Sequence[Values]) -> list[str]:
     short = [_bracket(values) for values in rows]
     times = Counter(short)
     return [
-        _digest(values) if len(one) > LONGEST_BRACKET or times[one] > 1 else one
-        for one, values in zip(short, rows, strict=True)
+        _digest(values) if len(name) > LONGEST_BRACKET or times[name] > 1 else name
+        for name, values in zip(short, rows, strict=True)
     ]
 
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 from msgspec import Struct
 
 from proctor.dialects.ai_tester.attachments import UNREADABLE, is_readme, nearest, refers
-from proctor.dialects.ai_tester.dialect import ENDING, USER
 from proctor.dialects.ai_tester.markdown import (
     Document,
     Section,
@@ -33,6 +32,7 @@ from proctor.dialects.ai_tester.placeholders import (
     groups_of,
     versions,
 )
+from proctor.dialects.ai_tester.syntax import ENDING, USER
 from proctor.dialects.shared.yaml_files import shown_path
 from proctor.errors import suggestion
 from proctor.model import Problem
@@ -52,7 +52,7 @@ SHOWN: Final = {
 }
 """What an evaluator prompt may show, by the names that stand there, and the graders' names for it."""
 
-_SHOWN: Final = re.compile(r"\{\{\s*(" + "|".join(SHOWN) + r")\s*\}\}")
+_TURN_PLACEHOLDER: Final = re.compile(r"\{\{\s*(" + "|".join(SHOWN) + r")\s*\}\}")
 
 
 class Prompts(Struct, frozen=True):
@@ -82,14 +82,14 @@ def is_prompt(path: str, source: Source) -> bool:
     """Whether a file inside a suite's folder is a prompt and no test."""
     if FOLDER in path.split("/")[:-1]:
         return True
-    named = _named(source)
-    return named is not None and path.startswith(f"{named}/")
+    folder = _get_prompts_folder(source)
+    return folder is not None and path.startswith(f"{folder}/")
 
 
-def _named(source: Source) -> str | None:
+def _get_prompts_folder(source: Source) -> str | None:
     """The folder with prompts that the user has named."""
-    named: Any = source.options.get("prompts")
-    return normpath(str(named).replace("\\", "/")) if named else None
+    folder: Any = source.options.get("prompts")
+    return normpath(str(folder).replace("\\", "/")) if folder else None
 
 
 def _paths(source: Source, inside: Sequence[str], problems: list[Problem]) -> list[str]:
@@ -100,16 +100,16 @@ def _paths(source: Source, inside: Sequence[str], problems: list[Problem]) -> li
         inside: the Markdown files in its folder, if it is one.
         problems: takes that there is none where the user says.
     """
-    named = _named(source)
-    if named is None:
-        found = [path for path in inside if is_prompt(path, source)] or nearest(source, (FOLDER,))
+    folder = _get_prompts_folder(source)
+    if folder is None:
+        paths = [path for path in inside if is_prompt(path, source)] or nearest(source, (FOLDER,))
     else:
-        found = source.expand(f"{named}/**/*")
-    found = [path for path in found if path.lower().endswith(ENDING) and not is_readme(path)]
-    if named is not None and not found:
-        message = f"The folder {shown(named)} that proctor.toml names as `prompts` has no Markdown file."
+        paths = source.expand(f"{folder}/**/*")
+    paths = [path for path in paths if path.lower().endswith(ENDING) and not is_readme(path)]
+    if folder is not None and not paths:
+        message = f"The folder {shown(folder)} that proctor.toml names as `prompts` has no Markdown file."
         problems.append(Problem(code="no-prompts", message=message, path=source.path, line=1))
-    return found
+    return paths
 
 
 # --- all of them -------------------------------------------------------------------------------------------
@@ -118,31 +118,31 @@ def _paths(source: Source, inside: Sequence[str], problems: list[Problem]) -> li
 def prompts_of(source: Source, inside: Sequence[str] = ()) -> Prompts:
     """Every prompt of a suite; `inside` are the Markdown files in its folder, if it is one."""
     problems: list[Problem] = []
-    found: dict[str, _Prompt] = {}
+    prompts: dict[str, _Prompt] = {}
     for path in _paths(source, inside, problems):
         notes = Notes(shown_path(source, path), 1, "Prompt")
         prompt = _read(path, source, notes)
-        if prompt is not None and prompt.id in found:
+        if prompt is not None and prompt.id in prompts:
             message = (
-                f"The prompt {shown(prompt.id)} stands in {found[prompt.id].path} too. Rename one of them."
+                f"The prompt {shown(prompt.id)} stands in {prompts[prompt.id].path} too. Rename one of them."
             )
             notes.error("duplicate-id", message, "id")
         elif prompt is not None:
-            found[prompt.id] = prompt
+            prompts[prompt.id] = prompt
         problems += notes.problems
-    judging = [prompt for prompt in found.values() if prompt.evaluator]
-    wanted = _wanted(source, [prompt.id for prompt in judging], problems)
+    judging = [prompt for prompt in prompts.values() if prompt.evaluator]
+    enabled = _enabled_evaluators(source, [prompt.id for prompt in judging], problems)
     return Prompts(
         system={
             prompt.id: tuple([(word, text) for word, text in prompt.versions])
-            for prompt in found.values()
+            for prompt in prompts.values()
             if not prompt.evaluator
         },
         evaluators=tuple(
             [
                 {"id": word, "system": system, "user": user}
                 for prompt in judging
-                if prompt.id in wanted
+                if prompt.id in enabled
                 for word, system, user in prompt.versions
             ]
         ),
@@ -151,19 +151,19 @@ def prompts_of(source: Source, inside: Sequence[str] = ()) -> Prompts:
     )
 
 
-def _wanted(source: Source, known: list[str], problems: list[Problem]) -> Collection[str]:
+def _enabled_evaluators(source: Source, ids: list[str], problems: list[Problem]) -> Collection[str]:
     """The ids of the evaluator prompts that are asked: those that the user chose, or all."""
-    chosen: Any = source.options.get("evaluators")
-    if not chosen:
-        return known
-    for name in chosen:
-        if name not in known:
+    selection: Any = source.options.get("evaluators")
+    if not selection:
+        return ids
+    for name in selection:
+        if name not in ids:
             message = (
                 f"`evaluators` of proctor.toml names {shown(name)}, and no evaluator prompt has that id. "
-                f"{suggestion(str(name)[:60], known)}"
+                f"{suggestion(str(name)[:60], ids)}"
             )
             problems.append(Problem(code="unknown-evaluator", message=message, path=source.path, line=1))
-    return [str(name) for name in chosen]
+    return [str(name) for name in selection]
 
 
 # --- one ---------------------------------------------------------------------------------------------------
@@ -171,11 +171,11 @@ def _wanted(source: Source, known: list[str], problems: list[Problem]) -> Collec
 
 def _read(path: str, source: Source, notes: Notes) -> _Prompt | None:
     """A prompt; None where not even its id is known."""
-    found = source.find(path)
-    if found is None:
+    file = source.find(path)
+    if file is None:
         notes.error("missing-file", UNREADABLE)
         return None
-    text = text_of(found.data, notes)
+    text = text_of(file.data, notes)
     document = None if text is None else document_of(text, notes)
     if document is None:
         return None
@@ -190,8 +190,8 @@ def _read(path: str, source: Source, notes: Notes) -> _Prompt | None:
     if not notes.noted("replacements"):
         length = sum(len(section.text) for section in sections)
         check(groups, names_of(sections, document), length, notes, SHOWN if evaluator else ())
-    made = () if notes.failed else _versions(name, groups, sections, evaluator, notes)
-    return _Prompt(name, notes.path, evaluator, () if notes.failed else made) if name else None
+    versions = () if notes.failed else _versions(name, groups, sections, evaluator, notes)
+    return _Prompt(name, notes.path, evaluator, () if notes.failed else versions) if name else None
 
 
 def _is_evaluator(fields: Fields) -> bool:
@@ -210,7 +210,7 @@ def _is_evaluator(fields: Fields) -> bool:
 
 
 def warn_of_special(tag: str, fields: Fields, place: str) -> None:
-    """Warn of a tag that looks like one with a meaning and has none."""
+    """Warns of a tag that looks as if it had a meaning and has none."""
     message = (
         f"is {shown(tag)}, which is no special tag and treated as any other. {suggestion(tag[:60], SPECIAL)}"
     )
@@ -247,17 +247,19 @@ def _versions(
 ) -> tuple[tuple[str, ...], ...]:
     rows = list(versions(groups))
     words = brackets(rows) if len(rows) > 1 else [""]
-    made: dict[tuple[str, ...], str] = {}
+    labels_by_text: dict[tuple[str, ...], str] = {}
     for number, (values, bracket) in enumerate(zip(rows, words, strict=True), 1):
         texts = tuple([fill(section.text, values).strip() for section in sections])
         if evaluator:
-            texts = tuple([_SHOWN.sub(lambda found: f"{{{{ {SHOWN[found[1]]} }}}}", text) for text in texts])
+            texts = tuple(
+                [_TURN_PLACEHOLDER.sub(lambda match: f"{{{{ {SHOWN[match[1]]} }}}}", text) for text in texts]
+            )
         _check_texts(f"{name}{bracket}", texts, sections, evaluator, notes)
-        if texts in made:
+        if texts in labels_by_text:
             message = f"Version {number} of the prompt is the same as one before it. Remove one of them."
             notes.error("duplicate-version", message, "replacements", line=first_line(groups))
-        made[texts] = f"{name}{bracket}"
-    return tuple([(word, *texts) for texts, word in made.items()])
+        labels_by_text[texts] = f"{name}{bracket}"
+    return tuple([(word, *texts) for texts, word in labels_by_text.items()])
 
 
 def _check_texts(

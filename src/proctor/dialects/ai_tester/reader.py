@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.dialects.ai_tester.attachments import UNREADABLE, Library, is_readme, refers
-from proctor.dialects.ai_tester.dialect import ENDING, USER, has_user_turn
 from proctor.dialects.ai_tester.markdown import Conversation, conversation_of, document_of, text_of
 from proctor.dialects.ai_tester.placeholders import (
     Group,
@@ -30,6 +29,7 @@ from proctor.dialects.ai_tester.prompts import (
     prompts_of,
     warn_of_special,
 )
+from proctor.dialects.ai_tester.syntax import ENDING, USER, has_user_turn
 from proctor.dialects.shared.jsonl import file_name, whole
 from proctor.dialects.shared.yaml_files import shown_path
 from proctor.errors import suggestion
@@ -48,7 +48,7 @@ KEPT: Final = "proctor"
 
 
 def check_of(evaluators: list[dict[str, str]]) -> Assertion:
-    """The one check that every test of a folder has; several judgments of an answer come to their mean."""
+    """Returns the one check that every test of a folder has; judgments are combined by their mean."""
     params: dict[str, Any] = {"evaluators": evaluators} if evaluators else {}
     return Assertion(grader="instructions", params={**params, "rule": "mean"})
 
@@ -60,7 +60,7 @@ class _Heading(Struct, frozen=True):
     """Words and texts of the system prompts; one of two empty texts for a test without any."""
     tags: tuple[str, ...]
     form: Form | None
-    kept: dict[str, Any]
+    extra_metadata: dict[str, Any]
     """What goes into the metadata as it is."""
     groups: tuple[Group, ...]
 
@@ -82,13 +82,13 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
     for path in inside:
         if is_readme(path) or is_prompt(path, source):
             continue
-        found = source.find(path)
-        if found is None or found.path != path:
+        file = source.find(path)
+        if file is None or file.path != path:
             where = shown_path(source, path)
             row = Row(path=where, line=1)
             yield Problem(code="missing-file", message=UNREADABLE, path=where, line=1, row=row)
         else:
-            yield from reader.read(path, found.data)
+            yield from reader.read(path, file.data)
     yield from reader.left_over()
     for folder in _linked(source, inside) if source.is_folder else ():
         message = "The folder is a link, which is not followed. Put the tests here, or name it as a suite."
@@ -97,10 +97,10 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
 
 
 def _linked(source: Source, inside: list[str]) -> Iterator[str]:
-    """The folders whose Markdown files `**` does not find, since they are links."""
-    seen = {parent.as_posix() for path in inside for parent in PurePosixPath(path).parents}
+    """Returns linked folders, whose Markdown files `**` does not find."""
+    folders = {parent.as_posix() for path in inside for parent in PurePosixPath(path).parents}
     for folder in source.expand("**/*/"):
-        below = source.expand(f"{folder}/**/*") if folder not in seen else []
+        below = source.expand(f"{folder}/**/*") if folder not in folders else []
         texts = [path for path in below if path.lower().endswith(ENDING) and not is_readme(path)]
         if not all(is_prompt(path, source) for path in texts):
             yield folder
@@ -169,17 +169,16 @@ class _Reader:
         if notes.failed:
             return []
         rows = list(versions(heading.groups))
-        made: dict[tuple[str, ...], int] = {}
-        placed: list[Placed] = []
+        first_numbers: dict[tuple[str, ...], int] = {}
+        cases: list[Placed] = []
         for number, (values, bracket) in enumerate(zip(rows, brackets(rows), strict=True), 1):
             version = _version(talk, values)
-            if made.setdefault(version, number) != number:
-                message = (
-                    f"Versions {made[version]} and {number} of the test are the same. Remove one of them."
-                )
+            if first_numbers.setdefault(version, number) != number:
+                first = first_numbers[version]
+                message = f"Versions {first} and {number} of the test are the same. Remove one of them."
                 notes.error("duplicate-version", message, "replacements", line=first_line(heading.groups))
-            placed += self._placed(path, bracket, values, version, talk, heading, notes)
-        return placed
+            cases += self._place_case(path, bracket, values, version, talk, heading, notes)
+        return cases
 
     # --- front matter ---
 
@@ -188,10 +187,14 @@ class _Reader:
         tags = _tags(fields)
         form = self._form(fields, tags)
         groups = groups_of(fields, "replacements")
-        kept = {"lint": _lint(fields), KEPT: plain(fields.take(KEPT))}
+        extra_metadata = {"lint": _lint(fields), KEPT: plain(fields.take(KEPT))}
         fields.finish(TEST)
         return _Heading(
-            prompts, tags, form, {name: value for name, value in kept.items() if value is not None}, groups
+            prompts,
+            tags,
+            form,
+            {name: value for name, value in extra_metadata.items() if value is not None},
+            groups,
         )
 
     def _prompts(self, fields: Fields) -> tuple[tuple[str, str], ...]:
@@ -201,21 +204,21 @@ class _Reader:
         if not names and not fields.notes.noted("systemPrompts"):
             message = "is an empty list, so the test would not be run. Name a prompt, or remove the field."
             fields.error("empty-list", "systemPrompts", message)
-        chosen: list[tuple[str, str]] = []
+        selection: list[tuple[str, str]] = []
         for place, name in enumerate(names):
-            here = f"systemPrompts[{place}]"
+            field = f"systemPrompts[{place}]"
             if name in names[:place]:
-                fields.error("duplicate-prompt", here, f"is {shown(name)} again. Remove it.")
+                fields.error("duplicate-prompt", field, f"is {shown(name)} again. Remove it.")
             elif name in self.prompts.judging:
-                fields.error("evaluator-prompt", here, f"is {shown(name)}, which is a prompt for judges.")
+                fields.error("evaluator-prompt", field, f"is {shown(name)}, which is a prompt for judges.")
             elif name in self.prompts.system:
-                chosen.extend(self.prompts.system[name] or [(name, "")])
+                selection.extend(self.prompts.system[name] or [(name, "")])
             elif isinstance(name, str):
-                known = list(self.prompts.system)
-                there = "There is none in a folder `prompts/` in the tests' folder, beside it or above."
-                hint = suggestion(name[:60], known) if known else there
-                fields.error("unknown-prompt", here, f"is {shown(name)}, and no prompt has that id. {hint}")
-        return tuple(chosen)
+                ids = list(self.prompts.system)
+                advice = "There is none in a folder `prompts/` in the tests' folder, beside it or above."
+                hint = suggestion(name[:60], ids) if ids else advice
+                fields.error("unknown-prompt", field, f"is {shown(name)}, and no prompt has that id. {hint}")
+        return tuple(selection)
 
     def _form(self, fields: Fields, tags: tuple[str, ...]) -> Form | None:
         special = tuple(sorted(tag for tag in dict.fromkeys(tags) if tag in SPECIAL))
@@ -234,7 +237,7 @@ class _Reader:
 
     # --- cases ---
 
-    def _placed(
+    def _place_case(
         self,
         path: str,
         bracket: str,
@@ -262,7 +265,7 @@ class _Reader:
                 criteria=instructions,
                 assertions=self._assertions,
                 tags=heading.tags,
-                metadata={**metadata, **heading.kept},
+                metadata={**metadata, **heading.extra_metadata},
                 form=heading.form,
             )
             yield Placed(case, talk.turns[0].begin, notes.path if self._source.is_folder else None)
@@ -320,7 +323,7 @@ def _tags(fields: Fields) -> tuple[str, ...]:
 
 
 def _lint(fields: Fields) -> Any:
-    """`ignore`, or the codes of rules that are not told of this test; None where it says nothing."""
+    """`ignore`, or the codes of rules that are silenced for this test; None where the field is absent."""
     if "lint" not in fields:
         return None
     value: Any = fields.take("lint")

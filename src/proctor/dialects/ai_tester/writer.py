@@ -13,9 +13,9 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from proctor.codec import assertion_digest, encode
-from proctor.dialects.ai_tester.dialect import ENDING
 from proctor.dialects.ai_tester.prompts import FOLDER
 from proctor.dialects.ai_tester.reader import KEPT, check_of
+from proctor.dialects.ai_tester.syntax import ENDING
 from proctor.dialects.ai_tester.writer_files import (
     NO_PROMPTS,
     README,
@@ -59,53 +59,55 @@ _MARKER: Final = re.compile(r"^(?=# [👤🤖])", re.MULTILINE)
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-    """The suite as files that stand in one folder. See `proctor.protocols.Renders`."""
+    """The suite as files that stand in one folder. See `proctor.protocols.Renderer`."""
     header = Unsaid(suite, NAME, lossy=lossy)
     note_suite(header, suite, _NOT_OF_SUITES)
     yield from header.problems
-    rest = iter(cases)
-    first = next(rest, None)
+    remaining = iter(cases)
+    first = next(remaining, None)
     evaluators = [] if first is None else _evaluators(first)
     files = evaluator_files(evaluators) if evaluators else None
     assertion = check_of([] if files is None else evaluators)
-    beside, above = Beside(), header.kept
-    yield from _rendered(beside.new(files or {README: NO_PROMPTS}))
-    for case in () if first is None else chain((first,), rest):
-        draft = _Draft(case, assertion, beside, lossy=lossy)
+    siblings, above = Beside(), header.kept
+    yield from _render_files(siblings.new(files or {README: NO_PROMPTS}))
+    for case in () if first is None else chain((first,), remaining):
+        draft = _Draft(case, assertion, siblings, lossy=lossy)
         draft.settle(above)
         yield from (*draft.unsaid.problems, *draft.refusal.problems)
         if not draft.refused:
-            yield from _rendered(beside.new(draft.files()))
+            yield from _render_files(siblings.new(draft.files()))
             above = {}
 
 
-def _rendered(files: Iterable[tuple[str, bytes]]) -> Iterator[Rendered]:
+def _render_files(files: Iterable[tuple[str, bytes]]) -> Iterator[Rendered]:
     return (Rendered(path, data) for path, data in files)
 
 
 def _evaluators(case: Case) -> list[Any]:
-    given: Any = next((one.params for one in case.assertions if one.grader == GRADER), {}).get("evaluators")
-    return given if isinstance(given, list) else []
+    evaluators: Any = next(
+        (assertion.params for assertion in case.assertions if assertion.grader == GRADER), {}
+    ).get("evaluators")
+    return evaluators if isinstance(evaluators, list) else []
 
 
 class _Draft:
     """One case on its way into a folder."""
 
-    def __init__(self, case: Case, assertion: Assertion, beside: Beside, *, lossy: bool) -> None:
-        """Write it as well as it can be.
+    def __init__(self, case: Case, assertion: Assertion, siblings: Beside, *, lossy: bool) -> None:
+        """Renders the case as far as the format allows.
 
         Args:
             case: what is written.
             assertion: the one check that every test of the folder has.
-            beside: the files that are there already.
+            siblings: the files that are there already.
             lossy: what cannot be said is left out.
         """
         self._case = case
-        self._beside = beside
+        self._siblings = siblings
         self._lossy = lossy
         self.unsaid = Unsaid(case, NAME, lossy=lossy)
         self.refusal = Unsaid(case, NAME, lossy=False)
-        """Takes what cannot be said and nothing can stand for."""
+        """What cannot be written, not even with losses."""
         self._path = case.id + ENDING
         fields, self._defined = definitions(case.form)
         self._attached: dict[str, bytes] = {}
@@ -126,15 +128,15 @@ class _Draft:
 
     def files(self) -> dict[str, bytes]:
         """The test and what it refers to, by path."""
-        return {self._path: self._written().data(), **self._attached, **self._defined}
+        return {self._path: self._build_test().data(), **self._attached, **self._defined}
 
     def settle(self, above: Mapping[str, Any]) -> None:
-        """Leave out and note what would be read as something else.
+        """Leaves out and notes what would be read as something else.
 
         Args:
             above: what was lost of the suite, which this case is to keep.
         """
-        if not _is_path(self._path) or self._beside.fitting({self._path: b""}) is None:
+        if not _is_path(self._path) or self._siblings.fitting({self._path: b""}) is None:
             why = "an id is the path of a file of its own, such as `folder/name`, and not in `prompts`."
             self.refusal.note("id", why)
             return
@@ -147,10 +149,10 @@ class _Draft:
         else:
             self._attached = files
         self._keep(above)
-        if self._differing(self._written()):
+        if self._differing(self._build_test()):
             self._diagnose()
             self._keep(above)
-            wrong = [] if self.unsaid.refused else self._differing(self._written())
+            wrong = [] if self.unsaid.refused else self._differing(self._build_test())
             for name, why in wrong[:1]:
                 self.refusal.note(name, why)
 
@@ -158,43 +160,43 @@ class _Draft:
         """Whether the files can lie beside the test and all others."""
         together = {**files, self._path: b""}
         return not (
-            self._path in files or in_reserved_folder(files) or self._beside.fitting(together) is None
+            self._path in files or in_reserved_folder(files) or self._siblings.fitting(together) is None
         )
 
-    def _written(self) -> Written:
+    def _build_test(self) -> Written:
         return replace(self._test, front=self._front)
 
     def _keep(self, above: Mapping[str, Any]) -> None:
-        kept = self.unsaid.metadata(above).get(KEPT)
-        if kept is not None:
-            self._front[KEPT] = kept
+        losses = self.unsaid.metadata(above).get(KEPT)
+        if losses is not None:
+            self._front[KEPT] = losses
 
     # --- reading -------------------------------------------------------------------------------------------
 
     def _differing(self, test: Written) -> list[tuple[str, str]]:
         """The fields, but for those that are lost, that would be read as something else, and why."""
-        found, wrong = read(self._path, test, {**self._attached, **self._defined})
-        if found is None:
+        case, wrong = read(self._path, test, {**self._attached, **self._defined})
+        if case is None:
             return [("id", f"the test would be refused. {wrong.message if wrong else ''}".rstrip())]
         return [
             (name, _WHY.get(name, "it would be read as another one."))
             for name in ("id", *_WHY)
             if name not in self.unsaid.kept
-            and encode(getattr(found, name)) != encode(getattr(self._case, name))
+            and encode(getattr(case, name)) != encode(getattr(self._case, name))
         ]
 
     def _diagnose(self) -> None:
-        """Find which parts of the test are wrong, by reading each with nothing beside it, and lose those."""
+        """Finds the parts of the test that are wrong, by reading each alone, and drops them."""
         for name in _WHY:
             if name in self.unsaid.kept:
                 continue
-            found, _ = read(self._path, self._part(name), {**self._attached, **self._defined})
-            if found is None or encode(getattr(found, name)) != encode(getattr(self._case, name)):
+            case, _ = read(self._path, self._part(name), {**self._attached, **self._defined})
+            if case is None or encode(getattr(case, name)) != encode(getattr(self._case, name)):
                 self.unsaid.note(name, _WHY[name])
                 self._lose(name)
 
     def _part(self, name: str) -> Written:
-        """A test that is what it must be but for one part."""
+        """Returns a test that has only this part of the case."""
         if name == "input":
             return Written(system=self._test.system, turns=self._test.turns)
         if name == "criteria":
@@ -203,10 +205,10 @@ class _Draft:
         return Written(front={field: self._front[field] for field in fields if field in self._front})
 
     def _lose(self, name: str) -> None:
-        """Put what can always be said in the place of a part."""
+        """Replaces a part by something that can always be said."""
         if name == "input":
             self._attached = {}
-            self._test = replace(self._test, system="", turns=(("user", _tame(self._case)),))
+            self._test = replace(self._test, system="", turns=(("user", _strip_markup(self._case)),))
         elif name == "criteria":
             self._test = replace(self._test, instructions=REFUSED)
         elif name == "tags":
@@ -218,19 +220,19 @@ class _Draft:
 
     # --- what the format has no place for ------------------------------------------------------------------
 
-    def _note_assertions(self, wanted: Assertion) -> None:
-        said = False
-        for place, one in enumerate(self._case.assertions):
-            if not said and assertion_digest(one) == assertion_digest(wanted):
-                said = True
-            elif one.grader == GRADER:
+    def _note_assertions(self, renderable: Assertion) -> None:
+        is_rendered = False
+        for place, assertion in enumerate(self._case.assertions):
+            if not is_rendered and assertion_digest(assertion) == assertion_digest(renderable):
+                is_rendered = True
+            elif assertion.grader == GRADER:
                 why = (
                     "the one check of a test counts 1, is asked by the evaluators that all tests have, and "
                     'has the rule "mean".'
                 )
                 self.unsaid.note(f"assertions[{place}]", why)
             else:
-                why = f"an answer is judged by instructions, and by no check such as {one.grader!r}."
+                why = f"an answer is judged by instructions, and by no check such as {assertion.grader!r}."
                 self.unsaid.note(f"assertions[{place}]", why)
         if not self._case.assertions:
             self.unsaid.note("assertions", "an answer is always judged by instructions.")
@@ -254,8 +256,8 @@ class _Draft:
 def _turns(messages: tuple[Message, ...]) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The system text, and roles and texts of the turns."""
     system = messages[0].content if messages and messages[0].role == "system" else ""
-    rest = messages[1:] if system else messages
-    return system, tuple([(_role(message), _text(message)) for message in rest])
+    others = messages[1:] if system else messages
+    return system, tuple([(_role(message), _text(message)) for message in others])
 
 
 def _role(message: Message) -> str:
@@ -270,8 +272,8 @@ def _text(message: Message) -> str:
     )
 
 
-def _tame(case: Case) -> str:
-    """All texts of a case as one in which nothing has a meaning of its own."""
+def _strip_markup(case: Case) -> str:
+    """Returns all texts of a case as one text without markup."""
     text = "\n\n".join(message.content.strip() for message in case.input).strip() or case.id
     return _MARKER.sub("> ", text.replace("{{", "{ {")).strip()
 

@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from proctor.codec import encode
 from proctor.dialects.ai_tester.attachments import SCHEMA_FOLDERS, TOOL_FOLDERS
-from proctor.dialects.ai_tester.dialect import ASSISTANT, DIALECT, ENDING, USER
+from proctor.dialects.ai_tester.dialect import DIALECT
 from proctor.dialects.ai_tester.prompts import EVALUATOR, FOLDER, prompts_of
+from proctor.dialects.ai_tester.syntax import ASSISTANT, ENDING, USER
 from proctor.dialects.shared.output_files import file_stem, text_bytes
 from proctor.dialects.shared.yaml_writer import yaml_text
 from proctor.model import Case, Form, Problem, Tool
@@ -24,7 +25,7 @@ NO_PROMPTS: Final = b"The tests beside this folder need no prompts. While it is 
 """Without it a folder of that name above the suite's would judge its answers."""
 
 _MARKERS: Final = {"user": USER, "assistant": ASSISTANT}
-_EVERYTHING: Final = "/**/*"
+_ALL_FILES: Final = "/**/*"
 _NO_NAME: Final = re.compile(r"[^\w-]+")
 
 
@@ -51,7 +52,7 @@ class Written(Struct, frozen=True, kw_only=True):
 
 
 def read(path: str, test: Written, files: Mapping[str, bytes]) -> tuple[Case | None, Problem | None]:
-    """The case that a test is read as beside these files, or None and what is wrong with it."""
+    """Reads a test back with these files beside it: the case, or None and what is wrong."""
     items = list(DIALECT.read(_source({**files, path: test.data()})))
     cases = [item.case for item in items if isinstance(item, Placed)]
     wrong = [item for item in items if isinstance(item, Problem) and item.level == "error"]
@@ -68,7 +69,7 @@ def _source(files: Mapping[str, bytes]) -> Source:
     def expand(pattern: str) -> list[str]:
         if pattern.startswith(".git"):
             return [pattern]  # nothing above is looked into
-        if pattern.endswith(_EVERYTHING):
+        if pattern.endswith(_ALL_FILES):
             return sorted(path for path in files if path.startswith(pattern.removesuffix("**/*")))
         return sorted(path for path in files if path.endswith(ENDING))
 
@@ -79,21 +80,23 @@ def _source(files: Mapping[str, bytes]) -> Source:
 
 
 def evaluator_files(evaluators: Sequence[Mapping[str, Any]]) -> dict[str, bytes] | None:
-    """The prompts that are read as these evaluators, in their order; None where none are."""
-    taken: set[str] = set()
+    """Returns prompt files that are read as these evaluators, in order; None where that is impossible."""
+    used_stems: set[str] = set()
     try:
-        names = [f"{file_stem(one['id'].replace('/', '-'), taken)}{ENDING}" for one in evaluators]
+        names = [
+            f"{file_stem(evaluator['id'].replace('/', '-'), used_stems)}{ENDING}" for evaluator in evaluators
+        ]
         if names != sorted(names):
             names = [f"{number:04d}-{name}" for number, name in enumerate(names, 1)]
         files = {
-            f"{FOLDER}/{name}": _evaluator(one["id"], one["system"], one["user"])
-            for name, one in zip(names, evaluators, strict=True)
+            f"{FOLDER}/{name}": _evaluator(evaluator["id"], evaluator["system"], evaluator["user"])
+            for name, evaluator in zip(names, evaluators, strict=True)
         }
     except (KeyError, TypeError, AttributeError):
         return None
-    found = prompts_of(_source(files), sorted(files))
-    wrong = any(problem.level == "error" for problem in found.problems)
-    return None if wrong or encode(found.evaluators) != encode(evaluators) else files
+    prompts = prompts_of(_source(files), sorted(files))
+    wrong = any(problem.level == "error" for problem in prompts.problems)
+    return None if wrong or encode(prompts.evaluators) != encode(evaluators) else files
 
 
 def _evaluator(name: str, system: str, user: str) -> bytes:
@@ -119,9 +122,9 @@ def definitions(form: Form | None) -> tuple[dict[str, Any], dict[str, bytes]]:
 
 
 def _tool(tool: Tool) -> bytes:
-    said = {"description": tool.description, "parameters": tool.parameters}
+    fields = {"description": tool.description, "parameters": tool.parameters}
     row = {"id": _name(tool), "name": tool.name}
-    return _definition(row | {name: value for name, value in said.items() if value})
+    return _definition(row | {name: value for name, value in fields.items() if value})
 
 
 def _name(tool: Tool) -> str:

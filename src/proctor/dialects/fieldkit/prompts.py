@@ -7,7 +7,7 @@ of the answer, the first number is compared. A check that could never pass, or n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from msgspec import Struct
 from proctor.dialects.shared.jsonl import file_name, whole
 from proctor.dialects.shared.signatures import names_of
 from proctor.model import Assertion, Case, Message, Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.protocols import Dialect, Head, Placed, Source
 from proctor.validation import Fields, Notes, kind_of, shown
 
 SUITE: Final = ("suite", "notes", "prompts")
@@ -30,8 +30,11 @@ Lowered = list[tuple[str, dict[str, Any]]]
 """Graders and their parameters."""
 
 
-class Fieldkit:
-    """The dialect; holds nothing."""
+class Fieldkit(Dialect):
+    """The dialect."""
+
+    endings = (".json",)
+    has_rows = False
 
     def recognises(self, head: Head) -> str | None:
         """One JSON object whose `prompts` come with `suite`, or with a `check` for each."""
@@ -65,6 +68,10 @@ class Fieldkit:
         yield from notes.problems
         if isinstance(prompts, list):
             yield from _prompts(prompts, source)
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        return TYPES
 
 
 def _prompts(prompts: list[Any], source: Source) -> Iterator[Placed | Problem]:

@@ -20,7 +20,7 @@ from proctor.dialects.shared.csv_rows import table_rows
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.signatures import fields_of
 from proctor.model import Assertion, Case, Message, Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.protocols import Dialect, Head, Placed, Source
 from proctor.validation import Fields, Notes, kind_of
 
 MODES: Final = ("closed", "oracle", "retrieval")
@@ -37,8 +37,10 @@ _DIGIT: Final = re.compile(r"\d")
 _MOST_OPTIONS: Final = len(ascii_uppercase)
 
 
-class FieldkitQa:
-    """The dialect; holds nothing."""
+class FieldkitQa(Dialect):
+    """The dialect."""
+
+    endings = (".jsonl", ".ndjson", ".json", ".csv")
 
     def recognises(self, head: Head) -> str | None:
         """Rows of one of the three named forms, or of `question` and an answer."""

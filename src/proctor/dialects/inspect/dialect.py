@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from proctor.dialects.shared.signatures import is_of_inspect
 from proctor.model import Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.protocols import Dialect, Head, Placed, Source
 
 
-class Inspect:
-    """The dialect; holds nothing."""
+class Inspect(Dialect):
+    """The dialect."""
+
+    endings = (".jsonl", ".ndjson", ".json", ".csv")
 
     def recognises(self, head: Head) -> str | None:
         """Rows or columns with an `input` and its `target` or `choices`."""
@@ -21,6 +23,12 @@ class Inspect:
         from proctor.dialects.inspect.samples import suite_of  # most runs are of another dialect
 
         yield from suite_of(source)
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        from proctor.dialects.inspect.samples import TYPES  # most runs are of another dialect
+
+        return TYPES
 
 
 DIALECT = Inspect()

@@ -9,7 +9,7 @@ counts once, and passes if all of its answers do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, Literal
 
@@ -24,8 +24,8 @@ from proctor.dialects.shared.signatures import (
     is_of_inspect,
 )
 from proctor.errors import suggestion
-from proctor.model import Assertion, Case, Message, Problem, SplitRule, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.model import Assertion, Case, Message, PassRule, Problem, SplitRule, Suite
+from proctor.protocols import Dialect, Head, Placed, Source
 from proctor.validation import Fields, Notes, shown
 
 SCORERS: Final = ("exact", "contains", "regex", "llm_judge", "json_schema", *NUMERIC)
@@ -60,8 +60,13 @@ _SHARED: Final = frozenset(("id", "input", "category", "metadata", "tags"))
 _SEPARATED: Final = str.maketrans(";", ",")
 
 
-class Meridian:
-    """The dialect; holds nothing."""
+class Meridian(Dialect):
+    """The dialect."""
+
+    endings = (".jsonl", ".ndjson", ".json", ".csv")
+    pass_rule = PassRule()
+    renderer = "proctor.dialects.meridian.writer:render"
+    written_form = "JSONL"
 
     def recognises(self, head: Head) -> str | None:
         """Rows with a field that only this dialect has, or a CSV header that names the prompt."""
@@ -95,6 +100,10 @@ class Meridian:
                     yield from _read_case(cells, notes, f"test_{number}")
         else:
             yield from _read_json(lines, source.path)
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        return (*SCORERS, *EXPECTED_TYPES)
 
 
 def _is_csv(first: bytes, path: str) -> bool:

@@ -24,7 +24,7 @@ _NOT_OF_CASES: Final = (
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-    """The suite as one file of JSON Lines. See `proctor.protocols.Renders`."""
+    """The suite as one file of JSON Lines. See `proctor.protocols.Renderer`."""
     header = Unsaid(suite, "meridian", lossy=lossy)
     note_suite(header, suite, _NOT_OF_SUITES, has_holdout=True)
     cases = list(cases)
@@ -112,7 +112,7 @@ def _graded(case: Case, unsaid: Unsaid) -> dict[str, Any]:
         kept_assertions, shape = [], UNSCORED  # what is left of its checks would pass other answers
     if shape.expected != case.expected:
         unsaid.note("expected", _why_expected(shape))
-    unsaid.note_labels(case.assertions, written=(shape.label,))
+    unsaid.note_labels(case.assertions, renderable=(shape.label,))
     row = dict(shape.row)
     weight = next(iter(weights), 1.0) if len(weights) == 1 else 1.0
     if weight != 1 and kept_assertions:

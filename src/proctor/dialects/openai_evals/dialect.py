@@ -6,15 +6,18 @@ class of its eval.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from proctor.dialects.shared.signatures import is_of_evals_registry, is_of_openai_evals
+from proctor.dialects.shared.head import read_head
+from proctor.dialects.shared.signatures import YAML, is_of_evals_registry, is_of_openai_evals
 from proctor.model import Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.protocols import Dialect, Head, Placed, Source
 
 
-class OpenAiEvals:
-    """The dialect; holds nothing."""
+class OpenAiEvals(Dialect):
+    """The dialect."""
+
+    endings = (".jsonl", ".ndjson", ".json", *YAML)
 
     def recognises(self, head: Head) -> str | None:
         """Rows of `input` and `ideal` that lack what each case of dialect pramana has, or a registry."""
@@ -29,6 +32,17 @@ class OpenAiEvals:
         from proctor.dialects.openai_evals.suite import suite_of  # most runs are of another dialect
 
         yield from suite_of(source)
+
+    def may_be_suite(self, source: Source) -> bool:
+        """Rows, or YAML that is a registry."""
+        is_yaml = source.path.lower().endswith(YAML)
+        return not is_yaml or is_of_evals_registry(read_head(source.path, source.lines()))
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        from proctor.dialects.openai_evals.classes import TYPES  # most runs are of another dialect
+
+        return TYPES
 
 
 DIALECT = OpenAiEvals()

@@ -7,15 +7,16 @@ against it. Which grader marks what is known here by name only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
-from proctor.codec import hash_rows
+from proctor.codec import hash_rows, hash_text
 from proctor.dialects.pramana.manifest import Manifest, Tier, check_tier, read_manifest
+from proctor.dialects.shared.json_arrays import read_lines
 from proctor.dialects.shared.jsonl import file_name, rows
 from proctor.dialects.shared.signatures import is_of_openai_evals
-from proctor.model import Assertion, Case, Message, Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.model import Assertion, Case, Message, PassRule, Problem, Suite
+from proctor.protocols import Dialect, Head, Placed, Source
 from proctor.validation import Fields, Notes
 
 CATEGORIES: Final = ("reasoning", "factual", "instruction_following", "coding", "safety", "creative")
@@ -39,8 +40,12 @@ KEPT: Final = "proctor"
 Ideal = str | list[str] | None
 
 
-class Pramana:
-    """The dialect; holds nothing."""
+class Pramana(Dialect):
+    """The dialect."""
+
+    pass_rule = PassRule()
+    renderer = "proctor.dialects.pramana.writer:render"
+    written_form = "JSONL"
 
     def recognises(self, head: Head) -> str | None:
         """Rows with `assertion` or `ideal`, or rows with nothing that says more than `input`."""
@@ -82,6 +87,14 @@ class Pramana:
             yield Placed(case, line)
         if manifest is not None and tier is not None and not failed:
             yield from tally.check(manifest, tier, source)
+
+    def published_hash(self, source: Source) -> str:
+        """The hash over the cases as they are written, sorted."""
+        return hash_text(b"".join(read_lines(source)), source.path)
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        return TYPES
 
 
 class _Tally:

@@ -33,7 +33,7 @@ _IMPOSSIBLE_JUDGE_PROMPT: Final = (
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-    """The suite as one file of JSON Lines. See `proctor.protocols.Renders`."""
+    """The suite as one file of JSON Lines. See `proctor.protocols.Renderer`."""
     header = Unsaid(suite, "pramana", lossy=lossy)
     note_suite(header, suite, _NOT_OF_SUITES)
     if suite.declared_version is not None:
@@ -136,7 +136,7 @@ def _graded(case: Case, unsaid: Unsaid) -> tuple[dict[str, Any], Any]:
         unsaid.note("assertions", "it has one check a case.")
     if check is None or (loses_checks and not unsaid.refused):  # what is left would pass other answers
         check = {"type": "llm_judge", "judge_prompt": _IMPOSSIBLE_JUDGE_PROMPT}
-    unsaid.note_labels(case.assertions, written=(check["type"],))
+    unsaid.note_labels(case.assertions, renderable=(check["type"],))
     return check, ideal
 
 

@@ -7,20 +7,18 @@ nothing forgiven: a field that is unknown or of the wrong type is an error.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
+from proctor.dialects.proctor.syntax import KEY
 from proctor.model import Problem, Suite
-from proctor.protocols import Head, Placed, Source
-
-KEY: Final = "proctor"
-"""The field by which a header is known; its value is the version of the form."""
-FROM: Final = "from"
-ASIDE: Final = (FROM, "suite_hash")
-"""Fields of the header that say what the suite was before it was written so; they have no effect."""
+from proctor.protocols import Dialect, Head, Placed, Source
 
 
-class Proctor:
-    """The dialect; holds nothing."""
+class Proctor(Dialect):
+    """The dialect."""
+
+    keeps_origin = True
+    renderer = "proctor.dialects.proctor.writer:render"
+    written_form = "JSONL"
 
     def recognises(self, head: Head) -> str | None:
         """A first line with the key `proctor`."""

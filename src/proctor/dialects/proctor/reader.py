@@ -9,12 +9,12 @@ from typing import Any, Final
 from msgspec import convert
 from msgspec.structs import replace
 
-from proctor.dialects.proctor.dialect import ASIDE, KEY
 from proctor.dialects.proctor.schema import VERSION, check_case, check_header
+from proctor.dialects.proctor.syntax import KEY
 from proctor.dialects.shared.attachments import attachment
 from proctor.dialects.shared.jsonl import HOLDOUT, file_name, rows, with_holdout
 from proctor.model import Attachment, Case, Problem, Suite
-from proctor.protocols import Placed, Source
+from proctor.protocols import ORIGIN_NOTES, Placed, Source
 from proctor.validation import Fields, Notes, shown
 
 NESTING: Final = 96
@@ -68,8 +68,8 @@ def _suite(row: dict[str, Any], source: Source, notes: Notes) -> Suite:
         fields.error("conflicting-fields", HOLDOUT, "and `split_rule` both divide the suite; keep one.")
     if notes.failed:
         return _nameless(source)
-    suite_fields = {name: value for name, value in row.items() if name not in (KEY, HOLDOUT, *ASIDE)}
-    extras = {name: row[name] for name in ASIDE if row.get(name) is not None}
+    suite_fields = {name: value for name, value in row.items() if name not in (KEY, HOLDOUT, *ORIGIN_NOTES)}
+    extras = {name: row[name] for name in ORIGIN_NOTES if row.get(name) is not None}
     suite_fields["notes"] = {**suite_fields.get("notes", {}), **extras}
     suite_fields |= {"dialect": "proctor", "folder": source.folder}
     return with_holdout(convert(suite_fields, Suite), fields)

@@ -8,16 +8,16 @@ from typing import Any
 from msgspec import to_builtins
 
 from proctor.codec import as_written
-from proctor.dialects.proctor.dialect import ASIDE, FROM, KEY
 from proctor.dialects.proctor.schema import HEADER, VERSION
+from proctor.dialects.proctor.syntax import FROM, KEY
 from proctor.dialects.shared.jsonl import HOLDOUT
 from proctor.dialects.shared.output_files import json_line
 from proctor.model import Attachment, Case, Problem, Suite
-from proctor.protocols import Rendered
+from proctor.protocols import ORIGIN_NOTES, Rendered
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:  # noqa: ARG001
-    """The suite as one file. See `proctor.protocols.Renders`; nothing is ever lost."""
+    """The suite as one file. See `proctor.protocols.Renderer`; nothing is ever lost."""
     yield Rendered("", json_line(_header(suite)))
     for case in cases:
         yield Rendered("", _line(case))
@@ -32,7 +32,7 @@ def _header(suite: Suite) -> dict[str, Any]:
         return {KEY: VERSION, **header, FROM: suite.dialect}
     # Where it came from stands among the notes, since it has no effect.
     notes = dict(suite.notes)
-    extras = {name: notes.pop(name) for name in ASIDE if isinstance(notes.get(name), str)}
+    extras = {name: notes.pop(name) for name in ORIGIN_NOTES if isinstance(notes.get(name), str)}
     header.pop("notes", None)
     return {KEY: VERSION, **header, **({"notes": notes} if notes else {}), **extras}
 

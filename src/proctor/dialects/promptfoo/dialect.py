@@ -7,14 +7,15 @@ service, is refused by name. Names in double braces are filled in; filters, loop
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from msgspec.structs import replace
 
-from proctor.dialects.shared.signatures import is_of_promptfoo
+from proctor.dialects.shared.head import read_head
+from proctor.dialects.shared.signatures import YAML, is_of_promptfoo
 from proctor.model import Problem, Suite
-from proctor.protocols import Head, Placed, Source
+from proctor.protocols import Dialect, Head, Placed, Source
 
 _ONCE: Final = frozenset(("no-effect", "no-assertions"))
 """Warnings that are told once a file."""
@@ -23,8 +24,11 @@ _SHARED: Final = "defaultTest"
 _PLACES: Final = re.compile(r"\[\d+\]")
 
 
-class Promptfoo:
-    """The dialect; holds nothing."""
+class Promptfoo(Dialect):
+    """The dialect."""
+
+    endings = (*YAML, ".json")
+    has_rows = False
 
     def recognises(self, head: Head) -> str | None:
         """The name of promptfoo's configuration, or the fields at the top of one."""
@@ -50,6 +54,17 @@ class Promptfoo:
                         item = replace(item, repeated=True)
                     reported.add(key)
             yield item
+
+    def may_be_suite(self, source: Source) -> bool:
+        """JSON, or YAML that is a configuration; any other YAML may be of any program."""
+        is_yaml = source.path.lower().endswith(YAML)
+        return not is_yaml or is_of_promptfoo(read_head(source.path, source.lines()))
+
+    def assertion_types(self) -> Collection[str]:
+        """The types of the format's assertions."""
+        from proctor.dialects.promptfoo.assertions import TYPES  # most runs are of another dialect
+
+        return (*TYPES, *(f"not-{name}" for name in TYPES))
 
 
 DIALECT = Promptfoo()

@@ -40,12 +40,12 @@ _SIGNATURES: Final = (
 
 
 def attachment(kind: Literal["file", "image"], path: str, data: bytes) -> Attachment:
-    """What is sent of a file: text in UTF-8 as text, anything else and each image as bytes.
+    """Returns what is sent of a file: text in UTF-8 as text, anything else and each image as bytes.
 
     A PDF may be written in letters alone and is bytes all the same. The media type follows the content where
     that is clear, else the ending of the path.
     """
-    media_type = _signed(data)
+    media_type = _detect_media_type(data)
     if kind == "file" and media_type is None:
         try:
             text = data.decode("utf-8-sig").replace("\r\n", "\n")
@@ -57,8 +57,8 @@ def attachment(kind: Literal["file", "image"], path: str, data: bytes) -> Attach
     return Attachment(kind=kind, path=path, media_type=media_type, data=data)
 
 
-def _signed(data: bytes) -> str | None:
-    """The media type that the first bytes of a file show."""
+def _detect_media_type(data: bytes) -> str | None:
+    """Returns the media type that the first bytes of a file show."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((media_type for start, media_type in _SIGNATURES if data.startswith(start)), None)

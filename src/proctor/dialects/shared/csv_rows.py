@@ -21,12 +21,12 @@ _SEPARATORS: Final = ",;\t"
 _JSON: Final = (".jsonl", ".ndjson", ".json")
 
 
-def separator(header: str, known: Collection[str] = ()) -> str:
-    """The one of `,`, `;` and tab that finds the most columns in a header line, known ones first."""
+def separator(header: str, preferred: Collection[str] = ()) -> str:
+    """Returns which of `,`, `;` and tab gives a header line the most columns, preferred ones first."""
 
     def columns(mark: str) -> tuple[int, int]:
         names = column_names(header, mark)
-        return len(set(names).intersection(known)), len(names)
+        return len(set(names).intersection(preferred)), len(names)
 
     return max(_SEPARATORS, key=columns)
 
@@ -41,7 +41,7 @@ def column_names(header: str, mark: str) -> list[str]:
 
 
 def table_rows(source: Source) -> Iterator[tuple[int, int, dict[str, Any]] | Problem]:
-    """Each row of a JSON Lines or a CSV file: its line, its number and its fields; or what is wrong with it.
+    """Reads each row of JSON Lines or CSV: its line, its number and its fields; or a problem.
 
     Rows of JSON Lines have the numbers of their lines. Rows of CSV are numbered from 1 and have no field for
     a blank cell.
@@ -89,7 +89,7 @@ def _row(header: list[str], cells: list[str], notes: Notes) -> dict[str, Any]:
 
 
 def extra_cell(cell: str, place: int) -> str:
-    """What is said of a cell in a column without a name."""
+    """Returns the message for a cell in a column without a name."""
     return (
         f"The cell {shown(cell)} stands in column {place + 1}, which has no name. "
         "Quote cells that contain the separator, or name the column."
@@ -115,7 +115,7 @@ class _Decoded:
 
 
 def records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple[int, list[str]] | Problem]:
-    """Each record's line and cells; a problem for each that is no CSV in UTF-8."""
+    """Reads each record's line and cells; a problem for each that is not CSV in UTF-8."""
     decoded = _Decoded(lines)
     reader = csv.reader(decoded, delimiter=mark, strict=True)
     while True:

@@ -90,7 +90,7 @@ def to_python(pattern: str, flags: str) -> tuple[str, str]:
 
 
 def wrong_with(pattern: str) -> str | None:
-    """Why a pattern is none as Python reads it; None for one that is."""
+    """Returns why Python cannot compile a pattern, or None where it can."""
     try:
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
             re.compile(pattern)  # whoever searches compiles it again, which the library's cache makes cheap
@@ -100,11 +100,11 @@ def wrong_with(pattern: str) -> str | None:
 
 
 def with_ascii_classes(pattern: str) -> str:
-    r"""A pattern of Python's whose `\d`, `\w` and `\b` know ASCII only, as JavaScript's do."""
+    r"""Returns a Python pattern whose `\d`, `\w` and `\b` know ASCII only, as JavaScript's do."""
 
     def narrow(token: re.Match[str]) -> str:
         if token["set"] is not None:
-            return _MEMBER.sub(lambda each: _IN_SET.get(each["letter"] or "", each[0]), token[0])
+            return _MEMBER.sub(lambda member: _IN_SET.get(member["letter"] or "", member[0]), token[0])
         if token["letter"] in ("b", "B"):
             return f"(?a:{token[0]})"
         return _ASCII.get(token["letter"] or "", token[0])
@@ -127,7 +127,7 @@ class _Translation:
         self._open: list[int] = []
         """The numbers of the groups that are open; 0 for those without one."""
         self._closed: set[int] = set()
-        self._begun = 0
+        self._group_count = 0
         self._last = ""
         """What the token before was, where nothing can repeat it."""
         groups = [token["group"] for token in _TOKEN.finditer(pattern)]
@@ -167,8 +167,8 @@ class _Translation:
 
     def _group(self, text: str) -> str:
         numbered = text in ("(", "(?<")
-        self._begun += numbered
-        self._open.append(self._begun if numbered else 0)
+        self._group_count += numbered
+        self._open.append(self._group_count if numbered else 0)
         on, _, off = text.removeprefix("(?").removesuffix(":").partition("-")
         self._lines.append("m" in on or ("m" not in off and self._lines[-1]))
         return "(?P<" if text == "(?<" else text
@@ -185,7 +185,7 @@ class _Translation:
         return r"\Z" if text == "$" and not self._lines[-1] else text
 
     def _escape(self, token: re.Match[str]) -> str:
-        """What stands behind a backslash, outside brackets."""
+        """Translates an escape outside brackets."""
         letter, digits = token["letter"], token["digits"]
         if letter in ("w", "W") and self._ignores_case:
             return self._set(r"[\w]" if letter == "w" else r"[^\w]")
@@ -208,8 +208,10 @@ class _Translation:
         classes, before, after = self._classes(members)
         parts = []
         for place, member in enumerate(members):
-            beside = members[max(place - 1, 0) : place + 2]
-            if member[0] == "-" and any(each["letter"] in _IN_SET.keys() | set("sS") for each in beside):
+            neighbours = members[max(place - 1, 0) : place + 2]
+            if member[0] == "-" and any(
+                neighbour["letter"] in _IN_SET.keys() | set("sS") for neighbour in neighbours
+            ):
                 parts.append(r"\-")  # no range begins or ends with a class
             elif member["letter"] in classes:
                 parts.append(classes[member["letter"]])
@@ -218,7 +220,7 @@ class _Translation:
         return f"{before}[{''.join(parts)}]{after}"
 
     def _classes(self, members: list[re.Match[str]]) -> tuple[dict[str, str], str, str]:
-        """What classes are in a set of these members, and what stands around it so that they stay so."""
+        """Returns how classes are written in a set of these members, and what goes around the set."""
         if not self._ignores_case:
             return _CASED, "", ""
         letters = [member["letter"] for member in members]
@@ -228,7 +230,7 @@ class _Translation:
         return (_FOLDED if self._strict else _CASED), "(?-i:", ")"
 
     def _character(self, token: re.Match[str]) -> str:
-        """An escape of one character, or what is none."""
+        """Translates an escape of one character, or a character without one."""
         text, letter, digits = token[0], token["letter"], token["digits"]
         if token["control"] is not None:
             return f"\\x{ord(token['control']) % 32:02x}"
@@ -260,13 +262,13 @@ def _has_case(member: re.Match[str]) -> bool:
 def _has_range(members: list[re.Match[str]]) -> bool:
     """Whether a set has a range, which no class begins or ends."""
     return any(
-        each[0] == "-" and low["letter"] is None and high["letter"] is None
-        for low, each, high in zip(members, members[1:], members[2:], strict=False)
+        middle[0] == "-" and low["letter"] is None and high["letter"] is None
+        for low, middle, high in zip(members, members[1:], members[2:], strict=False)
     )
 
 
 def _octal(digits: str) -> str:
-    """A number behind a backslash that is no group's: up to 255 in base 8, and then digits."""
+    """Translates a number behind a backslash that is not a group's: up to 255 in base 8, then digits."""
     length = next((size for size in (3, 2, 1) if re.fullmatch("[0-3]?[0-7]?[0-7]", digits[:size])), 0)
     first = f"\\x{int(digits[:length], 8):02x}" if length else ""
     return first + "".join(f"\\x{ord(digit):02x}" for digit in digits[length:])

@@ -20,8 +20,6 @@ from proctor.dialects.shared.jsonl import BOM, peek, whole
 from proctor.model import Problem, Row, Suite
 from proctor.protocols import Dialect, Placed, Source
 
-_WHOLE: Final = frozenset(("agent_skills", "ai_tester", "fieldkit", "promptfoo"))
-"""Dialects whose files are one value and have no rows."""
 _YAML: Final = (".yaml", ".yml")
 _BEGINNING: Final = re.compile(r"[ \t\r\n]*\[[ \t\r\n]*(?=\{)")
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
@@ -37,14 +35,14 @@ def is_array(text: str) -> bool:
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where each item of an array begins and ends.
+    """Yields where each item of an array begins and ends.
 
     Raises:
         json.JSONDecodeError: the text is no JSON after the last of them.
         RecursionError: the next item nests too deep.
     """
-    begun = _BEGINNING.match(text)
-    place = begun.end() if begun else 0
+    opening = _BEGINNING.match(text)
+    place = opening.end() if opening else 0
     while True:
         _, end = _DECODER.raw_decode(text, place)
         yield place, end
@@ -55,36 +53,32 @@ def spans(text: str) -> Iterator[tuple[int, int]]:
         if mark != ",":
             raise json.JSONDecodeError("Expecting ',' or ']'", text, place)
         place = _after_space(text, place + 1)
-    rest = _after_space(text, place + 1)
-    if rest < len(text):
-        raise json.JSONDecodeError("Extra data", text, rest)
+    end_of_array = _after_space(text, place + 1)
+    if end_of_array < len(text):
+        raise json.JSONDecodeError("Extra data", text, end_of_array)
 
 
-def lines_of(source: Source) -> Iterator[bytes]:
-    """The lines of a file; of an array those of its objects."""
-    array = _array_of(source)
+def read_lines(source: Source) -> Iterator[bytes]:
+    """Yields the lines of a file; for an array, its objects as lines."""
+    array = _read_array(source)
     yield from source.lines() if array is None else array.lines()
 
 
-def read(name: str, dialect: Dialect, source: Source) -> Iterator[Suite | Placed | Problem]:
-    """What a dialect reads of a file that has one case a line, or is an array of them.
-
-    Args:
-        name: the dialect's name.
-        dialect: the dialect.
-        source: the file.
-    """
-    array = None if name in _WHOLE else _array_of(source)
+def read_suite(dialect: Dialect, source: Source) -> Iterator[Suite | Placed | Problem]:
+    """Reads a suite by a dialect; the items of a JSON array are read as lines."""
+    array = _read_array(source) if dialect.has_rows else None
     if array is None:
         yield from dialect.read(source)
         return
     rows: dict[int, Row] = {}
     for item in dialect.read(replace(source, lines=array.lines)):
-        moved = array.moved(item, source.path)
-        if isinstance(moved, Problem) and moved.row is not None and moved.row.path == source.path:
-            row = moved.row  # all problems of an item share one
-            moved = replace(moved, row=rows.setdefault(row.line, replace(row, line=array.line_of(row.line))))
-        yield moved
+        relocated = array.relocate(item, source.path)
+        if isinstance(relocated, Problem) and relocated.row is not None and relocated.row.path == source.path:
+            row = relocated.row  # all problems of an item share one
+            relocated = replace(
+                relocated, row=rows.setdefault(row.line, replace(row, line=array.item_line(row.line)))
+            )
+        yield relocated
     if array.problem is not None:
         yield array.problem
 
@@ -105,16 +99,16 @@ class _Array(Struct, frozen=True, kw_only=True):
         for begin, end in self.items:
             yield self.text[begin:end].translate(_BREAKS).encode("utf-8") + b"\n"
 
-    def moved(self, item: Suite | Placed | Problem, path: str) -> Suite | Placed | Problem:
-        """The same with its line in the file at this path; a problem stands at its field."""
+    def relocate(self, item: Suite | Placed | Problem, path: str) -> Suite | Placed | Problem:
+        """Returns the item with its line in the array's file; for a problem, the line of its field."""
         if isinstance(item, Placed) and item.path is None:
-            return replace(item, line=self.line_of(item.line))
+            return replace(item, line=self.item_line(item.line))
         if isinstance(item, Problem) and item.path == path and item.line and self.items:
             begin, _ = self.items[min(item.line, len(self.items)) - 1]
-            return replace(item, line=self.line(_place_of(item.field or "", self.text, begin)))
+            return replace(item, line=self.line(_field_position(item.field or "", self.text, begin)))
         return item
 
-    def line_of(self, number: int) -> int:
+    def item_line(self, number: int) -> int:
         """The line on which an item begins, by its number from 1."""
         return self.line(self.items[number - 1][0])
 
@@ -123,8 +117,8 @@ class _Array(Struct, frozen=True, kw_only=True):
         return bisect_left(self.breaks, place) + 1
 
 
-def _array_of(source: Source) -> _Array | None:
-    """All of a file that is an array of objects; None for any other."""
+def _read_array(source: Source) -> _Array | None:
+    """Reads all of a file that is an array of objects; returns None for any other."""
     if source.is_folder or source.path.lower().endswith(_YAML):
         return None
     first, lines = peek(source.lines())
@@ -141,7 +135,7 @@ def _array_of(source: Source) -> _Array | None:
         return _Array(problem=_problem("bad-encoding", message, source, line))
     if not is_array(text):
         return None
-    breaks = tuple(found.start() for found in re.finditer("\n", text))
+    breaks = tuple(match.start() for match in re.finditer("\n", text))
     items: list[tuple[int, int]] = []
     problem = None
     try:
@@ -161,12 +155,12 @@ def _problem(code: str, message: str, source: Source, line: int) -> Problem:
 
 
 def _after_space(text: str, place: int) -> int:
-    found = _SPACE.match(text, place)
-    return found.end() if found else place
+    match = _SPACE.match(text, place)
+    return match.end() if match else place
 
 
-def _place_of(field: str, text: str, begin: int) -> int:
-    """Where a field such as `a.b[0]` stands in the value that begins there, or what is found of the way."""
+def _field_position(field: str, text: str, begin: int) -> int:
+    """Returns where a field such as `a.b[0]` begins, or its nearest parent that exists."""
     place = begin
     for step in _STEP.findall(field):
         member = _member(step, text, begin)

@@ -36,8 +36,8 @@ _LONE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 # --- lines to objects --------------------------------------------------------------------------------------
 
 
-class _Refused(ValueError):
-    """JSON that Python would read and this module does not; never leaves it."""
+class _UnsupportedJson(ValueError):
+    """JSON that Python reads and this module refuses; private to this module."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) != len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise _Refused(
+        raise _UnsupportedJson(
             "duplicate-key", f"The key {shown(twice)} is written twice in one object; keep one of them."
         )
     return row
@@ -59,18 +59,20 @@ def _integer(digits: str) -> int:
     value = int(digits) if len(digits) <= 20 else 1 << 64
     if -(1 << 63) <= value < 1 << 64:
         return value
-    raise _Refused("bad-number", f"The number {digits[:20]}… does not fit in 64 bits; write it as text.")
+    raise _UnsupportedJson(
+        "bad-number", f"The number {digits[:20]}… does not fit in 64 bits; write it as text."
+    )
 
 
 def _float(digits: str) -> float:
     value = float(digits)
     if isfinite(value):
         return value
-    raise _Refused("bad-number", f"The number {digits[:20]} is too large; write it as text.")
+    raise _UnsupportedJson("bad-number", f"The number {digits[:20]} is too large; write it as text.")
 
 
 def _constant(name: str) -> float:
-    raise _Refused("bad-number", f"{name} is not JSON; write a number, text or null.")
+    raise _UnsupportedJson("bad-number", f"{name} is not JSON; write a number, text or null.")
 
 
 _DECODER = json.JSONDecoder(
@@ -79,7 +81,7 @@ _DECODER = json.JSONDecoder(
 
 
 def parse_object(line: bytes, nesting: int = MAX_NESTING) -> dict[str, Any] | Problem:
-    """One line's JSON object, or the problem with it (which does not yet know its path and line).
+    """Parses one line to a JSON object, or a problem that does not yet have its path and line.
 
     Args:
         line: the line.
@@ -90,8 +92,8 @@ def parse_object(line: bytes, nesting: int = MAX_NESTING) -> dict[str, Any] | Pr
         row = _DECODER.decode(text)
         if _LONE_SURROGATE.search(text):
             json.dumps(row, ensure_ascii=False).encode("utf-8")
-    except _Refused as refused:
-        return Problem(code=refused.code, message=str(refused))
+    except _UnsupportedJson as unsupported:
+        return Problem(code=unsupported.code, message=str(unsupported))
     except json.JSONDecodeError as error:
         message = (
             f"The line is not JSON: {error.msg} (column {error.pos + 1}). Write one JSON object per line."
@@ -118,7 +120,7 @@ def parse_object(line: bytes, nesting: int = MAX_NESTING) -> dict[str, Any] | Pr
 def rows(
     lines: Iterable[bytes], path: str, nesting: int = MAX_NESTING
 ) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
-    """The objects of a JSON Lines file with their line numbers from 1, and a problem for each other line.
+    """Reads the objects of JSON Lines with their line numbers from 1, and a problem for each other line.
 
     A byte order mark, CRLF and blank lines are forgiven. A file that is one JSON value over all its lines
     gives one problem and ends there.
@@ -150,7 +152,7 @@ def rows(
 
 
 def whole(source: Source) -> bytes:
-    """All of a file whose format has no rows.
+    """Reads all of a file whose format has no rows.
 
     Raises:
         SuiteError: it is larger than such files may be; no more than that is read.
@@ -164,7 +166,7 @@ def whole(source: Source) -> bytes:
 
 
 def too_large(path: str) -> SuiteError:
-    """Why a file that is read as a whole is not."""
+    """Returns the error for a file that is too large to be read as a whole."""
     message = (
         f"The file has more than {MAX_LINE_BYTES // 2**20} MiB, and a file of this kind is read as a whole. "
         "Split it, or write it as JSON Lines, one case a line."
@@ -173,16 +175,16 @@ def too_large(path: str) -> SuiteError:
 
 
 def peek(lines: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The first line that is not blank, stripped and without a byte order mark, and all lines again."""
-    rest = iter(lines)
-    seen: list[bytes] = []
+    """Returns the first line that is not blank, without a byte order mark, and an iterator over all lines."""
+    iterator = iter(lines)
+    consumed: list[bytes] = []
     first = b""
-    for line in rest:
-        seen.append(line)
-        first = (line if len(seen) > 1 else line.removeprefix(BOM)).strip()
+    for line in iterator:
+        consumed.append(line)
+        first = (line if len(consumed) > 1 else line.removeprefix(BOM)).strip()
         if first:
             break
-    return first, chain(seen, rest)
+    return first, chain(consumed, iterator)
 
 
 def _begins_whole_file(line: bytes) -> bool:
@@ -211,7 +213,7 @@ def file_name(path: str) -> PurePosixPath:
 
 
 def with_holdout(suite: Suite, fields: Fields) -> Suite:
-    """The suite, divided as its header says: by a share, not at all by 0 or false, else as it is."""
+    """Returns the suite with the holdout of its header: a share, none for 0 or false, else unchanged."""
     share: Any = fields.take(HOLDOUT)
     if share is None:
         return suite

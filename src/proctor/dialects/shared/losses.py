@@ -1,4 +1,4 @@
-"""What a format cannot say of a suite, told by its renderer and kept.
+"""What a format cannot say of a suite: reported by its renderer, and kept in the metadata.
 
 Nothing that a suite says is lost in silence. A renderer notes each feature that its format lacks; `Unsaid`
 makes a problem of it and, where losing it is allowed, keeps the field in Proctor's own form in the case's
@@ -8,33 +8,18 @@ metadata.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode
-from proctor.dialects.agentv.read.assertions import TYPES as AGENTV_TYPES
-from proctor.dialects.deepeval import TYPES as DEEPEVAL_TYPES
-from proctor.dialects.fieldkit.prompts import TYPES as FIELDKIT_TYPES
-from proctor.dialects.inspect.samples import TYPES as INSPECT_TYPES
-from proctor.dialects.meridian.expected import TYPES as MERIDIAN_TYPES
-from proctor.dialects.meridian.reader import SCORERS
-from proctor.dialects.openai_evals.classes import TYPES as OPENAI_TYPES
+from proctor.dialects import DIALECTS
 from proctor.dialects.pramana.reader import KEPT as KEPT
-from proctor.dialects.pramana.reader import TYPES as PRAMANA_TYPES
-from proctor.dialects.promptfoo.assertions import TYPES as PROMPTFOO_TYPES
 from proctor.model import Assertion, Case, Defaults, Problem, SplitRule, Suite
 from proctor.validation import shown
 
 CODE: Final = "unsayable"
-_TYPE_WORDS: Final = frozenset(
-    word.replace("-", "_")
-    for words in (
-        *(SCORERS, MERIDIAN_TYPES, PRAMANA_TYPES, AGENTV_TYPES, FIELDKIT_TYPES, OPENAI_TYPES),
-        *(INSPECT_TYPES, DEEPEVAL_TYPES, PROMPTFOO_TYPES, [f"not-{word}" for word in PROMPTFOO_TYPES]),
-    )
-    for word in words
-)
 
 
 class Unsaid:
@@ -43,12 +28,12 @@ class Unsaid:
     __slots__ = ("_lossy", "_thing", "dialect", "kept", "problems")
 
     def __init__(self, thing: Case | Suite, dialect: str, *, lossy: bool) -> None:
-        """Nothing noted yet.
+        """Starts without losses.
 
         Args:
             thing: the case or the suite that is written.
             dialect: the format's name, for messages.
-            lossy: what is noted is told as a warning and kept, instead of being an error.
+            lossy: what is noted is a warning and kept, instead of an error.
         """
         self._thing = thing
         self._lossy = lossy
@@ -60,11 +45,11 @@ class Unsaid:
 
     @property
     def refused(self) -> bool:
-        """Whether the thing must not be written."""
+        """Whether the case or suite must not be written."""
         return any(problem.level == "error" for problem in self.problems)
 
     def note(self, field: str, why: str) -> None:
-        """Note a feature that the format lacks.
+        """Notes a feature that the format lacks.
 
         Args:
             field: its path, such as `assertions[1].weight`; the field of the case or suite that its first
@@ -76,23 +61,27 @@ class Unsaid:
         self._tell(field, why, "warning" if self._lossy else "error")
 
     def doubt(self, field: str, why: str) -> None:
-        """Tell, as a warning, what will be different and is no part of what the suite says."""
+        """Warns of a difference that loses nothing of what the suite says."""
         self._tell(field, why, "warning")
 
     def note_each(self, names: Iterable[str]) -> None:
-        """Note each of these fields of the case or suite that says anything, as one the format has not."""
+        """Notes each of these fields that differs from its default, as the format does not have it."""
         for name in names:
-            if getattr(self._thing, name) != _defaults_of(type(self._thing))[name]:
+            if getattr(self._thing, name) != _get_defaults(type(self._thing))[name]:
                 self.note(name, "it has no such field.")
 
-    def note_labels(self, assertions: Iterable[Assertion], written: Collection[str | None] = ()) -> None:
-        """Note labels that say more than the type of their check and are not among those written."""
-        for place, one in enumerate(assertions):
-            if one.label is not None and one.label not in written and not is_type_word(one):
+    def note_labels(self, assertions: Iterable[Assertion], renderable: Collection[str | None] = ()) -> None:
+        """Notes labels that say more than the type of their check and cannot be written."""
+        for place, assertion in enumerate(assertions):
+            if (
+                assertion.label is not None
+                and assertion.label not in renderable
+                and not is_type_word(assertion)
+            ):
                 self.note(f"assertions[{place}].label", "it has no names for checks.")
 
     def metadata(self, above: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The metadata that the case is written with: its own, and what was lost of it.
+        """Returns the metadata that the case is written with: its own, and what was lost of it.
 
         Args:
             above: what was lost of the suite, for the case that keeps it.
@@ -100,12 +89,12 @@ class Unsaid:
         own = self._thing.metadata if isinstance(self._thing, Case) else {}
         if not self._lossy:
             return own
-        kept = {**self.kept, **({"suite": dict(above)} if above else {})}
-        if not kept:
+        losses = {**self.kept, **({"suite": dict(above)} if above else {})}
+        if not losses:
             return own
-        if KEPT in own and "metadata" not in kept:  # it was written lossily before
-            kept["earlier"] = own[KEPT]
-        return {**own, KEPT: kept}
+        if KEPT in own and "metadata" not in losses:  # it was written lossily before
+            losses["earlier"] = own[KEPT]
+        return {**own, KEPT: losses}
 
     def _tell(self, field: str, why: str, level: Any) -> None:
         case = self._thing.id if isinstance(self._thing, Case) else None
@@ -123,9 +112,16 @@ class Unsaid:
         )
 
 
-def _defaults_of(kind: type[Any]) -> dict[str, Any]:
-    named = kind(id="", input=()) if kind is Case else kind(name="", dialect="")
-    return {name: getattr(named, name) for name in kind.__struct_fields__}
+def _get_defaults(kind: type[Any]) -> dict[str, Any]:
+    blank = kind(id="", input=()) if kind is Case else kind(name="", dialect="")
+    return {name: getattr(blank, name) for name in kind.__struct_fields__}
+
+
+@cache
+def _type_words(dialects: tuple[str, ...]) -> frozenset[str]:
+    """What these dialects call their assertions, with `_` for `-`."""
+    types = (word for name in dialects for word in DIALECTS.get(name).assertion_types())
+    return frozenset(word.replace("-", "_") for word in types)
 
 
 def is_type_word(assertion: Assertion) -> bool:
@@ -133,19 +129,21 @@ def is_type_word(assertion: Assertion) -> bool:
     label, params = assertion.label or "", assertion.params
     # Dialect agentv adds what is looked for, as in `icontains-Oslo`, `contains-any-3` and `regex-[a-z]+`.
     values = params.get("values")
-    sought = str(len(values)) if isinstance(values, list) else params.get("value")
-    word = "regex" if label.startswith("regex-") else label.removesuffix(f"-{sought}")
-    return word.replace("-", "_") in (assertion.grader, *_TYPE_WORDS)
+    value = str(len(values)) if isinstance(values, list) else params.get("value")
+    word = "regex" if label.startswith("regex-") else label.removesuffix(f"-{value}")
+    return word.replace("-", "_") in (assertion.grader, *_type_words(tuple(DIALECTS.names())))
 
 
 def no_such_check(assertion: Assertion) -> str:
-    """Why a format cannot say an assertion that is like none of its checks."""
-    given = f" with {', '.join(f'`{name}`' for name in sorted(assertion.params))}" if assertion.params else ""
-    return f"it has no check like {assertion.grader!r}{given}."
+    """Returns why a format cannot say an assertion that is like none of its checks."""
+    with_params = (
+        f" with {', '.join(f'`{name}`' for name in sorted(assertion.params))}" if assertion.params else ""
+    )
+    return f"it has no check like {assertion.grader!r}{with_params}."
 
 
 def note_suite(unsaid: Unsaid, suite: Suite, names: Iterable[str], *, has_holdout: bool = False) -> None:
-    """Note what a format cannot say of a suite's header.
+    """Notes what a format cannot say of a suite's header.
 
     Args:
         unsaid: where it is noted.

@@ -74,7 +74,7 @@ KINDS: Final = (
 
 
 def kind_of_yaml(head: Head) -> Kind | None:
-    """What kind of YAML a file is that is no suite, or of JSON Lines; None where that cannot be told."""
+    """Returns what kind of file YAML or JSON Lines is that is no suite; None where that is unknown."""
     if not head.path.lower().endswith((*YAML, ".jsonl")):
         return None
     is_yaml = head.path.lower().endswith(YAML)

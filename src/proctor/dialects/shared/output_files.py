@@ -16,15 +16,15 @@ _OUTSIDE: Final = re.compile(r"/|[A-Za-z]:|(.*/)?\.\.(/|$)|(.*/)?\.?$|.*[\\\0]",
 _LONGEST_NAME: Final = 60  # of up to four bytes each; most systems take 255
 _NO_FILE_NAME: Final = re.compile(r"[^\w.=,\[\]~-]+")
 _RESERVED: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-_WRITTEN = json.JSONEncoder(ensure_ascii=False)
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def json_line(row: Mapping[str, Any]) -> bytes:
     """An object as one line of JSON Lines, its fields in the order given."""
-    return _WRITTEN.encode(row).encode("utf-8") + b"\n"
+    return _ENCODER.encode(row).encode("utf-8") + b"\n"
 
 
-def file_stem(name: str, taken: set[str]) -> str:
+def file_stem(name: str, used_stems: set[str]) -> str:
     """A name as the stem of a file that every system can have; `/` stays between folders.
 
     It is another one for each name, told apart by a digest where two would be the same; `taken` holds those
@@ -35,9 +35,9 @@ def file_stem(name: str, taken: set[str]) -> str:
         :_LONGEST_NAME
     ]
     stem = stem.rstrip(" ./")
-    if not stem or stem.lower() in taken:  # some systems do not tell capitals apart
+    if not stem or stem.lower() in used_stems:  # some systems do not tell capitals apart
         stem = f"{stem or 'case'}-{sha256(name.encode()).hexdigest()[:8]}"
-    taken.add(stem.lower())
+    used_stems.add(stem.lower())
     return stem
 
 
@@ -45,23 +45,22 @@ class Beside:
     """The files of a suite that have been written so far."""
 
     def __init__(self) -> None:
-        """None."""
         self._digests: dict[str, bytes] = {}
         self._folders: set[str] = set()
 
     def fitting(self, files: dict[str, bytes] | None) -> dict[str, bytes] | None:
-        """The files, if they can lie beside all others: none is another one, or the folder of one."""
+        """Returns the files if none of them has the path of another file, or of a folder; else None."""
         return files if files is not None and all(self._fits(path, files) for path in files) else None
 
     def _fits(self, path: str, files: Mapping[str, bytes]) -> bool:
-        known = self._digests.get(path)
-        if known is not None:
-            return known == sha256(files[path]).digest()
+        digest = self._digests.get(path)
+        if digest is not None:
+            return digest == sha256(files[path]).digest()
         folders = set(_folders(path))
         return path not in self._folders and not folders & (self._digests.keys() | files.keys())
 
     def new(self, files: Mapping[str, bytes]) -> Iterator[tuple[str, bytes]]:
-        """Those of the files that are not there yet, which they then are."""
+        """Adds the files that are not there yet, and yields them."""
         for path, data in files.items():
             if path not in self._digests:
                 self._digests[path] = sha256(data).digest()
@@ -70,7 +69,7 @@ class Beside:
 
 
 def attached(messages: Iterable[Message]) -> dict[str, bytes] | None:
-    """The files that messages attach, by path; None where two differ, or one is in no suite's folder."""
+    """Returns the files that messages attach, by path; None where two differ, or one leaves the folder."""
     files: dict[str, bytes] = {}
     for message in messages:
         for part in message.parts:
@@ -82,7 +81,7 @@ def attached(messages: Iterable[Message]) -> dict[str, bytes] | None:
 
 
 def text_bytes(text: str) -> bytes:
-    """The bytes that are read as the text, since a mark at the beginning and CRLF are read away."""
+    """Returns bytes that are read as the text; reading drops a byte order mark and the CR of CRLF."""
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     return (mark + text.replace("\r\n", "\r\r\n")).encode("utf-8")
 

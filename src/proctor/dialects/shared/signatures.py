@@ -82,8 +82,8 @@ def is_of_promptfoo(head: Head) -> bool:
     names = names_of(head)
     if is_of_agentv_5(head):
         return False
-    asked = names & {"prompts", "providers"}
-    return bool(asked) and len(asked | (names & {"targets", "tests", "defaultTest", "scenarios"})) > 1
+    essential = names & {"prompts", "providers"}
+    return bool(essential) and len(essential | (names & {"targets", "tests", "defaultTest", "scenarios"})) > 1
 
 
 def is_of_agentv_5(head: Head) -> bool:
@@ -122,7 +122,7 @@ def is_of_agent_skills(head: Head) -> bool:
 
 
 def is_of_agentv_results(head: Head) -> bool:
-    """Whether lines are what AgentV has found out of tests, which share fields with cases."""
+    """Whether lines are AgentV's results of tests, which share fields with cases."""
     return bool(head.rows) and head.rows[0].keys() >= _RESULT
 
 

@@ -25,9 +25,9 @@ _PAIR: Final = re.compile(
 def file_of(
     reference: str, source: Source, notes: Notes, field: str, line: int | None = None
 ) -> Found | None:
-    """The file that a suite refers to; a missing one is an error."""
-    found = source.find(reference)
-    if found is None:
+    """Finds the file that a suite refers to; a missing one is an error."""
+    file = source.find(reference)
+    if file is None:
         notes.error(
             "missing-file",
             f"`{field}` is {reference[:200]!r}, and there is no such file in the suite's folder, "
@@ -35,17 +35,17 @@ def file_of(
             field,
             line=line,
         )
-    return found
+    return file
 
 
-def shown_path(source: Source, found: str) -> str:
+def shown_path(source: Source, path: str) -> str:
     """The path of a file, given relative to the suite's folder, as the user would write it."""
     folder = source.path if source.is_folder else source.path.removesuffix(file_name(source.path).name)
-    return normpath(join(folder, found))
+    return normpath(join(folder, path))
 
 
 def yaml_of(data: bytes, notes: Notes) -> Any:
-    """What a YAML file says; None and an error where it is not YAML in UTF-8."""
+    """Parses a YAML file; returns None and notes an error where it is not YAML in UTF-8."""
     try:
         return load(data.decode("utf-8-sig"))
     except BadYaml as error:
@@ -58,7 +58,7 @@ def yaml_of(data: bytes, notes: Notes) -> Any:
 
 
 def json_of(data: bytes, notes: Notes) -> Any:
-    """What a JSON file says; None and an error where it is not JSON in UTF-8.
+    """Parses a JSON file; returns None and notes an error where it is not JSON in UTF-8.
 
     JSON is YAML but for characters that are escaped in two halves, so the reader that knows lines reads what
     the strict one has found to be JSON.
@@ -72,18 +72,18 @@ def json_of(data: bytes, notes: Notes) -> Any:
         return None
     except (ValueError, RecursionError):  # what yaml_of says of these is clearer
         pass
-    return yaml_of(_PAIR.sub(_whole, data), notes)
+    return yaml_of(_PAIR.sub(_join_halves, data), notes)
 
 
-def _whole(found: re.Match[bytes]) -> bytes:
+def _join_halves(match: re.Match[bytes]) -> bytes:
     """YAML's escape for the character that two halves make."""
-    high, low = int(found[2], 16) - 0xD800, int(found[3], 16) - 0xDC00
-    return found[1] + rb"\U%08x" % (0x10000 + (high << 10) + low)
+    high, low = int(match[2], 16) - 0xD800, int(match[3], 16) - 0xDC00
+    return match[1] + rb"\U%08x" % (0x10000 + (high << 10) + low)
 
 
-def without_effect(fields: Fields, names: Iterable[str], kept: dict[str, Any], prefix: str = "") -> None:
-    """Keep fields that do nothing here under their names, and warn of each."""
+def without_effect(fields: Fields, names: Iterable[str], ignored: dict[str, Any], prefix: str = "") -> None:
+    """Moves fields without an effect here to `ignored`, and warns of each."""
     for name in names:
         if name in fields:
-            kept[prefix + name] = plain(fields.take(name))
+            ignored[prefix + name] = plain(fields.take(name))
             fields.warn("no-effect", name, "has no effect here.")

@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-_SHOWN: Final = (
+_PRINTABLE: Final = (
     " -~\u00a1-\u00ac\u00ae-\u200a\u2010-\u2027\u202f-\u205f\u2070-\ud7ff\ue000-\ufefe\uff00-\uffef"
     "\U00010000-\U000dffff"
 )
 """Characters that are seen as they are; all others are escaped."""
-_PLAIN: Final = re.compile(rf"(?![!-@\[-`{{-~ ])[{_SHOWN}]+")
+_PLAIN: Final = re.compile(rf"(?![!-@\[-`{{-~ ])[{_PRINTABLE}]+")
 _ENDS_PLAIN: Final = re.compile(r":(\s|$)|\s#|\s$")
 _WORDS: Final = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
 """What is no text to one reader or another, in any case of letters."""
-_LITERAL: Final = re.compile(rf"\n*[{_SHOWN}\t][{_SHOWN}\t\n]*")
+_LITERAL: Final = re.compile(rf"\n*[{_PRINTABLE}\t][{_PRINTABLE}\t\n]*")
 _LINE_WITH_END: Final = re.compile(r"[ \t](\n|$)")
-_HIDDEN: Final = re.compile(rf"[^{_SHOWN}]|[\"\\]")
+_UNPRINTABLE: Final = re.compile(rf"[^{_PRINTABLE}]|[\"\\]")
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _LONGEST_KEY: Final = 200
 """Of a key that stands on one line with its value; readers take at most 1,024 characters."""
@@ -46,8 +46,8 @@ def _block(value: Any, indent: int) -> str:
 
 
 def _key(key: str, margin: str) -> str:
-    written = _inline(key)
-    return f"{written}:" if len(written) <= _LONGEST_KEY else f"? {written}\n{margin}:"
+    text = _inline(key)
+    return f"{text}:" if len(text) <= _LONGEST_KEY else f"? {text}\n{margin}:"
 
 
 def _item(item: Any, indent: int) -> str:
@@ -82,7 +82,7 @@ def _literal(text: str, indent: int) -> str:
 
 def _inline(value: Any) -> str:
     if isinstance(value, str):
-        return value if _is_plain(value) else f'"{_HIDDEN.sub(_escaped, value)}"'
+        return value if _is_plain(value) else f'"{_UNPRINTABLE.sub(_escape, value)}"'
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -100,8 +100,8 @@ def _is_plain(text: str) -> bool:
     )
 
 
-def _escaped(found: re.Match[str]) -> str:
-    character = found[0]
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
     code = ord(character)
     short = _ESCAPES.get(character)
     if short is not None:

@@ -12,29 +12,25 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode, judged_digest, sent_digest
-from proctor.dialects import DIALECTS, RENDERERS
-from proctor.dialects.proctor.dialect import ASIDE
+from proctor.dialects import get_writable
 from proctor.dialects.shared.losses import CODE, KEPT
 from proctor.dialects.shared.output_files import file_stem
-from proctor.errors import UnknownName, UsageError
+from proctor.errors import UsageError
 from proctor.model import Case, Problem, Suite
 from proctor.plurals import counted, listed
-from proctor.protocols import Found, Placed, Renders, Source
+from proctor.protocols import ORIGIN_NOTES, Dialect, Found, Placed, Source
 from proctor.services.suites.load import with_repeats_rule
-from proctor.services.suites.pass_rules import restated
+from proctor.services.suites.pass_rules import restate_rules
 from proctor.services.suites.suite_sources import BUILTIN
 from proctor.validation import shown
 
 MAIN: Final = ""
 """The path of the suite's own file, whose name the caller chooses."""
 
-_ENDINGS: Final = {"agentv": ".eval.yaml"}
 _SENT: Final = ("input", "workspace", "target", "form")
 _JUDGED: Final = ("expected", "criteria", "assertions", "pass_rule")
 _BESIDE: Final = ("tags", "category", "repeats", "only_targets", "variables", "notes", "metadata")
 """The fields of a case that must be the same afterwards, in the order in which a difference is looked for."""
-_FILE: Final = {"ai_tester": "file"}
-"""The field of the metadata that says in which file a case stands, for dialects that have more than one."""
 _RULES: Final = ("pass_rule", "repeats_rule")
 _WILD: Final = re.compile(r"\*\*/|\*|\?")
 _WILD_AS: Final = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
@@ -47,8 +43,15 @@ class Converted(Struct, frozen=True, kw_only=True):
     """By path, `/` between folders; the suite's own file, where the dialect has one, under the empty path."""
     problems: list[Problem]
     """What the dialect cannot say, or says otherwise. With an error among them no file is to be kept."""
-    name_hint: str
-    """A name for the suite's own file, or for the folder of a suite that is one."""
+    stem: str
+    """A name for the suite, without an ending."""
+    ending: str = ""
+    """The ending of the suite's own file; empty where it has none."""
+
+    @property
+    def name_hint(self) -> str:
+        """A name for the suite's own file, or for the folder of a suite that is one."""
+        return self.stem + self.ending
 
     @property
     def failed(self) -> bool:
@@ -76,31 +79,31 @@ def converted(
     Raises:
         UsageError: there is no such dialect, or it can only be read; or a case is a placeholder.
     """
-    render = _renderer(to)
+    dialect = get_writable(to)
     path = suite.name if source is None else source.path
     suite = replace(suite, name=suite.name.removeprefix(BUILTIN))  # a copy of a built-in suite is the user's
-    if to != "proctor":  # the only one that says where a suite came from
-        suite = replace(suite, notes={name: note for name, note in suite.notes.items() if name not in ASIDE})
+    if not dialect.keeps_origin:
+        notes = {name: note for name, note in suite.notes.items() if name not in ORIGIN_NOTES}
+        suite = replace(suite, notes=notes)
     cases = list(cases)
     _check_readable(suite, cases)
-    suite, held, restatements = restated(suite, cases, to)
+    suite, held, restatements = restate_rules(suite, cases, to, dialect)
     pieces: dict[str, list[bytes]] = {}
     problems: list[Problem] = []
-    for item in render(suite, held, lossy=lossy):
+    for item in dialect.render(suite, held, lossy=lossy):
         if isinstance(item, Problem):
             problems.append(replace(item, path=item.path or path))
         else:
             pieces.setdefault(item.path, []).append(item.data)
     files = {name: b"".join(data) for name, data in pieces.items()}
-    hint = file_stem(suite.name, set()).replace("/", "-")
-    if MAIN in files:
-        hint += _ENDINGS.get(to, ".jsonl")
+    stem = file_stem(suite.name, set()).replace("/", "-")
+    ending = dialect.written_ending if MAIN in files else ""
     if not any(problem.level == "error" for problem in problems):
-        comparison = _Comparison(suite, held, to, path, lossy=lossy)
+        comparison = _Comparison(suite, held, (to, dialect), path, lossy=lossy)
         comparison.told = {(one.case, _top(one.field)) for one in problems}
-        problems += comparison.problems(DIALECTS.get(to).read(_source(files, hint, held, source)))
+        problems += comparison.problems(dialect.read(_source(files, stem + ending, held, source)))
     told = [replace(problem, path=path) for problem in restatements]
-    return Converted(files=files, problems=told + problems, name_hint=hint)
+    return Converted(files=files, problems=told + problems, stem=stem, ending=ending)
 
 
 def _check_readable(suite: Suite, cases: Iterable[Case]) -> None:
@@ -112,26 +115,18 @@ def _check_readable(suite: Suite, cases: Iterable[Case]) -> None:
         )
 
 
-def _renderer(to: str) -> Renders:
-    try:
-        return RENDERERS.get(to)
-    except UnknownName:
-        names = RENDERERS.names()
-    if to in DIALECTS.names(installed=True):
-        raise UsageError(f"Dialect {to!r} is only read. A suite can be written as: {', '.join(names)}.")
-    raise UnknownName("dialect", to, names)
-
-
 # --- reading again -----------------------------------------------------------------------------------------
 
 
 class _Comparison:
     """The suite that was written, while what was written is read."""
 
-    def __init__(self, suite: Suite, cases: list[Case], dialect: str, path: str, *, lossy: bool) -> None:
+    def __init__(
+        self, suite: Suite, cases: list[Case], written_in: tuple[str, Dialect], path: str, *, lossy: bool
+    ) -> None:
         self._suite = suite
         self._cases = {case.id: case for case in cases}
-        self._dialect = dialect
+        self._dialect_name, self._dialect = written_in
         self._path = path
         self.told: set[tuple[str | None, str]] = set()
         """The fields of cases, and of the suite, that are known to become others."""
@@ -171,15 +166,15 @@ class _Comparison:
         if encode(case) == encode(found):
             return
         known = {name for name in (*_SENT, *_JUDGED, *_BESIDE) if (case.id, name) in self.told}
-        if self._dialect in _FILE:
-            case, found = (_without(each, _FILE[self._dialect]) for each in (case, found))
+        if self._dialect.file_field is not None:
+            case, found = (_without(each, self._dialect.file_field) for each in (case, found))
         field = _first_difference(case, found, known, more_metadata=self._lossy)
         if field is not None:
             yield self._wrong(case.id, field, f"`{field}` becomes another one.")
 
     def _wrong(self, case: str | None, field: str | None, what: str) -> Problem:
         subject = f"Suite {shown(self._suite.name)}" if case is None else f"Case {shown(case)}"
-        message = f"{subject}: dialect {self._dialect} cannot say it: {what}"
+        message = f"{subject}: dialect {self._dialect_name} cannot say it: {what}"
         return Problem(code=CODE, message=message, path=self._path, field=field, case=case)
 
 

@@ -21,7 +21,7 @@ from proctor.services.runs.config import Config
 from proctor.services.suites.library import Saved, check_builtin, check_name, state_of
 from proctor.services.suites.load import load_source
 from proctor.services.suites.split import check_share
-from proctor.services.suites.upload import FOLDER, Upload, decoded, source_of
+from proctor.services.suites.upload import FOLDER, Upload, decoded, folder_endings, source_of
 from proctor.services.suites.validate import check_source
 from proctor.splits import divided
 from proctor.validation import shown
@@ -226,7 +226,7 @@ def _check_text(upload: Upload) -> None:
         decoded(upload.files[upload.main], upload.main)
         return
     for path, data in upload.files.items():
-        if path.lower().endswith(".md"):
+        if path.lower().endswith(folder_endings()):
             decoded(data, path)
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from io import BytesIO
 from pathlib import Path
 from typing import Final
 
@@ -14,21 +12,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.dialects import DIALECTS
-from proctor.dialects.detection import head
-from proctor.dialects.shared.json_arrays import read
-from proctor.dialects.shared.signatures import is_of_evals_registry, is_of_promptfoo
+from proctor.dialects.detection import may_be_suite
+from proctor.dialects.shared.json_arrays import read_suite
+from proctor.dialects.shared.signatures import YAML
 from proctor.errors import SuiteError, UsageError
 from proctor.proof.statement import ENVELOPE, SUITE
-from proctor.protocols import MAX_LINE_BYTES, Found, Placed, Source
+from proctor.protocols import MAX_LINE_BYTES, Dialect, Found, Placed, Source
 from proctor.services.runs.planning.target_names import TARGETS_FILES
 from proctor.services.suites.load import dialect_of
 
-ENDINGS: Final = (".jsonl", ".csv", ".ndjson", ".json", ".yaml", ".yml")
-"""What a suite file may end in."""
-_ROWS: Final = (".jsonl", ".csv", ".ndjson")
-_YAML: Final = (".yaml", ".yml")
-_TESTS = re.compile(rb"^(\{\s*)?[\"']?(tests|eval_cases|evalcases)[\"']?[ \t]*:", re.MULTILINE)
-_TURN = re.compile("^(?:\ufeff)?# 👤".encode(), re.MULTILINE)
 _NOT_ENTERED: Final = frozenset({"node_modules", "venv", "__pycache__"})
 _VENV: Final = "pyvenv.cfg"
 
@@ -58,8 +50,10 @@ def contents_of(folder: Path, source: Callable[[Path], Source], dialect: str | N
         UsageError: a file or folder cannot be read, or there is no such dialect.
     """
     files = list(_files_in(folder))
-    suites = [file for file in files if _is_recognised(source(file), dialect) and not is_other_yaml(file)]
-    units = [*suites, folder] if _has_markdown_tests(folder) else suites
+    suites = [
+        file for file in files if _is_recognised(source(file), dialect) and not is_settings(source(file))
+    ]
+    units = [*suites, folder] if _is_suite(folder) else suites
     used = _read_by(units, files, source, dialect) if len(files) > 1 else frozenset[Path]()
     return Contents(
         suites=tuple(unit for unit in units if unit not in used),
@@ -71,12 +65,17 @@ def contents_of(folder: Path, source: Callable[[Path], Source], dialect: str | N
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
+    endings = {ending for dialect in _file_dialects() for ending in dialect.endings}
     for inside, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = sorted(name for name in folders if _is_entered(Path(inside, name)))
         for name in sorted(names):
             file = Path(inside, name)
-            if file.suffix.lower() in ENDINGS and not name.startswith(".") and file.is_file():
+            if file.suffix.lower() in endings and not name.startswith(".") and file.is_file():
                 yield file
+
+
+def _file_dialects() -> list[Dialect]:
+    return [dialect for dialect in DIALECTS.load_all().values() if not dialect.reads_folders]
 
 
 def _refuse(error: OSError) -> None:
@@ -99,33 +98,30 @@ def _is_recognised(source: Source, dialect: str | None) -> bool:
     return True
 
 
-def is_other_yaml(file: Path) -> bool:
+def is_settings(source: Source) -> bool:
     """Whether a file is YAML and no suite: targets, settings, what goes with a JSON Lines file."""
-    if file.suffix.lower() not in _YAML:
+    if not source.path.lower().endswith(YAML):
         return False
-    if file.stat().st_size > MAX_LINE_BYTES:
-        return False  # whoever reads it says so
-    data = file.read_bytes()
-    if _TESTS.search(data):
+    try:
+        return not may_be_suite(source, _file_dialects())
+    except SuiteError:  # too large to tell; whoever reads it says so
         return False
-    beginning = head(file.name, BytesIO(data))
-    return not (is_of_promptfoo(beginning) or is_of_evals_registry(beginning))
 
 
-def _has_markdown_tests(folder: Path) -> bool:
-    """Whether any Markdown file in a folder or below has a turn; hidden ones, prompts and READMEs aside."""
-    for inside, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != "prompts" and _is_entered(Path(inside, name)))
-        for name in sorted(files):
-            if not name.lower().endswith(".md") or name.startswith(".") or name.lower() == "readme.md":
-                continue
+def _is_suite(folder: Path) -> bool:
+    """Whether a file in a folder or below makes the folder one suite; hidden files do not."""
+    readers = [dialect for dialect in DIALECTS.load_all().values() if dialect.reads_folders]
+    for inside, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if _is_entered(Path(inside, name)))
+        for name in sorted(names):
             file = Path(inside, name)
+            path = file.relative_to(folder).as_posix()
+            possible = [each for each in readers if name.lower().endswith(each.endings)]
+            if not possible or name.startswith("."):
+                continue
             try:
-                if (
-                    file.is_file()
-                    and file.stat().st_size <= MAX_LINE_BYTES
-                    and _TURN.search(file.read_bytes())
-                ):
+                is_small = file.is_file() and file.stat().st_size <= MAX_LINE_BYTES
+                if is_small and any(each.is_test_of_folder(path, file.read_bytes) for each in possible):
                     return True
             except OSError:  # it may not be read, which is said where another one makes the folder a suite
                 continue
@@ -144,7 +140,7 @@ def _read_by(
     """
     absolute = {os.path.abspath(file): file for file in files}  # noqa: PTH100  # a link is not followed
     used: set[Path] = set()
-    for suite in sorted(suites, key=lambda path: path.suffix.lower() in _ROWS):
+    for suite in sorted(suites, key=lambda path: path.suffix.lower() not in (*YAML, ".json")):
         if suite in used:
             continue
         names, neighbours, folders = _references(source(suite), dialect)
@@ -183,7 +179,7 @@ def _references(source: Source, dialect: str | None) -> tuple[set[str], set[str]
 
     with suppress(SuiteError, UsageError):  # raised again when the suite is loaded
         name = dialect or dialect_of(source)
-        for item in read(name, DIALECTS.get(name), replace(source, find=find, neighbour=neighbour)):
+        for item in read_suite(DIALECTS.get(name), replace(source, find=find, neighbour=neighbour)):
             workspace = item.case.workspace if isinstance(item, Placed) else None
             if workspace is not None and workspace.template:
                 folders.add(absolute(workspace.template))

@@ -12,10 +12,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import hash_text, judged_digest, sent_digest, suite_digest
+from proctor.codec import judged_digest, sent_digest, suite_digest
 from proctor.dialects import DIALECTS
-from proctor.dialects.detection import detect, head
-from proctor.dialects.shared.json_arrays import lines_of, read
+from proctor.dialects.detection import detect, detect_folder
+from proctor.dialects.shared.head import read_head
+from proctor.dialects.shared.json_arrays import read_suite
 from proctor.errors import SuiteError, UnknownName
 from proctor.graders import GRADERS
 from proctor.grading import bind
@@ -113,7 +114,7 @@ def load_source(
     name = dialect or dialect_of(source)
     reading = _Reading(source.path, indexer or Indexer(Selection(), None), writer, tell)
     if skip_invalid:
-        placeholders = Placeholders(source, read(name, DIALECTS.get(name), source))
+        placeholders = Placeholders(source, read_suite(DIALECTS.get(name), source))
         reading.placeholders = placeholders if placeholders.has_cases else None
     loaded = reading.of(name, source)
     if writer is None:
@@ -122,8 +123,8 @@ def load_source(
         writer.drop()
         return loaded
     suite = loaded.suite
-    if name == "pramana" and not reading.has_placeholders:  # which no published suite has
-        suite = replace(suite, suite_hash=hash_text(b"".join(lines_of(source)), source.path))
+    if not reading.has_placeholders:  # which no published suite has
+        suite = replace(suite, suite_hash=DIALECTS.get(name).published_hash(source))
     return replace(loaded, suite=writer.keep(suite))
 
 
@@ -210,16 +211,16 @@ def dialect_of(source: Source) -> str:
         SuiteError: none does (`unknown-dialect`), or several do.
     """
     if source.is_folder:
-        return "ai_tester"  # the only one whose suites are folders
-    beginning = head(source.path, source.lines())
-    known = DIALECTS.names()
+        return detect_folder(source, DIALECTS.load_all())
+    head = read_head(source.path, source.lines())
+    dialects = DIALECTS.load_all()
     try:
-        return detect(beginning, {name: DIALECTS.get(name) for name in known})
+        return detect(head, dialects)
     except SuiteError:
-        everything = DIALECTS.names(installed=True)
-        if everything == known:
+        with_installed = DIALECTS.load_all(installed=True)
+        if with_installed.keys() == dialects.keys():
             raise
-        return detect(beginning, {name: DIALECTS.get(name) for name in everything})
+        return detect(head, with_installed)
 
 
 def with_repeats_rule(suite: Suite, rule: str | None) -> Suite:
@@ -255,7 +256,7 @@ class _Reading:
     def of(self, dialect: str, source: Source) -> Loaded:
         """All of a source, read in that dialect."""
         with _collector_resting():
-            items = read(dialect, DIALECTS.get(dialect), source)
+            items = read_suite(DIALECTS.get(dialect), source)
             for item in items if self.placeholders is None else self.placeholders.in_place_of_rows(items):
                 self.take(item)
         return self.done()

@@ -1,4 +1,4 @@
-r"""Rules and patterns in the words of a dialect that has no others, where both come to the same.
+r"""Restates rules and patterns as a dialect can say them, where that changes no verdict.
 
 "Every check must pass" and "the weighted mean of the scores must reach 1" are one rule for checks that give 1
 or 0 and nothing between. So is a lower threshold that no case reaches with a check that failed. A pattern of
@@ -17,108 +17,106 @@ from proctor.dialects.shared.js_regex import with_ascii_classes
 from proctor.errors import UnknownName
 from proctor.graders import GRADERS
 from proctor.model import Assertion, Case, PassRule, Problem, Suite
+from proctor.protocols import Dialect
 from proctor.stats import reaches
 from proctor.validation import shown
 
 CODE: Final = "said-otherwise"
 _ALL: Final = PassRule()
-_JAVASCRIPT: Final = "agentv"
-"""The dialect whose patterns are JavaScript's."""
-_MARKDOWN: Final = "ai_tester"
-"""The dialect in which several judgments of an answer come to their mean."""
-_WORDS: Final = {
-    "agentv": PassRule(threshold=1.0),
-    **dict.fromkeys(("ai_tester", "meridian", "pramana"), _ALL),
-}
-"""How a dialect says that every check must pass; those that say it without a number know nothing else."""
 
 
-def restated(suite: Suite, cases: list[Case], to: str) -> tuple[Suite, list[Case], list[Problem]]:
-    """A suite whose pass rules and patterns a dialect can say, wherever that changes no verdict.
+def restate_rules(
+    suite: Suite, cases: list[Case], name: str, dialect: Dialect
+) -> tuple[Suite, list[Case], list[Problem]]:
+    """Gives a suite the pass rules and patterns that a dialect can say, wherever that changes no verdict.
 
     Args:
         suite: its header.
         cases: all of its cases.
-        to: the name of the dialect.
+        name: the name of the dialect, for messages.
+        dialect: the dialect.
 
     Returns:
         The suite, its cases and a warning for each rule or pattern that is now another one. A rule that would
         become another one in truth is left as it is; a pattern is another one for answers beyond ASCII, and
         the rule of a run for several judgments.
     """
-    wanted = _WORDS.get(to)
-    if wanted is None:
+    expressible = dialect.pass_rule
+    if expressible is None:
         return suite, cases, []
     problems: list[Problem] = []
     rule = suite.pass_rule
-    if _is_foreign(rule, wanted) and all(_is_all(rule, case) for case in cases if case.pass_rule is None):
-        problems.append(_told(suite, None, rule, to))
-        suite = replace(suite, pass_rule=wanted)
-    said: list[Case] = []
+    if _is_foreign(rule, expressible) and all(
+        _requires_every_check(rule, case) for case in cases if case.pass_rule is None
+    ):
+        problems.append(_rule_warning(suite, None, rule, name))
+        suite = replace(suite, pass_rule=expressible)
+    restated: list[Case] = []
     for case in cases:
         own = case.pass_rule
-        if own is not None and (own == wanted == _ALL or (_is_foreign(own, wanted) and _is_all(own, case))):
-            if own != wanted:
-                problems.append(_told(suite, case, own, to))
-            case = replace(case, pass_rule=None if suite.pass_rule == wanted else wanted)
-        said.append(_narrowed(case, problems) if to == _JAVASCRIPT else case)
-    if to == _MARKDOWN:
-        ruled = [_with_mean(case) for case in said]
-        problems += [_told_of_mean(suite)] if ruled != said else []
-        said = ruled
-    return suite, said, problems
+        if own is not None and (
+            own == expressible == _ALL or (_is_foreign(own, expressible) and _requires_every_check(own, case))
+        ):
+            if own != expressible:
+                problems.append(_rule_warning(suite, case, own, name))
+            case = replace(case, pass_rule=None if suite.pass_rule == expressible else expressible)
+        restated.append(_with_ascii_patterns(case, name, problems) if dialect.has_js_patterns else case)
+    if dialect.judge_rule is not None:
+        cases, restated = restated, [_with_judge_rule(case, dialect.judge_rule) for case in restated]
+        problems += [_judge_rule_warning(suite, name)] if restated != cases else []
+    return suite, restated, problems
 
 
-def _with_mean(case: Case) -> Case:
-    """A case whose judgments come to their mean where it leaves their rule to the run."""
-    ruled = [
-        replace(one, params={**one.params, "rule": "mean"})
-        if one.grader == "instructions" and one.params.get("rule") is None
-        else one
-        for one in case.assertions
-    ]
-    return replace(case, assertions=tuple(ruled))
+def _with_judge_rule(case: Case, rule: str) -> Case:
+    """A case whose judgments are combined by this rule where it leaves that to the run."""
+    assertions = tuple(
+        replace(assertion, params={**assertion.params, "rule": rule})
+        if assertion.grader == "instructions" and assertion.params.get("rule") is None
+        else assertion
+        for assertion in case.assertions
+    )
+    return replace(case, assertions=assertions)
 
 
-def _told_of_mean(suite: Suite) -> Problem:
+def _judge_rule_warning(suite: Suite, name: str) -> Problem:
     message = (
         f"Suite {shown(suite.name)}: several judgments of an answer come to their mean in dialect "
-        f"{_MARKDOWN}, and their rule was left to the run. It is the same for one judgment."
+        f"{name}, and their rule was left to the run. It is the same for one judgment."
     )
     return Problem(level="warning", code=CODE, message=message, field="assertions")
 
 
-def _narrowed(case: Case, problems: list[Problem]) -> Case:
+def _with_ascii_patterns(case: Case, name: str, problems: list[Problem]) -> Case:
     """A case whose patterns know ASCII only, with a warning for each that is now another one."""
     assertions = list(case.assertions)
-    for place, each in enumerate(assertions):
-        pattern = each.params.get("pattern")
-        if each.grader != "regex" or not isinstance(pattern, str):
+    for index, assertion in enumerate(assertions):
+        pattern = assertion.params.get("pattern")
+        if assertion.grader != "regex" or not isinstance(pattern, str):
             continue
-        narrow = with_ascii_classes(pattern)
-        if narrow != pattern:
-            assertions[place] = replace(each, params={**each.params, "pattern": narrow})
+        ascii_pattern = with_ascii_classes(pattern)
+        if ascii_pattern != pattern:
+            assertions[index] = replace(assertion, params={**assertion.params, "pattern": ascii_pattern})
             message = (
-                f"Case {shown(case.id)}: patterns of dialect {_JAVASCRIPT} are JavaScript's, so `\\d`, "
+                f"Case {shown(case.id)}: patterns of dialect {name} are JavaScript's, so `\\d`, "
                 f"`\\w` and `\\b` of {shown(pattern)} know ASCII only. It is the same for answers in ASCII."
             )
-            field = f"assertions[{place}].params.pattern"
+            field = f"assertions[{index}].params.pattern"
             problems.append(Problem(level="warning", code=CODE, message=message, field=field, case=case.id))
     return replace(case, assertions=tuple(assertions))
 
 
-def _is_foreign(rule: PassRule, wanted: PassRule) -> bool:
-    return (rule.threshold is None) is not (wanted.threshold is None)
+def _is_foreign(rule: PassRule, expressible: PassRule) -> bool:
+    return (rule.threshold is None) is not (expressible.threshold is None)
 
 
-def _is_all(rule: PassRule, case: Case) -> bool:
+def _requires_every_check(rule: PassRule, case: Case) -> bool:
     """Whether a rule, or a threshold of 1 where it has none, means that every check of the case passes."""
-    counting = [one for one in case.assertions if one.weight > 0 or one.required is not None]
-    if not all(one.weight > 0 and _is_all_or_nothing(one) for one in counting):
+    counting = [check for check in case.assertions if check.weight > 0 or check.required is not None]
+    if not all(assertion.weight > 0 and _is_all_or_nothing(assertion) for assertion in counting):
         return False
     threshold = 1.0 if rule.threshold is None else rule.threshold
-    total = fsum(one.weight for one in counting)
-    return not any(reaches((total - one.weight) / total, threshold) for one in counting)
+    total = fsum(assertion.weight for assertion in counting)
+    return not any(reaches((total - assertion.weight) / total, threshold) for assertion in counting)
 
 
 def _is_all_or_nothing(assertion: Assertion) -> bool:
@@ -133,14 +131,14 @@ def _is_all_or_nothing(assertion: Assertion) -> bool:
     return bool(grader.all_or_nothing) and (least is None or not reaches(0.0, least))
 
 
-def _told(suite: Suite, case: Case | None, rule: PassRule, to: str) -> Problem:
+def _rule_warning(suite: Suite, case: Case | None, rule: PassRule, name: str) -> Problem:
     subject = f"Suite {shown(suite.name)}" if case is None else f"Case {shown(case.id)}"
-    lacking, instead = "no rule that every check must pass", "`execution.threshold: 1`"
+    missing, instead = "no rule that every check must pass", "`execution.threshold: 1`"
     if rule.threshold is not None:
-        lacking, instead = f"no threshold, such as {rule.threshold:g},", "that every check must pass"
+        missing, instead = f"no threshold, such as {rule.threshold:g},", "that every check must pass"
     message = (
-        f"{subject}: dialect {to} has {lacking} and says {instead}. It is the same here: each check gives 1 "
-        "or 0, and no case passes with one that fails."
+        f"{subject}: dialect {name} has {missing} and says {instead}. It is the same here: each check gives "
+        "1 or 0, and no case passes with one that fails."
     )
     return Problem(
         level="warning", code=CODE, message=message, field="pass_rule", case=case.id if case else None

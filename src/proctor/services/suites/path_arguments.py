@@ -98,9 +98,10 @@ class Locator(Struct, frozen=True, kw_only=True):
         return Located(paths=inside.suites, warnings=tuple(_skipped(inside)), notes=notes)
 
     def _named(self, word: str) -> Located:
-        from proctor.services.suites.folder_search import is_other_yaml
+        from proctor.services.suites.folder_search import is_settings
 
-        suites = [file for file in Path("suites").glob("*") if file.is_file() and not is_other_yaml(file)]
+        files = (file for file in Path("suites").glob("*") if file.is_file())
+        suites = [file for file in files if not is_settings(source_of(file))]
         named = sorted(file for file in suites if word in (file.stem, _name(file)))
         if len(named) > 1:
             raise UsageError(f"The suite {word!r} is more than one file: {_names(named)}. Name one of them.")

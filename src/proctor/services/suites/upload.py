@@ -16,10 +16,10 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.ai_tester.dialect import ENDING as MARKDOWN
-from proctor.dialects.ai_tester.dialect import has_user_turn
-from proctor.dialects.detection import head
-from proctor.dialects.shared.signatures import is_of_evals_registry, is_of_promptfoo
+from proctor.dialects import DIALECTS
+from proctor.dialects.detection import may_be_suite
+from proctor.dialects.shared.head import read_head
+from proctor.dialects.shared.signatures import YAML
 from proctor.errors import SuiteError, UsageError
 from proctor.protocols import Found, Source
 from proctor.services.suites.load import load_source
@@ -33,18 +33,13 @@ _MOST_CHOICES: Final = 40
 """So many files are read to see which of them belong to others."""
 
 _TABLES: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
-_YAML: Final = (".yaml", ".yml")
-_TESTS: Final = compiled(rb"(?m)^(\{\s*)?[\"']?(tests|eval_cases|evalcases)[\"']?[ \t]*:")
-_PROMPTS: Final = "prompts"
 _WILD: Final = frozenset("*?[")
-_ENDINGS: Final = {"ai_tester": MARKDOWN, "promptfoo": ".yaml"}
 _KINDS: Final = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
     **dict.fromkeys((".csv", ".tsv"), "table"),
-    **dict.fromkeys(_YAML, "yaml"),
-    MARKDOWN: "markdown",
+    **dict.fromkeys(YAML, "yaml"),
 }
-"""What the endings of suites' files stand for."""
+"""Endings of files that hold the same kind of text; any other ending is a kind of its own."""
 
 
 class Upload(Struct, frozen=True, kw_only=True):
@@ -95,25 +90,38 @@ def of_text(text: str, name: str = "", dialect: str | None = None) -> Upload:
     data = text.encode("utf-8", "surrogatepass")
     decoded(data, name or "the text")
     stem, ending = splitext(basename(name.replace("\\", "/")))
-    if ending.lower() not in _KINDS:
+    if ending.lower() not in {*_KINDS, *_suite_endings()}:
         stem, ending = stem + ending, ""
-    found = _ending_of(text, data, dialect)
-    if _KINDS.get(ending.lower()) != _KINDS[found]:  # the text may have been replaced since it had the name
-        ending = found
+    proper = _ending_of(text, data, dialect)
+    if _kind(ending) != _kind(proper):  # the text may have been replaced since it had the name
+        ending = proper
     path = (stem.strip(" .") or "suite") + ending
     return Upload(files={path: data}, main=path, name=stem.strip(" ."))
 
 
 def _ending_of(text: str, data: bytes, dialect: str | None) -> str:
     """The ending that a file with this text would have."""
-    if dialect in _ENDINGS:
-        return _ENDINGS[dialect]
-    if has_user_turn(text) and not text.lstrip().startswith(("{", "[")):
-        return MARKDOWN
+    endings = DIALECTS.get(dialect).endings if dialect in DIALECTS.names() else ()
     if text.lstrip().startswith(("{", "[")):
-        return ".jsonl"
-    rows = head("suite", BytesIO(data)).rows
-    return ".yaml" if rows else ".csv"
+        ending = ".jsonl"
+    else:
+        folder_test = next((end for end in folder_endings() if _is_test_of_folder(f"test{end}", data)), None)
+        ending = folder_test or (".yaml" if read_head("suite", BytesIO(data)).rows else ".csv")
+    return ending if not endings or ending in endings else endings[0]
+
+
+def _suite_endings() -> set[str]:
+    return {ending for dialect in DIALECTS.load_all().values() for ending in dialect.endings}
+
+
+def folder_endings() -> tuple[str, ...]:
+    """The endings of tests that may be one suite with all others of their folder."""
+    readers = (dialect for dialect in DIALECTS.load_all().values() if dialect.reads_folders)
+    return tuple(ending for dialect in readers for ending in dialect.endings)
+
+
+def _kind(ending: str) -> str:
+    return _KINDS.get(ending.lower(), ending.lower())
 
 
 def of_files(files: Mapping[str, bytes], name: str = "", main: str | None = None) -> Upload:
@@ -197,31 +205,33 @@ def _suites_in(files: Mapping[str, bytes]) -> list[str]:
     """The paths of all that look like suites, those least deep first; a folder of Markdown tests is last."""
     found = [path for path, data in files.items() if _is_suite(path, data)]
     found.sort(key=lambda path: (path.count("/"), path))
-    tests = [path for path, data in files.items() if _is_markdown_test(path, data)]
+    tests = [path for path, data in files.items() if _is_test_of_folder(path, data)]
     if tests and len(files) == 1:
         return [*found, *tests]
     return [*found, *[FOLDER] * bool(tests)]
 
 
 def _is_suite(path: str, data: bytes) -> bool:
-    ending = splitext(path)[1].lower()
     if _is_hidden(path):
         return False
-    if ending in _TABLES:
+    if splitext(path)[1].lower() in _TABLES:
         return True
-    if ending not in _YAML:
-        return False
-    if _TESTS.search(data):
+    readers = [dialect for dialect in DIALECTS.load_all().values() if not dialect.reads_folders]
+    try:
+        return may_be_suite(Source(path=path, lines=lambda: BytesIO(data)), readers)
+    except SuiteError:  # too large to tell; whoever reads it says so
         return True
-    beginning = head(basename(path), BytesIO(data))
-    return is_of_promptfoo(beginning) or is_of_evals_registry(beginning)
 
 
-def _is_markdown_test(path: str, data: bytes) -> bool:
-    """Whether it is a test and neither a prompt nor what tells of a folder."""
-    if not path.lower().endswith(MARKDOWN) or basename(path).lower() == "readme.md" or _is_hidden(path):
+def _is_test_of_folder(path: str, data: bytes) -> bool:
+    """Whether a file makes all files of the upload one suite."""
+    if _is_hidden(path):
         return False
-    return _PROMPTS not in path.split("/")[:-1] and has_user_turn(data.decode("utf-8-sig", "replace"))
+    return any(
+        dialect.is_test_of_folder(path, lambda: data)
+        for dialect in DIALECTS.load_all().values()
+        if dialect.reads_folders
+    )
 
 
 def _is_hidden(path: str) -> bool:

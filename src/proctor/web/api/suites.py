@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proctor.dialects import RENDERERS
+from proctor.dialects import LOSSLESS, writable_names
 from proctor.errors import ExitCode, SuiteError, UsageError, suggestion
 from proctor.model import Problem, Suite
 from proctor.protocols import Store
@@ -156,13 +156,13 @@ def export_suite(
     name: SuiteName,
     version: Version = None,
     to: Annotated[
-        str, Query(description="The dialect to write.", json_schema_extra={"enum": RENDERERS.names()})
-    ] = "proctor",
+        str, Query(description="The dialect to write.", json_schema_extra={"enum": writable_names()})
+    ] = LOSSLESS,
     lossy: Annotated[bool, Query(description="Leave out what the dialect cannot say.")] = False,
 ) -> Response:
     """A version in any dialect that is written; what the dialect cannot say is a problem that names it."""
-    if to not in RENDERERS.names():
-        raise UsageError(f"Nothing is written in dialect {to!r}. {suggestion(to, RENDERERS.names())}")
+    if to not in writable_names():
+        raise UsageError(f"Nothing is written in dialect {to!r}. {suggestion(to, writable_names())}")
     with site_of(request).store() as store:
         suite = _suite(store, name, version)
         made = converted(suite, (stored.case for stored in store.cases(suite.content)), to, lossy=lossy)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from proctor.dialects import DIALECTS, RENDERERS
+from proctor.dialects import DIALECTS, LOSSLESS, writable_names
 from proctor.errors import ProctorError, SuiteError, UsageError
 from proctor.model import Suite
 from proctor.plurals import counted
@@ -207,8 +207,8 @@ def _written(site: Site, name: str, version: str) -> tuple[str | None, Suite]:
         if suite is None:
             raise NotThere(f"There is no suite {name!r} {version} here.")
         cases = [stored.case for stored in store.cases(suite.content)]
-    for dialect in dict.fromkeys((suite.dialect, "proctor")):
-        if dialect in RENDERERS.names():
+    for dialect in dict.fromkeys((suite.dialect, LOSSLESS)):
+        if dialect in writable_names():
             made = converted(suite, cases, dialect, lossy=False)
             if not made.failed and made.files.keys() == {MAIN}:
                 text = made.files[MAIN].decode("utf-8")

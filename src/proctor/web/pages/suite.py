@@ -13,7 +13,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from proctor.dialects import RENDERERS
+from proctor.dialects import DIALECTS, LOSSLESS, writable_names
 from proctor.errors import UsageError
 from proctor.model import Case, Suite
 from proctor.plurals import counted
@@ -35,15 +35,6 @@ router = APIRouter()
 
 _CASES: Final = 50
 """So many cases a page."""
-_FOLDER: Final = "a folder of Markdown"
-_FILES: Final = {
-    "agentv": "YAML",
-    "ai_tester": _FOLDER,
-    "meridian": "JSONL",
-    "pramana": "JSONL",
-    "proctor": "JSONL",
-}
-"""What the files of a dialect are."""
 _FARTHEST: Final = 2**31
 """No suite has a case there, and no store breaks at it."""
 _RUNS: Final = 10
@@ -97,7 +88,7 @@ def suite(
         after=after,
         chosen=None if chosen is None else _row(found, case, chosen.case),
         runs=[(run, None if one.sealed else counts_row(one.counts)) for one, run in runs],
-        dialects={name: _FILES.get(name, "") for name in RENDERERS.names()},
+        dialects={name: DIALECTS.get(name).written_form for name in writable_names()},
         command=f"proctor suites show {shell_quoted(f'{name}@{header.version}')} --cases",
     )
 
@@ -202,7 +193,7 @@ def _part(change: Change) -> dict[str, Any]:
 
 @router.get("/suite/export")
 def export(
-    request: Request, name: str, to: str = "proctor", version: str = "", lossy: bool = False
+    request: Request, name: str, to: str = LOSSLESS, version: str = "", lossy: bool = False
 ) -> Response:
     """A version as a file of any dialect that is written, or what that dialect cannot say of it."""
     site = site_of(request)
@@ -211,7 +202,7 @@ def export(
         made = converted(suite, _cases(store, suite), to, lossy=lossy)
     if made.failed:
         wrong = {problem.case for problem in made.problems if problem.level == "error"} - {None}
-        flags = f"--to {to} --lossy" + (" -o FOLDER/" if _FILES.get(to) == _FOLDER else "")
+        flags = f"--to {to} --lossy" + (" -o FOLDER/" if DIALECTS.get(to).reads_folders else "")
         what = counted(len(wrong), "case") if wrong else "the suite"
         return page(
             request,
@@ -234,9 +225,8 @@ def _download(made: Converted) -> Response:
         data, file_name = made.files[MAIN], made.name_hint
         kind = "application/yaml" if file_name.endswith((".yaml", ".yml")) else "application/jsonl"
     else:
-        stem = made.name_hint.removesuffix(".jsonl").removesuffix(".eval.yaml")
         data = packed({path or made.name_hint: content for path, content in made.files.items()})
-        file_name, kind = f"{stem}.zip", "application/zip"
+        file_name, kind = f"{made.stem}.zip", "application/zip"
     plain = file_name.encode("ascii", "replace").decode().replace("?", "_").replace('"', "_")
     disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(file_name, safe='')}"
     return Response(

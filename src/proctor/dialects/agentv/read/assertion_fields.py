@@ -77,26 +77,26 @@ class AssertionFields(Fields):
     __slots__ = ("_line", "known", "negated", "source")
 
     def __init__(
-        self, row: dict[str, Any], notes: Notes, prefix: str, source: Source, known: Collection[str]
+        self, row: dict[str, Any], notes: Notes, prefix: str, source: Source, allowed: Collection[str]
     ) -> None:
         super().__init__(row, notes, prefix)
         self._line: int | None = getattr(row, "line", None)
-        self.known = known
+        self.known = allowed
         self.negated = False
         self.source = source
         for name, value in row.items():
-            if type(value) is str and "${{" in value and name in known and name not in _AS_WRITTEN:
+            if type(value) is str and "${{" in value and name in allowed and name not in _AS_WRITTEN:
                 self._fill(name, value)
 
-    def _fill(self, name: str, written: str) -> None:
-        text = self.filled(name, written)
+    def _fill(self, name: str, template: str) -> None:
+        text = self.filled(name, template)
         if text is not None:
             self._left[name] = text if name in _TEXTS else as_scalar(text)
         elif name not in _TEXTS:
             del self._left[name]
 
     def filled(self, name: str, text: str) -> str | None:
-        """A text of a field with its variables filled in; None, and an error, where one is not set."""
+        """Fills in the variables of a field's text; returns None and notes an error where one is not set."""
         try:
             return filled(text, self.source.environ)
         except UsageError as error:
@@ -108,16 +108,16 @@ class AssertionFields(Fields):
         return super().line_of(name) or self._line
 
     def close(self) -> None:
-        """Note what was not taken as unknown."""
+        """Notes each field that was not taken as unknown."""
         if self._left:
             finish(self, tuple(self.known))
 
     def peek(self, name: str) -> Any:
-        """The value as it stands, which is still to be taken; None when it is absent."""
+        """Returns the value without taking it; None when it is absent."""
         return self._left.get(name)
 
     def rename(self, old: str, new: str) -> None:
-        """Read a field under another name; where that is there too, it stays."""
+        """Renames a field, unless the new name is there too."""
         self._left.setdefault(new, self._left.pop(old))
 
     # --- values --------------------------------------------------------------------------------------------
@@ -134,62 +134,66 @@ class AssertionFields(Fields):
         """A text that is not blank, if the field is there."""
         return self.required_text(name) or None if name in self else None
 
-    def child(self, name: str, known: Collection[str]) -> AssertionFields | None:
+    def child(self, name: str, allowed: Collection[str]) -> AssertionFields | None:
         """The fields of an object inside this one, if it is there."""
         if name not in self:
             return None
         value = self.take(name)
         if isinstance(value, dict):
-            return AssertionFields(value, self.notes, self.place(name) + ".", self.source, known)
+            return AssertionFields(value, self.notes, self.place(name) + ".", self.source, allowed)
         self.wrong(name, value, "an object")
         return None
 
-    def rows(self, name: str, wanted: str) -> list[tuple[str, Any]]:
+    def rows(self, name: str, expected: str) -> list[tuple[str, Any]]:
         """The items of a list that must be there and not be empty, each with its name in messages."""
         if name not in self:
-            self.missing(name, wanted)
+            self.missing(name, expected)
             return []
         value = self.take(name)
         if not isinstance(value, list):
-            self.wrong(name, value, wanted)
+            self.wrong(name, value, expected)
         elif not value:
-            self.error("empty-list", name, f"is empty; it must be {wanted}.")
+            self.error("empty-list", name, f"is empty; it must be {expected}.")
         else:
             return [(f"{name}[{place}]", item) for place, item in enumerate(value)]
         return []
 
-    def children(self, name: str, wanted: str, known: Collection[str]) -> list[AssertionFields]:
+    def children(self, name: str, expected: str, allowed: Collection[str]) -> list[AssertionFields]:
         """The objects of a list that must be there and not be empty."""
-        found: list[AssertionFields] = []
-        for place, item in self.rows(name, wanted):
+        members: list[AssertionFields] = []
+        for place, item in self.rows(name, expected):
             if isinstance(item, dict):
-                found.append(AssertionFields(item, self.notes, self.place(place) + ".", self.source, known))
+                members.append(
+                    AssertionFields(item, self.notes, self.place(place) + ".", self.source, allowed)
+                )
             else:
                 self.wrong(place, item, "an object")
-        return found
+        return members
 
-    # --- what is not as it should be -----------------------------------------------------------------------
+    # --- problems ------------------------------------------------------------------------------------------
 
     def without_effect(self, names: Sequence[str], why: str = "has no effect here; remove it.") -> None:
-        """Warn about fields that are known and do nothing."""
+        """Warns about fields that are known and do nothing."""
         for name in names:
             if name in self:
                 self.take(name)
                 self.warn("no-effect", name, why)
 
     def corrected(self, wrong: str, right: str) -> None:
-        """Note that a field is written under a wrong name, and read it under the right one."""
+        """Notes that a field has a wrong name, and reads it under the right one."""
         if wrong in self:
             self.error("unknown-field", wrong, f"is not known; the field is called `{right}`.")
             self.rename(wrong, right)
 
     def config(self) -> dict[str, Any]:
         """Every field that is left, and those of `config`, for a grader that knows what they mean."""
-        given = self.child("config", ())
-        rest: dict[str, Any] = {}
+        inner = self.child("config", ())
+        others: dict[str, Any] = {}
         for name in self.names():
-            near = get_close_matches(name, [one for one in self.known if one != "type"], n=1, cutoff=0.8)
+            near = get_close_matches(
+                name, [candidate for candidate in self.known if candidate != "type"], n=1, cutoff=0.8
+            )
             if near:
                 self.warn("passed-on", name, f"is passed on to the grader. Did you mean `{near[0]}`?")
-            rest[name] = plain(self.take(name))
-        return rest if given is None else rest | {name: plain(given.take(name)) for name in given.names()}
+            others[name] = plain(self.take(name))
+        return others if inner is None else others | {name: plain(inner.take(name)) for name in inner.names()}

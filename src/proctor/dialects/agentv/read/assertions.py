@@ -34,7 +34,7 @@ _LONGEST_NAME_OF_PATTERN: Final = 30
 
 
 def lower(items: Any, field: str, notes: Notes, source: Source) -> tuple[Assertion, ...]:
-    """A list of assertions as it was read, to assertions.
+    """Turns a list of assertions, as it was read, into assertions.
 
     Args:
         items: the list: objects, and texts that together make one rubric in the place of the first.
@@ -42,30 +42,32 @@ def lower(items: Any, field: str, notes: Notes, source: Source) -> tuple[Asserti
         notes: where problems go; nothing raises.
         source: where prompts, templates and graders of the user's own are found.
     """
-    made: list[Assertion] = []
+    assertions: list[Assertion] = []
     texts: list[dict[str, Any]] = []
     first = 0
     for item in flat(items, field, notes, source):
         if isinstance(item.raw, str):
-            first = first if texts else len(made)
+            first = first if texts else len(assertions)
             texts.append(_text(item, len(texts) + 1))
         else:
-            made.append(_one(item.raw, item.place + ".", item.notes, item.source))
+            assertions.append(_read_assertion(item.raw, item.place + ".", item.notes, item.source))
     if texts:
-        made.insert(first, of_items(texts))
-    return tuple(made)
+        assertions.insert(first, of_items(texts))
+    return tuple(assertions)
 
 
 def reads_criteria(assertions: Iterable[Assertion]) -> bool:
     """Whether any of them is given the `criteria` of its test."""
-    return any(_reads(one.grader, one.params) for one in assertions)
+    return any(_reads(assertion.grader, assertion.params) for assertion in assertions)
 
 
 def _reads(grader: str, params: dict[str, Any]) -> bool:
     if grader != "composite":
         return grader in _CRITERIA
     inside = [(member["assertion"]["grader"], member["assertion"]["params"]) for member in params["members"]]
-    return params["aggregator"].get("type") in _CRITERIA or any(_reads(*one) for one in inside)
+    return params["aggregator"].get("type") in _CRITERIA or any(
+        _reads(*inside_member) for inside_member in inside
+    )
 
 
 def _text(item: Item, number: int) -> dict[str, Any]:
@@ -83,7 +85,7 @@ _NAMES: Final = (("metric", "name"), ("id", "name"))
 
 
 class _Kind(NamedTuple):
-    """How one type is lowered."""
+    """How one type becomes a grader with its parameters."""
 
     lower: Callable[[AssertionFields], Lowered]
     own: tuple[str, ...] = ()
@@ -98,23 +100,23 @@ class _Kind(NamedTuple):
     """Other names of fields."""
 
     @property
-    def known(self) -> tuple[str, ...]:
+    def field_names(self) -> tuple[str, ...]:
         """Every field that it may have."""
         return (*_COMMON, *self.own, *self.unused)
 
 
-def _one(row: dict[str, Any], prefix: str, notes: Notes, source: Source) -> Assertion:
+def _read_assertion(row: dict[str, Any], prefix: str, notes: Notes, source: Source) -> Assertion:
     spelt = row.get("type")
     plain = spelt.removeprefix(v5.PREFIX) if isinstance(spelt, str) else ""
-    found = _BY_SPELLING.get(plain) or _of_the_users_own(row, prefix, notes, source)
-    if found is None:
+    entry = _BY_SPELLING.get(plain) or _find_own_grader(row, prefix, notes, source)
+    if entry is None:
         return Assertion(grader="")
-    kind, known = found
-    fields = AssertionFields(row, notes, prefix, source, known)
+    kind, names = entry
+    fields = AssertionFields(row, notes, prefix, source, names)
     fields.take("type")
-    for other, meant in kind.same:
+    for other, replacement in kind.same:
         if other in fields:
-            fields.rename(other, meant)
+            fields.rename(other, replacement)
     if kind.same:
         v5.note_refused(fields)
     name = fields.named("name")
@@ -160,10 +162,10 @@ def _gate(fields: AssertionFields) -> tuple[float | None, float | None]:
     return (float(gate) if least is None else least), least
 
 
-def _of_the_users_own(
+def _find_own_grader(
     row: dict[str, Any], prefix: str, notes: Notes, source: Source
 ) -> tuple[_Kind, tuple[str, ...]] | None:
-    """How a type is lowered for which the user wrote a grader; None, and an error, where there is none."""
+    """Returns how a type with a grader of the user's own is read; None and an error where there is none."""
     fields = AssertionFields(row, notes, prefix, source, ())
     spelt = fields.required_text("type")
     if not spelt:
@@ -177,7 +179,7 @@ def _of_the_users_own(
             return None
         if command is not None:
             kind = _Kind(_own_program(command), ("timeout_seconds", "config"), pass_at=PASS_AT, same=())
-            return kind, kind.known
+            return kind, kind.field_names
     if kebab.removeprefix(v5.PREFIX) in v5.REFUSED:
         instead = v5.REFUSED[kebab.removeprefix(v5.PREFIX)]
         fields.error("not-supported", "type", f"is {spelt!r}, a type of AgentV 5 that is not read. {instead}")
@@ -195,13 +197,13 @@ def _of_the_users_own(
 
 
 def _own_program(command: Sequence[str]) -> Callable[[AssertionFields], Lowered]:
-    def lowered(fields: AssertionFields) -> Lowered:
+    def read(fields: AssertionFields) -> Lowered:
         params: dict[str, Any] = {"command": list(command)}
         graders.timed(fields, params)
         config = fields.config()
         return "program", params | {"config": config} if config else params, ""
 
-    return lowered
+    return read
 
 
 # --- types that look at the text ---------------------------------------------------------------------------
@@ -226,17 +228,17 @@ def _value(fields: AssertionFields) -> str:
 
 
 def _one_text(grader: str, *, trimmed: bool = False, **more: Any) -> Callable[[AssertionFields], Lowered]:
-    def lowered(fields: AssertionFields) -> Lowered:
+    def read(fields: AssertionFields) -> Lowered:
         value = _value(fields)
         if trimmed and value and not value.strip():
             fields.error("empty-value", "value", "is blank; write the text to look for.")
         return grader, {"value": value, **more}, value
 
-    return lowered
+    return read
 
 
 def _texts(grader: str, **more: Any) -> Callable[[AssertionFields], Lowered]:
-    def lowered(fields: AssertionFields) -> Lowered:
+    def read(fields: AssertionFields) -> Lowered:
         values: list[str] = []
         for place, item in fields.rows("value", "a list of texts"):
             text = as_text(item)
@@ -247,19 +249,19 @@ def _texts(grader: str, **more: Any) -> Callable[[AssertionFields], Lowered]:
             values.append(text or "")
         return grader, {"values": values, **more}, str(len(values))
 
-    return lowered
+    return read
 
 
-def _text_kind(lowered: Callable[[AssertionFields], Lowered]) -> _Kind:
-    return _Kind(lowered, ("value",), unused=("flags",))
+def _text_kind(read: Callable[[AssertionFields], Lowered]) -> _Kind:
+    return _Kind(read, ("value",), unused=("flags",))
 
 
 def _regex(fields: AssertionFields) -> Lowered:
     flags = fields.text("flags") or ""
-    written = _value(fields)
-    pattern, wrong = written, None
+    value = _value(fields)
+    pattern, wrong = value, None
     try:
-        pattern, flags = to_python(written, flags)
+        pattern, flags = to_python(value, flags)
         wrong = wrong_with(pattern)
     except NoPattern as error:
         wrong = str(error)
@@ -267,29 +269,27 @@ def _regex(fields: AssertionFields) -> Lowered:
         fields.error("bad-flag", "flags", f"{error}.")
         flags = ""
     if wrong is not None:
-        fields.error(
-            "bad-regex", "value", f"is {shown(written)}, no regular expression: {wrong}. Correct it."
-        )
+        fields.error("bad-regex", "value", f"is {shown(value)}, no regular expression: {wrong}. Correct it.")
     params = {"pattern": pattern, "flags": flags} if flags else {"pattern": pattern}
-    return "regex", params, written[:_LONGEST_NAME_OF_PATTERN]
+    return "regex", params, value[:_LONGEST_NAME_OF_PATTERN]
 
 
 def _number(grader: str) -> Callable[[AssertionFields], Lowered]:
-    def lowered(fields: AssertionFields) -> Lowered:
+    def read(fields: AssertionFields) -> Lowered:
         value = _value(fields)
         tolerance = fields.limited("rel_tolerance", NOT_NEGATIVE)
         more = {} if tolerance is None else {"rel_tolerance": float(tolerance)}
         return grader, {"value": value, **more}, value
 
-    return lowered
+    return read
 
 
-def _is_json(_asked: AssertionFields) -> Lowered:
+def _is_json(_fields: AssertionFields) -> Lowered:
     return "is_json", {"strip_fences": False}, ""
 
 
 def _composite(fields: AssertionFields) -> Lowered:
-    return composite(fields, _one)
+    return composite(fields, _read_assertion)
 
 
 def _assert_set(fields: AssertionFields) -> Lowered:
@@ -299,7 +299,7 @@ def _assert_set(fields: AssertionFields) -> Lowered:
 _JUDGE: Final = ("target", "temperature")
 _NO_JUDGE: Final = ("model", "max_steps", "preprocessors")
 _PROGRAM: Final = ("command", "cwd", "timeout_seconds", "config")
-_SPENT: Final = tuple((f"max_{what}_tokens", f"max_{what}") for what in ("total", "input", "output"))
+_TOKEN_LIMITS: Final = tuple((f"max_{what}_tokens", f"max_{what}") for what in ("total", "input", "output"))
 _RUBRICS: Final = _Kind(graders.rubrics, ("criteria", "rubrics", *_JUDGE), _NO_JUDGE, pass_at=PASS_AT)
 
 _KINDS: Final[dict[str, _Kind]] = {
@@ -333,7 +333,7 @@ _KINDS: Final[dict[str, _Kind]] = {
     "field-accuracy": _Kind(graders.field_accuracy, ("fields", "aggregation"), pass_at=PASS_AT),
     "latency": _Kind(graders.latency, ("threshold",), wrong=(("max_ms", "threshold"),)),
     "cost": _Kind(graders.cost, ("budget",), wrong=(("max_usd", "budget"),)),
-    "token-usage": _Kind(graders.token_usage, graders.TOKENS, wrong=_SPENT),
+    "token-usage": _Kind(graders.token_usage, graders.TOKENS, wrong=_TOKEN_LIMITS),
     "execution-metrics": _Kind(
         graders.execution_metrics, (*graders.METRICS, "exploration_tolerance"), pass_at=PASS_AT
     ),
@@ -354,7 +354,7 @@ _OF_VERSION_5: Final[dict[str, _Kind]] = {
 }
 TYPES: Final = (*_KINDS, *_OF_VERSION_5)
 _BY_SPELLING: Final = {
-    spelt: (kind, kind.known)
+    spelt: (kind, kind.field_names)
     for name, kind in (_KINDS | _OF_VERSION_5).items()
     for spelt in (name, name.replace("-", "_"))
 }

@@ -19,7 +19,7 @@ LowerOne = Callable[[dict[str, Any], str, Notes, Source], Assertion]
 MEMBERS: Final = ("assertions", "assert", "evaluators")
 """The names under which the members may stand."""
 
-_WANTED: Final = "a list of assertions, each with a `name`"
+_EXPECTED: Final = "a list of assertions, each with a `name`"
 _OUTSIDE: Final = ("weight",)
 _OUTSIDE_SAID: Final = "has no effect on a member of a composite; put it into the aggregator's `weights`."
 _AGGREGATORS: Final[dict[str, tuple[str, ...]]] = {
@@ -32,12 +32,12 @@ _AGGREGATORS: Final[dict[str, tuple[str, ...]]] = {
 
 def composite(fields: AssertionFields, lower_one: LowerOne) -> Lowered:
     """`composite`: several graders whose scores become one."""
-    written = [name for name in MEMBERS if name in fields] or [MEMBERS[0]]
-    for name in written[1:]:
+    spellings = [name for name in MEMBERS if name in fields] or [MEMBERS[0]]
+    for name in spellings[1:]:
         fields.take(name)
-        fields.error("conflicting-fields", name, f"and `{written[0]}` mean the same; keep one of them.")
+        fields.error("conflicting-fields", name, f"and `{spellings[0]}` mean the same; keep one of them.")
     members: list[dict[str, Any]] = []
-    for place, row in fields.rows(written[0], _WANTED):
+    for place, row in fields.rows(spellings[0], _EXPECTED):
         if isinstance(row, dict):
             members.append(_member(fields, place, row, lower_one))
         else:
@@ -47,7 +47,7 @@ def composite(fields: AssertionFields, lower_one: LowerOne) -> Lowered:
         if name and name in names[:number]:
             fields.error(
                 "duplicate-name",
-                f"{written[0]}[{number}]",
+                f"{spellings[0]}[{number}]",
                 f"has the name {name!r}, as a member before it; give each a name of its own.",
             )
     return "composite", {"members": members, "aggregator": _aggregator(fields, names)}, ""
@@ -60,32 +60,32 @@ def _member(fields: AssertionFields, place: str, row: dict[str, Any], lower_one:
     if "name" not in outer:
         outer.missing("name", "a text that no other member has")
     inside = _without(row, _OUTSIDE)
-    lowered = lower_one(inside, prefix, fields.notes, fields.source)
-    return {"name": lowered.label or "", "assertion": member_row(lowered)}
+    assertion = lower_one(inside, prefix, fields.notes, fields.source)
+    return {"name": assertion.label or "", "assertion": member_row(assertion)}
 
 
-def member_row(lowered: Assertion) -> dict[str, Any]:
+def member_row(assertion: Assertion) -> dict[str, Any]:
     """The assertion of a member as the grader takes it, without what has its default."""
-    row: dict[str, Any] = {"grader": lowered.grader, "params": lowered.params}
+    row: dict[str, Any] = {"grader": assertion.grader, "params": assertion.params}
     for name in ("required", "negated", "pass_at"):
-        value = getattr(lowered, name)
+        value = getattr(assertion, name)
         if value is not None and value is not False:
             row[name] = value
     return row
 
 
 def _without(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """The row without some fields; its copy still knows its lines."""
-    kept = copy(row)
+    """Returns a copy of the row without some fields; it keeps its line numbers."""
+    remaining = copy(row)
     for name in names:
-        kept.pop(name, None)
-    return kept
+        remaining.pop(name, None)
+    return remaining
 
 
 def _aggregator(fields: AssertionFields, names: list[str]) -> dict[str, Any]:
-    wanted = f"an object whose `type` is one of {', '.join(_AGGREGATORS)}"
+    expected = f"an object whose `type` is one of {', '.join(_AGGREGATORS)}"
     if "aggregator" not in fields:
-        fields.missing("aggregator", wanted)
+        fields.missing("aggregator", expected)
         return {}
     row = fields.peek("aggregator")
     spelt = row.get("type") if isinstance(row, dict) else None
@@ -104,9 +104,9 @@ def _aggregator(fields: AssertionFields, names: list[str]) -> dict[str, Any]:
             inner.error("missing-field", "type", f"is no text; it must be one of {', '.join(_AGGREGATORS)}.")
         return {}
     inner.take("type")
-    made = _made(kind, inner, names)
+    aggregator = _read_aggregator(kind, inner, names)
     inner.close()
-    return made
+    return aggregator
 
 
 def _kind(spelt: Any) -> str:
@@ -115,7 +115,7 @@ def _kind(spelt: Any) -> str:
     return "weighted_average" if kind == "weighted-average" else kind
 
 
-def _made(kind: str, inner: AssertionFields, names: list[str]) -> dict[str, Any]:
+def _read_aggregator(kind: str, inner: AssertionFields, names: list[str]) -> dict[str, Any]:
     if kind == "weighted_average":
         weights = _weights(inner, names)
         return {"type": kind, "weights": weights} if weights else {"type": kind}
@@ -128,18 +128,18 @@ def _made(kind: str, inner: AssertionFields, names: list[str]) -> dict[str, Any]
     inner.without_effect(("model",))
     if "prompt" not in inner:
         inner.missing("prompt", "what the judge is asked, or a file with it")
-    made: dict[str, Any] = {"type": "llm_grader", "prompt": prompt_text(inner) or ""}
+    aggregator: dict[str, Any] = {"type": "llm_grader", "prompt": prompt_text(inner) or ""}
     judge = inner.named("target")
-    return made if judge is None else made | {"judge": judge}
+    return aggregator if judge is None else aggregator | {"judge": judge}
 
 
 def _weights(inner: AssertionFields, names: list[str]) -> dict[str, float]:
-    given = inner.child("weights", names)
-    if given is None:
+    weight_fields = inner.child("weights", names)
+    if weight_fields is None:
         return {}
-    weights = {name: given.limited(name, NOT_NEGATIVE) for name in names if name in given}
-    given.close()
-    found = {name: float(weight) for name, weight in weights.items() if weight is not None}
-    if names and len(found) == len(set(names)) and not any(found.values()):
+    weights = {name: weight_fields.limited(name, NOT_NEGATIVE) for name in names if name in weight_fields}
+    weight_fields.close()
+    numbers = {name: float(weight) for name, weight in weights.items() if weight is not None}
+    if names and len(numbers) == len(set(names)) and not any(numbers.values()):
         inner.error("bad-number", "weights", "are all 0; give one member a weight.")
-    return found
+    return numbers

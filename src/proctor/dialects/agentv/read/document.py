@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from proctor.dialects.agentv.dialect import TESTS, YAML
 from proctor.dialects.agentv.read.suite import Heading, heading_of
 from proctor.dialects.agentv.read.test_files import JSON_LINES, Raw, json_lines, tests_of
 from proctor.dialects.agentv.read.tests import case_of
 from proctor.dialects.agentv.read.v5 import Shared, is_version_5, test_of
 from proctor.dialects.agentv.read.v5 import heading as version_5_heading
+from proctor.dialects.agentv.syntax import TESTS, YAML
 from proctor.dialects.shared.jsonl import file_name, parse_object, peek, whole
 from proctor.dialects.shared.yaml_files import shown_path, yaml_of
 from proctor.model import Problem, Suite
@@ -44,20 +44,20 @@ def suite_of(source: Source) -> Iterator[Suite | Placed | Problem]:
 
 
 def _cases(raw: Raw, heading: Heading, shared: Shared | None, source: Source) -> Iterator[Placed | Problem]:
-    """The case of a test, or in version 5 one for each prompt; what is wrong with several is told once."""
+    """Yields the case of a test, or in version 5 one for each prompt; a problem of several comes once."""
     if shared is None:
         yield from _case(raw, heading, _notes(raw, source))
         return
-    told: set[tuple[int | None, str | None, str]] = set()
+    reported_keys: set[tuple[int | None, str | None, str]] = set()
     prompts = () if "input" in raw.row else shared.prompts
     for prompt in prompts or (None,):
         notes = _notes(raw, source)
         test = replace(raw, row=test_of(raw.row, shared, prompt, notes))
-        found = list(_case(test, heading, notes))
-        for item in found:
-            is_known = isinstance(item, Problem) and (item.line, item.field, item.code) in told
+        items = list(_case(test, heading, notes))
+        for item in items:
+            is_known = isinstance(item, Problem) and (item.line, item.field, item.code) in reported_keys
             yield replace(item, repeated=True) if is_known and isinstance(item, Problem) else item
-        told |= {(item.line, item.field, item.code) for item in found if isinstance(item, Problem)}
+        reported_keys |= {(item.line, item.field, item.code) for item in items if isinstance(item, Problem)}
 
 
 def _notes(raw: Raw, source: Source) -> Notes:
@@ -82,8 +82,8 @@ def _yaml(source: Source, notes: Notes) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     if not notes.failed:
-        found = "empty" if value is None else kind_of(value)
-        notes.error("not-a-suite", f"The file is {found}; a suite is an object with `tests`.")
+        actual = "empty" if value is None else kind_of(value)
+        notes.error("not-a-suite", f"The file is {actual}; a suite is an object with `tests`.")
     return {}
 
 
@@ -91,7 +91,7 @@ def _yaml(source: Source, notes: Notes) -> dict[str, Any]:
 
 
 def _is_json_lines(source: Source) -> bool:
-    """By the name of the file, or where that says nothing by its first line."""
+    """Whether a file is JSON Lines: by its name, or where that says nothing by its first line."""
     path = source.path.lower()
     if path.endswith((*YAML, *JSON_LINES)):
         return path.endswith(JSON_LINES)
@@ -100,9 +100,9 @@ def _is_json_lines(source: Source) -> bool:
 
 
 def _sidecar(source: Source) -> tuple[dict[str, Any], Notes]:
-    """What stands above the tests of a JSON Lines file, in a YAML file of the same name beside it."""
+    """Reads the header of a JSON Lines file from the YAML file of the same name beside it."""
     base = file_name(source.path).stem
-    found: list[tuple[dict[str, Any], Notes]] = []
+    sidecars: list[tuple[dict[str, Any], Notes]] = []
     notes = Notes(source.path, 1)
     for name in (f"{base}.yaml", f"{base}.eval.yaml"):
         data = source.neighbour(name)
@@ -110,19 +110,19 @@ def _sidecar(source: Source) -> tuple[dict[str, Any], Notes]:
             continue
         own = Notes(shown_path(source, name), 1)
         row = yaml_of(data, own)
-        if isinstance(row, dict) and any(one in row for one in TESTS):
+        if isinstance(row, dict) and any(field in row for field in TESTS):
             message = f"{name} has `{TESTS[0]}` of its own, so it is another suite and not read for this one."
             notes.warn("not-a-sidecar", message)
             continue
         if not isinstance(row, dict) and not own.failed and row is not None:
             own.error("not-a-suite", f"The file is {kind_of(row)}; it must be an object such as a suite is.")
-        found.append((row if isinstance(row, dict) else {}, own))
-    if len(found) > 1:
-        both = " and ".join(file_name(own.path).name for _, own in found)
-        notes.error("two-sidecars", f"{both} both stand beside the file; keep one of them.")
-    if not found:
+        sidecars.append((row if isinstance(row, dict) else {}, own))
+    if len(sidecars) > 1:
+        names = " and ".join(file_name(own.path).name for _, own in sidecars)
+        notes.error("two-sidecars", f"{names} both stand beside the file; keep one of them.")
+    if not sidecars:
         return {}, notes
-    row, own = found[0]
+    row, own = sidecars[0]
     own.problems[:0] = notes.problems
     own.failed = own.failed or notes.failed
     return row, own

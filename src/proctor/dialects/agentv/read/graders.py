@@ -99,31 +99,31 @@ def prompt_text(fields: AssertionFields) -> str | None:
             "is made by a program, which is not supported; write its text or a path.",
         )
         return None
-    written = fields.named("prompt")
-    if written is None or "\n" in written.strip() or len(written) > _LONGEST_PATH:
-        return None if written is None else _checked(fields, written)
-    named = written.strip().removeprefix("file://")
-    is_file = named != written.strip() or _PATH.fullmatch(_REFERENCE.sub("x", named)) is not None
-    path: str | None = named
-    if "${{" in named:
+    value = fields.named("prompt")
+    if value is None or "\n" in value.strip() or len(value) > _LONGEST_PATH:
+        return None if value is None else _check_placeholders(fields, value)
+    reference = value.strip().removeprefix("file://")
+    is_file = reference != value.strip() or _PATH.fullmatch(_REFERENCE.sub("x", reference)) is not None
+    path: str | None = reference
+    if "${{" in reference:
         if not is_file:
-            return _checked(fields, written)
-        path = fields.filled("prompt", named)
-    found = fields.source.find(path) if path else None
-    if found is not None:
-        return _checked(fields, _decoded(fields, named, found.data))
+            return _check_placeholders(fields, value)
+        path = fields.filled("prompt", reference)
+    file = fields.source.find(path) if path else None
+    if file is not None:
+        return _check_placeholders(fields, _decoded(fields, reference, file.data))
     if path is not None and is_file:
         fields.error(
             "missing-prompt-file",
             "prompt",
-            f"names the file {named!r}, which is neither in the suite's folder nor in one above it. "
+            f"names the file {reference!r}, which is neither in the suite's folder nor in one above it. "
             "Correct the path, or write the prompt itself.",
         )
-    return _checked(fields, written)
+    return _check_placeholders(fields, value)
 
 
-def _checked(fields: AssertionFields, text: str) -> str:
-    """The text; a warning names what it asks for as `{{ name }}` and nothing will put there."""
+def _check_placeholders(fields: AssertionFields, text: str) -> str:
+    """Returns the text, and warns of each `{{ name }}` in it that nothing fills."""
     unknown = [name for name in sorted(set(_VARIABLE.findall(text))) if not _is_known(name, fields)]
     if unknown:
         why = suggestion(unknown[0][:60], sorted(VARIABLES))
@@ -169,7 +169,7 @@ def code_grader(fields: AssertionFields) -> Lowered:
         fields.warn("deprecated", "script", "is an older spelling; write `command`.")
         fields.rename("script", "command")
     params = program(fields)
-    _lent(fields, params)
+    _judge_access(fields, params)
     config = fields.config()
     if config:
         params["config"] = config
@@ -180,7 +180,7 @@ MAX_CALLS: Final = 50
 """How often a program may ask a judge where it may and nobody says how often."""
 
 
-def _lent(fields: AssertionFields, params: dict[str, Any]) -> None:
+def _judge_access(fields: AssertionFields, params: dict[str, Any]) -> None:
     """`target` of a program: whether it may ask a judge, how often, and which."""
     if isinstance(fields.peek("target"), dict):
         inner = fields.child("target", ("max_calls", "judge"))
@@ -200,7 +200,7 @@ def _lent(fields: AssertionFields, params: dict[str, Any]) -> None:
 
 def program(fields: AssertionFields, *names: str) -> dict[str, Any]:
     """A program's command, folder and time limit; the command may stand under one of the names instead."""
-    name = next((one for one in names if one in fields), "command")
+    name = next((spelling for spelling in names if spelling in fields), "command")
     params: dict[str, Any] = {"command": _command(fields, name)}
     cwd = fields.named("cwd")
     if cwd is not None:
@@ -217,11 +217,11 @@ def timed(fields: AssertionFields, params: dict[str, Any]) -> None:
 
 
 def _command(fields: AssertionFields, name: str) -> list[str]:
-    wanted = "a list of texts, or one text for the shell"
+    expected = "a list of texts, or one text for the shell"
     if isinstance(fields.peek(name), str):
         return ["sh", "-c", fields.required_text(name)]
     words: list[str] = []
-    for place, item in fields.rows(name, wanted):
+    for place, item in fields.rows(name, expected):
         word = as_text(item)
         if word is None:
             fields.wrong(place, item, "text")
@@ -256,20 +256,20 @@ def tool_trajectory(fields: AssertionFields) -> Lowered:
             params["expected"] = fields.take("expected")  # no tool may be called
             return "tool_trajectory", params, ""
         calls = fields.children("expected", "a list of objects with `tool`", _CALL)
-        params["expected"] = [_call(one) for one in calls]
+        params["expected"] = [_call(call) for call in calls]
     return "tool_trajectory", params, ""
 
 
 def _minimums(fields: AssertionFields) -> dict[str, int]:
-    wanted = "an object that says how often each tool must be called"
+    expected = "an object that says how often each tool must be called"
     if "minimums" not in fields:
-        fields.missing("minimums", wanted)
+        fields.missing("minimums", expected)
     inner = fields.child("minimums", ())
     if inner is None:
         return {}
     minimums = {name: inner.integer(name, least=1) or 1 for name in inner.names()}
     if not minimums:
-        fields.error("empty-list", "minimums", f"is empty; it must be {wanted}.")
+        fields.error("empty-list", "minimums", f"is empty; it must be {expected}.")
     return minimums
 
 
@@ -315,8 +315,10 @@ _KINDS_OF_MATCH: Final = ("exact", "numeric_tolerance", "date")
 
 def field_accuracy(fields: AssertionFields) -> Lowered:
     """`field-accuracy`: fields of a JSON answer against those of the expected output."""
-    wanted = "a list of objects with `path` and `match`"
-    params: dict[str, Any] = {"fields": [_field(one) for one in fields.children("fields", wanted, _FIELD)]}
+    expected = "a list of objects with `path` and `match`"
+    params: dict[str, Any] = {
+        "fields": [_field(entry) for entry in fields.children("fields", expected, _FIELD)]
+    }
     if "aggregation" in fields:
         params["aggregation"] = fields.choice("aggregation", ("weighted_average", "all_or_nothing"))
     return "field_accuracy", params, ""
@@ -346,18 +348,18 @@ def _field(fields: AssertionFields) -> dict[str, Any]:
 
 
 def latency(fields: AssertionFields) -> Lowered:
-    """`latency`: at most so many milliseconds."""
-    return "latency", {"threshold_ms": _needed(fields, "threshold", "a number of milliseconds")}, ""
+    """`latency`: a maximum number of milliseconds."""
+    return "latency", {"threshold_ms": _required_limit(fields, "threshold", "a number of milliseconds")}, ""
 
 
 def cost(fields: AssertionFields) -> Lowered:
-    """`cost`: at most so much money."""
-    return "cost", {"budget_usd": _needed(fields, "budget", "an amount in US dollars")}, ""
+    """`cost`: a maximum cost in US dollars."""
+    return "cost", {"budget_usd": _required_limit(fields, "budget", "an amount in US dollars")}, ""
 
 
-def _needed(fields: AssertionFields, name: str, wanted: str) -> float:
+def _required_limit(fields: AssertionFields, name: str, expected: str) -> float:
     if name not in fields:
-        fields.missing(name, wanted)
+        fields.missing(name, expected)
     return float(fields.limited(name, NOT_NEGATIVE) or 0)
 
 
@@ -389,13 +391,13 @@ def execution_metrics(fields: AssertionFields) -> Lowered:
 
 
 def _limits(fields: AssertionFields, limits: dict[str, Limit | None]) -> dict[str, Any]:
-    given = [name for name in limits if name in fields]
-    if not given:
+    names = [name for name in limits if name in fields]
+    if not names:
         every = ", ".join(limits)
         first = next(iter(limits))
         fields.error("missing-field", first, f"is missing, and so is every other limit; give one of {every}.")
     params: dict[str, Any] = {}
-    for name in given:
+    for name in names:
         limit = limits[name]
         value = fields.integer(name) if limit is None else fields.limited(name, limit)
         if value is not None:

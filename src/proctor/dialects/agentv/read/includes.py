@@ -19,7 +19,7 @@ MAX_DEPTH: Final = 3
 _FOLDERS: Final = (".proctor/templates", ".agentv/templates")
 _ENDINGS: Final = (".yaml", ".yml")
 _LISTS: Final = ("assertions", "assert")
-_KNOWN: Final = (*_LISTS, "name", "description", "$schema")
+_FIELDS: Final = (*_LISTS, "name", "description", "$schema")
 
 
 class Item(NamedTuple):
@@ -34,7 +34,7 @@ class Item(NamedTuple):
 
 
 def flat(items: Any, field: str, notes: Notes, source: Source, chain: tuple[str, ...] = ()) -> Iterator[Item]:
-    """The objects and texts of a list in order; what is neither is an error.
+    """Yields the objects and texts of a list, with those of included files; anything else is an error.
 
     Args:
         items: the list as it was read.
@@ -44,8 +44,8 @@ def flat(items: Any, field: str, notes: Notes, source: Source, chain: tuple[str,
         chain: the files that led here.
     """
     if not isinstance(items, list):
-        found = f"{shown(items)}, {kind_of(items)}" if items is not None else "null"
-        notes.error("wrong-type", f"`{field}` is {found}; it must be a list of assertions.", field)
+        actual = f"{shown(items)}, {kind_of(items)}" if items is not None else "null"
+        notes.error("wrong-type", f"`{field}` is {actual}; it must be a list of assertions.", field)
         return
     lines = getattr(items, "lines", None)
     for number, raw in enumerate(items):
@@ -56,8 +56,8 @@ def flat(items: Any, field: str, notes: Notes, source: Source, chain: tuple[str,
                 yield from _included(AssertionFields(raw, notes, place + ".", source, ("include",)), chain)
                 continue
         elif not isinstance(raw, str):
-            found = "null" if raw is None else f"{shown(raw)}, {kind_of(raw)}"
-            message = f"`{place}` is {found}; it must be an object with `type`, or a text."
+            actual = "null" if raw is None else f"{shown(raw)}, {kind_of(raw)}"
+            message = f"`{place}` is {actual}; it must be an object with `type`, or a text."
             notes.error("wrong-type", message, place, line=line)
             continue
         yield Item(raw, place, notes, line, source)
@@ -68,15 +68,15 @@ def _included(fields: AssertionFields, chain: tuple[str, ...]) -> Iterator[Item]
     fields.close()
     if not name:
         return
-    found = _find(name, fields.source)
-    if found is None:
+    file = _find(name, fields.source)
+    if file is None:
         where = ", ".join(f"`{folder}/{name}.yaml`" for folder in _FOLDERS)
         hint = "Correct the path." if _is_path(name) else f"Write {where}, or a path."
         fields.error("missing-include", "include", f"is {shown(name)}, and there is no such file. {hint}")
         return
-    longer = (*chain, found.path)
+    longer = (*chain, file.path)
     shown_chain = " › ".join(longer)
-    if found.path in chain:
+    if file.path in chain:
         fields.error(
             "include-cycle", "include", f"goes round in a circle: {shown_chain}. Remove one of the includes."
         )
@@ -86,31 +86,31 @@ def _included(fields: AssertionFields, chain: tuple[str, ...]) -> Iterator[Item]
             "too-deep", "include", f"nests more than {MAX_DEPTH} files: {shown_chain}. Write one of them out."
         )
         return
-    yield from _of_file(found, fields, longer)
+    yield from _of_file(file, fields, longer)
 
 
-def _of_file(found: Found, fields: AssertionFields, chain: tuple[str, ...]) -> Iterator[Item]:
+def _of_file(file: Found, fields: AssertionFields, chain: tuple[str, ...]) -> Iterator[Item]:
     outer = fields.notes
     folder = posixpath.dirname(fields.source.path.replace("\\", "/"))
-    notes = Notes(posixpath.normpath(posixpath.join(folder, found.path)), 1)
+    notes = Notes(posixpath.normpath(posixpath.join(folder, file.path)), 1)
     notes.subject, notes.case, notes.problems = outer.subject, outer.case, outer.problems
     notes.row = outer.row
     try:
-        content = _parsed(found.data)
+        content = _parse(file.data)
     except BadYaml as error:
         notes.error("bad-yaml", str(error), line=error.line)
     except UnicodeDecodeError as error:
         notes.error("bad-encoding", f"Byte {error.start + 1} of the file is not UTF-8; save it as UTF-8.")
     else:
         if isinstance(content, dict):
-            inner = AssertionFields(content, notes, "", fields.source, _KNOWN)
-            listed = next((name for name in _LISTS if name in inner), None)
-            if listed is None:
+            inner = AssertionFields(content, notes, "", fields.source, _FIELDS)
+            list_name = next((name for name in _LISTS if name in inner), None)
+            if list_name is None:
                 inner.missing("assertions", "a list of assertions")
             else:
-                near = inside(fields.source, folder_of(found.path))
-                yield from flat(inner.take(listed), listed, notes, near, chain)
-            for name in _KNOWN[len(_LISTS) :]:
+                near = inside(fields.source, folder_of(file.path))
+                yield from flat(inner.take(list_name), list_name, notes, near, chain)
+            for name in _FIELDS[len(_LISTS) :]:
                 inner.take(name)
             inner.close()
         else:
@@ -126,9 +126,9 @@ def _find(name: str, source: Source) -> Found | None:
         return source.find(name)
     for folder in _FOLDERS:
         for ending in _ENDINGS:
-            found = source.find(f"{folder}/{name}{ending}")
-            if found is not None:
-                return found
+            file = source.find(f"{folder}/{name}{ending}")
+            if file is not None:
+                return file
     return None
 
 
@@ -137,6 +137,6 @@ def _is_path(name: str) -> bool:
 
 
 @lru_cache(maxsize=32)
-def _parsed(data: bytes) -> Any:
+def _parse(data: bytes) -> Any:
     """The content of a file that many tests may include; not to be changed."""
     return load(data.decode("utf-8-sig"))

@@ -53,8 +53,8 @@ def input_of(
         messages = (Message(role="user", content=text, parts=parts),)
     elif isinstance(value, dict):
         place = fields.place(name)
-        one = _message(value, place, fields.notes, source) if "role" in value else None
-        messages = (one or Message(role="user", content=pretty(value)),)
+        single = _message(value, place, fields.notes, source) if "role" in value else None
+        messages = (single or Message(role="user", content=pretty(value)),)
     elif isinstance(value, list) and value:
         messages = _messages(value, fields, name, source)
     else:
@@ -68,23 +68,23 @@ def input_of(
 
 def files_of(fields: Fields, name: str, source: Source) -> tuple[Attachment, ...]:
     """The files of `input_files`; one that is missing is an error."""
-    found = [
-        attached("file", path, fields.notes, here, fields.line_of(here), source)
+    attachments = [
+        attached("file", path, fields.notes, field, fields.line_of(field), source)
         for place, path in enumerate(texts_of(fields, name))
-        for here in (f"{name}[{place}]",)
+        for field in (f"{name}[{place}]",)
     ]
-    return tuple([one for one in found if one is not None])
+    return tuple([file for file in attachments if file is not None])
 
 
 def _messages(value: list[Any], fields: Fields, name: str, source: Source) -> tuple[Message, ...]:
-    found: list[Message] = []
+    messages: list[Message] = []
     for place, item in enumerate(value):
-        here = f"{name}[{place}]"
+        field = f"{name}[{place}]"
         if isinstance(item, dict):
-            found.append(_message(item, fields.place(here), fields.notes, source))
+            messages.append(_message(item, fields.place(field), fields.notes, source))
         else:
-            fields.wrong(here, item, "a message: an object with `role` and `content`")
-    return tuple(found)
+            fields.wrong(field, item, "a message: an object with `role` and `content`")
+    return tuple(messages)
 
 
 def _message(row: dict[str, Any], place: str, notes: Notes, source: Source) -> Message:
@@ -95,7 +95,7 @@ def _message(row: dict[str, Any], place: str, notes: Notes, source: Source) -> M
     parts: Parts = ()
     if text is None and isinstance(content, list):
         parts = _blocks(content, fields, source)
-        text = _joined(parts)
+        text = _join_texts(parts)
         if all(isinstance(part, str) for part in parts):
             parts = ()
     elif text is None and isinstance(content, dict):
@@ -119,11 +119,11 @@ def _around(fields: Fields, place: str) -> tuple[str, str | None, list[dict[str,
         return role, name, []
     good: list[dict[str, Any]] = []
     for at, call in enumerate(calls):
-        here = f"tool_calls[{at}]"
+        field = f"tool_calls[{at}]"
         if isinstance(call, dict):
-            good.append(_call(Fields(call, fields.notes, f"{place}.{here}.")))
+            good.append(_call(Fields(call, fields.notes, f"{place}.{field}.")))
         else:
-            fields.wrong(here, call, "an object with `tool` and `input`")
+            fields.wrong(field, call, "an object with `tool` and `input`")
     return role, name, good
 
 
@@ -165,15 +165,15 @@ def _calls(calls: list[dict[str, Any]]) -> tuple[ToolCall, ...]:
 def _blocks(content: list[Any], fields: Fields, source: Source) -> Parts:
     parts: list[str | Attachment] = []
     for place, block in enumerate(content):
-        here = f"content[{place}]"
+        field = f"content[{place}]"
         if isinstance(block, str):
             parts.append(block)
         elif isinstance(block, dict):
-            part = _block(Fields(block, fields.notes, fields.place(here) + "."), source)
+            part = _block(Fields(block, fields.notes, fields.place(field) + "."), source)
             if part is not None:
                 parts.append(part)
         else:
-            fields.wrong(here, block, "text or an object with `type` and `value`")
+            fields.wrong(field, block, "text or an object with `type` and `value`")
     return tuple(parts)
 
 
@@ -199,18 +199,20 @@ def attached(
         message = f"`{field}` is {path[:200]!r}; the name of an image ends in one of {', '.join(IMAGES)}."
         notes.error("unknown-image", message, field, line=line)
         return None
-    found = file_of(path, source, notes, field, line)
-    if found is None:
+    file = file_of(path, source, notes, field, line)
+    if file is None:
         return None
-    made = attachment(kind, path.replace("\\", "/"), found.data)
-    if kind == "image" and not made.media_type.startswith("image/"):
-        message = f"`{field}` is {path[:200]!r}, a file of type {made.media_type}. Write `type: file` for it."
+    result = attachment(kind, path.replace("\\", "/"), file.data)
+    if kind == "image" and not result.media_type.startswith("image/"):
+        message = (
+            f"`{field}` is {path[:200]!r}, a file of type {result.media_type}. Write `type: file` for it."
+        )
         notes.error("unknown-image", message, field, line=line)
         return None
-    return made
+    return result
 
 
-def _joined(parts: Parts) -> str:
+def _join_texts(parts: Parts) -> str:
     return "\n\n".join(part for part in parts if isinstance(part, str))
 
 
@@ -255,11 +257,11 @@ def expected_of(fields: Fields, name: str, source: Source) -> Any:
         return _structured(rows, Fields({"content": rows}, fields.notes, fields.place(name) + "."), source)
     messages: list[dict[str, Any]] = []
     for place, row in enumerate(rows):
-        here = name if isinstance(value, dict) else f"{name}[{place}]"
+        field = name if isinstance(value, dict) else f"{name}[{place}]"
         if isinstance(row, dict):
-            messages.append(_expected_message(row, fields.place(here), fields.notes, source))
+            messages.append(_expected_message(row, fields.place(field), fields.notes, source))
         else:
-            fields.wrong(here, row, "a message: an object with `role` and `content`")
+            fields.wrong(field, row, "a message: an object with `role` and `content`")
     first = messages[0]
     alone = len(messages) == 1 and first["role"] == "assistant" and "tool_calls" not in first
     return first["content"] if alone else messages
@@ -287,7 +289,9 @@ def _expected_message(row: dict[str, Any], place: str, notes: Notes, source: Sou
 
 def _structured(content: list[Any], fields: Fields, source: Source) -> Any:
     """A list that is the expected content itself, or the text of the blocks that it is made of."""
-    if not all(isinstance(one, dict) and one.get("type") in BLOCKS and "value" in one for one in content):
+    if not all(
+        isinstance(block, dict) and block.get("type") in BLOCKS and "value" in block for block in content
+    ):
         return plain(content)
     parts = _blocks(content, fields, source)
     return "\n\n".join(part if isinstance(part, str) else part.text or "" for part in parts)

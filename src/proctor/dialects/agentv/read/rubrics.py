@@ -23,7 +23,7 @@ POINTS: Final = 10
 _OPERATORS: Final = ("correctness", "contradiction")
 """What an item asks of the answer; the first is the default."""
 
-_WANTED: Final = "a list of texts or of objects with `outcome`"
+_EXPECTED: Final = "a list of texts or of objects with `outcome`"
 _ITEM: Final = (
     "id",
     "outcome",
@@ -64,7 +64,7 @@ def text_item(number: int, outcome: str) -> dict[str, Any]:
 def rubric_items(fields: AssertionFields, name: str) -> list[dict[str, Any]]:
     """The items in the field `name`, as grader `rubrics` takes them."""
     items: list[dict[str, Any]] = []
-    for number, (place, row) in enumerate(fields.rows(name, _WANTED), 1):
+    for number, (place, row) in enumerate(fields.rows(name, _EXPECTED), 1):
         if isinstance(row, str):
             if not row.strip():
                 fields.error("empty-value", place, "is blank; write what the answer must do, or remove it.")
@@ -85,13 +85,13 @@ def rubric_items(fields: AssertionFields, name: str) -> list[dict[str, Any]]:
 
 
 def _check_ids(fields: AssertionFields, name: str, items: Iterable[dict[str, Any]]) -> None:
-    seen: set[str] = set()
+    ids: set[str] = set()
     for item in items:
-        if item["id"] in seen:
+        if item["id"] in ids:
             fields.error(
                 "duplicate-id", name, f"has the id {item['id']!r} twice; give each item an id of its own."
             )
-        seen.add(item["id"])
+        ids.add(item["id"])
 
 
 def _item(fields: AssertionFields, number: int) -> dict[str, Any]:
@@ -139,17 +139,17 @@ def _least(fields: AssertionFields) -> float | None:
 def _ranges(fields: AssertionFields) -> list[dict[str, Any]]:
     value = fields.take("score_ranges")
     if isinstance(value, dict):
-        found = _from_bounds(fields, value)
+        candidates = _from_bounds(fields, value)
     elif isinstance(value, list):
         outer = AssertionFields({"score_ranges": value}, fields.notes, fields.place(""), fields.source, ())
-        found = [_from_pair(one) for one in outer.children("score_ranges", _RANGES_WANTED, _RANGE)]
+        candidates = [_from_pair(entry) for entry in outer.children("score_ranges", _RANGES_WANTED, _RANGE)]
     else:
         fields.wrong("score_ranges", value, _RANGES_WANTED)
         return []
-    ranges = [one for one in found if one is not None]
-    if len(ranges) == len(found) and not fields.notes.noted(fields.place("score_ranges")):
+    ranges = [entry for entry in candidates if entry is not None]
+    if len(ranges) == len(candidates) and not fields.notes.noted(fields.place("score_ranges")):
         _check_cover(fields, ranges)
-    return sorted(ranges, key=lambda one: one["low"])
+    return sorted(ranges, key=lambda entry: entry["low"])
 
 
 def _from_pair(fields: AssertionFields) -> dict[str, Any] | None:
@@ -158,8 +158,8 @@ def _from_pair(fields: AssertionFields) -> dict[str, Any] | None:
     outcome = fields.required_text("outcome")
     fields.close()
     if not (isinstance(pair, list) and len(pair) == 2 and all(type(end) is int for end in pair)):
-        found = f"{shown(pair)}, {kind_of(pair)}" if pair is not None else "missing"
-        fields.error("wrong-type", "score_range", f"is {found}; it must be a list of two whole numbers.")
+        actual = f"{shown(pair)}, {kind_of(pair)}" if pair is not None else "missing"
+        fields.error("wrong-type", "score_range", f"is {actual}; it must be a list of two whole numbers.")
         return None
     low, high = pair
     if not 0 <= low <= high <= POINTS:
@@ -174,12 +174,12 @@ def _from_pair(fields: AssertionFields) -> dict[str, Any] | None:
 
 def _from_bounds(fields: AssertionFields, bounds: dict[str, Any]) -> list[dict[str, Any] | None]:
     """`{0: …, 5: …}`: each range goes up to where the next begins."""
-    known = [str(points) for points in range(POINTS + 1)]
-    inner = AssertionFields(bounds, fields.notes, fields.place("score_ranges."), fields.source, known)
+    names = [str(points) for points in range(POINTS + 1)]
+    inner = AssertionFields(bounds, fields.notes, fields.place("score_ranges."), fields.source, names)
     lows = [points for points in range(POINTS + 1) if str(points) in inner]
     outcomes = [inner.required_text(str(low)) for low in lows]
     for name in inner.names():
-        inner.error("bad-range", name, f"is no number of points. {suggestion(name[:60], known)}")
+        inner.error("bad-range", name, f"is no number of points. {suggestion(name[:60], names)}")
     if not bounds:
         fields.error("bad-range", "score_ranges", f"is empty; it must be {_RANGES_WANTED}.")
     ends = [*(low - 1 for low in lows[1:]), POINTS]
@@ -190,17 +190,19 @@ def _from_bounds(fields: AssertionFields, bounds: dict[str, Any]) -> list[dict[s
 
 
 def _check_cover(fields: AssertionFields, ranges: list[dict[str, Any]]) -> None:
-    """Note the first number of points that no range has, or that two have."""
+    """Notes the first number of points that no range has, or that two have."""
     nexts = 0
-    for one in sorted(ranges, key=lambda one: (one["low"], one["high"])):
-        if one["low"] < nexts:
+    for score_range in sorted(ranges, key=lambda score_range: (score_range["low"], score_range["high"])):
+        if score_range["low"] < nexts:
             fields.error(
-                "bad-range", "score_ranges", f"overlap: {one['low']} points are in two ranges; part them."
+                "bad-range",
+                "score_ranges",
+                f"overlap: {score_range['low']} points are in two ranges; part them.",
             )
             return
-        if one["low"] > nexts:
+        if score_range["low"] > nexts:
             break
-        nexts = one["high"] + 1
+        nexts = score_range["high"] + 1
     if nexts <= POINTS:
         fields.error(
             "bad-range", "score_ranges", f"lack a range for {nexts} points; cover all from 0 to {POINTS}."

@@ -7,12 +7,12 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.agentv.dialect import TESTS
 from proctor.dialects.agentv.read.assertions import DEFAULT
 from proctor.dialects.agentv.read.messages import files_of, input_of
 from proctor.dialects.agentv.read.tests import Common, assertions_of, rule_of
 from proctor.dialects.agentv.read.workspace import level_of, workspace_of
 from proctor.dialects.agentv.shared import finish, named, place_of, resolved_row, snake_case, texts_of, unset
+from proctor.dialects.agentv.syntax import TESTS
 from proctor.dialects.shared.jsonl import HOLDOUT, file_name, with_holdout
 from proctor.dialects.shared.yaml_files import without_effect
 from proctor.env_vars import names_in
@@ -62,27 +62,27 @@ class Heading(Struct, frozen=True, kw_only=True):
 
 
 def heading_of(row: dict[str, Any], source: Source, notes: Notes) -> Heading:
-    """A suite as it is written, but for its tests; what is wrong goes to `notes`."""
+    """Reads a suite without its tests; what is wrong goes to `notes`."""
     fields = Fields(resolved_row(row, _STEERING, source, notes), notes)
     fields.forgive_null(*fields.names())
     tests = named(fields, *TESTS)
-    kept: dict[str, Any] = {}
+    ignored: dict[str, Any] = {}
     execution = _object(fields, "execution", "execution.")
-    suite = with_holdout(_suite(fields, execution, source, kept), fields)
-    common = _common(fields, execution, source, kept, row.get("input"))
-    common, suite = _with_trials(common, suite, execution, kept)
-    without_effect(fields, WITHOUT_EFFECT, kept)
-    without_effect(execution, ("cache_path", "fail_on_error"), kept, "execution.")
+    suite = with_holdout(_suite(fields, execution, source, ignored), fields)
+    common = _common(fields, execution, source, ignored, row.get("input"))
+    common, suite = _with_trials(common, suite, execution, ignored)
+    without_effect(fields, WITHOUT_EFFECT, ignored)
+    without_effect(execution, ("cache_path", "fail_on_error"), ignored, "execution.")
     finish(execution, EXECUTION)
     line = fields.line_of(tests) or notes.line
-    listed: Any = fields.take(tests)
+    tests_value: Any = fields.take(tests)
     fields.finish((*SUITE, *WITHOUT_EFFECT))
     above = {name: value for name, value in row.items() if name != tests}
     if notes.failed and common.assertions:
-        # What is wrong with them is told here, and not again for every test: one that is right stands in.
+        # What is wrong with them is noted here, once and not for every test: a valid one stands in.
         common = replace(common, assertions=(DEFAULT,))
     common = replace(common, unset=_unset(common, above, getattr(row, "lines", {}), source, notes))
-    return Heading(suite=suite, common=common, tests=listed, field=tests, line=line)
+    return Heading(suite=suite, common=common, tests=tests_value, field=tests, line=line)
 
 
 def suite_name(path: str) -> str:
@@ -100,7 +100,7 @@ def _object(fields: Fields, name: str, prefix: str) -> Fields:
     return inner
 
 
-def _suite(fields: Fields, execution: Fields, source: Source, kept: dict[str, Any]) -> Suite:
+def _suite(fields: Fields, execution: Fields, source: Source, ignored: dict[str, Any]) -> Suite:
     name = fields.required_text("name") if "name" in fields else ""
     version: Any = fields.take("version")
     return Suite(
@@ -111,13 +111,13 @@ def _suite(fields: Fields, execution: Fields, source: Source, kept: dict[str, An
         pass_rule=rule_of(execution) or PassRule(threshold=THRESHOLD),
         defaults=_defaults(fields, execution),
         folder=source.folder,
-        notes=kept,
+        notes=ignored,
     )
 
 
 def _defaults(fields: Fields, execution: Fields) -> Defaults:
     old = (fields.required_text("target"),) if "target" in fields else ()
-    one = (execution.required_text("target"),) if "target" in execution else old
+    single_target = (execution.required_text("target"),) if "target" in execution else old
     workers = execution.integer("workers", least=1)
     if workers is not None and workers > MOST_WORKERS:
         execution.error("bad-workers", "workers", f"is {workers}; it must be from 1 to {MOST_WORKERS}.")
@@ -129,7 +129,7 @@ def _defaults(fields: Fields, execution: Fields) -> Defaults:
         execution.take("total_budget_usd")
         execution.error("conflicting-fields", "total_budget_usd", "and `budget_usd` mean the same; keep one.")
     return Defaults(
-        targets=tuple(dict.fromkeys(texts_of(execution, "targets") or one)),
+        targets=tuple(dict.fromkeys(texts_of(execution, "targets") or single_target)),
         concurrency=workers,
         budget_usd=None if budget is None else float(budget),
         cache=execution.truth("cache", False) if "cache" in execution else None,
@@ -137,7 +137,7 @@ def _defaults(fields: Fields, execution: Fields) -> Defaults:
 
 
 def _common(
-    fields: Fields, execution: Fields, source: Source, kept: dict[str, Any], raw_input: Any
+    fields: Fields, execution: Fields, source: Source, ignored: dict[str, Any], raw_input: Any
 ) -> Common:
     metadata: Any = fields.take("metadata")
     if metadata is not None and not isinstance(metadata, dict):
@@ -145,7 +145,7 @@ def _common(
         metadata = None
     level = level_of(fields, source)
     if level is not None:
-        kept.update(level.kept)
+        ignored.update(level.kept)
     return Common(
         raw_input=raw_input,
         messages=() if raw_input is None else input_of(fields, "input", source),
@@ -160,7 +160,7 @@ def _common(
 
 
 def _with_trials(
-    common: Common, suite: Suite, execution: Fields, kept: dict[str, Any]
+    common: Common, suite: Suite, execution: Fields, ignored: dict[str, Any]
 ) -> tuple[Common, Suite]:
     if "trials" not in execution:
         return common, suite
@@ -169,7 +169,7 @@ def _with_trials(
         trials.missing("count", "a whole number of at least 1")
     repeats = trials.integer("count", least=1)
     strategy = trials.choice("strategy", tuple(STRATEGIES)) if "strategy" in trials else "pass_at_k"
-    without_effect(trials, ("cost_limit_usd",), kept, "execution.trials.")
+    without_effect(trials, ("cost_limit_usd",), ignored, "execution.trials.")
     finish(trials, TRIALS)
     return replace(common, repeats=repeats), replace(suite, repeats_rule=STRATEGIES.get(strategy, "each"))
 
@@ -178,8 +178,8 @@ def _unset(
     common: Common, above: dict[str, Any], lines: dict[str, int], source: Source, notes: Notes
 ) -> frozenset[str]:
     """The environment variables that the suite names for its tests and that are not set; each an error."""
-    given = (common.messages, common.assertions, common.metadata, common.workspace)
-    missing = [name for name in names_in(given) if name not in source.environ]
+    inherited = (common.messages, common.assertions, common.metadata, common.workspace)
+    missing = [name for name in names_in(inherited) if name not in source.environ]
     for name in missing:
         field, line = place_of(above, name) or ("assertions", None)
         top = field.partition(".")[0].partition("[")[0]

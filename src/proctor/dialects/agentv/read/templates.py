@@ -19,8 +19,8 @@ def filled(value: Any, variables: dict[str, Any], keep: Collection[str] = ()) ->
     def fill(text: str, _name: str) -> Any:
         alone = VARIABLE.fullmatch(text.strip())
         if alone is not None:
-            found = value_of(variables, alone[1])
-            return text if found is None else found
+            value = value_of(variables, alone[1])
+            return text if value is None else value
         return text_filled(text, variables)
 
     return rewritten(value, fill, keep)
@@ -28,7 +28,7 @@ def filled(value: Any, variables: dict[str, Any], keep: Collection[str] = ()) ->
 
 def text_filled(text: str, variables: dict[str, Any]) -> str:
     """A text with every `{{name}}` replaced; a value that is no text is written as JSON."""
-    return VARIABLE.sub(lambda found: _as_text(value_of(variables, found[1]), found[0]), text)
+    return VARIABLE.sub(lambda match: _as_text(value_of(variables, match[1]), match[0]), text)
 
 
 def missing_in(texts: Iterable[str], variables: dict[str, Any]) -> list[str]:
@@ -45,7 +45,7 @@ def value_of(variables: dict[str, Any], path: str) -> Any:
     return value
 
 
-def _as_text(value: Any, written: str) -> str:
+def _as_text(value: Any, placeholder: str) -> str:
     if value is None or isinstance(value, str):
-        return written if value is None else value
+        return placeholder if value is None else value
     return json.dumps(value, ensure_ascii=False)

@@ -14,8 +14,8 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.dialects.agentv.dialect import YAML
 from proctor.dialects.agentv.shared import folder_of, inside, resolved
+from proctor.dialects.agentv.syntax import YAML
 from proctor.dialects.shared.jsonl import rows
 from proctor.dialects.shared.yaml_files import file_of, shown_path, yaml_of
 from proctor.model import Problem, Row
@@ -42,15 +42,15 @@ class Raw(Struct, frozen=True, kw_only=True):
 def tests_of(value: Any, field: str, line: int, source: Source) -> Iterator[Raw | Problem]:
     """The tests that a suite lists or names, in order, and a problem for each thing that is none."""
     if isinstance(value, str):
-        yield from _named(value.removeprefix(_SCHEME), field, line, source)
+        yield from _read_named_file(value.removeprefix(_SCHEME), field, line, source)
     elif isinstance(value, list):
         lines = getattr(value, "lines", [line] * len(value))
         for place, item in enumerate(value):
             yield from _item(item, f"{field}[{place}]", lines[place], source)
     else:
-        found = "missing" if value is None else f"{shown(value)}, {kind_of(value)}"
+        actual = "missing" if value is None else f"{shown(value)}, {kind_of(value)}"
         message = (
-            f"`{field}` is {found}; it must be a list of tests, or the path of a file or folder with tests."
+            f"`{field}` is {actual}; it must be a list of tests, or the path of a file or folder with tests."
         )
         yield _problem("missing-field" if value is None else "wrong-type", message, source.path, line, field)
 
@@ -70,7 +70,7 @@ def _item(item: Any, field: str, line: int, source: Source) -> Iterator[Raw | Pr
     if isinstance(item, dict):
         yield Raw(row=item, line=getattr(item, "line", line), source=source)
     elif isinstance(item, str) and item.startswith(_SCHEME):
-        yield from _named(item.removeprefix(_SCHEME), field, line, source)
+        yield from _read_named_file(item.removeprefix(_SCHEME), field, line, source)
     else:
         message = f"`{field}` is {shown(item)}, {kind_of(item)}; it must be a test, or text that begins with file://."
         yield _problem("wrong-type", message, source.path, line, field)
@@ -79,23 +79,23 @@ def _item(item: Any, field: str, line: int, source: Source) -> Iterator[Raw | Pr
 # --- other files -------------------------------------------------------------------------------------------
 
 
-def _named(path: str, field: str, line: int, source: Source) -> Iterator[Raw | Problem]:
+def _read_named_file(path: str, field: str, line: int, source: Source) -> Iterator[Raw | Problem]:
     """The tests of what a path stands for: a file, a glob or a folder."""
     notes = Notes(source.path, line, of_case=True)
     path = str(resolved(path, source, notes, field))
     yield from notes.problems
     if notes.failed:
         return
-    found = source.find(path)
-    if found is not None:
-        yield from _file(found, source)
+    file = source.find(path)
+    if file is not None:
+        yield from _file(file, source)
     elif _WILD.intersection(path):
         matches = source.expand(path)
         if not matches:
             message = f"`{field}` is {path!r}, which matches no file. It begins at the suite's folder."
             yield _problem("empty-glob", message, source.path, line, field)
         for match in matches:
-            yield from _matched(match, field, line, source)
+            yield from _read_matching_file(match, field, line, source)
     elif path.lower().endswith((*YAML, *JSON_LINES)):
         file_of(path, source, notes, field)
         yield from notes.problems
@@ -103,30 +103,30 @@ def _named(path: str, field: str, line: int, source: Source) -> Iterator[Raw | P
         yield from _folder(path, field, line, source)
 
 
-def _matched(path: str, field: str, line: int, source: Source) -> Iterator[Raw | Problem]:
+def _read_matching_file(path: str, field: str, line: int, source: Source) -> Iterator[Raw | Problem]:
     """The tests of a file that a glob or a folder stands for."""
-    found = source.find(path)
-    if found is not None:
-        yield from _file(found, source)
+    file = source.find(path)
+    if file is not None:
+        yield from _file(file, source)
         return
     message = f"The file {path!r} of `{field}` cannot be read. May you, and does it lead anywhere as a link?"
     yield _problem("missing-file", message, source.path, line, field)
 
 
-def _file(found: Found, source: Source) -> Iterator[Raw | Problem]:
-    path = shown_path(source, found.path)
-    near = inside(source, folder_of(found.path))
-    if found.path.lower().endswith(JSON_LINES):
-        yield from json_lines(BytesIO(found.data), path, near, path)
+def _file(file: Found, source: Source) -> Iterator[Raw | Problem]:
+    path = shown_path(source, file.path)
+    near = inside(source, folder_of(file.path))
+    if file.path.lower().endswith(JSON_LINES):
+        yield from json_lines(BytesIO(file.data), path, near, path)
         return
-    if not found.path.lower().endswith(YAML):
+    if not file.path.lower().endswith(YAML):
         endings = ", ".join((*YAML, *JSON_LINES))
         message = f"Tests stand in files that end in {endings}. Rename the file, or narrow the glob."
         yield _problem("unknown-ending", message, path, 1)
         return
     notes = Notes(path, 1)
     notes.row = Row(path=path, line=1, is_rest=True)
-    value = yaml_of(found.data, notes)
+    value = yaml_of(file.data, notes)
     yield from notes.problems
     tests: Any = [value] if isinstance(value, dict) else value
     if notes.failed:
@@ -162,7 +162,7 @@ def _folder(path: str, field: str, line: int, source: Source) -> Iterator[Raw | 
             message = f"The folder {folder!r} has no case.yaml and is passed over."
             yield replace(_problem("no-tests", message, source.path, line, field), level="warning")
             continue
-        for raw in _matched(files[folder], field, line, source):
+        for raw in _read_matching_file(files[folder], field, line, source):
             yield _of_folder(raw, folder, expand(f"{folder}/workspace/")) if isinstance(raw, Raw) else raw
 
 

@@ -38,9 +38,9 @@ WITHOUT_EFFECT: Final = (
 )
 _STEERING: Final = ("id", "category", "execution")
 _TEMPLATED: Final = tuple(
-    one
+    spelling
     for name in ("criteria", "input", "expected_output", "input_files")
-    for one in (name, *OLD_NAMES.get(name, ()))
+    for spelling in (name, *OLD_NAMES.get(name, ()))
 )
 
 
@@ -62,7 +62,7 @@ class Common(Struct, frozen=True, kw_only=True):
     asks_for_criteria: bool = True
     """Whether a test without `criteria` is doubtful; where texts are assertions it is not."""
     unset: frozenset[str] = frozenset()
-    """Environment variables that the suite itself names and that are not set; that is said already."""
+    """Unset environment variables that the suite itself names; a problem names them already."""
 
 
 class _Execution(Struct, frozen=True, kw_only=True):
@@ -79,19 +79,19 @@ class _Execution(Struct, frozen=True, kw_only=True):
 def case_of(raw: Raw, common: Common, notes: Notes) -> Case:
     """The case of one test; it stands when `notes` has no error."""
     source = raw.source
-    fields, common = _opened(raw, common, notes)
+    fields, common = _open_test(raw, common, notes)
     execution = _execution(fields)
     level = level_of(fields, source)
     metadata = _metadata(fields, common)
     messages = _messages(fields, common, execution, source)
     criteria, expected, assertions = _judging(fields, common, execution, source)
-    kept: dict[str, Any] = {}
-    without_effect(fields, WITHOUT_EFFECT, kept)
+    ignored: dict[str, Any] = {}
+    without_effect(fields, WITHOUT_EFFECT, ignored)
     description = fields.text("description")
     if description is not None:
-        kept["description"] = description
+        ignored["description"] = description
     if level is not None:
-        kept |= level.kept
+        ignored |= level.kept
     case = Case(
         id=notes.case or "",
         input=messages,
@@ -106,7 +106,7 @@ def case_of(raw: Raw, common: Common, notes: Notes) -> Case:
         target=execution.target,
         only_targets=execution.only_targets,
         workspace=common.workspace if level is None else workspace_of(merged(common.level, level), fields),
-        notes=kept,
+        notes=ignored,
     )
     if fields.take("turns") is not None:
         message = "is a conversation that goes on with each answer, which is not run here. "
@@ -117,7 +117,7 @@ def case_of(raw: Raw, common: Common, notes: Notes) -> Case:
     return _with_variables(case, raw, common, notes)
 
 
-def _opened(raw: Raw, common: Common, notes: Notes) -> tuple[Fields, Common]:
+def _open_test(raw: Raw, common: Common, notes: Notes) -> tuple[Fields, Common]:
     """The fields of a test with its `vars` filled in, its id in `notes`, and what its suite gives it."""
     row = resolved_row(raw.row, _STEERING, raw.source, notes)
     variables: Any = row.get("vars")
@@ -150,10 +150,10 @@ def _messages(fields: Fields, common: Common, execution: _Execution, source: Sou
 
 def _templated(row: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
     """The test with `{{name}}` replaced by the values of its `vars`; an unknown name stays as it is."""
-    made = like(row)
-    made.update(row)
-    made.update({name: filled(row[name], variables) for name in _TEMPLATED if name in row})
-    return made
+    filled_row = like(row)
+    filled_row.update(row)
+    filled_row.update({name: filled(row[name], variables) for name in _TEMPLATED if name in row})
+    return filled_row
 
 
 def _with_input(common: Common, variables: dict[str, Any], notes: Notes, source: Source) -> Common:
@@ -200,11 +200,11 @@ def _judging(
     """Criteria, expected output and assertions: a test's rubrics, its list, then its suite's."""
     name = named(fields, "criteria", *OLD_NAMES["criteria"])
     line = fields.line_of(name)
-    written = fields.text(name)
-    criteria = written if written and written.strip() else None
+    text = fields.text(name)
+    criteria = text if text and text.strip() else None
     answer = named(fields, "expected_output", *OLD_NAMES["expected_output"])
-    answered = answer in fields
-    expected = expected_of(fields, answer, source) if answered else None
+    has_answer = answer in fields
+    expected = expected_of(fields, answer, source) if has_answer else None
     rubrics: tuple[Assertion, ...] = ()
     if "rubrics" in fields:
         rubrics = lower_rubrics(fields.take("rubrics"), "rubrics", fields.notes, source)
@@ -212,10 +212,10 @@ def _judging(
     if execution.fields is not None:
         finish(execution.fields, EXECUTION)
     assertions = (*rubrics, *own, *(() if execution.skip_defaults else common.assertions))
-    if criteria is None and not assertions and not answered and not fields.notes.failed:
+    if criteria is None and not assertions and not has_answer and not fields.notes.failed:
         fields.missing("criteria", "a text, unless there are `expected_output` or `assertions`")
     elif not fields.notes.failed:
-        _doubt(fields.notes, criteria, assertions, line, common)
+        _warn_about_criteria(fields.notes, criteria, assertions, line, common)
     return criteria, expected, assertions
 
 
@@ -229,21 +229,21 @@ def assertions_of(fields: Fields, execution: Fields | None, source: Source) -> t
             execution.error("conflicting-fields", "evaluators", f"and `{name}` mean the same; keep `{name}`.")
         else:
             execution.warn("deprecated", "evaluators", "is an old place; write `assertions` outside.")
-        return _lowered(value, "evaluators", execution, source)
-    return _lowered(fields.take(name), name, fields, source) if name in fields else ()
+        return _read_assertions(value, "evaluators", execution, source)
+    return _read_assertions(fields.take(name), name, fields, source) if name in fields else ()
 
 
-def _lowered(value: Any, name: str, fields: Fields, source: Source) -> tuple[Assertion, ...]:
+def _read_assertions(value: Any, name: str, fields: Fields, source: Source) -> tuple[Assertion, ...]:
     if isinstance(value, list):
         return lower(value, fields.place(name), fields.notes, source)
     fields.wrong(name, value, "a list of assertions")
     return ()
 
 
-def _doubt(
+def _warn_about_criteria(
     notes: Notes, criteria: str | None, assertions: tuple[Assertion, ...], line: int | None, common: Common
 ) -> None:
-    """Warn of criteria that are missing, or that nothing will read."""
+    """Warns of criteria that are missing, or that nothing will read."""
     if criteria is None and not common.asks_for_criteria:
         return
     if criteria is None:
@@ -279,23 +279,23 @@ def _metadata(fields: Fields, common: Common) -> dict[str, Any]:
         own = None
     if own is None and silenced is None:
         return common.metadata
-    made = joined(common.metadata, plain(own or {}))
-    return made if silenced is None else {**made, "lint": plain(silenced)}
+    metadata = joined(common.metadata, plain(own or {}))
+    return metadata if silenced is None else {**metadata, "lint": plain(silenced)}
 
 
 def joined(outer: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any]:
-    """Two objects in one: lists end to end without repetition, objects field by field, else the inner one."""
-    made = dict(outer)
+    """Merges two objects: lists without repetition, objects field by field, else the inner value."""
+    merged = dict(outer)
     for name, value in inner.items():
-        base = made.get(name)
+        base = merged.get(name)
         if isinstance(base, dict) and isinstance(value, dict):
-            made[name] = joined(base, value)
+            merged[name] = joined(base, value)
         elif isinstance(base, list) and isinstance(value, list):
             # As JSON, since `1` and `true` are equal otherwise.
-            made[name] = list({encode(item): item for item in (*base, *value)}.values())
+            merged[name] = list({encode(item): item for item in (*base, *value)}.values())
         else:
-            made[name] = value
-    return made
+            merged[name] = value
+    return merged
 
 
 def _tags(common: Common, metadata: dict[str, Any]) -> tuple[str, ...]:
@@ -310,9 +310,9 @@ def _with_variables(case: Case, raw: Raw, common: Common, notes: Notes) -> Case:
     if b"${{" not in encode(case):  # looking into every text one by one takes ten times as long
         return case
     names = names_in(replace(case, notes={}))  # what those say is read by nobody
-    told = {problem.field for problem in notes.problems if problem.code == "unset-variable"}
+    reported_fields = {problem.field for problem in notes.problems if problem.code == "unset-variable"}
     for name in names:
         field, line = place_of(raw.row, name) or ("assertions", None)
-        if name not in raw.source.environ and name not in common.unset and field not in told:
+        if name not in raw.source.environ and name not in common.unset and field not in reported_fields:
             unset(name, notes, field, line)
     return replace(case, variables=names)

@@ -24,7 +24,7 @@ MARKS: Final = (
     "nunjucks_filters",
 )
 """Fields above the tests that AgentV has since version 5."""
-_ASKED: Final = "Name who is asked with --target or in `target`."
+_NAME_TARGET: Final = "Name who is asked with --target or in `target`."
 _SUITE: Final = {
     "environment": "Write `workspace` with `template` or `path`, and `hooks` for what is run before.",
     "extensions": "Write what is run as `hooks` of `workspace`.",
@@ -35,7 +35,7 @@ _SUITE: Final = {
 """Fields of a suite that are not read, and what to write instead."""
 _TEST: Final = {
     "prompts": "Write a file for each prompt that only some of the tests are for.",
-    **dict.fromkeys(("provider", "providers"), _ASKED),
+    **dict.fromkeys(("provider", "providers"), _NAME_TARGET),
     "provider_output": "Give the answers with --target scripted:FILE.",
     "options": "Let the target answer as it is to be graded, and give each assertion its own prompt.",
     "assert_scoring_function": "Give the assertions weights.",
@@ -43,7 +43,7 @@ _TEST: Final = {
 }
 """The same of a test, or of `default_test`."""
 _DEFAULT_TEST: Final = ("vars", "assert", "threshold", "metadata", "description")
-_MOVED: Final = ("prompts", "default_test", "evaluate_options", "threshold", "assert", "targets")
+_TRANSLATED: Final = ("prompts", "default_test", "evaluate_options", "threshold", "assert", "targets")
 _OPTIONS: Final = ("budget_usd", "max_concurrency", "repeat", "cache")
 _IDLE_OPTIONS: Final = ("delay", "timeout_ms", "max_eval_time_ms", "generate_suggestions")
 _REPEAT: Final = ("count", "strategy", "early_exit", "cost_limit_usd")
@@ -79,31 +79,31 @@ def heading(row: dict[str, Any], source: Source, notes: Notes) -> tuple[dict[str
     """What stands above the tests as version 4 has it, and what its tests get."""
     row = rewritten(row, _with_references, ("tests",))
     _note_refused(row, _SUITE, notes)
-    made = _without(row, (*_MOVED, *_SUITE))
+    suite_row = _without(row, (*_TRANSLATED, *_SUITE))
     if not isinstance(row.get("target", ""), str):
-        del made["target"]
+        del suite_row["target"]
     default = _default_test(row, source, notes)
     execution = _execution(row, default, notes)
     if execution:
-        made["execution"] = execution
+        suite_row["execution"] = execution
     if isinstance(row.get("tags"), dict):
         message = "`tags` is an object, which has no effect here; a list of texts is read."
         notes.warn("no-effect", message, "tags", line=_line(row, "tags"))
-        del made["tags"]
+        del suite_row["tags"]
     if isinstance(row.get("workspace"), dict) and "scope" in row["workspace"]:
-        made["workspace"] = _workspace(row["workspace"], notes)
+        suite_row["workspace"] = _workspace(row["workspace"], notes)
     if "metadata" in default:
         own = row.get("metadata")
-        made["metadata"] = {**default["metadata"], **(own if isinstance(own, dict) else {})}
-    listed = _joined(_grouped(row.get("assert")), _grouped(default.get("assert")))
-    if any(VARIABLE.search(text) for item in listed for text in _texts(item)):
-        shared_list = listed
+        suite_row["metadata"] = {**default["metadata"], **(own if isinstance(own, dict) else {})}
+    assertions = _concatenate(_grouped(row.get("assert")), _grouped(default.get("assert")))
+    if any(VARIABLE.search(text) for item in assertions for text in _texts(item)):
+        shared_list = assertions
     else:
-        made |= {"assert": listed} if listed or "assert" in row else {}
+        suite_row |= {"assert": assertions} if assertions or "assert" in row else {}
         shared_list = Items(0)
     prompts = prompts_of(row["prompts"], source, notes, _line(row, "prompts")) if "prompts" in row else ()
     variables = default.get("vars", {})
-    return made, Shared(prompts=prompts, variables=variables, assertions=shared_list)
+    return suite_row, Shared(prompts=prompts, variables=variables, assertions=shared_list)
 
 
 def _default_test(row: dict[str, Any], source: Source, notes: Notes) -> dict[str, Any]:
@@ -111,8 +111,8 @@ def _default_test(row: dict[str, Any], source: Source, notes: Notes) -> dict[str
     value: Any = row.get("default_test")
     line = _line(row, "default_test")
     if isinstance(value, str) and value.strip().startswith("file://"):
-        found = file_of(value.strip().removeprefix("file://"), source, notes, "default_test", line)
-        value = None if found is None else yaml_of(found.data, notes)
+        file = file_of(value.strip().removeprefix("file://"), source, notes, "default_test", line)
+        value = None if file is None else yaml_of(file.data, notes)
         value = rewritten(value, _with_references)
     elif isinstance(value, str):
         _refuse("default_test", "Write it out, or name its file with file://.", notes, line)
@@ -126,43 +126,43 @@ def _default_test(row: dict[str, Any], source: Source, notes: Notes) -> dict[str
     _note_refused(value, _TEST, notes, "default_test.")
     fields = Fields(_without(value, tuple(_TEST)), notes, "default_test.")
     fields.forgive_null(*fields.names())
-    made: dict[str, Any] = {}
+    default_test: dict[str, Any] = {}
     for name, kind in (("vars", dict), ("assert", list), ("metadata", dict)):
         if name in fields:
-            made[name] = fields.take(name)
-            if not isinstance(made[name], kind):
-                fields.wrong(name, made.pop(name), "a list" if kind is list else "an object")
+            default_test[name] = fields.take(name)
+            if not isinstance(default_test[name], kind):
+                fields.wrong(name, default_test.pop(name), "a list" if kind is list else "an object")
     fields.text("description")
     threshold = fields.number("threshold")
     fields.finish(_DEFAULT_TEST)
-    return made if threshold is None else made | {"threshold": threshold}
+    return default_test if threshold is None else default_test | {"threshold": threshold}
 
 
 def _execution(row: dict[str, Any], default: dict[str, Any], notes: Notes) -> dict[str, Any]:
-    """`execution` of version 4: who is asked, how often, and what passes."""
-    made = Map(_line(row, "evaluate_options") or notes.line)
+    """Returns `execution` of version 4: the target, the repeats and the threshold."""
+    execution = Map(_line(row, "evaluate_options") or notes.line)
     for name in ("threshold", "targets"):
         if name in row:
-            made[name] = row[name]
-            made.lines[name] = _line(row, name) or made.line
+            execution[name] = row[name]
+            execution.lines[name] = _line(row, name) or execution.line
     if "threshold" in default:
-        made.setdefault("threshold", default["threshold"])
-    if isinstance(made.get("targets"), str):
-        made["targets"] = [made["targets"]]
+        execution.setdefault("threshold", default["threshold"])
+    if isinstance(execution.get("targets"), str):
+        execution["targets"] = [execution["targets"]]
     for name in ("target", "targets"):
         value = row.get(name)
-        if any(isinstance(one, dict) for one in (value if isinstance(value, list) else [value])):
+        if any(isinstance(entry, dict) for entry in (value if isinstance(value, list) else [value])):
             _refuse(name, "Write the target into targets.yaml, and its name here.", notes, _line(row, name))
-            made.pop(name, None)
-    return made if "evaluate_options" not in row else _with_options(made, row, notes)
+            execution.pop(name, None)
+    return execution if "evaluate_options" not in row else _with_options(execution, row, notes)
 
 
-def _with_options(made: Map, row: dict[str, Any], notes: Notes) -> Map:
+def _with_options(execution: Map, row: dict[str, Any], notes: Notes) -> Map:
     value = row["evaluate_options"]
     if not isinstance(value, dict):
         message = f"`evaluate_options` is {kind_of(value)}; it must be an object."
         notes.error("wrong-type", message, "evaluate_options", line=_line(row, "evaluate_options"))
-        return made
+        return execution
     fields = Fields(value, notes, "evaluate_options.")
     fields.forgive_null(*fields.names())
     if "filter_range" in fields:
@@ -177,22 +177,22 @@ def _with_options(made: Map, row: dict[str, Any], notes: Notes) -> Map:
         if name in fields:
             fields.take(name)
             fields.warn("no-effect", name, "has no effect here.")
-    given = {
+    options = {
         "budget_usd": fields.number("budget_usd"),
         "workers": fields.integer("max_concurrency", least=1),
         "cache": fields.truth("cache", False) if "cache" in fields else None,
         "trials": _trials(fields, value.get("repeat")),
     }
     fields.finish((*_OPTIONS, *_IDLE_OPTIONS))
-    made.update({name: one for name, one in given.items() if one is not None})
-    return made
+    execution.update({name: option for name, option in options.items() if option is not None})
+    return execution
 
 
-def _trials(fields: Fields, written: Any) -> dict[str, Any] | None:
+def _trials(fields: Fields, value: Any) -> dict[str, Any] | None:
     """`repeat`: how often, or an object with that and what it means."""
     if "repeat" not in fields:
         return None
-    inner = fields.object("repeat") if isinstance(written, dict) else None
+    inner = fields.object("repeat") if isinstance(value, dict) else None
     if inner is None:
         count = fields.integer("repeat", least=1)
         return None if count is None else {"count": count, "strategy": "pass_any"}
@@ -209,23 +209,23 @@ def _trials(fields: Fields, written: Any) -> dict[str, Any] | None:
 
 
 def _workspace(row: dict[str, Any], notes: Notes) -> dict[str, Any]:
-    made = _without(row, ("scope",))
+    workspace = _without(row, ("scope",))
     fields = Fields(row, notes, "workspace.")
     scope = fields.choice("scope", tuple(_SCOPES))
     if scope:
-        made["isolation"] = _SCOPES[scope]
-    return made
+        workspace["isolation"] = _SCOPES[scope]
+    return workspace
 
 
 # --- tests -------------------------------------------------------------------------------------------------
 
 
 def test_of(row: dict[str, Any], shared: Shared, prompt: Prompt | None, notes: Notes) -> dict[str, Any]:
-    """A test as version 4 has it, asked by one of the prompts; what is wrong with it goes to `notes`."""
+    """Returns a test as version 4 has it, with one of the prompts; what is wrong with it goes to `notes`."""
     row = rewritten(row, _with_references)
     notes.case = str(row["id"]) if isinstance(row.get("id"), str) else None
     _note_refused(row, _TEST, notes)
-    made = _without(row, ("vars", "threshold", "run", "assert", *_TEST))
+    test = _without(row, ("vars", "threshold", "run", "assert", *_TEST))
     own: Any = row.get("vars")
     if own is not None and not isinstance(own, dict):
         message = f"`vars` is {kind_of(own)}; it must be an object."
@@ -233,54 +233,54 @@ def test_of(row: dict[str, Any], shared: Shared, prompt: Prompt | None, notes: N
     variables = {**shared.variables, **(own if isinstance(own, dict) else {})}
     variables = filled(variables, {**variables, "vars": variables})
     values = {**variables, "vars": variables}
-    _with_execution(made, row, notes)
+    _with_execution(test, row, notes)
     if "expected_output" in variables:
-        made.setdefault("expected_output", variables["expected_output"])
+        test.setdefault("expected_output", variables["expected_output"])
     if isinstance(row.get("criteria"), str):
-        made["criteria"] = text_filled(row["criteria"], values)
-    _with_assertions(made, row, shared, values, notes)
+        test["criteria"] = text_filled(row["criteria"], values)
+    _with_assertions(test, row, shared, values, notes)
     if prompt is not None:
-        made["input"] = prompt.filled(values, notes)
+        test["input"] = prompt.filled(values, notes)
         if len(shared.prompts) > 1 and notes.case:
-            made["id"] = f"{notes.case}~{prompt.label}"
-    return made
+            test["id"] = f"{notes.case}~{prompt.label}"
+    return test
 
 
-def _with_execution(made: dict[str, Any], row: dict[str, Any], notes: Notes) -> None:
-    """Put what passes into `execution`."""
+def _with_execution(test: dict[str, Any], row: dict[str, Any], notes: Notes) -> None:
+    """Moves the threshold of a test into `execution`."""
     run: Any = row.get("run")
     if isinstance(run, dict):
         _note_refused(run, _RUN, notes, "run.")
-    written: Any = row.get("execution")
-    execution = like(written) if isinstance(written, dict) else {}
-    execution.update(written if isinstance(written, dict) else {})
+    value: Any = row.get("execution")
+    execution = like(value) if isinstance(value, dict) else {}
+    execution.update(value if isinstance(value, dict) else {})
     for place in (run if isinstance(run, dict) else {}, row):
         if "threshold" in place:
             execution["threshold"] = place["threshold"]
     if "assert" in execution:
         row.setdefault("assert", execution.pop("assert"))
     if execution:
-        made["execution"] = execution
+        test["execution"] = execution
 
 
 def _with_assertions(
-    made: dict[str, Any], row: dict[str, Any], shared: Shared, values: dict[str, Any], notes: Notes
+    test: dict[str, Any], row: dict[str, Any], shared: Shared, values: dict[str, Any], notes: Notes
 ) -> None:
-    """Put in the assertions of the test, and behind them those of the suite that name its variables."""
-    written: Any = row.get("assert")
-    if written is not None and not isinstance(written, list):
-        made["assert"] = written
+    """Adds the assertions of the test, then those of the suite that name its variables."""
+    value: Any = row.get("assert")
+    if value is not None and not isinstance(value, list):
+        test["assert"] = value
         return
-    skips = isinstance(made.get("execution"), dict) and made["execution"].get("skip_defaults") is True
-    listed = _joined(_grouped(written), Items(0) if skips else shared.assertions)
-    if not listed:
+    skips = isinstance(test.get("execution"), dict) and test["execution"].get("skip_defaults") is True
+    assertions = _concatenate(_grouped(value), Items(0) if skips else shared.assertions)
+    if not assertions:
         return
     expected = values.get("expected_output")
     values = values | {"expected_output": _reference(expected)} if "expected_output" in values else values
-    for name in missing_in([text for item in listed for text in _texts(item)], values):
+    for name in missing_in([text for item in assertions for text in _texts(item)], values):
         message = f"`vars` has no {name!r}, which an assertion of the test names. Add it."
         notes.error("missing-variable", message, "vars")
-    made["assert"] = rewritten(listed, lambda text, _name: text_filled(text, values), _NOT_FILLED)
+    test["assert"] = rewritten(assertions, lambda text, _name: text_filled(text, values), _NOT_FILLED)
 
 
 def _reference(expected: Any) -> Any:
@@ -295,10 +295,10 @@ def _reference(expected: Any) -> Any:
 
 def _grouped(items: Any) -> Items:
     """A list whose texts are one checklist, in the place of the first, that weighs as much as all of them."""
-    made = Items(getattr(items, "line", 0))
+    groups = Items(getattr(items, "line", 0))
     if not isinstance(items, list):
-        return made
-    lines = getattr(items, "lines", [made.line] * len(items))
+        return groups
+    lines = getattr(items, "lines", [groups.line] * len(items))
     texts = [(item, line) for item, line in zip(items, lines, strict=True) if isinstance(item, str)]
     for item, line in zip(items, lines, strict=True):
         if isinstance(item, str) and len(texts) > 1:
@@ -309,26 +309,26 @@ def _grouped(items: Any) -> Items:
             inner = like(item)
             inner.update({**item, "assert": _grouped(item["assert"])})
             item = inner
-        made.append(item)
-        made.lines.append(line)
-    return made
+        groups.append(item)
+        groups.lines.append(line)
+    return groups
 
 
 def _checklist(texts: list[tuple[str, int]], line: int) -> Map:
     criteria = Items(line)
     criteria.extend(text for text, _ in texts)
     criteria.lines = [place for _, place in texts]
-    made = Map(line)
-    made.update({"type": "rubrics", "criteria": criteria, "weight": len(texts)})
-    made.lines = dict.fromkeys(made, line)
-    return made
+    checklist = Map(line)
+    checklist.update({"type": "rubrics", "criteria": criteria, "weight": len(texts)})
+    checklist.lines = dict.fromkeys(checklist, line)
+    return checklist
 
 
-def _joined(first: list[Any], second: list[Any]) -> Items:
-    made = Items(getattr(first, "line", 0))
-    made.extend([*first, *second])
-    made.lines = [*getattr(first, "lines", ()), *getattr(second, "lines", ())]
-    return made
+def _concatenate(first: list[Any], second: list[Any]) -> Items:
+    items = Items(getattr(first, "line", 0))
+    items.extend([*first, *second])
+    items.lines = [*getattr(first, "lines", ()), *getattr(second, "lines", ())]
+    return items
 
 
 # --- what all share ----------------------------------------------------------------------------------------
@@ -339,9 +339,9 @@ def _with_references(text: str, _name: str) -> str:
     return VARIABLE.sub(_reference_to, text) if "env." in text else text
 
 
-def _reference_to(found: Any) -> str:
-    space, _, name = str(found[1]).partition(".")
-    return f"${{{{ {name} }}}}" if space == "env" and "." not in name and name else str(found[0])
+def _reference_to(value: Any) -> str:
+    space, _, name = str(value[1]).partition(".")
+    return f"${{{{ {name} }}}}" if space == "env" and "." not in name and name else str(value[0])
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -355,8 +355,10 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _note_refused(row: Mapping[str, Any], refused: Mapping[str, str], notes: Notes, prefix: str = "") -> None:
-    for name, instead in refused.items():
+def _note_refused(
+    row: Mapping[str, Any], unsupported: Mapping[str, str], notes: Notes, prefix: str = ""
+) -> None:
+    for name, instead in unsupported.items():
         if row.get(name) is not None:
             _refuse(f"{prefix}{name}", instead, notes, _line(row, name))
 
@@ -372,6 +374,6 @@ def _line(row: Mapping[str, Any], name: str) -> int | None:
 
 
 def _without(row: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    made = like(row)
-    made.update({name: value for name, value in row.items() if name not in names})
-    return made
+    remaining = like(row)
+    remaining.update({name: value for name, value in row.items() if name not in names})
+    return remaining

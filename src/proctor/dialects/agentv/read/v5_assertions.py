@@ -48,7 +48,7 @@ def note_refused(fields: AssertionFields) -> None:
 
 
 def refuse(fields: AssertionFields, name: str, instead: str) -> None:
-    """Note a field, or what it says, that only AgentV 5 reads."""
+    """Notes a field, or a value of one, that only AgentV 5 reads."""
     fields.error("not-supported", name, f"is of AgentV 5 and is not read here. {instead}")
 
 
@@ -94,22 +94,22 @@ def assert_set(fields: AssertionFields, lower: LowerAll) -> Lowered:
     if "config" in fields:
         fields.take("config")
         refuse(fields, "config", "Write it into each of the assertions that need it.")
-    written = fields.peek("assert")
-    if not isinstance(written, list) or not written:
+    value = fields.peek("assert")
+    if not isinstance(value, list) or not value:
         fields.rows("assert", "a list of assertions")
         return "composite", {"members": [], "aggregator": {"type": "weighted_average"}}, ""
-    made = lower(fields.take("assert"), fields.place("assert"), fields.notes, fields.source)
+    assertions = lower(fields.take("assert"), fields.place("assert"), fields.notes, fields.source)
     members: dict[str, Assertion] = {}
-    for number, one in enumerate(made, 1):
-        name = one.label or one.grader
-        members[f"{name}-{number}" if name in members else name] = one
-    weights = {name: one.weight for name, one in members.items()}
+    for number, assertion in enumerate(assertions, 1):
+        name = assertion.label or assertion.grader
+        members[f"{name}-{number}" if name in members else name] = assertion
+    weights = {name: assertion.weight for name, assertion in members.items()}
     if not any(weights.values()) and not fields.notes.noted(fields.place("assert")):
         fields.error("bad-number", "assert", "has only members of weight 0; give one of them a weight.")
     aggregator: dict[str, Any] = {"type": "weighted_average"}
     if any(weight != 1 for weight in weights.values()):
         aggregator["weights"] = weights
-    rows = [{"name": name, "assertion": member_row(one)} for name, one in members.items()]
+    rows = [{"name": name, "assertion": member_row(assertion)} for name, assertion in members.items()]
     return "composite", {"members": rows, "aggregator": aggregator}, ""
 
 

@@ -19,13 +19,13 @@ _DATA: Final = (".json", ".yaml", ".yml")
 _ENTRY: Final = ("id", "label", "prompt", "raw", "file", "path", "description")
 _BODIES: Final = ("prompt", "raw", "file", "path")
 _PROGRAMS: Final = ("function", "function_file", "command", "config", "prefix", "suffix")
-_WANTED: Final = "a text or a list of messages"
+_EXPECTED: Final = "a text or a list of messages"
 _LOGIC: Final = re.compile(r"\{%|\{\{[^{}]*[|(\[\"'+~][^{}]*\}\}")
 """What a template does beside naming a variable."""
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """What each test is asked, with the names of variables in it."""
+    """The input of each test, with placeholders for its variables."""
 
     label: str
     field: str
@@ -47,19 +47,19 @@ def prompts_of(value: Any, source: Source, notes: Notes, line: int | None) -> tu
     else:
         entries, lines = value, getattr(value, "lines", [line] * len(value))
         names = [f"prompts[{place}]" for place in range(len(value))]
-    made: list[Prompt] = []
+    prompts: list[Prompt] = []
     for number, (entry, name, at) in enumerate(zip(entries, names, lines, strict=True), 1):
         empty = Prompt(label=f"prompt-{number}", field=name, line=at, template="")
         prompt = _prompt(entry, empty, source, notes)
-        made += [] if prompt is None else [prompt]
+        prompts += [] if prompt is None else [prompt]
     if not entries:
         notes.error("missing-field", "`prompts` is empty; write at least one prompt.", "prompts", line=line)
-    labels = [prompt.label for prompt in made]
-    twice = next((prompt for prompt in made if labels.count(prompt.label) > 1), None)
+    labels = [prompt.label for prompt in prompts]
+    twice = next((prompt for prompt in prompts if labels.count(prompt.label) > 1), None)
     if twice is not None:
         message = f"`prompts` has the id {shown(twice.label)} twice; give each prompt an id of its own."
         notes.error("duplicate-id", message, "prompts", line=twice.line)
-    return tuple(made)
+    return tuple(prompts)
 
 
 def _prompt(entry: Any, empty: Prompt, source: Source, notes: Notes) -> Prompt | None:
@@ -84,13 +84,13 @@ def _entry(entry: dict[str, Any], empty: Prompt, notes: Notes) -> tuple[str, Any
             fields.error("not-supported", name, message)
     labels = (fields.text("id"), fields.text("label"), empty.label)
     fields.text("description")
-    written = [name for name in _BODIES if name in fields]
-    body: Any = fields.take(written[0]) if written else None
+    names = [name for name in _BODIES if name in fields]
+    body: Any = fields.take(names[0]) if names else None
     fields.finish(_ENTRY)
-    if not written:
-        fields.missing("prompt", _WANTED)
+    if not names:
+        fields.missing("prompt", _EXPECTED)
         return "", None
-    if written[0] in ("file", "path") and isinstance(body, str):
+    if names[0] in ("file", "path") and isinstance(body, str):
         body = _SCHEME + body.removeprefix(_SCHEME)
     return next(label for label in labels if label), body
 
@@ -105,9 +105,9 @@ def _template(body: Any, empty: Prompt, source: Source, notes: Notes) -> Any:
         return body
     if isinstance(body, list) and body and all(isinstance(item, dict) and "role" in item for item in body):
         return body
-    found = "blank" if isinstance(body, str) else kind_of(body) if body is not None else "null"
+    actual = "blank" if isinstance(body, str) else kind_of(body) if body is not None else "null"
     notes.error(
-        "wrong-type", f"`{empty.field}` is {found}; it must be {_WANTED}.", empty.field, line=empty.line
+        "wrong-type", f"`{empty.field}` is {actual}; it must be {_EXPECTED}.", empty.field, line=empty.line
     )
     return None
 
@@ -121,13 +121,13 @@ def _from_file(path: str, empty: Prompt, source: Source, notes: Notes) -> Any:
         )
         notes.error("not-supported", message, empty.field, line=empty.line)
         return None
-    found = file_of(path, source, notes, empty.field, empty.line)
-    if found is None:
+    file = file_of(path, source, notes, empty.field, empty.line)
+    if file is None:
         return None
     if lower.endswith(_DATA):
-        return yaml_of(found.data, notes)
+        return yaml_of(file.data, notes)
     try:
-        return found.data.decode("utf-8-sig").replace("\r\n", "\n")
+        return file.data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         message = (
             f"`{empty.field}` names {path[:200]!r}, whose byte {error.start + 1} is not UTF-8; save it so."

@@ -38,7 +38,7 @@ REMOVED: Final = {
     "pool": "Remove it: a workspace is made anew for each run.",
 }
 _FILLED_LATER: Final = frozenset(("command", "script", "repo", "url", "commit", "base_commit", "ref", *PROSE))
-"""What keeps its references: it may hold a secret, is told to a program, or is prose."""
+"""What keeps its references: it may hold a secret, goes to a program, or is prose."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
 _ON_GITHUB: Final = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+")
 
@@ -51,7 +51,7 @@ class Level(Struct, frozen=True, kw_only=True):
     hooks: dict[str, dict[str, Any]] = {}
     """Fields of `Hook` by moment; `near` marks a folder that only follows from the hook's file."""
     enabled: bool | None = None
-    """Whether hooks run; None: nothing is said, so they do."""
+    """Whether hooks run; None: the suite does not say, so they do."""
     kept: dict[str, Any] = {}
     """Fields that do nothing here."""
 
@@ -71,15 +71,15 @@ def level_of(fields: Fields, source: Source) -> Level | None:
         fields.wrong("workspace", value, "an object, or the path of a YAML file")
         return None
     path = str(resolved(value, source, fields.notes, place))
-    found = file_of(path, source, fields.notes, place, fields.line_of("workspace"))
-    if found is None:
+    file = file_of(path, source, fields.notes, place, fields.line_of("workspace"))
+    if file is None:
         return None
-    notes = Notes(shown_path(source, found.path), 1)
+    notes = Notes(shown_path(source, file.path), 1)
     notes.row = fields.notes.row
-    row = yaml_of(found.data, notes)
+    row = yaml_of(file.data, notes)
     level = None
     if isinstance(row, dict):
-        level = _level(row, notes, "workspace.", folder_of(found.path), source)
+        level = _level(row, notes, "workspace.", folder_of(file.path), source)
     elif not notes.failed:
         notes.error("not-an-object", "The file of a workspace must be an object with fields such as `hooks`.")
     fields.notes.problems.extend(notes.problems)
@@ -94,39 +94,41 @@ def _level(row: dict[str, Any], notes: Notes, prefix: str, folder: str, source: 
         if name in fields:
             fields.take(name)
             fields.error("removed-field", name, f"is no longer a field. {instead}")
-    made: dict[str, Any] = {}
-    kept: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    ignored: dict[str, Any] = {}
     for name in ("template", "path"):
         if name in fields:
-            made[name] = _path(fields, name, folder)
-    if made.get("path") and _holds(made["path"], source.folder or "/suite"):
-        message = f"is {made['path']!r}: an agent would work in the suite itself, or around it. "
+            values[name] = _path(fields, name, folder)
+    if values.get("path") and _holds(values["path"], source.folder or "/suite"):
+        message = f"is {values['path']!r}: an agent would work in the suite itself, or around it. "
         fields.error("bad-path", "path", f"{message}Name a folder of its own.")
-    if source.folder and made.get("template") and not source.expand(made["template"] + "/"):
-        message = f"is {made['template']!r}, and there is no such folder. It is looked for from the suite's."
+    if source.folder and values.get("template") and not source.expand(values["template"] + "/"):
+        message = (
+            f"is {values['template']!r}, and there is no such folder. It is looked for from the suite's."
+        )
         fields.error("missing-folder", "template", message)
     if "isolation" in fields:
-        made["isolation"] = fields.choice("isolation", ISOLATIONS)
+        values["isolation"] = fields.choice("isolation", ISOLATIONS)
     mode = fields.choice("mode", MODES) if "mode" in fields else ""
-    if mode == "static" and "path" not in made:
+    if mode == "static" and "path" not in values:
         fields.error("missing-field", "path", "is missing; mode 'static' uses the folder that it names.")
     elif mode in {"pooled", "temp"}:
-        kept["workspace.mode"] = mode
+        ignored["workspace.mode"] = mode
         fields.warn("no-effect", "mode", "has no effect here: a workspace is made anew for each run.")
     if "repos" in fields:
-        made["repositories"] = _repositories(fields, folder, source)
+        values["repositories"] = _repositories(fields, folder, source)
     enabled, hooks = _hooks(fields, folder)
-    without_effect(fields, ("docker", "env"), kept, "workspace.")
+    without_effect(fields, ("docker", "env"), ignored, "workspace.")
     finish(fields, WORKSPACE)
-    return Level(fields=made, hooks=hooks, enabled=enabled, kept=kept)
+    return Level(fields=values, hooks=hooks, enabled=enabled, kept=ignored)
 
 
 def _path(fields: Fields, name: str, folder: str) -> str:
-    written = fields.required_text(name)
-    if "\0" in written:
-        fields.error("bad-path", name, f"is {written!r}; no path has a character of the code 0.")
+    path = fields.required_text(name)
+    if "\0" in path:
+        fields.error("bad-path", name, f"is {path!r}; no path has a character of the code 0.")
         return ""
-    return _rebased(written, folder)
+    return _rebased(path, folder)
 
 
 def _rebased(path: str, folder: str) -> str:
@@ -159,23 +161,23 @@ def _hooks(fields: Fields, folder: str) -> tuple[bool | None, dict[str, dict[str
 
 def _hook(fields: Fields, folder: str) -> dict[str, Any]:
     fields.forgive_null(*fields.names())
-    made: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     name = named(fields, "command", "script")
     if name in fields:
-        made["command"] = _command(fields, name)
+        values["command"] = _command(fields, name)
         if folder:
-            made |= {"cwd": folder, "near": True}
+            values |= {"cwd": folder, "near": True}
     if "cwd" in fields:
-        made |= {"cwd": _path(fields, "cwd", folder), "near": False}
+        values |= {"cwd": _path(fields, "cwd", folder), "near": False}
     if "timeout_ms" in fields:
         timeout = fields.number("timeout_ms")
         if timeout is not None and timeout <= 0:
             fields.error("bad-timeout", "timeout_ms", f"is {timeout}; it must be above 0.")
-        made["timeout_s"] = None if timeout is None else timeout / 1000
+        values["timeout_s"] = None if timeout is None else timeout / 1000
     if "reset" in fields:
-        made["reset"] = fields.choice("reset", RESETS)
+        values["reset"] = fields.choice("reset", RESETS)
     finish(fields, HOOK)
-    return made
+    return values
 
 
 def _command(fields: Fields, name: str) -> tuple[str, ...]:
@@ -186,7 +188,7 @@ def _command(fields: Fields, name: str) -> tuple[str, ...]:
         except ValueError as error:
             fields.error("bad-command", name, f"is {value[:100]!r}: {error}. Write the command as a list.")
             return ("",)
-    elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+    elif isinstance(value, list) and all(isinstance(word, str) for word in value):
         command = tuple(value)
     else:
         fields.wrong(name, value, "a list of texts, or one text")
@@ -204,17 +206,19 @@ def _repositories(fields: Fields, folder: str, source: Source) -> tuple[Reposito
     if not isinstance(value, list):
         fields.wrong("repos", value, "a list of repositories, each with `path` and `repo`")
         return ()
-    found: list[Repository] = []
+    repositories: list[Repository] = []
     for at, row in enumerate(value):
-        here = f"repos[{at}]"
+        field = f"repos[{at}]"
         if not isinstance(row, dict):
-            fields.wrong(here, row, "an object with `path` and `repo`")
+            fields.wrong(field, row, "an object with `path` and `repo`")
             continue
-        one = _repository(Fields(row, fields.notes, fields.place(here) + "."), folder, source)
-        if one.path and any(other.path == one.path for other in found):
-            fields.error("duplicate-path", here, f"has the path {one.path!r}, which another one has already.")
-        found.append(one)
-    return tuple(found)
+        repository = _repository(Fields(row, fields.notes, fields.place(field) + "."), folder, source)
+        if repository.path and any(other.path == repository.path for other in repositories):
+            fields.error(
+                "duplicate-path", field, f"has the path {repository.path!r}, which another one has already."
+            )
+        repositories.append(repository)
+    return tuple(repositories)
 
 
 def _repository(fields: Fields, folder: str, source: Source) -> Repository:
@@ -252,22 +256,22 @@ def _repository(fields: Fields, folder: str, source: Source) -> Repository:
 
 def _inside(fields: Fields) -> str:
     """The path of a repository in its workspace, which it must not leave."""
-    written = fields.required_text("path").replace("\\", "/")
-    if isabs(written) or ".." in written.split("/") or re.match(r"[A-Za-z]:", written):
-        message = f"is {written!r}; it must be a path inside the workspace, without `..`."
+    path = fields.required_text("path").replace("\\", "/")
+    if isabs(path) or ".." in path.split("/") or re.match(r"[A-Za-z]:", path):
+        message = f"is {path!r}; it must be a path inside the workspace, without `..`."
         fields.error("bad-path", "path", message)
-    return normpath(written) if written else ""
+    return normpath(path) if path else ""
 
 
 def _origin(fields: Fields, folder: str, source: Source) -> tuple[str, bool]:
     """Where a repository comes from, and whether that is a folder."""
     if "source" not in fields:
-        written = fields.required_text("repo")
-        if _URL.match(written) or not written:
-            return written, False
-        if _ON_GITHUB.fullmatch(written):
-            return f"https://github.com/{written.removesuffix('.git')}.git", False
-        return _local(fields, "repo", written, folder, source)
+        repo = fields.required_text("repo")
+        if _URL.match(repo) or not repo:
+            return repo, False
+        if _ON_GITHUB.fullmatch(repo):
+            return f"https://github.com/{repo.removesuffix('.git')}.git", False
+        return _local(fields, "repo", repo, folder, source)
     if "repo" in fields:
         fields.take("repo")
         fields.error("conflicting-fields", "repo", "and `source` mean the same; keep one of them.")
@@ -276,18 +280,18 @@ def _origin(fields: Fields, folder: str, source: Source) -> tuple[str, bool]:
         return "", False
     kind = inner.choice("type", ("git", "local"))
     if kind == "local":
-        found = _local(inner, "path", inner.required_text("path"), folder, source)
+        origin = _local(inner, "path", inner.required_text("path"), folder, source)
     else:
-        found = (inner.required_text("url") if kind else "", False)
+        origin = (inner.required_text("url") if kind else "", False)
     if kind:
         finish(inner, ("type", "path" if kind == "local" else "url"))
-    return found
+    return origin
 
 
-def _local(fields: Fields, name: str, written: str, folder: str, source: Source) -> tuple[str, bool]:
-    path = _rebased(written, folder)
+def _local(fields: Fields, name: str, reference: str, folder: str, source: Source) -> tuple[str, bool]:
+    path = _rebased(reference, folder)
     if source.folder and path and not source.expand(path + "/"):
-        message = f"is {written!r}, and there is no such folder. It is looked for from the suite's."
+        message = f"is {reference!r}, and there is no such folder. It is looked for from the suite's."
         fields.error("missing-folder", name, message)
     return path, True
 
@@ -321,15 +325,15 @@ def workspace_of(level: Level | None, fields: Fields) -> Workspace | None:
     for moment, hook in level.hooks.items() if level.enabled is not False else ():
         if "command" not in hook and hook.get("reset", "none") == "none":
             fields.error("missing-field", f"workspace.hooks.{moment}.command", "is missing; say what is run.")
-        hooks[moment] = Hook(**_beyond(Hook(), {k: value for k, value in hook.items() if k != "near"}))
-    made = {**level.fields, "hooks": Hooks(**hooks)}
-    workspace = Workspace(**_beyond(Workspace(), made))
+        hooks[moment] = Hook(**_keep_changed(Hook(), {k: value for k, value in hook.items() if k != "near"}))
+    values = {**level.fields, "hooks": Hooks(**hooks)}
+    workspace = Workspace(**_keep_changed(Workspace(), values))
     if workspace.path is not None and workspace.isolation == "per_test":
         message = "is a folder that all tests share, which isolation 'per_test' rules out; keep one of them."
         fields.error("conflicting-fields", "workspace.path", message)
     return None if workspace == Workspace() else workspace
 
 
-def _beyond(defaults: Struct, given: dict[str, Any]) -> dict[str, Any]:
-    """What differs from the defaults, so that a default that is written out changes no digest."""
-    return {name: value for name, value in given.items() if value != getattr(defaults, name)}
+def _keep_changed(defaults: Struct, values: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values that differ from their defaults, so that a written default changes no digest."""
+    return {name: value for name, value in values.items() if value != getattr(defaults, name)}

@@ -45,10 +45,10 @@ def row_of(assertion: Assertion, source: Source) -> tuple[Row, bool]:
     why = ""
     for row in make(assertion.params, source):
         for gate in _gates(assertion):
-            written = {**row, **_around(assertion), **gate}
-            read, problem = _read(written, source)
+            full_row = {**row, **_around(assertion), **gate}
+            read, problem = _read(full_row, source)
             if problem is None and read is not None and _digest(read) == _digest(assertion):
-                return _named(written, read.label, assertion.label, source)
+                return _add_name(full_row, read.label, assertion.label, source)
             why = why or problem or _difference(assertion, read)
     raise Unsayable(why or f"no type of it takes these parameters of `{assertion.grader}`.")
 
@@ -56,34 +56,34 @@ def row_of(assertion: Assertion, source: Source) -> tuple[Row, bool]:
 def _read(row: Row, source: Source) -> tuple[Assertion | None, str | None]:
     """What a row is read as, and what is wrong with it."""
     notes = Notes("", 1)
-    found = lower([row], "it", notes, source)
-    if notes.failed or len(found) != 1:
+    assertions = lower([row], "it", notes, source)
+    if notes.failed or len(assertions) != 1:
         wrong = next((problem for problem in notes.problems if problem.level == "error"), None)
         if wrong is not None and wrong.code == "unknown-field":
             return None, f"its type `{row['type']}` has no `{(wrong.field or '').rpartition('.')[2]}`."
-        said = "" if wrong is None else wrong.message
-        return None, f"an assertion of type `{row['type']}` would be refused. {said}".rstrip()
-    return found[0], None
+        reason = "" if wrong is None else wrong.message
+        return None, f"an assertion of type `{row['type']}` would be refused. {reason}".rstrip()
+    return assertions[0], None
 
 
 def _digest(assertion: Assertion) -> str:
     return assertion_digest(assertion)
 
 
-def _difference(wanted: Assertion, read: Assertion | None) -> str:
+def _difference(original: Assertion, read: Assertion | None) -> str:
     """Which part of an assertion has no words, as a sentence."""
-    if read is None or read.grader != wanted.grader:
-        return f"no type of it takes these parameters of `{wanted.grader}`."
-    names = sorted({*read.params, *wanted.params})
-    parting = next((name for name in names if read.params.get(name) != wanted.params.get(name)), None)
+    if read is None or read.grader != original.grader:
+        return f"no type of it takes these parameters of `{original.grader}`."
+    names = sorted({*read.params, *original.params})
+    parting = next((name for name in names if read.params.get(name) != original.params.get(name)), None)
     if parting is None:
-        gate = "none" if wanted.required is None else f"{wanted.required:g}"
-        least = "none" if wanted.pass_at is None else f"{wanted.pass_at:g}"
+        gate = "none" if original.required is None else f"{original.required:g}"
+        least = "none" if original.pass_at is None else f"{original.pass_at:g}"
         return (
             f"no `min_score` and `required` of it say the gate {gate} "
-            f"and the least value that passes {least} of `{wanted.grader}`."
+            f"and the least value that passes {least} of `{original.grader}`."
         )
-    return f"no type of it is `{wanted.grader}` with this `{parting}`."
+    return f"no type of it is `{original.grader}` with this `{parting}`."
 
 
 # --- what all types share ----------------------------------------------------------------------------------
@@ -111,19 +111,19 @@ def _gates(assertion: Assertion) -> Iterator[Row]:
         yield {"required": True, "min_score": gate}
 
 
-def _named(row: Row, given: str | None, label: str | None, source: Source) -> tuple[Row, bool]:
+def _add_name(row: Row, own_name: str | None, label: str | None, source: Source) -> tuple[Row, bool]:
     """The row with the label as its name where it has another one by itself, if it can be one."""
-    if label is None or given == label:
+    if label is None or own_name == label:
         return row, True
-    named = {"type": row["type"], "name": label, **row}
-    read, _ = _read(named, source)
-    return (named, True) if read is not None and read.label == label else (row, False)
+    named_row = {"type": row["type"], "name": label, **row}
+    read, _ = _read(named_row, source)
+    return (named_row, True) if read is not None and read.label == label else (row, False)
 
 
 # --- one grader --------------------------------------------------------------------------------------------
 
 
-def _as(kind: str, **names: str) -> Callable[[Params, Source], Iterator[Row]]:
+def _from_params(kind: str, **names: str) -> Callable[[Params, Source], Iterator[Row]]:
     """A type whose fields are the parameters, some under other names."""
 
     def rows(params: Params, _source: Source) -> Iterator[Row]:
@@ -167,10 +167,10 @@ def _regex(params: Params, _source: Source) -> Iterator[Row]:
         return
     sticky = _STICKY.fullmatch(pattern)
     patterns = [(sticky[1], "y")] if sticky else []
-    for one, more in (*patterns, (pattern, "")):
-        written, unicode = _to_javascript(one)
+    for python_pattern, more in (*patterns, (pattern, "")):
+        js_pattern, unicode = _to_javascript(python_pattern)
         every = flags + unicode + more
-        yield {"type": "regex", "value": written, **({"flags": every} if every else {})}
+        yield {"type": "regex", "value": js_pattern, **({"flags": every} if every else {})}
     yield {"type": "regex", "value": pattern, **({"flags": flags} if flags else {})}
 
 
@@ -178,23 +178,23 @@ def _to_javascript(pattern: str) -> tuple[str, str]:
     """A pattern of Python's as JavaScript writes it, and the flag that it then needs."""
     points = 0
 
-    def point(found: re.Match[str]) -> str:
+    def point(match: re.Match[str]) -> str:
         nonlocal points
-        if not found["point"]:
-            return found[0]
+        if not match["point"]:
+            return match[0]
         points += 1
-        return f"\\u{{{found['point'].lstrip('0') or '0'}}}"
+        return f"\\u{{{match['point'].lstrip('0') or '0'}}}"
 
-    def written(found: re.Match[str]) -> str:
-        if found["again"]:
-            return f"\\k<{found[2]}>"
-        if found["ascii"]:
-            return found["ascii"]
-        if found["set"]:
-            return _POINT.sub(point, found[0])
-        return "(?<" if found["group"] else "$" if found["end"] else point(found)
+    def translate(match: re.Match[str]) -> str:
+        if match["again"]:
+            return f"\\k<{match[2]}>"
+        if match["ascii"]:
+            return match["ascii"]
+        if match["set"]:
+            return _POINT.sub(point, match[0])
+        return "(?<" if match["group"] else "$" if match["end"] else point(match)
 
-    return _PYTHON.sub(written, pattern), "u" if points else ""
+    return _PYTHON.sub(translate, pattern), "u" if points else ""
 
 
 def _llm_grader(params: Params, _source: Source) -> Iterator[Row]:
@@ -205,9 +205,9 @@ def _rubrics(params: Params, _source: Source) -> Iterator[Row]:
     items = params.get("items")
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         return
-    rest = {name: value for name, value in params.items() if name != "items"}
+    others = {name: value for name, value in params.items() if name != "items"}
     criteria = [_item(item, number) for number, item in enumerate(items, 1)]
-    yield {**_judged("rubrics", rest), "criteria": criteria}
+    yield {**_judged("rubrics", others), "criteria": criteria}
 
 
 def _judged(kind: str, params: Params) -> Row:
@@ -223,7 +223,11 @@ def _item(item: dict[str, Any], number: int) -> Any:
     if not isinstance(ranges, list):
         return item
     rows = [
-        {"score_range": [one.get("low"), one.get("high")], "outcome": one.get("outcome")} for one in ranges
+        {
+            "score_range": [score_range.get("low"), score_range.get("high")],
+            "outcome": score_range.get("outcome"),
+        }
+        for score_range in ranges
     ]
     return {**item, "score_ranges": rows}
 
@@ -251,14 +255,17 @@ def _composite(params: Params, source: Source) -> Iterator[Row]:
     aggregator = params.get("aggregator")
     if not isinstance(aggregator, dict):
         return
-    kind, rest = aggregator.get("type"), {name: one for name, one in aggregator.items() if name != "type"}
-    said: Row = {"type": kind, **rest}
+    kind, others = (
+        aggregator.get("type"),
+        {name: value for name, value in aggregator.items() if name != "type"},
+    )
+    row: Row = {"type": kind, **others}
     if kind == "program":
-        said = {"type": "code-grader", **_command(rest)}
+        row = {"type": "code-grader", **_command(others)}
     elif kind == "llm_grader":
-        said = _judged("llm-grader", rest)
+        row = _judged("llm-grader", others)
     members = [_member(member, source) for member in params.get("members", ())]
-    yield {"type": "composite", MEMBERS[0]: members, "aggregator": said}
+    yield {"type": "composite", MEMBERS[0]: members, "aggregator": row}
 
 
 def _member(member: Any, source: Source) -> Row:
@@ -274,22 +281,22 @@ _ROWS: Final[dict[str, Callable[[Params, Source], Iterable[Row]]]] = {
     "contains": _text("contains"),
     "contains_any": _text("contains-any", "values"),
     "contains_all": _text("contains-all", "values"),
-    "starts_with": _as("starts-with"),
-    "ends_with": _as("ends-with"),
-    "exact": _as("equals"),
+    "starts_with": _from_params("starts-with"),
+    "ends_with": _from_params("ends-with"),
+    "exact": _from_params("equals"),
     "regex": _regex,
-    "numeric_match": _as("numeric-match"),
-    "numeric_equal": _as("numeric-equal"),
+    "numeric_match": _from_params("numeric-match"),
+    "numeric_equal": _from_params("numeric-equal"),
     "is_json": _is_json,
     "llm_grader": _llm_grader,
     "rubrics": _rubrics,
     "program": _program,
     "composite": _composite,
-    "tool_trajectory": _as("tool-trajectory"),
-    "field_accuracy": _as("field-accuracy"),
-    "latency": _as("latency", threshold_ms="threshold"),
-    "cost": _as("cost", budget_usd="budget"),
+    "tool_trajectory": _from_params("tool-trajectory"),
+    "field_accuracy": _from_params("field-accuracy"),
+    "latency": _from_params("latency", threshold_ms="threshold"),
+    "cost": _from_params("cost", budget_usd="budget"),
     "token_usage": _token_usage,
-    "execution_metrics": _as("execution-metrics"),
-    "skill_trigger": _as("skill-trigger"),
+    "execution_metrics": _from_params("execution-metrics"),
+    "skill_trigger": _from_params("skill-trigger"),
 }

@@ -56,7 +56,7 @@ class Draft:
     __slots__ = ("_case", "_common", "_source", "refusal", "row", "unsaid")
 
     def __init__(self, case: Case, common: Common, files: Mapping[str, bytes] | None, unsaid: Unsaid) -> None:
-        """Write the case as well as it can be.
+        """Renders the case as far as the format allows.
 
         Args:
             case: what is written.
@@ -71,8 +71,8 @@ class Draft:
         self._source = reading(source, files or {})
         self.unsaid = unsaid
         self.refusal = Unsaid(case, NAME, lossy=False)
-        """Takes what cannot be said and nothing can stand for."""
-        said = {
+        """What cannot be written, not even with losses."""
+        fields = {
             "id": case.id,
             "criteria": case.criteria,
             "category": case.category,
@@ -82,7 +82,7 @@ class Draft:
             "workspace": None if case.workspace is None else workspace_row(case.workspace),
             "assertions": self._assertions(),
         }
-        self.row: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        self.row: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
         """The test."""
         self._add_notes()
 
@@ -92,7 +92,7 @@ class Draft:
         return self.unsaid.refused or self.refusal.refused
 
     def settle(self, above: Mapping[str, Any]) -> None:
-        """Leave out and note what would be read as something else, and add the metadata.
+        """Leaves out and notes what would be read as something else, and adds the metadata.
 
         Args:
             above: what was lost of the suite, which this case is to keep.
@@ -113,7 +113,7 @@ class Draft:
         self._check_yaml()
 
     def _read(self, above: Mapping[str, Any]) -> Notes:
-        """Read the test as it is, and note and leave out what became something else."""
+        """Reads the test again, then notes and leaves out what became something else."""
         metadata = self._metadata(above)
         self.row.pop("metadata", None)
         if metadata:
@@ -125,8 +125,8 @@ class Draft:
         wrong = [problem.field or "" for problem in notes.problems if problem.level == "error"]
         for name, (place, why) in _PLACES.items():
             same = encode(getattr(read, name)) == encode(getattr(self._case, name))
-            refused = place and any(field.startswith(".".join(place)) for field in wrong)
-            if (refused or not same) and name not in self.unsaid.kept:
+            is_lost = place and any(field.startswith(".".join(place)) for field in wrong)
+            if (is_lost or not same) and name not in self.unsaid.kept:
                 self.unsaid.note(name, why)
                 _drop(self.row, place)
         return notes
@@ -156,13 +156,13 @@ class Draft:
         if case.assertions == (DEFAULT,) and (case.criteria or "").strip():
             return None
         rows: list[dict[str, Any]] = []
-        lost = False
+        has_losses = False
         for place, assertion in enumerate(case.assertions):
             try:
                 row, has_label = row_of(assertion, self._source)
             except Unsayable as error:
                 self.unsaid.note(f"assertions[{place}]", str(error))
-                lost = True
+                has_losses = True
                 continue
             rows.append(row)
             if not has_label:
@@ -170,7 +170,7 @@ class Draft:
                 self.unsaid.note(f"assertions[{place}].label", why)
         if not case.assertions:
             self.unsaid.note("assertions", "a test without any is judged by `llm-grader`.")
-        return [*rows, dict(LOST)] if lost or not rows else rows
+        return [*rows, dict(LOST)] if has_losses or not rows else rows
 
     def _add_notes(self) -> None:
         for name, value in self._case.notes.items():
@@ -189,7 +189,7 @@ class Draft:
         return {**metadata, "tags": list(tags[len(shared) :] if tags[: len(shared)] == shared else tags)}
 
     def _check_yaml(self) -> None:
-        """Refuse what YAML, as it is read here, does not hold."""
+        """Notes texts that do not survive YAML as it is read here."""
         for name, value in self.row.items():
             field = {"expected_output": "expected", "execution": "target"}.get(name, name)
             field = field if field in Case.__struct_fields__ else "notes"
@@ -198,12 +198,12 @@ class Draft:
 
 
 def _execution(case: Case) -> dict[str, Any] | None:
-    said = {
+    fields = {
         "target": case.target,
         "targets": list(case.only_targets) or None,
         "threshold": None if case.pass_rule is None else case.pass_rule.threshold,
     }
-    return {name: value for name, value in said.items() if value is not None} or None
+    return {name: value for name, value in fields.items() if value is not None} or None
 
 
 def _drop(row: dict[str, Any], place: tuple[str, ...]) -> None:

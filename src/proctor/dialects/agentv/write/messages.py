@@ -42,7 +42,7 @@ def input_value(messages: tuple[Message, ...], source: Source) -> Any:
 
 
 def why(messages: tuple[Message, ...], source: Source) -> tuple[int | None, str]:
-    """The first message that cannot be said, where it is one alone, and why, as a sentence."""
+    """Returns the first message that cannot be written, if a single one is the cause, and why."""
     for place, message in enumerate(messages):
         if message.role not in ROLES:
             return place, f"its roles are {', '.join(ROLES)}."

@@ -39,26 +39,26 @@ _PLACES: Final[dict[str, tuple[tuple[str, str], str]]] = {
 
 
 def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rendered | Problem]:
-    """The suite as one file, and the files that its cases attach. See `proctor.protocols.Renders`."""
-    held = list(cases)
-    common = _common(held)
+    """The suite as one file, and the files that its cases attach. See `proctor.protocols.Renderer`."""
+    case_list = list(cases)
+    common = _common(case_list)
     header = Unsaid(suite, NAME, lossy=lossy)
     row = _heading(suite, common, header)
     yield from header.problems
     yield Rendered("", yaml_text(row).encode("utf-8") if row else b"")
-    above, beside, begun = header.kept, Beside(), False
-    for case in held:
-        files = beside.fitting(attached(case.input))
+    above, siblings, has_begun = header.kept, Beside(), False
+    for case in case_list:
+        files = siblings.fitting(attached(case.input))
         draft = Draft(case, common, files, Unsaid(case, NAME, lossy=lossy))
         draft.settle(above)
         yield from (*draft.unsaid.problems, *draft.refusal.problems)
         if draft.refused:
             continue
         said_files = {} if "input" in draft.unsaid.kept else files or {}
-        yield from (Rendered(path, data) for path, data in beside.new(said_files))
-        yield Rendered("", (b"" if begun else _TESTS) + yaml_text([draft.row], 2).encode("utf-8"))
-        above, begun = {}, True
-    if not begun:
+        yield from (Rendered(path, data) for path, data in siblings.new(said_files))
+        yield Rendered("", (b"" if has_begun else _TESTS) + yaml_text([draft.row], 2).encode("utf-8"))
+        above, has_begun = {}, True
+    if not has_begun:
         yield Rendered("", _NO_TESTS)
 
 
@@ -74,7 +74,7 @@ def _common(cases: list[Case]) -> Common:
 
 
 def _is_as_it_is(case: Case) -> bool:
-    """Whether nothing may be put into the metadata: it has tags, or hooks of a workspace are given it."""
+    """Whether the metadata must not change: it has tags, or hooks of a workspace read it."""
     return case.workspace is not None or "tags" in case.metadata
 
 
@@ -89,16 +89,16 @@ def _own_tags(case: Case) -> tuple[Any, ...]:
 def _heading(suite: Suite, common: Common, unsaid: Unsaid) -> dict[str, Any]:
     """What stands above the tests; what would be read as something else is noted and left out."""
     note_suite(unsaid, replace(suite, defaults=Defaults()), ())
-    row = _written(suite, common)
+    row = _suite_row(suite, common)
     notes = Notes("", 1)
     read = heading_of(row, Source(path="", lines=lambda: ()), notes).suite
-    wanted = replace(suite, defaults=replace(suite.defaults, reuse=None))
+    expected = replace(suite, defaults=replace(suite.defaults, reuse=None))
     wrong = [problem.field or "" for problem in notes.problems if problem.level == "error"]
     for name, ((outer, inner), why) in _PLACES.items():
         place = f"{outer}.{inner}".strip(".")
-        refused = [field for field in wrong if field.startswith(place)]
-        wrong = [field for field in wrong if field not in refused]
-        if refused or encode(getattr(read, name)) != encode(getattr(wanted, name)):
+        fields = [field for field in wrong if field.startswith(place)]
+        wrong = [field for field in wrong if field not in fields]
+        if fields or encode(getattr(read, name)) != encode(getattr(expected, name)):
             unsaid.note(name, why)
             _drop(row, outer, inner)
     if "pass_rule" in unsaid.kept and suite.pass_rule.threshold is None:
@@ -107,10 +107,10 @@ def _heading(suite: Suite, common: Common, unsaid: Unsaid) -> dict[str, Any]:
     return row
 
 
-def _written(suite: Suite, common: Common) -> dict[str, Any]:
+def _suite_row(suite: Suite, common: Common) -> dict[str, Any]:
     threshold = suite.pass_rule.threshold
     defaults, targets = suite.defaults, suite.defaults.targets
-    said = {
+    fields = {
         "target": targets[0] if len(targets) == 1 else None,
         "targets": list(targets) if len(targets) > 1 else None,
         "workers": defaults.concurrency,
@@ -119,7 +119,7 @@ def _written(suite: Suite, common: Common) -> dict[str, Any]:
         "budget_usd": defaults.budget_usd,
         "cache": defaults.cache,
     }
-    execution: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    execution: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
     row: dict[str, Any] = {"name": suite.name}
     more = {"description": suite.description, "version": suite.declared_version, "tags": list(common.tags)}
     row |= {name: value for name, value in more.items() if value is not None and value != []}
@@ -145,11 +145,11 @@ def _trials(suite: Suite, common: Common) -> dict[str, Any] | None:
 
 
 def _drop(row: dict[str, Any], outer: str, inner: str) -> None:
-    """Leave out what cannot be said; all of `execution` where it is not known what of it is wrong."""
+    """Leaves out what cannot be said; all of `execution` where the wrong part is unknown."""
     if outer and inner:
         row.get(outer, {}).pop(inner, None)
     elif outer:
-        kept = {name: row.get(outer, {}).get(name) for name in ("threshold", "trials")}
-        row[outer] = {name: value for name, value in kept.items() if value is not None}
+        remaining = {name: row.get(outer, {}).get(name) for name in ("threshold", "trials")}
+        row[outer] = {name: value for name, value in remaining.items() if value is not None}
     elif inner:
         row.pop(inner, None)

@@ -19,10 +19,10 @@ def workspace_row(workspace: Workspace) -> dict[str, Any]:
     if workspace.isolation != "shared":
         row["isolation"] = workspace.isolation
     if workspace.repositories:
-        row["repos"] = [_repository(one) for one in workspace.repositories]
+        row["repos"] = [_repository(repository) for repository in workspace.repositories]
     hooks = {moment: getattr(workspace.hooks, moment) for moment in MOMENTS}
-    said = {moment: _hook(hook) for moment, hook in hooks.items() if hook is not None}
-    return {**row, "hooks": said} if said else row
+    rows = {moment: _hook(hook) for moment, hook in hooks.items() if hook is not None}
+    return {**row, "hooks": rows} if rows else row
 
 
 def _hook(hook: Hook) -> dict[str, Any]:
@@ -41,8 +41,12 @@ def _hook(hook: Hook) -> dict[str, Any]:
 def _milliseconds(seconds: float) -> float:
     """The number of milliseconds that is read as these seconds, whole where it can be."""
     near = seconds * 1000
-    found = (one for one in (near, nextafter(near, inf), nextafter(near, -inf)) if one / 1000 == seconds)
-    exact = next(found, near)
+    candidates = (
+        candidate
+        for candidate in (near, nextafter(near, inf), nextafter(near, -inf))
+        if candidate / 1000 == seconds
+    )
+    exact = next(candidates, near)
     return int(exact) if exact.is_integer() and abs(exact) < 2**53 else exact
 
 

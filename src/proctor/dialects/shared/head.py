@@ -1,0 +1,83 @@
+"""The beginning of a file, by which dialects recognise it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from json import JSONDecodeError
+from typing import Any, Final
+
+from proctor.dialects.shared.json_arrays import is_array, spans
+from proctor.dialects.shared.jsonl import BOM, UTF_16, parse_object
+from proctor.protocols import Head
+
+LINES: Final = 50
+"""How many lines are looked at."""
+_MORE_LINES: Final = 20_000
+"""How many more are looked at for the fields of YAML, which long texts may stand between, and for the objects
+of an array, which may have many lines each."""
+
+_MAX_BYTES: Final = 8 * 2**20
+"""Long lines are fewer."""
+_PROCTOR: Final = "proctor"
+"""The key of a first line after which no other dialect looks at a file."""
+_MARKDOWN: Final = ".md"
+_KEY = re.compile(r'"(\w+)"\s*:')
+_YAML = re.compile(r"([ \t\r]*(#[^\n]*|---[^\n]*|%YAML[^\n]*)?\n)*[\"']?[A-Za-z_$][\w$-]*[\"']?[ \t]*:(\s|$)")
+"""A text whose first line that says something is a field of YAML."""
+_YAML_KEY = re.compile(r"^[\"']?([\w$-]+)[\"']?[ \t]*:(?=\s|$)", re.MULTILINE)
+
+
+def read_head(path: str, lines: Iterable[bytes]) -> Head:
+    """Reads the beginning of a file: its first lines, and those of them that are JSON objects.
+
+    Lines that cannot be read are passed over here and reported when the file is read. The objects of an array
+    are rows. A file that is another JSON value over several lines has no rows; its keys stand in for one, so
+    that the dialect that it was meant for can say what is wrong with it. So do the fields of YAML, in which a
+    text may look like a row. Markdown has no rows.
+    """
+    lines = iter(lines)
+    first = list(_first(lines, LINES))
+    data = b"".join(first)
+    text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig", "replace")
+    if path.lower().endswith(_MARKDOWN):
+        return Head(path=path, text=text)
+    if _YAML.match(text):
+        remainder = b"".join(_first(lines, _MORE_LINES)).decode("utf-8", "replace")
+        return Head(path=path, text=text, rows=(dict.fromkeys(_YAML_KEY.findall(text + remainder)),))
+    if is_array(text):
+        remainder = b"".join(_first(lines, _MORE_LINES)).decode("utf-8", "replace")
+        rows = _items(text + remainder)
+    else:
+        objects = (parse_object(line.removeprefix(BOM)) for line in first if line.strip())
+        rows = tuple(row for row in objects if isinstance(row, dict))
+    if rows and _PROCTOR in rows[0]:  # its other lines may look like those of any dialect
+        rows = rows[:1]
+    if not rows and text.lstrip().startswith(("{", "[")):
+        keys = dict.fromkeys(_KEY.findall(text))
+        rows = (dict(keys),) if keys else ()
+    return Head(path=path, text=text, rows=rows)
+
+
+def _first(lines: Iterable[bytes], count: int) -> Iterator[bytes]:
+    """Yields at most `count` first lines, and none after `_MAX_BYTES`."""
+    size = 0
+    for line in islice(lines, count):
+        yield line
+        size += len(line)
+        if size >= _MAX_BYTES:
+            return
+
+
+def _items(text: str) -> tuple[dict[str, Any], ...]:
+    """The first objects of an array whose text may end before it does."""
+    rows: list[dict[str, Any]] = []
+    try:
+        for begin, end in islice(spans(text), LINES):
+            row = parse_object(text[begin:end].encode("utf-8", "replace"))
+            if isinstance(row, dict):
+                rows.append(row)
+    except (JSONDecodeError, RecursionError):  # what is wrong is reported when the file is read
+        pass
+    return tuple(rows)
