@@ -53,7 +53,7 @@ async def open_target(spec, opening):
 def _forget(*names: str) -> None:
     for name in names:
         TARGETS._where.pop(name, None)
-        TARGETS._loaded.pop(name, None)
+        TARGETS._instances.pop(name, None)
     TARGETS._builtin = TARGETS._builtin.difference(names)
 
 
