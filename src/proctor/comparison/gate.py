@@ -23,7 +23,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     """What both runs have may stand for what either has: else one that asks less would pass more easily."""
 
 
-def exit_code(found: Comparison, rule: Rule) -> ExitCode:
+def exit_code(comparison: Comparison, rule: Rule) -> ExitCode:
     """The gate's word.
 
     NOTHING_SELECTED without any pair; NOT_MEASURED when a run is not finished, when either has trials that
@@ -31,23 +31,23 @@ def exit_code(found: Comparison, rule: Rule) -> ExitCode:
     them; FAILED when the upper end of the interval is below the largest regression that may be, or with
     `strict` unless its lower end is above that; else OK.
     """
-    if not found.pairs:
+    if not comparison.pairs:
         return ExitCode.NOTHING_SELECTED
-    if not (found.baseline_finished and found.candidate_finished):
+    if not (comparison.baseline_finished and comparison.candidate_finished):
         return ExitCode.NOT_MEASURED
-    if found.unpaired.is_partial and not rule.partial:
+    if comparison.unpaired.is_partial and not rule.partial:
         return ExitCode.NOT_MEASURED
-    ci95 = found.whole.ci95
-    if ci95 is None or len(found.not_measured) > rule.allow_errors:
+    ci95 = comparison.whole.ci95
+    if ci95 is None or len(comparison.not_measured) > rule.allow_errors:
         return ExitCode.NOT_MEASURED
-    held = ci95[0] > -rule.max_regression if rule.strict else ci95[1] >= -rule.max_regression
-    return ExitCode.OK if held else ExitCode.FAILED
+    is_held = ci95[0] > -rule.max_regression if rule.strict else ci95[1] >= -rule.max_regression
+    return ExitCode.OK if is_held else ExitCode.FAILED
 
 
 def could_compare(comparisons: Sequence[Comparison]) -> ExitCode:
     """The word without a gate: whether there was anything to compare in any of the comparisons."""
-    if any(found.whole.pairs for found in comparisons):
+    if any(comparison.whole.pairs for comparison in comparisons):
         return ExitCode.OK
-    if any(found.pairs for found in comparisons):
+    if any(comparison.pairs for comparison in comparisons):
         return ExitCode.NOT_MEASURED
     return ExitCode.NOTHING_SELECTED

@@ -71,8 +71,8 @@ class RunFacts(Struct, frozen=True, kw_only=True):
         """The run with the cases of that split alone, and with those that are in none."""
         if split == "all":
             return self
-        kept = tuple(case for case in self.cases if case.split in (split, None))
-        return replace(self, cases=kept)
+        cases = tuple(case for case in self.cases if case.split in (split, None))
+        return replace(self, cases=cases)
 
     def counts(self) -> Counts:
         """How many of its trials came to each verdict; of its cases, under a rule over repeats."""
@@ -173,5 +173,5 @@ def _fact(trial: Trial, verdict: Verdict) -> Fact:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None

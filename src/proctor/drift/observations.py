@@ -46,10 +46,10 @@ class Places:
 
     def of_case(self) -> list[list[int]]:
         """The places of each case."""
-        found: list[list[int]] = [[] for _ in self.cases]
+        places_by_case: list[list[int]] = [[] for _ in self.cases]
         for place, case in enumerate(self.case_of):
-            found[case].append(place)
-        return found
+            places_by_case[case].append(place)
+        return places_by_case
 
 
 class Aside(Struct, frozen=True, kw_only=True):
@@ -208,26 +208,26 @@ class Kept:
         self.held = Held(places, array("Q"), bytearray())
         self._cases: set[int] = set()
 
-    def add(self, seen: Held, *, by: Literal["answers", "verdicts"], again: bool) -> None:
+    def add(self, rows: Held, *, by: Literal["answers", "verdicts"], again: bool) -> None:
         """Keep what the next run has of cases that are not kept yet, or `again` of all that it has.
 
         Args:
-            seen: the run.
+            rows: the run.
             by: a run has a case when it has such a thing of it.
             again: what is kept of a case is replaced.
         """
-        case_of = self.held.places.case_of
-        has = {case_of[place] for place, value in enumerate(getattr(seen, by)) if value}
-        taken = has if again else has - self._cases
-        if not taken:
+        case_numbers = self.held.places.case_of
+        has = {case_numbers[place] for place, value in enumerate(getattr(rows, by)) if value}
+        new_cases = has if again else has - self._cases
+        if not new_cases:
             return
-        self._cases |= taken
-        rows = (self.held.answers, seen.answers), (self.held.verdicts, seen.verdicts)
-        for kept, given in rows:
-            _grow(kept, len(case_of) - 1)
-            for place, case in enumerate(case_of):
-                if case in taken:
-                    kept[place] = given[place] if place < len(given) else 0
+        self._cases |= new_cases
+        row_pairs = (self.held.answers, rows.answers), (self.held.verdicts, rows.verdicts)
+        for target, source in row_pairs:
+            _grow(target, len(case_numbers) - 1)
+            for place, case in enumerate(case_numbers):
+                if case in new_cases:
+                    target[place] = source[place] if place < len(source) else 0
 
 
 def answer_digest(output: Output) -> int:
@@ -236,11 +236,11 @@ def answer_digest(output: Output) -> int:
     That is its text, the tools that it calls with their arguments, and what it changed in its workspace; not
     what else tells one call from another, such as ids, times and tokens.
     """
-    told = output.text.encode("utf-8", "surrogatepass")
+    content = output.text.encode("utf-8", "surrogatepass")
     if output.tool_calls or output.file_changes:
         calls = [(call.name, call.arguments) for call in output.tool_calls]
-        told = encode((output.text, calls, output.file_changes))
-    return int.from_bytes(blake2b(told, digest_size=8).digest(), "big") or 1
+        content = encode((output.text, calls, output.file_changes))
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "big") or 1
 
 
 def _grow(row: array[int] | bytearray, place: int) -> None:
