@@ -81,9 +81,11 @@ class NotCertified(ProctorError):
     """The end of the text: how the user may have it all the same."""
 
     def __init__(self, hindrances: Sequence[Hindrance]) -> None:
-        reasons = " ".join(part for one in hindrances for part in (one.sentence, one.remedy) if part)
+        reasons = " ".join(
+            part for objection in hindrances for part in (objection.sentence, objection.remedy) if part
+        )
         super().__init__(f"Not certified. {reasons} {self.overruled}")
-        self.exit_code = max(one.exit_code for one in hindrances)
+        self.exit_code = max(objection.exit_code for objection in hindrances)
 
 
 def measured(
@@ -112,10 +114,10 @@ def measured(
 
 def hindrances(of: Measured, terms: Terms) -> tuple[Hindrance, ...]:
     """All that speaks against a certificate."""
-    return (*_too_little(of, terms), *_chosen(of), *_hidden(of))
+    return (*_size_objections(of, terms), *_selection_objections(of), *_hidden_objections(of))
 
 
-def _too_little(of: Measured, terms: Terms) -> Iterator[Hindrance]:
+def _size_objections(of: Measured, terms: Terms) -> Iterator[Hindrance]:
     if of.not_measured > terms.allow_errors:
         yield Hindrance(
             sentence=f"{counted(of.not_measured, 'trial')} could not be measured (ERROR or UNSCORED), and at "
@@ -124,42 +126,42 @@ def _too_little(of: Measured, terms: Terms) -> Iterator[Hindrance]:
             exit_code=ExitCode.NOT_MEASURED,
         )
     if of.cases < terms.min_cases:
-        named = "case" if of.part == "all" else f"{of.part} case"
+        noun = "case" if of.part == "all" else f"{of.part} case"
         yield Hindrance(
-            sentence=f"{counted(of.cases, named)} {'says' if of.cases == 1 else 'say'} too little; it takes "
+            sentence=f"{counted(of.cases, noun)} {'says' if of.cases == 1 else 'say'} too little; it takes "
             f"{terms.min_cases:,}.",
             remedy=_ways_out(of, terms.min_cases),
             short=counted(of.cases, "case"),
         )
 
 
-def _ways_out(of: Measured, least: int) -> str:
+def _ways_out(of: Measured, minimum: int) -> str:
     """How a run comes to that many cases at least; of a holdout also how large its suite must be."""
     takes, larger = "", ""
     if of.part == "holdout" and of.share is not None:
-        whole = counted(ceil(least / Decimal(str(of.share))), "case")
+        whole = counted(ceil(minimum / Decimal(str(of.share))), "case")
         takes = f"With {of.share * 100:g} % held out that is a suite of {whole}. "
-        per_cent = ceil(Decimal(100 * least) / of.suite_cases) if of.suite_cases else 100
+        per_cent = ceil(Decimal(100 * minimum) / of.suite_cases) if of.suite_cases else 100
         if per_cent < 100:
             larger = f" hold out {per_cent} % of these {of.suite_cases:,} (--holdout {per_cent / 100:g}),"
     return f"{takes}Write more cases,{larger} or lower the minimum (--min-cases)."
 
 
-def _chosen(of: Measured) -> Iterator[Hindrance]:
+def _selection_objections(of: Measured) -> Iterator[Hindrance]:
     if of.part == "dev":
         yield Hindrance(
             sentence="The run asked the dev cases alone, to which prompts are fitted. Run the holdout.",
             short="dev cases alone",
         )
-    picked = ", ".join(_picked(of.selection))
-    if picked:
+    flags = ", ".join(_selection_flags(of.selection))
+    if flags:
         yield Hindrance(
-            sentence=f"The run asked only cases that were picked by {picked}. Run all of them.",
+            sentence=f"The run asked only cases that were picked by {flags}. Run all of them.",
             short="picked cases",
         )
 
 
-def _hidden(of: Measured) -> Iterator[Hindrance]:
+def _hidden_objections(of: Measured) -> Iterator[Hindrance]:
     if of.hidden:
         yield Hindrance(
             sentence="The held-out trials are hidden in this bundle, so that their number cannot be derived "
@@ -170,9 +172,9 @@ def _hidden(of: Measured) -> Iterator[Hindrance]:
 
 def conditions(run: Run) -> tuple[Condition, ...]:
     """How the number of a run was counted, where that is not the usual way."""
-    found = []
+    result = []
     if run.suite.split_rule is None:
-        found.append(
+        result.append(
             Condition(
                 sentence="Nothing was held out: this is the pass rate of all cases, and prompts may have "
                 "been fitted to them.",
@@ -181,7 +183,7 @@ def conditions(run: Run) -> tuple[Condition, ...]:
         )
     if run.settings.threshold is not None:
         bar = f"{run.settings.threshold:g}"
-        found.append(
+        result.append(
             Condition(
                 sentence=f"A case passes from a score of {bar}, as the run was made with --threshold {bar}.",
                 short=f"threshold {bar}",
@@ -190,10 +192,10 @@ def conditions(run: Run) -> tuple[Condition, ...]:
     rule = counted_once(run.suite.repeats_rule, threshold_of(run))
     if rule is not None:
         short = "any repeat" if run.suite.repeats_rule == "any" else ""
-        found.append(Condition(sentence=f"Each case counts once: {rule}.", short=short))
+        result.append(Condition(sentence=f"Each case counts once: {rule}.", short=short))
     if run.regrade_of is not None:
-        found.append(Condition(sentence=f"Its answers are those of run {run.regrade_of}, graded again."))
-    return tuple(found)
+        result.append(Condition(sentence=f"Its answers are those of run {run.regrade_of}, graded again."))
+    return tuple(result)
 
 
 def word_of(standing: Standing, *, hidden: int, recounted: int, imported: Standing | None) -> Word:
@@ -212,9 +214,9 @@ def word_of(standing: Standing, *, hidden: int, recounted: int, imported: Standi
     return "recounted" if recounted else "verified"
 
 
-def _picked(selection: Selection) -> list[str]:
+def _selection_flags(selection: Selection) -> list[str]:
     """The flags by which some cases were chosen and others left out."""
-    chosen = (
+    filters = (
         ("--tag", selection.tags),
         ("--exclude-tag", selection.exclude_tags),
         ("--all-tag", selection.all_tags),
@@ -222,4 +224,4 @@ def _picked(selection: Selection) -> list[str]:
         ("--id", selection.ids),
         ("--limit", selection.limit),
     )
-    return [flag for flag, value in chosen if value not in ((), None)]
+    return [flag for flag, value in filters if value not in ((), None)]

@@ -51,11 +51,11 @@ def held_out(ids: Sequence[str], categories: Sequence[str | None], rule: SplitRu
     for position, category in enumerate(categories):
         groups[category or ""].append(position)
     size = holdout_size(len(ids), rule.ratio)
-    chosen: set[int] = set()
+    positions: set[int] = set()
     for name, share in _shares({name: len(group) for name, group in groups.items()}, size).items():
         ranked = sorted(groups[name], key=lambda position: rank(rule.seed, ids[position]))
-        chosen.update(ranked[:share])
-    return chosen
+        positions.update(ranked[:share])
+    return positions
 
 
 def _left_by_shuffle(count: int, rule: SplitRule) -> set[int]:

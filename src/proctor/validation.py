@@ -39,7 +39,7 @@ def kind_of(value: Any) -> str:
     """What a value is, in the words of JSON."""
     if value is None:
         return "null"
-    kind = next((each for each in type(value).__mro__ if each in _KINDS), type(value))
+    kind = next((class_ for class_ in type(value).__mro__ if class_ in _KINDS), type(value))
     return _KINDS.get(kind, f"a {kind.__name__}")
 
 
@@ -72,11 +72,11 @@ class Notes:
     ) -> None:
         """Something that keeps the row out; `named` says that the message names the case itself."""
         self.failed = True
-        self._add("error", code, message if named else self._named(message), field, line)
+        self._add("error", code, message if named else self._prefixed(message), field, line)
 
     def warn(self, code: str, message: str, field: str | None = None, *, line: int | None = None) -> None:
         """Something doubtful."""
-        self._add("warning", code, self._named(message), field, line)
+        self._add("warning", code, self._prefixed(message), field, line)
 
     def noted(self, field: str) -> bool:
         """Whether a field, or something inside it, has an error already."""
@@ -84,7 +84,7 @@ class Notes:
             problem.level == "error" and (problem.field or "").startswith(field) for problem in self.problems
         )
 
-    def _named(self, message: str) -> str:
+    def _prefixed(self, message: str) -> str:
         return message if self.case is None else f"{self.subject} {shown(self.case)}: {message}"
 
     def _add(
@@ -157,14 +157,14 @@ class Fields:
         place = self._prefix + name
         self.notes.warn(code, f"`{place}` {message}", place, line=self.line_of(name))
 
-    def wrong(self, name: str, value: Any, wanted: str) -> None:
+    def wrong(self, name: str, value: Any, expected: str) -> None:
         """Note that a value has the wrong type: what was found and what is wanted."""
-        found = "null" if value is None else f"{shown(value)}, {kind_of(value)}"
-        self.error("wrong-type", name, f"is {found}; it must be {wanted}.")
+        value_text = "null" if value is None else f"{shown(value)}, {kind_of(value)}"
+        self.error("wrong-type", name, f"is {value_text}; it must be {expected}.")
 
-    def missing(self, name: str, wanted: str) -> None:
+    def missing(self, name: str, expected: str) -> None:
         """Note that a field which must be there is not."""
-        self.error("missing-field", name, f"is missing; it must be {wanted}.")
+        self.error("missing-field", name, f"is missing; it must be {expected}.")
 
     def __contains__(self, name: str) -> bool:
         return name in self._left
@@ -262,10 +262,10 @@ class Fields:
             self.wrong(name, value, "an object")
         return None
 
-    def required_object(self, name: str, wanted: str) -> Fields | None:
+    def required_object(self, name: str, expected: str) -> Fields | None:
         """The fields of an object that must be there; `wanted` says what it must be."""
         if name not in self._left:
-            self.missing(name, wanted)
+            self.missing(name, expected)
         return self.object(name)
 
     def names(self) -> list[str]:

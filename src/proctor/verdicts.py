@@ -17,7 +17,7 @@ from proctor.stats import mean_interval, quantile, reaches, wilson
 
 Rules = Callable[[Case], PassRule]
 """The pass rule by which each case is judged."""
-_NOT_ASKED = frozenset({"budget", "not-asked"})
+_NOT_SENT = frozenset({"budget", "not-asked"})
 """Kinds of failure before anybody was asked."""
 RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
 """As `Suite.repeats_rule` has it."""
@@ -136,12 +136,12 @@ class Repeats:
         for verdict in outranking:
             if verdict in self._verdicts:
                 return verdict
-        reached = fsum(self._scores) / len(self)
+        score = fsum(self._scores) / len(self)
         interval = mean_interval(self._scores)
         if how == "lower_bound" and interval is not None:
-            reached = max(0.0, interval[0])
+            score = max(0.0, interval[0])
         threshold = 1.0 if self._rule.threshold is None else self._rule.threshold
-        return Verdict.PASS if reaches(reached, threshold) else Verdict.FAIL
+        return Verdict.PASS if reaches(score, threshold) else Verdict.FAIL
 
 
 class Counts:
@@ -320,11 +320,11 @@ class Tally:
 
     def _count_parts(self, trial: Trial, case: Case, verdict: Verdict, *, first: bool) -> None:
         if trial.split is not None:
-            _of(self.splits, trial.split).add(verdict, first=first)
+            _group_counts(self.splits, trial.split).add(verdict, first=first)
         if case.category is not None:
-            _of(self.categories, case.category).add(verdict, first=first)
+            _group_counts(self.categories, case.category).add(verdict, first=first)
         for tag in case.tags:
-            _of(self.tags, tag).add(verdict, first=first)
+            _group_counts(self.tags, tag).add(verdict, first=first)
 
     def _count_case(self, trial: Trial, case: Case, verdict: Verdict, rule: PassRule) -> None:
         repeats = self._open.get(trial.position) or Repeats(rule)
@@ -343,7 +343,7 @@ class Tally:
             self.reused += 1
         elif output is not None and output.cached:
             self.cached += 1
-        elif failure is None or (failure.stage == "target" and failure.kind not in _NOT_ASKED):
+        elif failure is None or (failure.stage == "target" and failure.kind not in _NOT_SENT):
             self.asked += 1
         if output is None:
             return
@@ -355,8 +355,8 @@ class Tally:
                     self.spent_judging.add(judgment)
         self.latencies_ms.append(output.latency_ms)
         if trial.split is not None:
-            spent, count = self._split_latencies.get(trial.split, (0.0, 0))
-            self._split_latencies[trial.split] = (spent + output.latency_ms, count + 1)
+            latency_sum, count = self._split_latencies.get(trial.split, (0.0, 0))
+            self._split_latencies[trial.split] = (latency_sum + output.latency_ms, count + 1)
         if output.refused_params:
             self.refused_params.update(output.refused_params)
         if output.model is not None:
@@ -390,12 +390,12 @@ class Tally:
 
     def latency_ms(self) -> dict[str, float | None]:
         """The median, the 95 % point and the mean of the answers' latencies."""
-        ordered = sorted(self.latencies_ms)
-        mean = sum(ordered) / len(ordered) if ordered else None
-        return {"p50": quantile(ordered, 0.5), "p95": quantile(ordered, 0.95), "mean": mean}
+        latencies = sorted(self.latencies_ms)
+        mean = sum(latencies) / len(latencies) if latencies else None
+        return {"p50": quantile(latencies, 0.5), "p95": quantile(latencies, 0.95), "mean": mean}
 
 
-def _of(groups: dict[str, Counts], name: str) -> Counts:
+def _group_counts(groups: dict[str, Counts], name: str) -> Counts:
     counts = groups.get(name)
     if counts is None:
         counts = groups[name] = Counts()
@@ -408,12 +408,12 @@ def exit_code(counts: Counts, settings: Settings) -> ExitCode:
     if not_measured > settings.allow_errors or (counts.total and not_measured == counts.total):
         return ExitCode.NOT_MEASURED
     if settings.min_pass_rate is not None:
-        held = (counts.pass_rate or 0.0) >= settings.min_pass_rate - 1e-12
-        return ExitCode.OK if held else ExitCode.FAILED
+        gate_passed = (counts.pass_rate or 0.0) >= settings.min_pass_rate - 1e-12
+        return ExitCode.OK if gate_passed else ExitCode.FAILED
     return ExitCode.FAILED if counts.failed else ExitCode.OK
 
 
-_RANKS = (
+_SEVERITY = (
     ExitCode.OK,
     ExitCode.NOTHING_SELECTED,
     ExitCode.FAILED,
@@ -425,4 +425,4 @@ _RANKS = (
 
 def worst(codes: Iterable[ExitCode]) -> ExitCode:
     """The code of several runs together: the one that a caller must not overlook."""
-    return max(codes, key=_RANKS.index, default=ExitCode.OK)
+    return max(codes, key=_SEVERITY.index, default=ExitCode.OK)

@@ -136,11 +136,11 @@ def bound(strata: Mapping[Stratum, int], yes_count: int) -> float:
         for count, chances in tables:
             top = max(chance + tilt * hits for hits, chance in chances)
             weights = [(hits, exp(chance + tilt * hits - top)) for hits, chance in chances]
-            weight = sum(weight_ for _, weight_ in weights)
-            mean = sum(hits * weight_ for hits, weight_ in weights) / weight
+            weight = sum(term for _, term in weights)
+            mean = sum(hits * term for hits, term in weights) / weight
             logarithm += count * (top + log(weight))
             slope += count * mean
-            curve += count * sum((hits - mean) ** 2 * weight_ for hits, weight_ in weights) / weight
+            curve += count * sum((hits - mean) ** 2 * term for hits, term in weights) / weight
         return logarithm, slope, curve
 
     low, high, tilt = 0.0, _MAX_TILT, 0.0

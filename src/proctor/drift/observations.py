@@ -114,7 +114,7 @@ class Seeing:
         self._verdicts = bytearray()
         self._passed = Counts()
         self._all = Counts()
-        self._aside = dict.fromkeys(Aside.__struct_fields__, 0)
+        self._excluded_counts = dict.fromkeys(Aside.__struct_fields__, 0)
         self._models: set[str] = set()
         self._fingerprints: set[str] = set()
         self._holdout = False
@@ -154,7 +154,7 @@ class Seeing:
             answers=self._answers,
             verdicts=self._verdicts,
             passed=self._passed,
-            aside=Aside(**self._aside),
+            aside=Aside(**self._excluded_counts),
             models=frozenset(self._models),
             fingerprints=frozenset(self._fingerprints),
             holdout=self._holdout,
@@ -173,9 +173,9 @@ class Seeing:
         elif output.target is not None or trial.target is not None:
             reason = "elsewhere"
         else:
-            self._aside["unscored"] += verdict is Verdict.UNSCORED
+            self._excluded_counts["unscored"] += verdict is Verdict.UNSCORED
             return True
-        self._aside[reason] += 1
+        self._excluded_counts[reason] += 1
         return False
 
     def _count(self, case_id: str, repeat: int, verdict: Verdict, *, fresh: bool) -> None:

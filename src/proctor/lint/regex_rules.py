@@ -75,10 +75,10 @@ class Backtracking:
             return True
         if self._left_s <= 0:
             return False
-        begun = thread_time()
+        start = thread_time()
         texts = attacks(pattern, flags)
         slow = bool(texts) and _runs_out(pattern, flags, texts)
-        self._left_s -= thread_time() - begun
+        self._left_s -= thread_time() - start
         return slow
 
 

@@ -263,8 +263,8 @@ def ranked(ranking: Ranking) -> Iterator[str]:
     for ranked_run in ranking.runs:
         if not ranked_run.is_finished:
             planned_count = ranked_run.run.planned
-            missing = f"{ranked_run.missing:,} of {planned_count:,} trials are missing"
-            yield f"Run {ranked_run.run.id} is not finished: {missing}."
+            unfinished_text = f"{ranked_run.missing:,} of {planned_count:,} trials are missing"
+            yield f"Run {ranked_run.run.id} is not finished: {unfinished_text}."
     pairs = {comparison.pairs for comparison in ranking.comparisons}
     if len(pairs) > 1 or any(comparison.unpaired.is_partial for comparison in ranking.comparisons):
         yield (
