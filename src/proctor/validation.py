@@ -201,17 +201,17 @@ class Fields:
             self.wrong(name, value, "text")
         return ""
 
-    def choice(self, name: str, known: Sequence[str]) -> str:
+    def choice(self, name: str, choices: Sequence[str]) -> str:
         """One of the known words; it must be there."""
         value: Any = self._left.pop(name, _ABSENT)
-        if isinstance(value, str) and value in known:
+        if isinstance(value, str) and value in choices:
             return value
         if value is _ABSENT:
-            self.missing(name, f"one of {', '.join(known)}")
+            self.missing(name, f"one of {', '.join(choices)}")
         elif isinstance(value, str):
-            self.error("unknown-value", name, f"is {shown(value)}. {suggestion(value[:60], known)}")
+            self.error("unknown-value", name, f"is {shown(value)}. {suggestion(value[:60], choices)}")
         else:
-            self.wrong(name, value, f"one of {', '.join(known)}")
+            self.wrong(name, value, f"one of {', '.join(choices)}")
         return ""
 
     def truth(self, name: str, default: bool) -> bool:
@@ -272,11 +272,15 @@ class Fields:
         """The fields not yet taken."""
         return list(self._left)
 
-    def finish(self, known: Sequence[str]) -> None:
+    def finish(self, known_names: Sequence[str]) -> None:
         """Note every field that was not taken as unknown, with the nearest known name."""
         for name in self._left:
             place = shown(self._prefix + name)
-            hint = suggestion(name[:60], known) if known else "No more fields belong here; remove it."
+            hint = (
+                suggestion(name[:60], known_names)
+                if known_names
+                else "No more fields belong here; remove it."
+            )
             self.notes.error(
                 "unknown-field",
                 f"Unknown field {place}. {hint}",

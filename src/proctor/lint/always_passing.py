@@ -60,18 +60,18 @@ class Vacuous:
         self._grade = grade
         self._waiting: list[_WaitingCase] = []
 
-    def add(self, case: Case, spot: Spot, found: Collection[str]) -> Iterator[Finding]:
+    def add(self, case: Case, spot: Spot, codes: Collection[str]) -> Iterator[Finding]:
         """The next case.
 
         Args:
             case: it.
             spot: where it stands.
-            found: codes that other rules found in it; what they explain is not told twice.
+            codes: codes that other rules reported for it; what they explain is not reported twice.
         """
-        if "regex-empty" in found or "empty-expected" in found or not _reads_the_answer(case):
+        if "regex-empty" in codes or "empty-expected" in codes or not _reads_the_answer(case):
             return
         results = tuple(
-            (code, result) for code, text in _answers(case, found) if (result := self._grade_text(case, text))
+            (code, result) for code, text in _answers(case, codes) if (result := self._grade_text(case, text))
         )
         if any(code == "vacuous-refusal" for code, _ in results) and _wants_refusal(case):
             results = tuple((code, result) for code, result in results if code != "vacuous-refusal")
@@ -97,10 +97,10 @@ def _reads_the_answer(case: Case) -> bool:
     return any(assertion.grader not in _NOT_TEXT_GRADERS for assertion in assertions_of(case))
 
 
-def _answers(case: Case, found: Collection[str]) -> Iterator[tuple[str, str]]:
+def _answers(case: Case, codes: Collection[str]) -> Iterator[tuple[str, str]]:
     yield "vacuous-empty", ""
     yield "vacuous-refusal", REFUSAL
-    if "leak" not in found:
+    if "leak" not in codes:
         prompts = [message.content for message in case.input if message.role == "user"]
         yield "vacuous-echo", prompts[-1] if prompts else case.input[-1].content if case.input else ""
 

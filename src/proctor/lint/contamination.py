@@ -231,10 +231,10 @@ def _runs(words: list[str], length: int) -> list[int]:
 
 def _canaries(case: Case) -> Iterator[str]:
     """The canaries of a case, folded: what its metadata calls one, and GUIDs in a text that speaks of one."""
-    declared: Any = case.metadata.get("canary")
-    if isinstance(declared, str) and len(declared.strip()) >= _MIN_CANARY_LENGTH:
-        guid = _GUID.search(declared)
-        yield (guid[0] if guid else declared.strip()).casefold()
+    metadata_canary: Any = case.metadata.get("canary")
+    if isinstance(metadata_canary, str) and len(metadata_canary.strip()) >= _MIN_CANARY_LENGTH:
+        guid = _GUID.search(metadata_canary)
+        yield (guid[0] if guid else metadata_canary.strip()).casefold()
     for message in case.input:
         if "canary" in message.content.casefold():
             for match in _GUID.finditer(message.content):
