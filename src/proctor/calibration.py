@@ -20,7 +20,7 @@ from proctor.stats import Z_95, alpha, kappa, mcnemar, newcombe_paired, wilson
 SURE = 0.05
 """A p-value from which on chance is not ruled out."""
 LENGTHENED = 3
-"""So many times as long as the answer is what it is padded to, in characters."""
+"""A padded answer is this many times as long as the answer, in characters."""
 _MIN_PADDED_LENGTH = 400
 """The least length of a padded answer, in characters."""
 _PADDING = (
@@ -47,19 +47,19 @@ class Heard(Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> bool | None:
-        """What most of the people say; None where as many say the one as the other."""
+        """The label that most people gave; None for a tie."""
         return majority(self.people)
 
 
 def majority(verdicts: Sequence[bool]) -> bool | None:
-    """What most say; None where as many say the one as the other, and of nobody."""
+    """Returns the majority; None for a tie and for no verdicts."""
     passes = sum(verdicts)
     fails = len(verdicts) - passes
     return None if passes == fails else passes > fails
 
 
 class Share(NamedTuple):
-    """So many of so many."""
+    """A number of hits out of a total."""
 
     hits: int
     of: int
@@ -91,8 +91,8 @@ def calibrated(
 ) -> Calibration:
     """The counts of a judge that was asked about labelled answers.
 
-    What it says when it is asked for the first time is held against the label. An answer whose label is open,
-    as people are divided, counts for nothing but how far people agree.
+    The first verdict on an answer is compared with its label. An answer on which people are divided has no
+    label and counts only for how far people agree.
 
     Args:
         answers: the labelled answers.

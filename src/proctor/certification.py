@@ -22,7 +22,7 @@ MIN_CASES = 20
 """Fewer say too little: of 20 cases the 95 % interval is up to 40 points wide, of 10 up to 53."""
 
 Word = Literal["verified", "recounted", "self-attested", "claimed"]
-"""What a number is called: the first of these that nothing speaks against.
+"""What a number is called: the first of these without an objection.
 
 `verified`: every score was derived from the answers again, and a trusted key signed it. `recounted`: some
 scores are those of judges or programs and were counted as they stand. `self-attested`: no trusted key
@@ -35,7 +35,7 @@ class Terms(Struct, frozen=True, kw_only=True):
 
     min_cases: int = MIN_CASES
     allow_errors: int = 0
-    """So many trials may be ERROR or UNSCORED."""
+    """At most this many trials may be ERROR or UNSCORED."""
 
 
 class Measured(Struct, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ def measured(
 
 
 def hindrances(of: Measured, terms: Terms) -> tuple[Hindrance, ...]:
-    """All that speaks against a certificate."""
+    """Returns all objections to a certificate."""
     return (*_size_objections(of, terms), *_selection_objections(of), *_hidden_objections(of))
 
 
@@ -136,7 +136,7 @@ def _size_objections(of: Measured, terms: Terms) -> Iterator[Hindrance]:
 
 
 def _ways_out(of: Measured, minimum: int) -> str:
-    """How a run comes to that many cases at least; of a holdout also how large its suite must be."""
+    """Returns how a run gets that many cases; for a holdout also how large its suite must be."""
     takes, larger = "", ""
     if of.part == "holdout" and of.share is not None:
         whole = counted(ceil(minimum / Decimal(str(of.share))), "case")

@@ -1,9 +1,9 @@
 """What cannot be run in a suite's file, to placeholders: cases that are never sent and count as errors. Pure.
 
 A row that a dialect cannot read becomes as many placeholders as it would be cases, so that no suite shrinks.
-Where nobody knows how many, it becomes one, and so does every case.
+If the number is unknown, it becomes one, and so does every case.
 A problem of the file that changes no case becomes one placeholder; any other problem of the file makes a
-placeholder of every case, since nobody knows what the cases would mean without it.
+placeholder of every case, since it is unknown what the cases would mean without it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from proctor.model import Case, Score, SplitRule, Suite, Trial
 
 SEALED = "sealed; --reveal shows it"
-"""What stands where a sealed trial has a reason."""
+"""Replaces the reason of a sealed trial."""
 
 
 def rank(seed: int, case_id: str) -> bytes:
@@ -82,7 +82,7 @@ def _shares(counts: dict[str, int], size: int) -> dict[str, int]:
 
 
 def sealed(trial: Trial) -> Trial:
-    """The trial with its scores' numbers and without all that tells of its answer."""
+    """Returns the trial with the numbers of its scores, without anything about its answer."""
     failure = trial.failure
     return replace(
         trial,

@@ -1,6 +1,6 @@
 """Trials to verdicts, and verdicts to the numbers of a run. Pure.
 
-Verdicts are computed from trials whenever they are wanted; a stored verdict is a cache of this module's word.
+Verdicts are computed from trials whenever they are needed; a stored verdict is a cache of the result.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def is_below_gate(score: Score) -> bool:
 
 
 def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
-    """What a trial came to.
+    """Returns the verdict of a trial.
 
     In this order: ERROR without an output; FAIL if a required assertion was scored below its gate; UNSCORED
     if an assertion that counts (weight above 0, or required) could not be scored, or none is there; then
@@ -90,7 +90,7 @@ def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
 def taken_over(trial: Trial, run: Run) -> bool:
     """Whether a trial of a run came from another one with its scores.
 
-    Of trials that were stored before they noted who graded them, one that was graded anew is younger.
+    Of trials that were stored before they noted who graded them, one that was graded again is younger.
     """
     if trial.graded_in is not None:
         return trial.graded_in != run.id
@@ -98,12 +98,12 @@ def taken_over(trial: Trial, run: Run) -> bool:
 
 
 class Repeats:
-    """The trials of one case, as far as they are in, and what the case comes to by all of them."""
+    """The trials of one case that have ended, and the case's verdict by all of them."""
 
     __slots__ = ("_rule", "_scores", "_verdicts")
 
     def __init__(self, rule: PassRule) -> None:
-        """None in yet; `rule` is the case's."""
+        """Starts with no trial; `rule` is the case's."""
         self._rule = rule
         self._verdicts: list[Verdict] = []
         self._scores: list[float] = []
@@ -121,7 +121,7 @@ class Repeats:
         self._scores.append(0.0 if failed_gates(trial) else score)
 
     def verdict(self, how: RepeatsRule) -> Verdict:
-        """What the case came to by the trials that are in, of which there must be one.
+        """Returns the verdict of the case by its trials so far, of which there must be one.
 
         A single trial decides alone. Under `any` one that passed is enough. Else an ERROR outranks an
         UNSCORED, and that the rest. Under `mean` the mean of the scores must reach the rule's threshold,
@@ -145,12 +145,11 @@ class Repeats:
 
 
 class Counts:
-    """How many trials came to each verdict, of a run or of a part of it."""
+    """The number of trials by verdict, of a run or of a part of it."""
 
     __slots__ = ("cases", "errors", "failed", "passed", "unscored")
 
     def __init__(self) -> None:
-        """All zero."""
         self.passed = self.failed = self.errors = self.unscored = self.cases = 0
 
     def add(self, verdict: Verdict, *, first: bool) -> None:
@@ -204,7 +203,6 @@ class Spent:
     __slots__ = ("_unknown", "cached", "calls", "input_tokens", "least_cost_usd", "output_tokens")
 
     def __init__(self) -> None:
-        """Nothing was called yet."""
         self.calls = self.cached = self.input_tokens = self.output_tokens = 0
         self.least_cost_usd = 0.0
         self._unknown = False
@@ -230,12 +228,11 @@ class Spent:
 
 
 class Judging:
-    """Which judges spoke in a run, by which prompts, how far they agree, and what rests on them alone."""
+    """The judges of a run with their prompts, how far they agree, and the trials that they decided alone."""
 
     __slots__ = ("alone", "panels", "prompts", "unanimous")
 
     def __init__(self) -> None:
-        """None spoke yet."""
         self.prompts: dict[str, set[str]] = {}
         """The digests of the prompts, by the judge's name."""
         self.alone = Counts()
@@ -264,7 +261,7 @@ class Tally:
     """Adds up the numbers of a run, trial by trial, in memory that does not grow with their answers."""
 
     def __init__(self, rules: Rules, repeats_rule: RepeatsRule = "each", repeats: int | None = None) -> None:
-        """Nothing counted yet.
+        """Starts with no trial.
 
         Args:
             rules: the pass rule of each case.

@@ -57,7 +57,6 @@ class Map(dict[str, Any]):
     __slots__ = ("line", "lines")
 
     def __init__(self, line: int) -> None:
-        """Empty."""
         super().__init__()
         self.line = line
         self.lines: dict[str, int] = {}
@@ -69,7 +68,6 @@ class Items(list[Any]):
     __slots__ = ("line", "lines")
 
     def __init__(self, line: int) -> None:
-        """Empty."""
         super().__init__()
         self.line = line
         self.lines: list[int] = []

@@ -11,7 +11,7 @@ from proctor.plurals import counted, listed
 from proctor.suite_diff import Diff
 
 _MAX_NAMED = 5
-"""So many cases of a kind are named."""
+"""At most this many cases of a kind are named."""
 _IN_NO_DIGEST = frozenset(
     {"tags", "category", "metadata", "notes", "repeats", "only_targets", "variables", "lint"}
 )

@@ -87,13 +87,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
 def compared(
     baseline: RunFacts, candidate: RunFacts, *, split: Split = "all", by: By | None = "category"
 ) -> Comparison:
-    """Two runs of one suite, pair by pair.
+    """Compares two runs of one suite, pair by pair.
 
     Args:
         baseline: the run that is compared with.
-        candidate: the run whose differences are told.
-        split: the cases of this split alone.
-        by: what `parts` are; None computes the difference as a whole alone, for a table of many runs.
+        candidate: the run whose differences are reported.
+        split: compares only the cases of this split.
+        by: what `parts` are; None computes only the whole difference, for a table of many runs.
     """
     pairs = paired(baseline, candidate, split)
     by_case = pairs.repeats

@@ -90,7 +90,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class _Tally(NamedTuple):
-    """A case: how many of its pairs were measured, and what they came to."""
+    """A case: its measured pairs and their verdicts."""
 
     pairs: int
     before: int

@@ -1,4 +1,4 @@
-"""Whether a build may go on: what a comparison shows against what was asked of it."""
+"""The gate of a build: the exit code for a comparison under a rule."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from proctor.errors import ExitCode
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """What is asked of a comparison."""
+    """What a gate requires of a comparison."""
 
     max_regression: float = 0.0
     """By how much the candidate may be worse, as a share of 1."""
     strict: bool = False
     """Nothing worse than that must be possible, instead of: must be shown."""
     allow_errors: int = 0
-    """So many pairs may be ERROR or UNSCORED."""
+    """At most this many pairs may be ERROR or UNSCORED."""
     partial: bool = False
     """What both runs have may stand for what either has: else one that asks less would pass more easily."""
 
 
 def exit_code(comparison: Comparison, rule: Rule) -> ExitCode:
-    """The gate's word.
+    """Returns the exit code of the gate.
 
     NOTHING_SELECTED without any pair; NOT_MEASURED when a run is not finished, when either has trials that
     the other has not, unless `partial`, and when more pairs are ERROR or UNSCORED than allowed, or all of
@@ -45,7 +45,7 @@ def exit_code(comparison: Comparison, rule: Rule) -> ExitCode:
 
 
 def could_compare(comparisons: Sequence[Comparison]) -> ExitCode:
-    """The word without a gate: whether there was anything to compare in any of the comparisons."""
+    """Returns the exit code without a gate: whether any of the comparisons has measured pairs."""
     if any(comparison.whole.pairs for comparison in comparisons):
         return ExitCode.OK
     if any(comparison.pairs for comparison in comparisons):

@@ -10,7 +10,7 @@ from msgspec import Struct
 from proctor.comparison.outcomes import CaseFacts, Fact, RunFacts, Split
 
 Pair = tuple[Fact, Fact]
-"""What a trial of the baseline came to, and the candidate's of the same case and repeat."""
+"""The outcomes of the baseline and of the candidate for one case and repeat."""
 
 
 class PairedCase(Struct, frozen=True, gc=False):
@@ -57,12 +57,12 @@ class Paired(Struct, frozen=True, kw_only=True):
 
 
 def paired(baseline: RunFacts, candidate: RunFacts, split: Split = "all") -> Paired:
-    """The trials of two runs, brought together by case and repeat.
+    """Matches the trials of two runs by case and repeat.
 
     Args:
-        baseline: the one run.
-        candidate: the other; its cases are found by the same kind of key.
-        split: the cases of this split alone, as far as either run tells which that are.
+        baseline: the first run.
+        candidate: the other run, with the same kind of keys.
+        split: pairs only the cases of this split.
     """
     before, after = baseline.within(split), candidate.within(split)
     partners = _partners(before.cases, after.cases)

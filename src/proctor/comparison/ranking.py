@@ -46,8 +46,8 @@ class Ranking(Struct, frozen=True, kw_only=True):
 def ranked(runs: Sequence[RunFacts], split: Split = "all") -> Ranking:
     """Two or more runs of one suite, each compared with each other one.
 
-    Whoever is better than another is no rank above it unless that is shown. It follows that sharing is not
-    handed on: A may share its rank with B and B with C while A is above C.
+    A run ranks above another only if it is shown to be better. So sharing a rank is not transitive:
+    A may share its rank with B and B with C while A is above C.
     """
     comparisons = [compared(first, second, split=split, by=None) for first, second in combinations(runs, 2)]
     tested_places = [

@@ -86,14 +86,14 @@ class Turning(Struct, frozen=True, kw_only=True):
 
 
 class Drift(Struct, frozen=True, kw_only=True):
-    """What became of a target over time."""
+    """The drift of a target over time."""
 
     steps: tuple[Step, ...]
     state: State
     since: datetime | None
     """Since when it has been in this state without a break; None where that cannot be said."""
     repeats: Sameness | None
-    """How identical two answers to one question in one run usually are; None without repeats that tell it."""
+    """How identical two answers to one prompt in one run usually are; None if repeats cannot show it."""
     turning: Turning | None
     """The change point, where one is shown."""
     passing: Turning | None
@@ -121,7 +121,7 @@ class Drift(Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> ExitCode:
-        """What is said to the caller; that the newest run was not measured outranks the rest."""
+        """The exit code; a newest run that was not measured outranks the rest."""
         if self.state == "unknown" or not self.last.seen.measured:
             return ExitCode.NOT_MEASURED
         return ExitCode.FAILED if self.state == "drifting" else ExitCode.OK
@@ -191,7 +191,7 @@ def _steps(series: Sequence[Seen]) -> tuple[Step, ...]:
 def _since(steps: Sequence[Step], state: State) -> datetime | None:
     """When the unbroken row of runs began whose identical answers have the name that the last one has.
 
-    What is not stable is one name for a target to watch, as it may be less than that would say.
+    For a target to watch, `watch` and `drifting` count as one level, as it may be below either.
     """
     if state in ("noisy", "unknown"):
         return None
@@ -230,7 +230,7 @@ def _turnings(series: Sequence[Seen]) -> Iterator[Turning]:
 def _best_change_point(turnings: Sequence[Turning]) -> Turning | None:
     shown_points = [point for point in turnings if point.shown]
     best = min(shown_points, key=lambda point: point.p_value, default=None)
-    # The first run is what people think of: a change that it shows as well is told by it.
+    # People compare with the first run: a change that it shows as well is reported by it.
     return next(
         (point for point in shown_points if point.what == "first" and best and point.after == best.after),
         best,

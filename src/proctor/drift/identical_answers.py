@@ -77,9 +77,9 @@ def _pairs(answers: Sequence[int]) -> float:
 
 
 def repeated(series: Sequence[Seen]) -> list[Sameness]:
-    """Of each run with repeats that tell it, how identical two answers to one question are.
+    """Returns, for each run whose repeats show it, how identical two answers to one prompt are.
 
-    It is seen within a run, so that no change from one run to another can look like it.
+    It is measured within a run, so that no change from one run to another can affect it.
     """
     return [
         same

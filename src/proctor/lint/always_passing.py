@@ -31,7 +31,7 @@ _REFUSAL_TAGS: Final = frozenset(
 
 
 class Came(Struct, frozen=True, gc=False):
-    """What an answer came to under the graders that ask nobody, before a rule decides."""
+    """The result of an answer under the graders that make no calls, before a pass rule decides."""
 
     strict: bool
     """Every assertion that counts passed."""
@@ -44,7 +44,7 @@ class Came(Struct, frozen=True, gc=False):
 
 
 Grade = Callable[[Case, str], Came | None]
-"""What an answer of that text to a case comes to; None where a gate fails it, or somebody has to be asked."""
+"""Grades an answer to a case; None if a gate fails it, or a grader has to make a call."""
 
 
 class _WaitingCase(Struct, frozen=True, gc=False):
@@ -56,7 +56,6 @@ class Vacuous:
     """Cases that may pass on answers which say nothing; the suite's pass rule decides at the end."""
 
     def __init__(self, grade: Grade) -> None:
-        """None yet."""
         self._grade = grade
         self._waiting: list[_WaitingCase] = []
 

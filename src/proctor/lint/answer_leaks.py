@@ -33,11 +33,11 @@ _VALUE: Final = dict.fromkeys(
 _SYSTEM_ROLES: Final = ("system", "developer")
 """The roles of messages that stand above the turns of a conversation."""
 _LONG_VALUE: Final = 8
-"""So many characters make a value inside a JSON answer a telling one."""
+"""From this length on, in characters, a value inside a JSON answer is telling."""
 _MIN_RUN_LENGTH: Final = 4
-"""So many characters that every match must have make a pattern a telling one."""
+"""A pattern is searched for if every match has a run of at least this many characters."""
 _MAX_TEXTS: Final = 200
-"""So many texts of one case are looked for."""
+"""At most this many texts of one case are searched for."""
 
 
 class _ExpectedAnswer(Struct, frozen=True):

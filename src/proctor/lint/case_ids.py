@@ -19,7 +19,6 @@ class Ids:
     """The ids of the cases that streamed by."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._spots: dict[str, Spot] = {}
         self._scripts: Counter[str] = Counter()
         self._first_spots: dict[str, Spot] = {}

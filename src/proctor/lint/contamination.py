@@ -18,17 +18,17 @@ from proctor.lint.findings import Finding, Spot, quoted
 from proctor.model import Case
 
 RUN: Final = 8
-"""So many words in a row are compared."""
+"""The number of consecutive words that are compared."""
 SHARE: Final = 0.5
 """The share of a question's runs from which it counts as found."""
 SAMPLED: Final = 48
-"""So many runs of a case are kept."""
+"""At most this many runs of a case are kept."""
 LEAST_WORDS: Final = 3
 """A shorter question is looked for nowhere: it stands in many texts by chance."""
 
 _MAX_OWNERS: Final = 4
 _ANSWER_WINDOW: Final = 120
-"""So many words after a question its answer is looked for."""
+"""The answer is searched for within this many words after the question."""
 _SPACELESS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD: Final = re.compile(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
 _GUID: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
@@ -46,7 +46,6 @@ class Cases:
     """The questions and canaries of a suite, ready to be looked for."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._questions: list[_Question] = []
         self._runs: list[tuple[int, ...]] = []
         self._lengths: list[int] = []
@@ -132,7 +131,7 @@ class Search:
     """One text in which the cases of a suite are looked for, piece by piece."""
 
     def __init__(self, cases: Cases, path: str) -> None:
-        """Nothing was read yet; `path` names the text in messages."""
+        """Starts a search; `path` names the text in messages."""
         self._cases = cases
         self._path = path
         self._line = 1

@@ -38,7 +38,7 @@ _TEXT_GRADERS: Final = frozenset(
 """Graders that look at nothing but the answer's text."""
 _UNITS: Final = ("words", "sentences", "characters", "bullets")
 _MAX_ASSERTIONS: Final = 40
-"""So many assertions of a case are compared with one another."""
+"""At most this many assertions of a case are compared with one another."""
 
 
 def contradictions(case: Case, passes: Passes) -> Iterator[Finding]:

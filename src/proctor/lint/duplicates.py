@@ -27,13 +27,13 @@ from proctor.lint.findings import Finding, Spot, quoted
 from proctor.model import Case
 
 KEPT: Final = 96
-"""So many hashes of word pairs are kept of a case."""
+"""At most this many hashes of word pairs are kept of a case."""
 ALIKE: Final = 0.8
 """The share of word pairs from which two questions are nearly the same."""
 LEAST_PAIRS: Final = 12
 """Below so many word pairs one word more or less is another question."""
 MOST: Final = 3
-"""So many others are named for a case."""
+"""At most this many others are named for a case."""
 
 _TEMPLATE: Final = 4
 """A word pair that more cases have is a part of their template."""
@@ -48,7 +48,6 @@ class Duplicates:
     """The questions of the cases that streamed by, as hashes."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._spots: list[Spot] = []
         self._texts: dict[bytes, int] = {}
         self._plain: dict[bytes, int] = {}

@@ -22,7 +22,7 @@ _CRITERIA_GRADERS: Final = frozenset(("llm_grader", "instructions"))
 
 
 def judges_without_rubric(case: Case, passes: Passes) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
-    """`judge-without-rubric`: a judge that is asked and told nothing to judge by."""
+    """`judge-without-rubric`: a judge without anything to judge by."""
     for assertion in assertions_of(case):
         name = _JUDGES.get(assertion.grader)
         if name is None or _says_something(assertion.params.get(name)):

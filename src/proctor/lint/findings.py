@@ -68,7 +68,7 @@ def _members(assertion: Assertion) -> Iterator[Assertion]:
     for member in members if isinstance(members, list | tuple) and not assertion.negated else ():
         try:
             yield convert(member["assertion"], Assertion)
-        except (ValidationError, KeyError, TypeError):  # told already, where the composite was checked
+        except (ValidationError, KeyError, TypeError):  # reported already, where the composite was checked
             continue
 
 

@@ -87,12 +87,12 @@ class Linter:
     """Finds what is doubtful in the cases of one suite while they stream by."""
 
     def __init__(self, path: str, graders: Graders, ignored: Collection[str] = ()) -> None:
-        """No case seen yet.
+        """Prepares the rules for one suite.
 
         Args:
             path: the suite's file, for cases that name none of their own.
             graders: grader classes by name.
-            ignored: codes that are not told.
+            ignored: codes that are not reported.
         """
         self._path = path
         self._graders = graders
@@ -167,7 +167,7 @@ class Linter:
         return scored.outcome is Verdict.PASS
 
     def _grade_text(self, case: Case, text: str) -> Came | None:
-        """What an answer of that text to a case comes to under the graders that ask nobody."""
+        """Grades an answer to a case by the graders that make no calls; None if that is not possible."""
         output = Output(text=text)
         scores: tuple[Score, ...] | None = self._timed(lambda: self._scores(case, output))
         if scores is None or not any(score.value for score in scores):
@@ -217,7 +217,7 @@ class Contamination:
     """The cases of a suite, which are then looked for in other texts."""
 
     def __init__(self, path: str, ignored: Collection[str] = ()) -> None:
-        """No case seen yet; as for `Linter`."""
+        """Takes the same arguments as `Linter`."""
         self._path = path
         self._ignored = frozenset(ignored)
         self._silenced: dict[str, frozenset[str]] = {}

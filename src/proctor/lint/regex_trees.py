@@ -31,7 +31,7 @@ _CATEGORIES: Final = {
     "CATEGORY_NOT_WORD": _ALL - _WORDS,
 }
 _UNBOUNDED: Final = 32
-"""A repeat that may go on at least so often counts as one without end."""
+"""A repeat with at least this maximum counts as unbounded."""
 
 Items = list[Any]
 """A row of items, each a kind and what goes with it."""
@@ -39,7 +39,7 @@ Items = list[Any]
 
 @lru_cache(maxsize=256)
 def parsed(pattern: str, flags: str = "") -> tuple[Any, ...]:
-    """The items of a pattern; none where it is no pattern, which is told where the suite is read."""
+    """Returns the items of a pattern; empty if it is invalid, which is reported where the suite is read."""
     number = 0
     for letter in flags:
         number |= _PARSER.FLAGS.get(letter, 0)

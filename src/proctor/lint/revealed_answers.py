@@ -20,13 +20,13 @@ LONG: Final = 400
 """A message of more characters is a text to work on; in it only what is announced is given away."""
 
 _SHORT_LENGTH: Final = 8
-"""Below so many characters an answer must stand as a word of its own."""
+"""A shorter answer, in characters, must stand as a word of its own."""
 _CONTEXT_LENGTH: Final = 300
-"""So many characters on each side of a place are looked at."""
+"""This many characters on each side of a place are examined."""
 _MAX_PLACES: Final = 100
-"""So many places of one answer are looked at."""
+"""At most this many places of one answer are examined."""
 _MAX_TRIES: Final = 10_000
-"""So often an answer is found in the middle of words before nothing more is looked for."""
+"""The search stops after this many places, even if all were in the middle of words."""
 _MAX_ITEM_WORDS: Final = 3
 _SPACELESS: Final = (
     *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3040, 0x30FF)),
@@ -50,7 +50,7 @@ class Asked:
     def __init__(
         self, text: str, whole: str, *, labels: AbstractSet[str] = frozenset(), earlier: bool = False
     ) -> None:
-        """Nothing was looked for yet.
+        """Prepares a message for searches.
 
         Args:
             text: the message.

@@ -13,12 +13,12 @@ from proctor.plurals import counted, listed
 from proctor.stats import wilson
 
 ENOUGH: Final = 20
-"""From so many cases on, nothing is said of their number."""
+"""From this number of cases on, there is no warning."""
 _MAX_NAMED: Final = 5
 """How many suites one line names."""
 CHARACTERS_A_TOKEN: Final = 4
 ANSWER: Final = 50
-"""So many tokens are allowed for an answer, whose length nobody knows beforehand."""
+"""Tokens allowed for an answer, whose length is unknown beforehand."""
 _MAX_FACTOR: Final = 3
 _MIN_DIFFERENCE: Final = 50
 

@@ -12,7 +12,7 @@ from proctor.model.messages import Message, Noun, ToolCall
 
 
 class Verdict(StrEnum):
-    """What a trial, or one score of it (then called an outcome), came to."""
+    """The result of a trial, or of one of its scores (then called an outcome)."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -100,7 +100,7 @@ class Mark(Noun, frozen=True, kw_only=True):
 
 
 class Score(Noun, frozen=True, kw_only=True):
-    """What one assertion came to for one output."""
+    """The result of one assertion for one output."""
 
     grader: str
     name: str

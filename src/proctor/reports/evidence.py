@@ -11,10 +11,10 @@ from msgspec import Struct
 from proctor.model import Entry, Score, Verdict
 
 _MAX_ANSWER_LENGTH = 100_000
-"""Letters of an answer in which evidence is looked for."""
+"""Only this many characters of an answer are searched for evidence."""
 _MAX_PHRASE_LENGTH = 1_000
 _MAX_PLACES = 50
-"""So many places of one text are marked."""
+"""At most this many places of one text are marked."""
 _MAX_MARKS = 500
 _QUOTATION = re.compile(r"\"([^\"\n]{3,300})\"|“([^”\n]{3,300})”|(?<!\w)'([^'\n]{3,300})'(?!\w)")
 _NAMED_TEXT = re.compile(r"\b(?:contains|has|matches) ('(?:[^'\n]{1,300})'|\"(?:[^\"\n]{1,300})\")")
@@ -26,13 +26,13 @@ class Piece(Struct, frozen=True):
 
     text: str
     outcome: str = ""
-    """`pass`, `fail`, or `noted` for evidence that speaks neither way; empty for what is no evidence."""
+    """`pass`, `fail`, or `noted` for neutral evidence; empty for text that is no evidence."""
     of: tuple[str, ...] = ()
-    """What it is evidence of, each as `told_of` says it."""
+    """The labels of the scores and entries that it is evidence of."""
 
     @property
     def told(self) -> str:
-        """The same in one text, for whoever points at it."""
+        """The labels as one text, for a tooltip."""
         return "; ".join(self.of)
 
 
@@ -65,13 +65,13 @@ def pieces(answer: str, scores: Sequence[Score]) -> tuple[Piece, ...]:
 
 
 def first_of(parts: Sequence[Piece], score: Score, entry: Entry | None = None) -> int | None:
-    """Which piece, counted from 0, is the first that is evidence of a line of a score; None if none is."""
+    """Returns the index of the first piece that is evidence of a score or its entry; None without one."""
     label = told_of(score, entry)
     return next((number for number, piece in enumerate(parts) if label in piece.of), None)
 
 
 def told_of(score: Score, entry: Entry | None = None) -> str:
-    """What evidence of a score is of, or evidence of one line of it."""
+    """Returns the label of a score, or of one entry of it."""
     return score.name if entry is None else f"{score.name}: {entry.text}"
 
 

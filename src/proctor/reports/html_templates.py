@@ -1,6 +1,6 @@
-"""The one way in which HTML is made, for reports and pages: every value is text, never markup.
+"""The Jinja2 environment of reports and pages, in which every value is text and never markup.
 
-Nothing is read but the templates of the package.
+It reads the templates of the package and nothing else.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ _REACHES = (0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 def environment(*more_loaders: BaseLoader) -> Environment:
-    """The templates of reports, and those of whoever else has some, with the same filters for all.
+    """Returns an environment with the templates of reports and of the given loaders, with one set of filters.
 
-    What is not there is an error, not an empty text. There is no filter by which a value could be taken for
-    markup.
+    An undefined name is an error, not an empty text. No filter turns a value into markup.
 
     Args:
-        more_loaders: where else templates are found; they are looked in first.
+        more_loaders: further sources of templates, which are searched first.
     """
     loaders = [*more_loaders, PackageLoader("proctor.reports", "templates")]
     templates = Environment(
@@ -64,14 +63,14 @@ def environment(*more_loaders: BaseLoader) -> Environment:
         "first_of": first_of,
         "gates_of": gates_of,
         "capitalize_first": _capitalize,
-        "in_terminal": str,  # whoever has a store of another name puts that in
+        "in_terminal": str,  # the web replaces it where the store has another name
     }
     templates.globals["reach_of"] = reach_of
     return templates
 
 
 def _finalize(value: Any) -> Any:
-    """A text with escapes for what nobody sees; `|e` has what a form sends back as it is."""
+    """Returns text with invisible characters escaped; `|e` keeps them, for values that a form sends back."""
     return visible(value) if type(value) is str else value
 
 

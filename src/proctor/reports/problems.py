@@ -9,7 +9,7 @@ from proctor.model import Problem
 from proctor.safe_text import one_line
 
 _MAX_WARNINGS = 5
-"""So many warnings of one code are listed; errors always are."""
+"""At most this many warnings of one code are listed; errors always are."""
 
 
 def lines_of(problems: Iterable[Problem]) -> list[str]:

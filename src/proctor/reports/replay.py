@@ -1,4 +1,4 @@
-"""What came of asking a bundle's questions again: for a terminal, as JSON and as Markdown. Pure."""
+"""The replay of a bundle's prompts: for a terminal, as JSON and as Markdown. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proctor.safe_text import markdown_code, markdown_text, one_line
 from proctor.verdicts import Counts
 
 _MAX_NAMES = 20
-"""So many names are listed in a line."""
+"""At most this many names are listed in a line."""
 _PARTS = (("identical", "identical"), ("same verdict", "same_verdict"), ("changed", "changed"))
 _LISTS = (
     ("Now failing", "now_failing"),
@@ -26,24 +26,24 @@ _LISTS = (
 
 
 class Replay(Struct, frozen=True, kw_only=True):
-    """A bundle, the run that asked its questions again, and how the two compare."""
+    """A bundle, the run that sent its prompts again, and the comparison of the two."""
 
     bundle: str
     """Its path."""
     run: str
-    """The run that the bundle is of."""
+    """The run of the bundle."""
     target: str
-    """Who was asked then."""
+    """The target of that run."""
     suite: str
     standing: str
     """`trusted`, `unknown` or `unsigned`."""
     signed: str
-    """The same as a clause, with fingerprints."""
+    """The signature status as a clause, with fingerprints."""
     again: str
-    """The run of now."""
+    """The id of the new run."""
     target_now: str
     notes: tuple[str, ...]
-    """What else is to be known, in sentences."""
+    """Further remarks, in sentences."""
     found: Replayed
 
 

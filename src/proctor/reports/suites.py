@@ -20,7 +20,7 @@ from proctor.safe_text import columns, cut, one_line, padded
 from proctor.suite_diff import Change, Diff
 
 _MAX_RUNS = 5
-"""So many runs of a version are shown; its JSON has all."""
+"""At most this many runs of a version are shown; its JSON has all."""
 _MAX_VALUE_LENGTH = 200
 
 
@@ -32,7 +32,7 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 class Described(Struct, frozen=True, kw_only=True):
-    """All that is told of one version."""
+    """One version with its runs, holdout accesses and counts."""
 
     saved: SavedSuite
     runs: tuple[Run, ...]
@@ -121,7 +121,7 @@ def _row(version: Kept) -> dict[str, Any]:
 
 
 def described(detail: Described) -> Iterator[str]:
-    """What one version is, and what was done with it."""
+    """Yields the lines about one version and its runs."""
     suite = detail.saved.suite
     yield f"{one_line(suite.name)} {suite.version}{', current' if detail.saved.current else ''}"
     for label, text in _facts(detail):

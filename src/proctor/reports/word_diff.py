@@ -17,10 +17,10 @@ from msgspec import Struct
 By = Literal["word", "line", "whole"]
 """What was compared: words, lines where too much differs for that, or only the answers as wholes."""
 Block = tuple[int, int, int]
-"""So many parts from one place of the first are those from one place of the second."""
+"""Equal parts of both: the start in the first, the start in the second, and the number of parts."""
 
 _MAX_STEPS = 1_000_000
-"""Less than a second's."""
+"""Takes less than a second."""
 _WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 """Writing without spaces between words: each character is one."""
 _WORD = re.compile(rf"[{_WIDE}]|(?:(?![{_WIDE}])\w)+|[^\w\s]|\s+")
@@ -56,12 +56,12 @@ class Wordwise(Struct, frozen=True, kw_only=True):
 
 
 def wordwise(before: str, after: str, steps: int = _MAX_STEPS) -> Wordwise:
-    """What lies between two answers.
+    """Returns the differences between two answers.
 
     Args:
-        before: the one answer.
-        after: the other.
-        steps: how far is gone before the comparison becomes coarser.
+        before: the old answer.
+        after: the new answer.
+        steps: the budget after which the comparison becomes coarser.
     """
     if before == after:
         return Wordwise(before=_whole(before, changed=False), after=_whole(after, changed=False))
@@ -82,7 +82,7 @@ def wordwise(before: str, after: str, steps: int = _MAX_STEPS) -> Wordwise:
 
 
 def common(old_parts: Sequence[str], new_parts: Sequence[str], steps: int) -> list[Block] | None:
-    """The longest row of parts that both have, in blocks; None when that takes more than so many steps."""
+    """Returns the longest common subsequence in blocks; None if that takes more than `steps`."""
     count, other_count = len(old_parts), len(new_parts)
     middle = count + other_count + 1
     furthest = array("l", [0]) * (2 * middle + 1)
@@ -109,7 +109,7 @@ def common(old_parts: Sequence[str], new_parts: Sequence[str], steps: int) -> li
 
 
 def _trace_blocks(trace: Sequence[array[int]], at: int, other_at: int) -> list[Block]:
-    """The blocks on the way that was found, from its end back to its beginning."""
+    """Returns the blocks of the shortest path, traced back from its end."""
     blocks: list[Block] = []
     for distance in range(len(trace) - 1, 0, -1):
         furthest, diagonal = trace[distance], at - other_at
@@ -125,7 +125,7 @@ def _trace_blocks(trace: Sequence[array[int]], at: int, other_at: int) -> list[B
 def _meaningful_blocks(
     blocks: Sequence[Block], old_parts: Sequence[str], new_parts: Sequence[str]
 ) -> Iterator[Block]:
-    """Without what two changes have between them and is no word: a lone comma is no likeness."""
+    """Yields the blocks without those between two changes that have no word, such as a lone comma."""
     for start, other_start, length in blocks:
         at_edge = not (start or other_start) or (
             start + length == len(old_parts) and other_start + length == len(new_parts)

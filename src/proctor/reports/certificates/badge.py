@@ -52,18 +52,18 @@ _OTHER, _WIDE = 70, 105
 
 
 class Badge(Struct, frozen=True, kw_only=True):
-    """What stands on a badge."""
+    """The texts, colour and link of a badge."""
 
     label: str
-    """On the left: what it is about."""
+    """The left side: the subject."""
     message: str
-    """On the right: what is said of it."""
+    """The right side: the statement."""
     rate: float | None = None
     """The pass rate, which gives the colour; None for grey."""
     grey: str = ""
     """A sentence that says why it is grey."""
     title: str = ""
-    """For who reads or hears more than the badge; its SVG says there what its colour means too."""
+    """The tooltip and the text for screen readers; the SVG adds the meaning of its colour."""
     link: str | None = None
     """Where a click leads: an address of http or https, or a path."""
 
@@ -118,7 +118,7 @@ def picture(badge: Badge, path: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text without what nobody can see, on one line that Markdown shows as it is."""
+    """Returns text on one line, without invisible characters, that Markdown shows literally."""
     return markdown_text(_clean(text))
 
 

@@ -40,7 +40,7 @@ FEW = 20
 
 
 def sentence(calibration: Calibration) -> str:
-    """What a judge is worth, as a clause without its subject and without an end."""
+    """Returns how far a judge agrees with people, as a clause without its subject and full stop."""
     clause = f"agrees with people on {_share_text(agreement(calibration))}, {_kappa(calibration)}"
     wrong = specificity(calibration)
     if not wrong.of:
@@ -64,15 +64,15 @@ def _share_text(share: Share) -> str:
 
 
 class RunJudge(Struct, frozen=True, kw_only=True):
-    """A judge of a run, and what is known of it."""
+    """A judge of a run with its calibration."""
 
     name: str
     found: Calibration | None
-    """None: nobody has measured it."""
+    """None if it has no calibration."""
     other_prompts: bool = False
-    """The run asked it by prompts that it was not measured with."""
+    """Whether the run used prompts that the calibration does not cover."""
     people_pass: Estimate | None = None
-    """What people would pass of the answers that this judge decided alone."""
+    """The share of answers that people would pass, of those that this judge decided alone."""
 
 
 def run_judges(run: Run, tally: Tally, calibrations: Iterable[Calibration]) -> list[RunJudge]:
@@ -94,11 +94,11 @@ def run_judges(run: Run, tally: Tally, calibrations: Iterable[Calibration]) -> l
 def judges_known(
     prompts: Mapping[str, Collection[str]], calibrations: Iterable[Calibration]
 ) -> list[RunJudge]:
-    """The judges that spoke in a run, by name.
+    """Returns the judges that judged in a run, by name.
 
     Args:
-        prompts: the digests of the prompts that each was asked by.
-        calibrations: what is known of any of them, each under its name in the run.
+        prompts: the digests of each judge's prompts, by its name.
+        calibrations: those of any of them, each under its name in the run.
     """
     by_name = {calibration.name: calibration for calibration in calibrations}
     return [
@@ -128,7 +128,7 @@ def _people_pass(run: Run, tally: Tally, calibration: Calibration) -> Estimate |
 
 
 def judge_lines(judges: Sequence[RunJudge]) -> list[str]:
-    """What is known of the judges of a run: a line for each, and one for all that nobody has measured."""
+    """Returns a line for each calibrated judge of a run, and one for all judges without a calibration."""
     lines = [_judge_line(judge, judge.found) for judge in judges if judge.found is not None]
     unknown = [judge.name for judge in judges if judge.found is None]
     if unknown:
@@ -166,7 +166,7 @@ def judge_row(judge: RunJudge) -> dict[str, Any]:
 
 
 def measures(calibration: Calibration) -> list[tuple[str, Share]]:
-    """Every share that was measured, with its name."""
+    """Returns every measured share with its name."""
     times = f"says the same {calibration.repeats} times"
     shares = [
         ("agrees with people", agreement(calibration)),
@@ -188,7 +188,7 @@ def _unmoved(sway: Sway | None) -> Share:
 
 
 def lines(calibration: Calibration) -> Iterator[str]:
-    """All that was measured, for a terminal."""
+    """Yields the lines that a terminal shows."""
     shares = measures(calibration)
     width = max((len(name) for name, _ in shares), default=0)
     yield one_line(f"The judge {calibration.name} beside the labels of people, {calibration.at:%Y-%m-%d}")
@@ -205,7 +205,7 @@ def lines(calibration: Calibration) -> Iterator[str]:
 
 
 def sentences(calibration: Calibration) -> Iterator[str]:
-    """What the shares come to, in words."""
+    """Yields the measures as sentences."""
     yield f"It {sentence(calibration)}."
     yield f"People pass {_share_text(base_rate(calibration))}."
     if calibration.unscored:
@@ -254,7 +254,7 @@ def _bias_text(sway: Sway, calibration: Calibration) -> str:
 
 
 def notes(calibration: Calibration) -> Iterator[str]:
-    """What to bear in mind."""
+    """Yields caveats."""
     right, wrong = sensitivity(calibration), specificity(calibration)
     for share, what in ((right, "pass"), (wrong, "fail")):
         if share.of < FEW:
@@ -315,7 +315,7 @@ def _estimate_row(estimate: Estimate | None) -> dict[str, Any] | None:
 
 
 def markdown(calibration: Calibration) -> str:
-    """All that was measured, for a page."""
+    """Returns the calibration as Markdown."""
     parts = [
         f"# The judge {markdown_text(calibration.name)} beside the labels of people\n",
         f"{calibration.at:%Y-%m-%d}, judge `{calibration.judge}`, labels `{calibration.labels}`.\n",

@@ -24,13 +24,13 @@ _MAX_NAME_LENGTH = 32
 
 
 class Certified(Struct, frozen=True, kw_only=True):
-    """A run with what its bundle was found to be."""
+    """A run with the result of verifying its bundle."""
 
     statement: Statement
     measured: Measured
     word: Word
     forced: tuple[Hindrance, ...] = ()
-    """What spoke against it, and was overruled."""
+    """Objections that were overruled."""
     standing: Standing
     signers: tuple[tuple[str, str | None], ...]
     """The fingerprint of each key that signed, with its name if it is trusted."""
@@ -40,9 +40,9 @@ class Certified(Struct, frozen=True, kw_only=True):
     unverified: tuple[str, ...]
     conditions: tuple[Condition, ...] = ()
     judges: tuple[RunJudge, ...] = ()
-    """Everybody who judged in the run."""
+    """The judges of the run."""
     looks: int | None
-    """How often the holdout was looked at until now; None where no store tells."""
+    """The number of holdout accesses until now; None if no store records them."""
     imported: Standing | None
     bundle: str | None
     """Its file name; None where it was not kept."""
@@ -58,7 +58,7 @@ class Certified(Struct, frozen=True, kw_only=True):
 
 
 def lines(certificate: Certified) -> Iterator[str]:
-    """All that a terminal shows."""
+    """Yields the lines that a terminal shows."""
     claim, part = certificate.claim, certificate.measured.part
     yield one_line(f"{_title(certificate)} on {certificate.statement.target.name}")
     yield ""
@@ -127,7 +127,7 @@ def _trusted_name(name: str) -> str:
 
 
 def _anonymous_name(_name: str) -> str:
-    """What a user calls a key tells nobody else anything."""
+    """Returns a description without the user's own name for the key, which says nothing to others."""
     return "trusted by whoever wrote this"
 
 
@@ -140,7 +140,7 @@ def _access_text(certificate: Certified) -> str:
 
 
 def data(certificate: Certified) -> dict[str, Any]:
-    """All that is known; the names are a contract."""
+    """Returns everything as plain data; the keys are a contract."""
     statement = certificate.statement
     claims = {name: to_builtins(claim) for name, claim in statement.claims.items()}
     return {
@@ -182,7 +182,7 @@ def data(certificate: Certified) -> dict[str, Any]:
 
 
 def markdown(certificate: Certified, badge: str | None, bundle: str | None) -> Iterator[str]:
-    """What fits a README.
+    """Yields a section for a README.
 
     Args:
         certificate: the run with its verified number.
@@ -210,7 +210,7 @@ def markdown(certificate: Certified, badge: str | None, bundle: str | None) -> I
 
 
 def badge_of(certificate: Certified, link: str | None) -> Badge:
-    """The badge: the rate, what it is worth, how many cases it is of, and its interval."""
+    """Returns a badge with the rate, its word, the number of cases and the interval."""
     message = message_of(certificate)
     rate = certificate.claim.pass_rate
     grey = why_grey(certificate.word, rate, forced=bool(certificate.forced))
@@ -237,7 +237,7 @@ def why_grey(word: str, rate: float | None, *, forced: bool) -> str:
 
 
 def message_of(certificate: Certified) -> str:
-    """What a badge says on its right, as in `77.5 % verified · n=40 · 62–88 %`."""
+    """Returns the right side of a badge, as in `77.5 % verified · n=40 · 62–88 %`."""
     claim = certificate.claim
     rate = percent(claim.pass_rate).replace("%", " %")
     parts = [f"{rate} {certificate.word}", f"n={claim.cases}", interval(claim.ci95).replace("%", " %")]

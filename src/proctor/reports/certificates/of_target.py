@@ -1,4 +1,4 @@
-"""What the 14 checks of a target came to, as text, as plain data, as Markdown and as a badge. Pure."""
+"""The results of a target's 14 checks as text, plain data, Markdown and a badge. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ VERSION = 1
 """Of the fields of `data`."""
 _MAX_REASON_LENGTH = 110
 _MAX_NAMED_CHECKS = 3
-"""So many checks that did not pass are named in the badge's title."""
+"""At most this many failed checks are named in the badge's title."""
 
 
 class CheckedTarget(Struct, frozen=True, kw_only=True):
-    """A target with what its checks came to, and what they were asked with."""
+    """A target with the results of its checks and the parameters of the calls."""
 
     target: TargetSpec
     found: Conformance
@@ -32,7 +32,7 @@ class CheckedTarget(Struct, frozen=True, kw_only=True):
     """The longest mean latency that passes."""
     at: datetime
     proctor: str
-    """The version that asked."""
+    """The version of Proctor that made the calls."""
 
     @property
     def models(self) -> list[str]:
@@ -47,7 +47,7 @@ class CheckedTarget(Struct, frozen=True, kw_only=True):
 
 
 def lines(report: CheckedTarget) -> Iterator[str]:
-    """All that a terminal shows."""
+    """Yields the lines that a terminal shows."""
     other_models = ", ".join(set(report.models) - {report.target.model})
     yield one_line(report.target.name + (f" ({other_models})" if other_models else ""))
     yield ""
@@ -75,7 +75,7 @@ def _verdict(conformance: Conformance) -> str:
 
 
 def data(report: CheckedTarget) -> dict[str, Any]:
-    """All that is known, with every question and answer; the names are a contract."""
+    """Returns everything as plain data, with each question and answer; the keys are a contract."""
     conformance = report.found
     return {
         "proctor_certificate": VERSION,
@@ -127,7 +127,7 @@ def _question_data(question: Question, reply: Reply) -> dict[str, Any]:
 
 
 def markdown(report: CheckedTarget, badge: str | None) -> Iterator[str]:
-    """What fits a README.
+    """Yields a section for a README.
 
     Args:
         report: the target with its checks.

@@ -8,7 +8,7 @@ from proctor.reports.comparison.text import Compared
 from proctor.safe_text import one_line
 
 _MAX_PARTS = 40
-"""So many parts are drawn, the largest."""
+"""At most this many parts are drawn, the largest."""
 
 
 def chart_of(report: Compared) -> Chart:

@@ -16,11 +16,11 @@ from proctor.reports.formatting import NONE, interval, percent, points, probabil
 from proctor.safe_text import one_line
 
 _MAX_NAMED_CASES = 5
-"""So many cases are named in a sentence."""
+"""At most this many cases are named in a sentence."""
 
 
 def verdict(comparison: Comparison) -> str:
-    """What the comparison shows, in plain words and never more than that."""
+    """Returns what the comparison shows, in plain words and never more than that."""
     whole = comparison.whole
     if whole.value is None or whole.ci95 is None:
         return _empty_verdict(comparison)
@@ -45,7 +45,7 @@ def verdict(comparison: Comparison) -> str:
 
 
 def ranking(runs_ranking: Ranking) -> str:
-    """What several runs come to, in one sentence."""
+    """Returns the ranking of several runs in one sentence."""
     count = len(runs_ranking.runs)
     best = [ranked_run for ranked_run in runs_ranking.runs if ranked_run.rank == 1]
     if len(best) == count:
@@ -74,7 +74,7 @@ def _empty_verdict(comparison: Comparison) -> str:
 
 
 def smallest(comparison: Comparison) -> str:
-    """Which difference so many cases would have shown."""
+    """Returns the smallest difference that this number of cases would have shown."""
     cases = counted(comparison.whole.cases, "case")
     if comparison.smallest is None:
         return f"With {cases} no difference, however large, would be found 80 % of the time."

@@ -30,24 +30,24 @@ from proctor.verdicts import worst
 ADJUSTED = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
 """What stands below the table of differences."""
 _MAX_NAME_LENGTH = 40
-"""Letters of a name in that table."""
+"""The most characters of a name in that table."""
 _HALF_WIDTH = 12
 """Columns on each side of zero on which a difference is drawn."""
 
 
 class Compared(Struct, frozen=True, kw_only=True):
-    """Two or more runs as reports of comparisons see them."""
+    """A comparison of two or more runs, as its reports get it."""
 
     comparisons: tuple[Comparison, ...]
     """The one of two runs; of several, each run with each later one."""
     ranking: Ranking | None = None
     """Of several runs; None for two."""
     rule: Rule | None = None
-    """What the gate asks; None where there is none."""
+    """The rule of the gate; None without one."""
     looks: int | None = None
-    """How often the holdout was looked at, this time included; None where nothing of it is shown."""
+    """The number of holdout accesses, this one included; None if nothing of the holdout is shown."""
     judges: tuple[str, ...] = ()
-    """What is known of the judges of these runs, in sentences."""
+    """The calibrations of these runs' judges, in sentences."""
 
     @property
     def shows_rates(self) -> bool:
@@ -61,7 +61,7 @@ class Compared(Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> ExitCode:
-        """The gate's word over all candidates, else whether there was anything to compare."""
+        """The gate's worst exit code over all candidates; without a gate, whether anything was compared."""
         if self.rule is None:
             return could_compare(self.comparisons)
         rule = self.rule

@@ -1,4 +1,4 @@
-"""What became of a target over time as a chart. Pure."""
+"""The drift of a target as a chart. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PASSED, _FIRST, _BEFORE = (
 )
 _GREY = "#7a7a7a"
 _MAX_MARKS = 4
-"""So many changes are marked: the change point, and what changed lately."""
+"""At most this many changes are marked: the change point and the latest changes."""
 _TIMES = (
     dict.fromkeys(("week", "date", "day"), "%-d %b")
     | dict.fromkeys(("hours", "minutes"), "%H:%M")
@@ -27,7 +27,7 @@ _TIMES = (
 )
 """Ticks on a day, in 24 hours; months and years are written out."""
 _MAX_POINTS = 60
-"""Up to so many runs are drawn with a point each."""
+"""Up to this many runs are drawn with a point each."""
 
 
 def chart(report: Drifted) -> Chart:
@@ -76,7 +76,7 @@ def _share(field: str) -> dict[str, Any]:
 
 
 def _stroke_dash() -> dict[str, Any]:
-    """Of two lines that lie on each other both are seen."""
+    """Returns a dash that keeps both of two equal lines visible."""
     return {"condition": {"test": f"datum.series == '{_BEFORE}'", "value": [6, 6]}, "value": [1, 0]}
 
 

@@ -1,4 +1,4 @@
-"""What became of a target over time as JSON and as Markdown. Pure."""
+"""The drift of a target as JSON and as Markdown. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from proctor.safe_text import markdown_text
 
 
 def data(report: Drifted) -> dict[str, Any]:
-    """All that is known, as plain data; shares are from 0 to 1, times ISO 8601 in UTC."""
+    """Returns everything as plain data; shares are from 0 to 1, times ISO 8601 in UTC."""
     drift, run = report.drift, report.last
     lowest = drift.last.lowest
     return {

@@ -1,4 +1,4 @@
-"""What became of a target over time, as sentences and as the lines that a terminal shows. Pure."""
+"""The drift of a target as sentences and as the lines that a terminal shows. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from proctor.reports.formatting import NONE, interval, percent, points, probabil
 from proctor.safe_text import one_line
 
 _MAX_LISTED = 12
-"""So many ids, changes and runs are shown; JSON has all."""
+"""At most this many ids, changes and runs are shown; JSON has all."""
 _MAX_REPEATED = 3
-"""Of what changed more often only the last time is shown."""
+"""Of a setting that changed more often than this only the last change is shown."""
 _CHANGE_POINT_SENTENCES = {
     "first": "The answers changed {when}: {before} identical with the first run before, {after} since",
     "last": "The answers changed {when}: {before} identical with the last run before, {after} since",
@@ -37,13 +37,13 @@ _EXCLUSION_REASONS = {
 
 
 class Drifted(Struct, frozen=True, kw_only=True):
-    """What became of a target over time, with what is to be told besides."""
+    """The drift of a target with remarks for its reports."""
 
     drift: Drift
     notes: tuple[str, ...] = ()
-    """Sentences that tell which runs were left out."""
+    """Sentences on the runs that were left out."""
     looks: int | None = None
-    """How often the holdout of the suite was looked at, this time included; None without one."""
+    """The number of accesses to the suite's holdout, this one included; None without a holdout."""
 
     @property
     def last(self) -> Run:
@@ -52,7 +52,7 @@ class Drifted(Struct, frozen=True, kw_only=True):
 
 
 def sentences(report: Drifted) -> Iterator[str]:
-    """The answer in one sentence, and what it stands on."""
+    """Yields the conclusion in one sentence, and its grounds."""
     drift = report.drift
     yield answer(drift)
     yield from _noise(drift)
@@ -89,7 +89,7 @@ def answer(drift: Drift) -> str:
 
 
 def _noise(drift: Drift) -> Iterator[str]:
-    """How far other words say anything of the target."""
+    """Yields how much new wording says about the target."""
     noise, lowest = drift.noise, drift.last.lowest
     if noise is not None:
         usual = f"{percent(noise.share)} identical ({interval(noise.ci95)})"
@@ -189,7 +189,7 @@ def changed(change: Changed) -> str:
 
 
 def moments(drift: Drift) -> dict[datetime, str]:
-    """When each run began, in UTC: the date, with as much of the time as tells all runs apart."""
+    """Returns when each run began, in UTC: the date, and the time as far as it distinguishes all runs."""
     at = [step.at.astimezone(UTC) for step in drift.steps]
     for precision in _PRECISIONS:
         texts = [_format_moment(moment, precision) for moment in at]
@@ -219,7 +219,7 @@ COLUMNS = ("run", "began", "passed", "rate", "95 %", "aside", "as first", "as be
 
 
 def lines(report: Drifted) -> Iterator[str]:
-    """All that is told, for a terminal."""
+    """Yields the lines that a terminal shows."""
     run = report.last
     yield from sentences(report)
     yield ""

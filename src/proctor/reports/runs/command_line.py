@@ -1,4 +1,4 @@
-"""A run to the command line that makes it again. Pure."""
+"""The command line that repeats a run. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from proctor.model import Params, Run, Settings
 
 
 def command_of(run: Run) -> str:
-    """What asks the same cases of the same target in the same way; what is as by default is left out.
+    """Returns the command that runs the same cases on the same target with the same settings.
 
     The suite is named as the store has it, so the store must be at hand, and the keys of the target.
     """

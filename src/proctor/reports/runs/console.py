@@ -36,23 +36,23 @@ from proctor.safe_text import columns, cut, one_line, padded
 from proctor.verdicts import Counts, Tally
 
 _MAX_FAILURES = 10
-"""So many trials that did not pass are named."""
+"""At most this many trials that did not pass are named."""
 _MAX_REASON_LENGTH = 100
 _MAX_TAGS = 10
-"""So many tags have a line, those on most cases; one on a single case tells no more than that case."""
+"""At most this many tags have a line, those on most cases; tags on a single case have none."""
 _MAX_TAG_LENGTH = 40
-"""Letters of a tag."""
+"""The most characters of a tag."""
 
 
 def opening(dev: int | None, holdout: int | None) -> str | None:
-    """The line that tells how a split suite is divided; None for a suite that is not split."""
+    """Returns a line with the sizes of dev and holdout; None for a suite that is not split."""
     if dev is None or holdout is None:
         return None
     return f"Running custom suite: {dev} dev + {holdout} holdout tests"
 
 
 def lines(report: Reported) -> Iterator[str]:
-    """All that is told of a run that has ended."""
+    """Yields the report of a run that has ended."""
     run, tally = report.run, report.tally
     has_holdout = "holdout" in tally.splits
     if has_holdout:
@@ -196,7 +196,7 @@ def _failure_lines(report: Reported) -> Iterator[str]:
 
 
 def verdict_line(result: Told) -> str:
-    """What counts once in one line: its verdict, its case, and why it did not pass."""
+    """Returns one line with the verdict, the case, and why it did not pass."""
     reason = "" if result.verdict is Verdict.PASS else cut(result.why, _MAX_REASON_LENGTH)
     return f"{result.verdict.value.upper():<8}  {one_line(result.name)}  {reason}".rstrip()
 

@@ -11,9 +11,9 @@ from msgspec import Struct
 from proctor.charts import COLOURS, Chart, layered
 
 WIDTH, HEIGHT = 560, 260
-"""Of a drawing, with all that is around its axes, so that a page can keep its place."""
+"""The size of a chart with its axes, so that a page can reserve the space."""
 _TARGET_BINS = 16
-"""So many classes, about."""
+"""The approximate number of classes."""
 
 
 class Class(Struct, frozen=True, kw_only=True):
@@ -88,7 +88,7 @@ def chart(bins: Sequence[Class], *, title: str, unit: str, write: Callable[[floa
 
 
 def dollars(value: float) -> str:
-    """A cost on an axis: four digits tell any two classes apart."""
+    """Returns a cost for an axis: with four digits any two classes differ."""
     return f"${value:.4g}"
 
 

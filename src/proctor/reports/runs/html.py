@@ -29,16 +29,16 @@ from proctor.reports.runs.settings import in_words
 from proctor.reports.runs.splits import split_notes
 from proctor.verdicts import Counts
 
-SHEETS = 300
-"""So many trials that did not pass are shown with question, answer and scores."""
-LINES = 5_000
-"""So many trials are shown as a line besides, of those that passed and of the others each."""
-GROUPS = 200
-"""So many categories and tags are listed."""
-LONGEST = 20_000
-"""Letters of a text that are shown."""
+MAX_DETAILED_TRIALS = 300
+"""At most this many failed trials are shown with question, answer and scores."""
+MAX_LISTED_TRIALS = 5_000
+"""At most this many other trials are shown as a line, of passed and of failed ones each."""
+MAX_GROUPS = 200
+"""At most this many categories and tags are listed."""
+MAX_TEXT_LENGTH = 20_000
+"""The most characters of a text."""
 _MIN_ANSWERS = 2
-"""So many answers need a chart to be seen at once."""
+"""The fewest answers for which a chart is drawn."""
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
@@ -51,7 +51,7 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
     page = templates.get_template("report.html").generate(
         runs=[Section(report, number) for number, report in enumerate(runs, start=1)],
         style_digest=digest,
-        longest=LONGEST,
+        longest=MAX_TEXT_LENGTH,
     )
     yield from map(str, page)
 
@@ -60,7 +60,6 @@ class Section:
     """One run as the report shows it."""
 
     def __init__(self, report: Reported, number: int) -> None:
-        """Nothing is read but the numbers of the run."""
         self.report, self.run, self.tally = report, report.run, report.tally
         self.anchor = f"run-{number}"
         self.counts = report.tally.counted
@@ -68,7 +67,7 @@ class Section:
 
     @property
     def name(self) -> str:
-        """What it is told apart by from the other runs."""
+        """The suite and the target."""
         return f"{self.run.suite.title} on {self.run.target.name}"
 
     @property
@@ -84,14 +83,14 @@ class Section:
 
     @property
     def notes(self) -> list[str]:
-        """What has to be known to read the numbers, in sentences."""
+        """Sentences that are needed to read the numbers."""
         note_functions = (by_case, over_cases, missing, gate, which_look)
         lines = [line for line in (get_note(self.report) for get_note in note_functions) if line is not None]
         return [*lines, *about_judges(self.report)]
 
     @property
     def warnings(self) -> list[str]:
-        """What speaks against the numbers."""
+        """Warnings about the numbers."""
         return [*split_notes(self.tally.splits), *self.run.warnings]
 
     @property
@@ -102,7 +101,7 @@ class Section:
         for what, groups in (("Split", tally.splits), ("Category", tally.categories), ("Tag", tags)):
             if groups:
                 names = sorted(groups)
-                rows = [(name, groups[name]) for name in names[:GROUPS]]
+                rows = [(name, groups[name]) for name in names[:MAX_GROUPS]]
                 yield what, rows, len(names) - len(rows)
 
     @cached_property
@@ -120,12 +119,12 @@ class Section:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """How it was made."""
+        """Settings, versions and duration of the run."""
         return [(name, value) for name, value in _facts(self.run, self.report) if value]
 
     @property
     def command(self) -> str:
-        """What makes it again."""
+        """The command line that repeats the run."""
         return command_of(self.run)
 
 
@@ -133,7 +132,6 @@ class Trials:
     """The trials of a run as lines of the report, read once; then how many were left out."""
 
     def __init__(self, report: Reported) -> None:
-        """Nothing is read yet."""
         self._report = report
         self.sealed_count = self.more_passed = self.more_missed = 0
 
@@ -144,16 +142,16 @@ class Trials:
             self.sealed_count += row.sealed
             if row.verdict is Verdict.PASS:
                 passed += 1
-                self.more_passed += passed > LINES
-                if passed <= LINES:
+                self.more_passed += passed > MAX_LISTED_TRIALS
+                if passed <= MAX_LISTED_TRIALS:
                     yield row, False
-            elif sheets < SHEETS and not row.sealed:
+            elif sheets < MAX_DETAILED_TRIALS and not row.sealed:
                 sheets += 1
                 yield row, True
             else:
                 missed += 1
-                self.more_missed += missed > LINES
-                if missed <= LINES:
+                self.more_missed += missed > MAX_LISTED_TRIALS
+                if missed <= MAX_LISTED_TRIALS:
                     yield row, False
 
 

@@ -1,4 +1,4 @@
-"""Stored runs as a list has them, one line or one row each: what they came to, which is no look. Pure."""
+"""A list of stored runs, one line or one row each; it shows no pass rate of a holdout. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RATES = ("passed", "failed", "errors", "unscored", "pass_rate", "ci95", "measur
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """A run as it stands in a list."""
+    """A run in a list."""
 
     run: Run
     counts: Counts
@@ -30,7 +30,7 @@ class Listed(Struct, frozen=True, kw_only=True):
 
     @property
     def sealed(self) -> bool:
-        """It is of the holdout alone: its pass rate would be the holdout's, and a list is no look."""
+        """Whether it ran the holdout only, whose pass rate a list must not show."""
         return self.run.settings.selection.split == "holdout"
 
 

@@ -24,18 +24,18 @@ from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import cut, markdown_block, markdown_html, markdown_text
 from proctor.verdicts import Counts
 
-LONGEST = 65_000
-"""Letters of a whole report: a comment on GitHub may have 65,536."""
+MAX_LENGTH = 65_000
+"""The most characters of a report: a comment on GitHub may have 65,536."""
 _MAX_FAILURES = 50
-"""So many trials that did not pass are shown with question and answer, of each run."""
+"""At most this many failed trials of each run are shown with question and answer."""
 _MAX_GROUPS = 50
-"""So many categories and tags have a line in a table."""
+"""At most this many categories and tags have a line in a table."""
 _MAX_RUNS = 100
-"""So many runs have a line in the table of all."""
+"""At most this many runs have a line in the overview."""
 _MAX_QUESTION_LENGTH, _MAX_ANSWER_LENGTH, _MAX_REASON_LENGTH = 1_500, 3_000, 300
-"""Letters that are shown of a question, of an answer, and of why it did not pass."""
+"""The most characters of a question, of an answer, and of the reason."""
 _RESERVED_LENGTH = 300
-"""Letters that are kept for what is said of the rest."""
+"""Characters that are reserved for the line about the rest."""
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
@@ -44,7 +44,7 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
     The numbers of every run come before any answer does; where they alone are too many, tables of parts are
     left out, and at last all but one line for each run.
     """
-    room = LONGEST - _RESERVED_LENGTH
+    room = MAX_LENGTH - _RESERVED_LENGTH
     if len(runs) > 1:
         overview = "".join(_overview(runs))
         yield overview

@@ -1,4 +1,4 @@
-"""What a trial came to, and why, as briefly as the first line of a page has it. Pure."""
+"""A trial's verdict and its reason in one line, for the top of a page. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proctor.verdicts import is_below_gate, score_of
 SAID = {"pass": "passed", "fail": "failed", "error": "error", "unscored": "unscored"}
 """Each verdict as a word of a sentence."""
 _MAX_REASON_LENGTH = 100
-"""So many letters of a reason are told."""
+"""The most characters of a reason."""
 
 
 def briefly(row: Row) -> str:

@@ -40,39 +40,39 @@ class Row(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     case: Case
     sealed: bool = False
-    """It is held out: trial and case are without what tells of question and answer."""
+    """Whether it is held out: trial and case are then without question and answer."""
 
     @property
     def why(self) -> str:
-        """In one line, why it did not pass, or that this is sealed."""
+        """Why it did not pass, in one line, or that this is sealed."""
         return SEALED if self.sealed and self.trial.failure is None else why(self.trial)
 
 
 def seal(row: Row) -> Row:
-    """The row as it is shown to whoever has not asked for what is sealed."""
+    """Returns the row without question and answer if it is held out."""
     if row.trial.split != "holdout":
         return row
     return replace(row, trial=sealed(row.trial), case=sealed_case(row.case), sealed=True)
 
 
 class Reported(Struct, frozen=True, kw_only=True):
-    """A run as a report sees it."""
+    """A run as reports get it."""
 
     run: Run
     tally: Tally
     exit_code: ExitCode
     rows: Callable[[], Iterator[Row]]
-    """Reads its trials anew, in suite order; those held out are sealed unless they were asked for."""
+    """Reads its trials from the start, in suite order; held-out trials are sealed unless revealed."""
     looks: int | None = None
-    """How often this version's holdout was looked at, this time included; None for a suite without one."""
+    """The number of accesses to this version's holdout, this one included; None without a holdout."""
     bundle: str | None = None
-    """Where its bundle has just been written, if one was."""
+    """The path of the bundle that was just written, if any."""
     calibrations: tuple[Calibration, ...] = ()
-    """What is known of its judges, each under its name in the run."""
+    """Those of its judges, each under its name in the run."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """What counts once in the numbers of a run: a trial, or under a rule over repeats a case's trials."""
+    """One unit of a run's counts: a trial, or under a rule over repeats all trials of a case."""
 
     rows: tuple[Row, ...]
     verdict: Verdict
@@ -84,7 +84,7 @@ class Told(Struct, frozen=True, kw_only=True):
 
     @property
     def sealed(self) -> bool:
-        """Its trials are held out, and what tells of their answers is not there."""
+        """Whether its trials are held out and come without question and answer."""
         return self.rows[0].sealed
 
     @property
@@ -100,7 +100,7 @@ class Told(Struct, frozen=True, kw_only=True):
 
 
 def told(report: Reported) -> Iterator[Told]:
-    """What counts in the numbers of a run, in suite order; a case whose trials are not all in does not."""
+    """Yields the units of a run's counts, in suite order; without cases whose trials are not all there."""
     run, repeats_rule = report.run, report.run.suite.repeats_rule
     if repeats_rule == "each":
         yield from (Told(rows=(row,), verdict=row.verdict) for row in report.rows())
@@ -132,7 +132,7 @@ def counts_row(counts: Counts) -> dict[str, Any]:
 
 
 def counts_by_tag(tally: Tally) -> dict[str, Counts]:
-    """The numbers of each tag, sorted; none where every tag is on all that counts, and so tells no more."""
+    """Returns the counts of each tag, sorted; empty if every tag is on all cases."""
     if all(counts.total == tally.counted.total for counts in tally.tags.values()):
         return {}
     return {name: tally.tags[name] for name in sorted(tally.tags)}
@@ -217,7 +217,7 @@ def _usage_row(usage: Spent) -> dict[str, int]:
 
 
 def missing(report: Reported) -> str | None:
-    """A sentence that tells how much of a run is not there; None for a whole one."""
+    """Returns a sentence on the missing trials; None for a finished run."""
     planned_count, stored_count = report.run.planned, report.tally.all.total
     if stored_count >= planned_count:
         return None
@@ -226,7 +226,7 @@ def missing(report: Reported) -> str | None:
 
 
 def which_look(report: Reported) -> str | None:
-    """A sentence that tells how often the holdout was looked at; None for the first time, and without one."""
+    """Returns a sentence on the number of holdout accesses; None for the first, and without a holdout."""
     looks = report.looks
     if looks is None or looks < 2 or "holdout" not in report.tally.splits:
         return None
@@ -234,7 +234,7 @@ def which_look(report: Reported) -> str | None:
 
 
 def taken_over(tally: Tally) -> list[str]:
-    """How much was not asked for, in short texts: what the cache had, and what earlier runs had."""
+    """Returns short texts on what needed no call: results from the cache and from earlier runs."""
     judgments = tally.spent_judging.cached
     sources = (
         (tally.cached, "from the cache"),
@@ -245,7 +245,7 @@ def taken_over(tally: Tally) -> list[str]:
 
 
 def by_case(report: Reported) -> str | None:
-    """A sentence that tells how repeats are counted; None where each trial counts for itself."""
+    """Returns a sentence on how repeats are counted; None if each trial counts for itself."""
     run, trials = report.run, report.tally.all
     how = counted_once(run.suite.repeats_rule, threshold_of(run))
     if how is None:
@@ -254,7 +254,7 @@ def by_case(report: Reported) -> str | None:
 
 
 def over_cases(report: Reported) -> str | None:
-    """A sentence that tells what the intervals are over; None where every case was asked once."""
+    """Returns a sentence on what the intervals are over; None without repeats."""
     counts = report.tally.counted
     if counts.total <= counts.cases:
         return None
@@ -263,7 +263,7 @@ def over_cases(report: Reported) -> str | None:
 
 
 def gate(report: Reported) -> str | None:
-    """A sentence that tells whether the gate held; None where none was asked for."""
+    """Returns a sentence on whether the gate held; None without a gate."""
     minimum = report.run.settings.min_pass_rate
     if minimum is None:
         return None
@@ -278,7 +278,7 @@ def _group_rows(groups: dict[str, Counts]) -> dict[str, Any]:
 
 
 def trial_row(run: Run, row: Row) -> dict[str, Any]:
-    """One trial with all that is known of it; of a sealed one, its verdict and its numbers."""
+    """Returns one trial with all fields; of a sealed one, its verdict and its numbers."""
     trial = row.trial
     output = trial.output
     return {
@@ -307,7 +307,7 @@ def trial_row(run: Run, row: Row) -> dict[str, Any]:
 
 
 _SEALED_FIELDS = dict.fromkeys(("reason", "entries", "judgments", "details"))
-"""What a score that is sealed does not tell."""
+"""The fields of a score that a sealed trial hides."""
 
 
 def score_row(score: Score) -> dict[str, Any]:

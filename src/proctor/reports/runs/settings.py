@@ -9,7 +9,7 @@ from proctor.reports.formatting import percent
 
 
 def in_words(settings: Settings) -> Iterator[str]:
-    """What was set otherwise than by default, and how many calls were made at once."""
+    """Yields the settings that differ from the defaults, and the concurrency."""
     defaults = Settings()
     yield f"{settings.concurrency} at once"
     if settings.repeats is not None:

@@ -1,4 +1,4 @@
-"""What the numbers of dev and holdout say together, in words. Pure."""
+"""The accuracies of dev and holdout compared, in sentences. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from proctor.verdicts import Counts
 _LARGE_DROP = 0.2
 """A holdout that only shows a drop from dev of at least this much is called too small."""
 _MIN_CASES = 2
-"""So many cases each part has to have for a warning: of a single one the interval is too narrow."""
+"""The fewest cases of each part for a warning: the interval of a single one is too narrow."""
 
 
 class _Part(Struct, frozen=True):
-    """One split: its cases that came to PASS or FAIL, as what was not measured tells of no fitting."""
+    """One split: its cases with PASS or FAIL, since the others show no overfitting."""
 
     passed: float
     """Fractional with repeats, where a case counts by the share of its trials that passed."""
@@ -30,7 +30,7 @@ class _Part(Struct, frozen=True):
 
 
 def split_notes(splits: Mapping[str, Counts]) -> list[str]:
-    """Sentences for whoever reads both accuracies: a warning, or how little the holdout can show; or none.
+    """Returns a warning, a note on how little the holdout can show, or nothing.
 
     The warning is for a holdout below dev by more than chance: where the 95 % interval of the difference,
     over at least two cases of each, ends below 0. The note is for a holdout of which only a drop of 20

@@ -19,7 +19,7 @@ _MAX_CALL_LENGTH = 160
 
 
 def lines(row: Row, rule: PassRule) -> Iterator[str]:
-    """What was asked and answered, what an agent did for it, and what each assertion came to.
+    """Yields the prompt, the answer, an agent's actions and the result of each assertion.
 
     Of a sealed trial only verdict and score.
 
