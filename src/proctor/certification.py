@@ -46,7 +46,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     cases: int
     not_measured: int
     """Trials that are ERROR or UNSCORED, in whatever part of the run."""
-    hidden: int
+    hidden_trials: int
     """Trials that the bundle hides."""
     selection: Selection = Selection()
     suite_cases: int = 0
@@ -89,7 +89,7 @@ class NotCertified(ProctorError):
 
 
 def measured(
-    run: Run, *, split: Literal["holdout", "all"], cases: int, not_measured: int, hidden: int
+    run: Run, *, split: Literal["holdout", "all"], cases: int, not_measured: int, hidden_trials: int
 ) -> Measured:
     """What the headline of a run is of.
 
@@ -98,14 +98,14 @@ def measured(
         split: which of its claims that is.
         cases: how many cases it counts.
         not_measured: how many trials of the run are ERROR or UNSCORED, in whatever part of it.
-        hidden: how many trials the bundle hides; they are held out.
+        hidden_trials: how many trials the bundle hides; they are held out.
     """
     dev_alone = split == "all" and run.settings.selection.split == "dev" and run.suite.split_rule is not None
     return Measured(
         part="dev" if dev_alone else split,
         cases=cases,
         not_measured=not_measured,
-        hidden=hidden if split == "holdout" else 0,
+        hidden_trials=hidden_trials if split == "holdout" else 0,
         selection=run.settings.selection,
         suite_cases=run.suite.case_count,
         share=None if run.suite.split_rule is None else run.suite.split_rule.ratio,
@@ -162,7 +162,7 @@ def _selection_objections(of: Measured) -> Iterator[Hindrance]:
 
 
 def _hidden_objections(of: Measured) -> Iterator[Hindrance]:
-    if of.hidden:
+    if of.hidden_trials:
         yield Hindrance(
             sentence="The held-out trials are hidden in this bundle, so that their number cannot be derived "
             "again. Certify the full bundle.",
@@ -198,16 +198,16 @@ def conditions(run: Run) -> tuple[Condition, ...]:
     return tuple(result)
 
 
-def word_of(standing: Standing, *, hidden: int, recounted: int, imported: Standing | None) -> Word:
+def word_of(standing: Standing, *, hidden_trials: int, recounted: int, imported: Standing | None) -> Word:
     """What a number is called.
 
     Args:
         standing: how its bundle is signed.
-        hidden: how many trials that it counts are hidden.
+        hidden_trials: how many trials that it counts are hidden.
         recounted: how many scores could not be derived from the answers again.
         imported: how the bundle was signed that the run's answers came from; None where they were asked for.
     """
-    if hidden:
+    if hidden_trials:
         return "claimed"
     if standing != "trusted" or imported not in (None, "trusted"):
         return "self-attested"

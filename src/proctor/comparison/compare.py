@@ -75,7 +75,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     candidate_missing: int = 0
     baseline_finished: bool = True
     candidate_finished: bool = True
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """Sentences that say why the two may not be comparable."""
 
     @property
@@ -112,7 +112,7 @@ def compared(
         candidate_missing=candidate.missing,
         baseline_finished=baseline.is_finished,
         candidate_finished=candidate.is_finished,
-        doubts=doubts_of(baseline, candidate),
+        warnings=doubts_of(baseline, candidate),
     )
     if by is None:
         return comparison

@@ -72,14 +72,14 @@ class Difference(Struct, frozen=True, kw_only=True):
     instead of Newcombe's interval and McNemar's exact test over pairs."""
 
     @property
-    def p_told(self) -> float | None:
+    def p_adjusted(self) -> float | None:
         """The p-value that counts: the adjusted one where there is one."""
         return self.p_value if self.p_holm is None else self.p_holm
 
     @property
     def shows(self) -> Shown:
         """What it shows of the candidate; never more than interval and test both do."""
-        p_value = self.p_told
+        p_value = self.p_adjusted
         if self.ci95 is None or p_value is None:
             return "unclear"
         if self.ci95[0] > 0:

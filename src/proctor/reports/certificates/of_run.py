@@ -167,7 +167,7 @@ def data(certificate: Certified) -> dict[str, Any]:
         "derived": {
             "graded_again": certificate.graded_again,
             "recounted": certificate.recounted,
-            "hidden": certificate.measured.hidden,
+            "hidden": certificate.measured.hidden_trials,
             "unverified": list(certificate.unverified),
         },
         "bundle": {

@@ -39,7 +39,7 @@ def render(report: Compared) -> str:
         "gate": _gate_row(report),
         "looks": report.looks,
         "judges": list(report.judges),
-        "warnings": report.doubts,
+        "warnings": report.warnings,
         "exit_code": int(report.exit_code),
     }
     return as_json(row) + "\n"

@@ -28,7 +28,7 @@ def render(report: Compared, flips: int = 50) -> Iterator[str]:
         yield from _pair_section(report.comparisons[0], flips)
     else:
         yield from _ranking_section(report.ranking)
-    for line in (*report.doubts, *report.judges, *words.look(report.looks)):
+    for line in (*report.warnings, *report.judges, *words.look(report.looks)):
         yield f"{markdown_text(line)}\n\n"
 
 
@@ -78,7 +78,7 @@ def _row(name: str, difference: Difference) -> str:
     value = NONE if difference.value is None else points(difference.value)
     return (
         f"| {name} | {difference.cases:,} | {difference.fixed:,} | {difference.broken:,} | {value} "
-        f"| {words.span(difference.ci95)} | {p_value(difference.p_told)} |\n"
+        f"| {words.span(difference.ci95)} | {p_value(difference.p_adjusted)} |\n"
     )
 
 

@@ -68,10 +68,10 @@ class Compared(Struct, frozen=True, kw_only=True):
         return worst(exit_code(comparison, rule) for comparison in self.gated)
 
     @property
-    def doubts(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Why runs may not be comparable, and whether too few cases decide, each sentence once."""
-        doubts = dict.fromkeys(doubt for comparison in self.gated for doubt in comparison.doubts)
-        return [*doubts, *filter(None, [self._too_few_cases()])]
+        warnings = dict.fromkeys(line for comparison in self.gated for line in comparison.warnings)
+        return [*warnings, *filter(None, [self._too_few_cases()])]
 
     def _too_few_cases(self) -> str | None:
         """Of two runs without a gate, the sentence on their difference says what so many cases can show."""
@@ -169,7 +169,8 @@ def _row(difference: Difference, reach: float) -> str:
     value = NONE if difference.value is None else points(difference.value)
     return (
         f"{difference.cases:>7,}  {difference.fixed:>7,}  {difference.broken:>7,}  {value:>10}  "
-        f"{_around_zero(difference, reach)}  {words.span(difference.ci95):<20}{p_value(difference.p_told)}"
+        f"{_around_zero(difference, reach)}  {words.span(difference.ci95):<20}"
+        f"{p_value(difference.p_adjusted)}"
     )
 
 
