@@ -112,7 +112,7 @@ class Repository(Noun, frozen=True, kw_only=True):
     """The source is a folder."""
     ref: str = "HEAD"
     ancestor: int = 0
-    """So many commits before `ref`."""
+    """This many commits before `ref`."""
     depth: int | None = None
     sparse: tuple[str, ...] = ()
 
