@@ -110,7 +110,7 @@ def test_a_judge_is_as_steady_as_its_verdicts_that_can_be_read() -> None:
 
 
 HEARD = st.builds(
-    Heard,
+    lambda people, usual, turned, padded: Heard(people=people, usual=usual, turned=turned, padded=padded),
     people=st.lists(st.booleans(), min_size=1, max_size=3).map(tuple),
     usual=st.lists(VERDICT, max_size=3).map(tuple),
     turned=VERDICT,

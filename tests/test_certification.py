@@ -28,7 +28,7 @@ from proctor.stats import wilson
 
 def against(terms: Terms | None = None, **given: Any) -> list[str]:
     """What a badge says of what speaks against such a number."""
-    usual: dict[str, Any] = {"part": "all", "cases": 40, "not_measured": 0, "hidden": 0}
+    usual: dict[str, Any] = {"part": "all", "cases": 40, "not_measured": 0, "hidden_trials": 0}
     of = Measured(**usual | given)
     return [one.short for one in hindrances(of, terms or Terms())]
 
@@ -58,7 +58,7 @@ def test_nothing_speaks_against_enough_cases_that_were_all_measured_and_all_aske
         ({"cases": 0}, "0 cases"),
         ({"not_measured": 1}, "1 error"),
         ({"part": "dev"}, "dev cases alone"),
-        ({"part": "holdout", "hidden": 3}, "not derived again"),
+        ({"part": "holdout", "hidden_trials": 3}, "not derived again"),
         ({"selection": Selection(ids=("easy-*",))}, "picked cases"),
         ({"selection": Selection(limit=40)}, "picked cases"),
         ({"selection": Selection(exclude_tags=("hard",))}, "picked cases"),
@@ -70,7 +70,7 @@ def test_each_thing_that_speaks_against_it_is_told(told: dict[str, Any], said: s
 
 def few(part: Any, cases: int, whole: int, share: float | None, min_cases: int = MIN_CASES) -> str:
     """What is told of too few cases of a suite."""
-    of = Measured(part=part, cases=cases, not_measured=0, hidden=0, suite_cases=whole, share=share)
+    of = Measured(part=part, cases=cases, not_measured=0, hidden_trials=0, suite_cases=whole, share=share)
     return str(NotCertified(hindrances(of, Terms(min_cases=min_cases))))
 
 
@@ -128,8 +128,8 @@ def test_the_terms_can_be_others() -> None:
 
 
 def test_all_of_it_is_told_at_once_and_what_was_not_measured_outranks_the_rest() -> None:
-    few = hindrances(Measured(part="dev", cases=4, not_measured=0, hidden=0), Terms())
-    both = hindrances(Measured(part="all", cases=4, not_measured=1, hidden=0), Terms())
+    few = hindrances(Measured(part="dev", cases=4, not_measured=0, hidden_trials=0), Terms())
+    both = hindrances(Measured(part="all", cases=4, not_measured=1, hidden_trials=0), Terms())
     assert NotCertified(few).exit_code is ExitCode.FAILED
     assert NotCertified(both).exit_code is ExitCode.NOT_MEASURED
     assert all(one.sentence in str(NotCertified(both)) for one in both)
@@ -157,10 +157,10 @@ def test_dev_cases_are_called_dev_even_where_they_are_all_that_was_asked(
     split: Any, rule: SplitRule | None, part: str
 ) -> None:
     run = made(Suite(name="s", dialect="meridian", split_rule=rule), selection=Selection(split=split))
-    assert measured(run, split="all", cases=3, not_measured=0, hidden=9).part == part
-    assert measured(run, split="all", cases=3, not_measured=0, hidden=9).hidden == 0
-    held_out = measured(run, split="holdout", cases=3, not_measured=0, hidden=9)
-    assert (held_out.part, held_out.hidden) == ("holdout", 9)
+    assert measured(run, split="all", cases=3, not_measured=0, hidden_trials=9).part == part
+    assert measured(run, split="all", cases=3, not_measured=0, hidden_trials=9).hidden_trials == 0
+    held_out = measured(run, split="holdout", cases=3, not_measured=0, hidden_trials=9)
+    assert (held_out.part, held_out.hidden_trials) == ("holdout", 9)
 
 
 def test_how_a_number_was_counted_is_told_where_that_is_not_the_usual_way() -> None:
@@ -186,10 +186,10 @@ def test_where_nothing_was_held_out_the_certificate_says_so(off: bool) -> None:
 
 
 def test_verified_is_what_was_derived_again_and_signed_by_somebody_known() -> None:
-    assert word_of("trusted", hidden=0, recounted=0, imported=None) == "verified"
-    assert word_of("trusted", hidden=0, recounted=1, imported=None) == "recounted"
-    assert word_of("unknown", hidden=0, recounted=0, imported=None) == "self-attested"
-    assert word_of("unsigned", hidden=0, recounted=0, imported=None) == "self-attested"
+    assert word_of("trusted", hidden_trials=0, recounted=0, imported=None) == "verified"
+    assert word_of("trusted", hidden_trials=0, recounted=1, imported=None) == "recounted"
+    assert word_of("unknown", hidden_trials=0, recounted=0, imported=None) == "self-attested"
+    assert word_of("unsigned", hidden_trials=0, recounted=0, imported=None) == "self-attested"
 
 
 @given(
@@ -201,7 +201,7 @@ def test_verified_is_what_was_derived_again_and_signed_by_somebody_known() -> No
 def test_no_number_is_verified_that_something_speaks_against(
     standing: Any, hidden: int, recounted: int, imported: Any
 ) -> None:
-    word = word_of(standing, hidden=hidden, recounted=recounted, imported=imported)
+    word = word_of(standing, hidden_trials=hidden, recounted=recounted, imported=imported)
     clean = standing == "trusted" and not hidden and not recounted and imported in (None, "trusted")
     assert (word == "verified") == clean
     assert (word == "claimed") == bool(hidden)

@@ -20,8 +20,8 @@ from proctor.stats import Z_95, alpha, kappa, mcnemar, newcombe_paired, wilson
 SURE = 0.05
 """A p-value from which on chance is not ruled out."""
 LENGTHENED = 3
-"""So many times as long as the answer is what it is padded to, in characters."""
-_LEAST = 400
+"""A padded answer is this many times as long as the answer, in characters."""
+_MIN_PADDED_LENGTH = 400
 """The least length of a padded answer, in characters."""
 _PADDING = (
     "That is the answer, as it was asked for.",
@@ -47,19 +47,19 @@ class Heard(Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> bool | None:
-        """What most of the people say; None where as many say the one as the other."""
+        """The label that most people gave; None for a tie."""
         return majority(self.people)
 
 
 def majority(verdicts: Sequence[bool]) -> bool | None:
-    """What most say; None where as many say the one as the other, and of nobody."""
+    """Returns the majority; None for a tie and for no verdicts."""
     passes = sum(verdicts)
     fails = len(verdicts) - passes
     return None if passes == fails else passes > fails
 
 
 class Share(NamedTuple):
-    """So many of so many."""
+    """A number of hits out of a total."""
 
     hits: int
     of: int
@@ -87,73 +87,75 @@ class Estimate(NamedTuple):
 
 
 def calibrated(
-    heard: Sequence[Heard], *, judge: str, name: str, at: datetime, labels: str, prompts: Sequence[str]
+    answers: Sequence[Heard], *, judge: str, name: str, at: datetime, labels: str, prompts: Sequence[str]
 ) -> Calibration:
     """The counts of a judge that was asked about labelled answers.
 
-    What it says when it is asked for the first time is held against the label. An answer whose label is open,
-    as people are divided, counts for nothing but how far people agree.
+    The first verdict on an answer is compared with its label. An answer on which people are divided has no
+    label and counts only for how far people agree.
 
     Args:
-        heard: the answers.
+        answers: the labelled answers.
         judge: the digest of the judge's target.
         name: what the user wrote for it.
         at: when it was asked.
         labels: the digest of the labels.
         prompts: the digests of the prompts that it was asked by, in any order.
     """
-    asked = [one for one in heard if one.usual and one.label is not None]
-    pairs = [(one.label, one.usual[0]) for one in asked if one.usual[0] is not None]
+    judged = [answer for answer in answers if answer.usual and answer.label is not None]
+    pairs = [(answer.label, answer.usual[0]) for answer in judged if answer.usual[0] is not None]
     beyond_chance = kappa(pairs)
-    repeated = [said for said in map(_verdicts, asked) if len(said) > 1]
-    twice = [one.people for one in heard if len(one.people) > 1]
+    repeated = [verdict for verdict in map(_given_verdicts, judged) if len(verdict) > 1]
+    label_sets = [answer.people for answer in answers if len(answer.people) > 1]
     return Calibration(
         judge=judge,
         name=name,
         at=at,
         labels=labels,
         count=len(pairs),
-        unscored=len(asked) - len(pairs),
-        agreed=sum(label == said for label, said in pairs),
+        unscored=len(judged) - len(pairs),
+        agreed=sum(label == verdict for label, verdict in pairs),
         passed=sum(label is True for label, _ in pairs),
-        true_passes=sum(label is True and said is True for label, said in pairs),
+        true_passes=sum(label is True and verdict is True for label, verdict in pairs),
         kappa=None if beyond_chance is None else beyond_chance.value,
         kappa_ci95=None if beyond_chance is None else (beyond_chance.low, beyond_chance.high),
         prompts=tuple(sorted(set(prompts))),
-        repeats=max((len(one.usual) for one in asked), default=1),
+        repeats=max((len(answer.usual) for answer in judged), default=1),
         repeated=len(repeated),
-        steady=sum(len(set(said)) == 1 for said in repeated),
-        position=swayed(asked, lambda one: one.turned),
-        length=swayed(asked, lambda one: one.padded),
-        length_failed=swayed([one for one in asked if one.label is False], lambda one: one.padded),
-        people_twice=len(twice),
-        people_agreed=sum(len(set(verdicts)) == 1 for verdicts in twice),
-        people_alpha=alpha(twice),
+        steady=sum(len(set(verdict)) == 1 for verdict in repeated),
+        position=swayed(judged, lambda answer: answer.turned),
+        length=swayed(judged, lambda answer: answer.padded),
+        length_failed=swayed(
+            [answer for answer in judged if answer.label is False], lambda answer: answer.padded
+        ),
+        people_twice=len(label_sets),
+        people_agreed=sum(len(set(verdicts)) == 1 for verdicts in label_sets),
+        people_alpha=alpha(label_sets),
     )
 
 
-def _verdicts(one: Heard) -> list[bool]:
-    return [said for said in one.usual if said is not None]
+def _given_verdicts(answer: Heard) -> list[bool]:
+    return [verdict for verdict in answer.usual if verdict is not None]
 
 
-def swayed(heard: Sequence[Heard], other: Callable[[Heard], bool | None]) -> Sway | None:
+def swayed(answers: Sequence[Heard], other: Callable[[Heard], bool | None]) -> Sway | None:
     """How verdicts change between the usual way and another one; None where no answer has both verdicts.
 
     Args:
-        heard: the answers.
+        answers: the labelled answers.
         other: what the judge said in the other way.
     """
     table = dict.fromkeys(((True, True), (False, True), (True, False), (False, False)), 0)
-    moved = restless = 0
-    for one in heard:
-        before, after = (one.usual or (None,))[0], other(one)
+    changed_by_variant = changed_on_repeat = 0
+    for answer in answers:
+        before, after = (answer.usual or (None,))[0], other(answer)
         if before is None or after is None:
             continue
         table[before, after] += 1
-        again = one.usual[1] if len(one.usual) > 1 else None
+        again = answer.usual[1] if len(answer.usual) > 1 else None
         if again is not None:
-            moved += after != before == again
-            restless += after == before != again
+            changed_by_variant += after != before == again
+            changed_on_repeat += after == before != again
     if not any(table.values()):
         return None
     return Sway(
@@ -161,42 +163,42 @@ def swayed(heard: Sequence[Heard], other: Callable[[Heard], bool | None]) -> Swa
         to_pass=table[False, True],
         to_fail=table[True, False],
         neither=table[False, False],
-        moved=moved,
-        restless=restless,
+        moved=changed_by_variant,
+        restless=changed_on_repeat,
     )
 
 
 # --- counts to measures ------------------------------------------------------------------------------------
 
 
-def agreement(found: Calibration) -> Share:
+def agreement(calibration: Calibration) -> Share:
     """How often the judge says what people say."""
-    return Share(found.agreed, found.count)
+    return Share(calibration.agreed, calibration.count)
 
 
-def sensitivity(found: Calibration) -> Share:
+def sensitivity(calibration: Calibration) -> Share:
     """How often the judge passes what people pass."""
-    return Share(found.true_passes, found.passed)
+    return Share(calibration.true_passes, calibration.passed)
 
 
-def specificity(found: Calibration) -> Share:
+def specificity(calibration: Calibration) -> Share:
     """How often the judge fails what people fail."""
-    return Share(found.agreed - found.true_passes, found.count - found.passed)
+    return Share(calibration.agreed - calibration.true_passes, calibration.count - calibration.passed)
 
 
-def base_rate(found: Calibration) -> Share:
+def base_rate(calibration: Calibration) -> Share:
     """How many of the answers people pass."""
-    return Share(found.passed, found.count)
+    return Share(calibration.passed, calibration.count)
 
 
-def consistency(found: Calibration) -> Share:
+def consistency(calibration: Calibration) -> Share:
     """How many answers got the same verdict each time."""
-    return Share(found.steady, found.repeated)
+    return Share(calibration.steady, calibration.repeated)
 
 
-def among_people(found: Calibration) -> Share:
+def among_people(calibration: Calibration) -> Share:
     """How many answers got the same label from all who labelled them."""
-    return Share(found.people_agreed, found.people_twice)
+    return Share(calibration.people_agreed, calibration.people_twice)
 
 
 def changed(sway: Sway) -> Share:
@@ -233,7 +235,7 @@ def bias(sway: Sway | None) -> Literal["pass", "fail", "change"] | None:
     return "change" if sway.moved > sway.restless and changed_p(sway) < SURE else None
 
 
-def corrected(passed: int, total: int, found: Calibration) -> Estimate | None:
+def corrected(passed: int, total: int, calibration: Calibration) -> Estimate | None:
     """The share of answers that people would pass, from the share that the judge passes.
 
     With the judge's share p, sensitivity s and specificity t it is (p + t - 1) / (s + t - 1), within 0..1.
@@ -243,7 +245,7 @@ def corrected(passed: int, total: int, found: Calibration) -> Estimate | None:
     Args:
         passed: how many answers the judge passes.
         total: of how many.
-        found: what is known of the judge.
+        calibration: the judge's calibration.
 
     Returns:
         None of no answers, and where the judge is not known to be better than chance: the lower ends of its
@@ -254,7 +256,7 @@ def corrected(passed: int, total: int, found: Calibration) -> Estimate | None:
     limits for prevalence of disease adjusted for estimated sensitivity and specificity", Preventive
     Veterinary Medicine 113 (2014), 13-22.
     """
-    right, wrong = sensitivity(found), specificity(found)
+    right, wrong = sensitivity(calibration), specificity(calibration)
     if not total or right.ci95 is None or wrong.ci95 is None or right.ci95[0] + wrong.ci95[0] <= 1:
         return None
     share = (passed / total + wrong.hits / wrong.of - 1) / (right.hits / right.of + wrong.hits / wrong.of - 1)
@@ -276,11 +278,11 @@ def corrected(passed: int, total: int, found: Calibration) -> Estimate | None:
 
 def padded(answer: str) -> str:
     """The answer followed by sentences that say nothing, three times as long as it was, or longer."""
-    wanted = max(LENGTHENED * len(answer), _LEAST)
+    min_length = max(LENGTHENED * len(answer), _MIN_PADDED_LENGTH)
     paragraph: list[str] = []
     length = len(answer)
     for sentence in cycle(_PADDING):
-        if length >= wanted:
+        if length >= min_length:
             break
         paragraph.append(sentence)
         length += len(sentence) + 1

@@ -22,7 +22,7 @@ MIN_CASES = 20
 """Fewer say too little: of 20 cases the 95 % interval is up to 40 points wide, of 10 up to 53."""
 
 Word = Literal["verified", "recounted", "self-attested", "claimed"]
-"""What a number is called: the first of these that nothing speaks against.
+"""What a number is called: the first of these without an objection.
 
 `verified`: every score was derived from the answers again, and a trusted key signed it. `recounted`: some
 scores are those of judges or programs and were counted as they stand. `self-attested`: no trusted key
@@ -35,7 +35,7 @@ class Terms(Struct, frozen=True, kw_only=True):
 
     min_cases: int = MIN_CASES
     allow_errors: int = 0
-    """So many trials may be ERROR or UNSCORED."""
+    """At most this many trials may be ERROR or UNSCORED."""
 
 
 class Measured(Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     cases: int
     not_measured: int
     """Trials that are ERROR or UNSCORED, in whatever part of the run."""
-    hidden: int
+    hidden_trials: int
     """Trials that the bundle hides."""
     selection: Selection = Selection()
     suite_cases: int = 0
@@ -81,13 +81,15 @@ class NotCertified(ProctorError):
     """The end of the text: how the user may have it all the same."""
 
     def __init__(self, hindrances: Sequence[Hindrance]) -> None:
-        reasons = " ".join(part for one in hindrances for part in (one.sentence, one.remedy) if part)
+        reasons = " ".join(
+            part for objection in hindrances for part in (objection.sentence, objection.remedy) if part
+        )
         super().__init__(f"Not certified. {reasons} {self.overruled}")
-        self.exit_code = max(one.exit_code for one in hindrances)
+        self.exit_code = max(objection.exit_code for objection in hindrances)
 
 
 def measured(
-    run: Run, *, split: Literal["holdout", "all"], cases: int, not_measured: int, hidden: int
+    run: Run, *, split: Literal["holdout", "all"], cases: int, not_measured: int, hidden_trials: int
 ) -> Measured:
     """What the headline of a run is of.
 
@@ -96,14 +98,14 @@ def measured(
         split: which of its claims that is.
         cases: how many cases it counts.
         not_measured: how many trials of the run are ERROR or UNSCORED, in whatever part of it.
-        hidden: how many trials the bundle hides; they are held out.
+        hidden_trials: how many trials the bundle hides; they are held out.
     """
     dev_alone = split == "all" and run.settings.selection.split == "dev" and run.suite.split_rule is not None
     return Measured(
         part="dev" if dev_alone else split,
         cases=cases,
         not_measured=not_measured,
-        hidden=hidden if split == "holdout" else 0,
+        hidden_trials=hidden_trials if split == "holdout" else 0,
         selection=run.settings.selection,
         suite_cases=run.suite.case_count,
         share=None if run.suite.split_rule is None else run.suite.split_rule.ratio,
@@ -111,11 +113,11 @@ def measured(
 
 
 def hindrances(of: Measured, terms: Terms) -> tuple[Hindrance, ...]:
-    """All that speaks against a certificate."""
-    return (*_too_little(of, terms), *_chosen(of), *_hidden(of))
+    """Returns all objections to a certificate."""
+    return (*_size_objections(of, terms), *_selection_objections(of), *_hidden_objections(of))
 
 
-def _too_little(of: Measured, terms: Terms) -> Iterator[Hindrance]:
+def _size_objections(of: Measured, terms: Terms) -> Iterator[Hindrance]:
     if of.not_measured > terms.allow_errors:
         yield Hindrance(
             sentence=f"{counted(of.not_measured, 'trial')} could not be measured (ERROR or UNSCORED), and at "
@@ -124,43 +126,43 @@ def _too_little(of: Measured, terms: Terms) -> Iterator[Hindrance]:
             exit_code=ExitCode.NOT_MEASURED,
         )
     if of.cases < terms.min_cases:
-        named = "case" if of.part == "all" else f"{of.part} case"
+        noun = "case" if of.part == "all" else f"{of.part} case"
         yield Hindrance(
-            sentence=f"{counted(of.cases, named)} {'says' if of.cases == 1 else 'say'} too little; it takes "
+            sentence=f"{counted(of.cases, noun)} {'says' if of.cases == 1 else 'say'} too little; it takes "
             f"{terms.min_cases:,}.",
             remedy=_ways_out(of, terms.min_cases),
             short=counted(of.cases, "case"),
         )
 
 
-def _ways_out(of: Measured, least: int) -> str:
-    """How a run comes to that many cases at least; of a holdout also how large its suite must be."""
+def _ways_out(of: Measured, minimum: int) -> str:
+    """Returns how a run gets that many cases; for a holdout also how large its suite must be."""
     takes, larger = "", ""
     if of.part == "holdout" and of.share is not None:
-        whole = counted(ceil(least / Decimal(str(of.share))), "case")
+        whole = counted(ceil(minimum / Decimal(str(of.share))), "case")
         takes = f"With {of.share * 100:g} % held out that is a suite of {whole}. "
-        per_cent = ceil(Decimal(100 * least) / of.suite_cases) if of.suite_cases else 100
+        per_cent = ceil(Decimal(100 * minimum) / of.suite_cases) if of.suite_cases else 100
         if per_cent < 100:
             larger = f" hold out {per_cent} % of these {of.suite_cases:,} (--holdout {per_cent / 100:g}),"
     return f"{takes}Write more cases,{larger} or lower the minimum (--min-cases)."
 
 
-def _chosen(of: Measured) -> Iterator[Hindrance]:
+def _selection_objections(of: Measured) -> Iterator[Hindrance]:
     if of.part == "dev":
         yield Hindrance(
             sentence="The run asked the dev cases alone, to which prompts are fitted. Run the holdout.",
             short="dev cases alone",
         )
-    picked = ", ".join(_picked(of.selection))
-    if picked:
+    flags = ", ".join(_selection_flags(of.selection))
+    if flags:
         yield Hindrance(
-            sentence=f"The run asked only cases that were picked by {picked}. Run all of them.",
+            sentence=f"The run asked only cases that were picked by {flags}. Run all of them.",
             short="picked cases",
         )
 
 
-def _hidden(of: Measured) -> Iterator[Hindrance]:
-    if of.hidden:
+def _hidden_objections(of: Measured) -> Iterator[Hindrance]:
+    if of.hidden_trials:
         yield Hindrance(
             sentence="The held-out trials are hidden in this bundle, so that their number cannot be derived "
             "again. Certify the full bundle.",
@@ -170,9 +172,9 @@ def _hidden(of: Measured) -> Iterator[Hindrance]:
 
 def conditions(run: Run) -> tuple[Condition, ...]:
     """How the number of a run was counted, where that is not the usual way."""
-    found = []
+    result = []
     if run.suite.split_rule is None:
-        found.append(
+        result.append(
             Condition(
                 sentence="Nothing was held out: this is the pass rate of all cases, and prompts may have "
                 "been fitted to them.",
@@ -181,7 +183,7 @@ def conditions(run: Run) -> tuple[Condition, ...]:
         )
     if run.settings.threshold is not None:
         bar = f"{run.settings.threshold:g}"
-        found.append(
+        result.append(
             Condition(
                 sentence=f"A case passes from a score of {bar}, as the run was made with --threshold {bar}.",
                 short=f"threshold {bar}",
@@ -190,31 +192,31 @@ def conditions(run: Run) -> tuple[Condition, ...]:
     rule = counted_once(run.suite.repeats_rule, threshold_of(run))
     if rule is not None:
         short = "any repeat" if run.suite.repeats_rule == "any" else ""
-        found.append(Condition(sentence=f"Each case counts once: {rule}.", short=short))
+        result.append(Condition(sentence=f"Each case counts once: {rule}.", short=short))
     if run.regrade_of is not None:
-        found.append(Condition(sentence=f"Its answers are those of run {run.regrade_of}, graded again."))
-    return tuple(found)
+        result.append(Condition(sentence=f"Its answers are those of run {run.regrade_of}, graded again."))
+    return tuple(result)
 
 
-def word_of(standing: Standing, *, hidden: int, recounted: int, imported: Standing | None) -> Word:
+def word_of(standing: Standing, *, hidden_trials: int, recounted: int, imported: Standing | None) -> Word:
     """What a number is called.
 
     Args:
         standing: how its bundle is signed.
-        hidden: how many trials that it counts are hidden.
+        hidden_trials: how many trials that it counts are hidden.
         recounted: how many scores could not be derived from the answers again.
         imported: how the bundle was signed that the run's answers came from; None where they were asked for.
     """
-    if hidden:
+    if hidden_trials:
         return "claimed"
     if standing != "trusted" or imported not in (None, "trusted"):
         return "self-attested"
     return "recounted" if recounted else "verified"
 
 
-def _picked(selection: Selection) -> list[str]:
+def _selection_flags(selection: Selection) -> list[str]:
     """The flags by which some cases were chosen and others left out."""
-    chosen = (
+    filters = (
         ("--tag", selection.tags),
         ("--exclude-tag", selection.exclude_tags),
         ("--all-tag", selection.all_tags),
@@ -222,4 +224,4 @@ def _picked(selection: Selection) -> list[str]:
         ("--id", selection.ids),
         ("--limit", selection.limit),
     )
-    return [flag for flag, value in chosen if value not in ((), None)]
+    return [flag for flag, value in filters if value not in ((), None)]

@@ -23,10 +23,10 @@ from proctor.model import Assertion, Case, Label, Params, Suite, TargetSpec
 T = TypeVar("T")
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
-_AS_WRITTEN = msgspec.json.Encoder()
-_SENT = sha256(b"proctor/sent/1\n")
-_SENT_IN_ORDER = sha256(b"proctor/sent/2\n")
-_JUDGED = sha256(b"proctor/judged/1\n")
+_SOURCE_ENCODER = msgspec.json.Encoder()
+_SENT_PREFIX = sha256(b"proctor/sent/1\n")
+_SENT_IN_ORDER_PREFIX = sha256(b"proctor/sent/2\n")
+_JUDGED_PREFIX = sha256(b"proctor/judged/1\n")
 _ASSERTION = sha256(b"proctor/assertion/1\n")
 _TARGET = sha256(b"proctor/target/1\n")
 _SETTINGS = sha256(b"proctor/settings/1\n")
@@ -45,7 +45,7 @@ def as_written(thing: Any) -> bytes:
 
     A model fills the properties of a schema in the order in which it is shown them.
     """
-    return _AS_WRITTEN.encode(thing)
+    return _SOURCE_ENCODER.encode(thing)
 
 
 def decode(data: bytes | str, kind: type[T]) -> T:
@@ -72,9 +72,11 @@ def sent_digest(case: Case) -> str:
     The order of keys in schemas, tools and tool calls counts, as they are sent in it. Where it is that of the
     alphabet the digest is what it was when keys were sorted.
     """
-    written = in_order(case)
+    ordered_json = in_order(case)
     sorted_keys = unordered_digest(case)
-    return sorted_keys if written is None else _digest(_SENT_IN_ORDER, (sorted_keys, written))
+    return (
+        sorted_keys if ordered_json is None else _digest(_SENT_IN_ORDER_PREFIX, (sorted_keys, ordered_json))
+    )
 
 
 def in_order(case: Case) -> str | None:
@@ -85,29 +87,29 @@ def in_order(case: Case) -> str | None:
     calls = any(message.tool_calls for message in case.input)
     if case.form is None and not calls:
         return None
-    sent = (case.input if calls else (), case.form)
-    written = as_written(sent)
-    return None if written == encode(sent) else written.decode("utf-8")
+    ordered_parts = (case.input if calls else (), case.form)
+    text = as_written(ordered_parts)
+    return None if text == encode(ordered_parts) else text.decode("utf-8")
 
 
 def unordered_digest(case: Case) -> str:
     """`sent_digest` without the order of keys, as earlier versions of Proctor had it."""
     if case.workspace is None and case.target is None and case.form is None:
-        return _digest(_SENT, case.input)
+        return _digest(_SENT_PREFIX, case.input)
     # The hooks of a workspace are given the metadata.
     metadata = None if case.workspace is None else case.metadata
-    sent = (case.input, case.workspace, case.target, metadata)
-    return _digest(_SENT, sent if case.form is None else (*sent, case.form))
+    parts = (case.input, case.workspace, case.target, metadata)
+    return _digest(_SENT_PREFIX, parts if case.form is None else (*parts, case.form))
 
 
 def judged_digest(case: Case) -> str:
     """How answers to the case are judged, and nothing of what is sent."""
-    judging: tuple[Any, ...] = (case.expected, case.criteria, [_judging(one) for one in case.assertions])
+    judging: tuple[Any, ...] = (case.expected, case.criteria, [_judging(item) for item in case.assertions])
     # What a case adds is appended only where it is there, so that other digests stay what they were.
     judging = judging if case.pass_rule is None else (*judging, case.pass_rule)
     if case.problems:  # not where they stand: a file that is moved is the same suite
-        judging = (*judging, [(one.code, one.field, one.message) for one in case.problems])
-    return _digest(_JUDGED, judging)
+        judging = (*judging, [(item.code, item.field, item.message) for item in case.problems])
+    return _digest(_JUDGED_PREFIX, judging)
 
 
 def assertion_digest(assertion: Assertion) -> str:
@@ -130,13 +132,13 @@ def _judging(assertion: Assertion) -> tuple[Any, ...]:
 def target_digest(spec: TargetSpec) -> str:
     """The target and every parameter it is asked with; not the name the user gave it."""
     params = {name: getattr(spec.params, name) for name in spec.params.__struct_fields__}
-    asked = {name: value for name, value in params.items() if value is not None}
-    whole = (spec.kind, spec.model, spec.endpoint, asked)
+    set_params = {name: value for name, value in params.items() if value is not None}
+    identity = (spec.kind, spec.model, spec.endpoint, set_params)
     # Where the targets file lies is not the same on two machines, though the target is.
     options = {name: value for name, value in spec.options.items() if name != "folder"}
     if not options and not spec.fallbacks:
-        return _digest(_TARGET, whole)
-    return _digest(_TARGET, (*whole, options, [target_digest(one) for one in spec.fallbacks]))
+        return _digest(_TARGET, identity)
+    return _digest(_TARGET, (*identity, options, [target_digest(fallback) for fallback in spec.fallbacks]))
 
 
 def settings_digest(thing: Any) -> str:
@@ -177,9 +179,9 @@ def hash_rows(rows: Iterable[dict[str, Any]]) -> str:
     hexadecimal digits. Source: the published rule of dialect pramana; numbers keep Python's form.
     """
     canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode
-    written = sorted(((row["id"], canonical(row)) for row in rows), key=lambda pair: pair[0])
+    canonical_rows = sorted(((row["id"], canonical(row)) for row in rows), key=lambda pair: pair[0])
     hasher = sha256(b"[")
-    for place, (_, text) in enumerate(written):
+    for place, (_, text) in enumerate(canonical_rows):
         hasher.update((b"," if place else b"") + text.encode("ascii"))
     hasher.update(b"]")
     return "sha256:" + hasher.hexdigest()

@@ -54,8 +54,8 @@ class UsageError(ProctorError):
 class UnknownName(UsageError):
     """A name that is in no table; suggests the nearest ones."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        names = sorted(known)
+    def __init__(self, kind: str, name: str, candidates: Iterable[str]) -> None:
+        names = sorted(candidates)
         super().__init__(f"Unknown {kind} {name!r}. {suggestion(name, names)}")
         self.name = name
 
@@ -181,9 +181,9 @@ class TimeLimitExceeded(ProctorError):
     exit_code = ExitCode.NOT_MEASURED
 
 
-def suggestion(name: str, known: Sequence[str]) -> str:
+def suggestion(name: str, candidates: Sequence[str]) -> str:
     """A sentence that points from a wrong name to the nearest right ones, or lists them all."""
-    near = get_close_matches(name, known, n=3, cutoff=0.6)
+    near = get_close_matches(name, candidates, n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(repr(match) for match in near)}?"
-    return f"Known are: {', '.join(known)}." if known else "None are known."
+    return f"Known are: {', '.join(candidates)}." if candidates else "None are known."

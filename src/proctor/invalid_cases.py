@@ -1,9 +1,9 @@
 """What cannot be run in a suite's file, to placeholders: cases that are never sent and count as errors. Pure.
 
 A row that a dialect cannot read becomes as many placeholders as it would be cases, so that no suite shrinks.
-Where nobody knows how many, it becomes one, and so does every case.
+If the number is unknown, it becomes one, and so does every case.
 A problem of the file that changes no case becomes one placeholder; any other problem of the file makes a
-placeholder of every case, since nobody knows what the cases would mean without it.
+placeholder of every case, since it is unknown what the cases would mean without it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BESIDE_CASES: Final = frozenset(
 )
 """Codes of problems of a file that may leave its cases what they are."""
 _INSIDE: Final = re.compile(r"[.\[]")
-_NAMED: Final = 10
+_MAX_NAMED: Final = 10
 """How many placeholders one line names."""
 
 
@@ -55,10 +55,10 @@ def summary(cases: Iterable[tuple[str, Case]]) -> str:
     for name, case in cases:
         names[kind_of(case.problems)].append(f"{name} ({_place(case.problems[0])})")
     return " ".join(
-        f"{counted(len(some), 'case')} {'is' if len(some) == 1 else 'are'} {kind} and "
-        f"{'counts as an error' if len(some) == 1 else 'count as errors'}: {listed(some, _NAMED)}."
-        for kind, some in names.items()
-        if some
+        f"{counted(len(entries), 'case')} {'is' if len(entries) == 1 else 'are'} {kind} and "
+        f"{'counts as an error' if len(entries) == 1 else 'count as errors'}: {listed(entries, _MAX_NAMED)}."
+        for kind, entries in names.items()
+        if entries
     )
 
 
@@ -78,7 +78,7 @@ class Placeholders:
         """
         self._path = source.path
         self._folder = source.path if source.is_folder else os.path.dirname(source.path)  # noqa: PTH120
-        self._of_all: list[Problem] = []
+        self._shared_problems: list[Problem] = []
         self._ids: set[str] = set()
         self.has_cases = False
         """Whether anything in the file is a case, right or wrong."""
@@ -88,9 +88,9 @@ class Placeholders:
                 self.has_cases = True
             elif isinstance(item, Problem) and item.level == "error":
                 is_rest = item.row is not None and item.row.is_rest
-                self.has_cases = self.has_cases or (_is_of_row(item) and not is_rest)
-                if is_rest or not (_is_of_row(item) or self._is_beside_cases(item)):
-                    self._of_all.append(item)
+                self.has_cases = self.has_cases or (_is_row_problem(item) and not is_rest)
+                if is_rest or not (_is_row_problem(item) or self._is_beside_cases(item)):
+                    self._shared_problems.append(item)
 
     def in_place_of_rows(
         self, items: Iterable[Suite | Placed | Problem]
@@ -99,18 +99,18 @@ class Placeholders:
         problems: list[Problem] = []
         for item in items:
             if not isinstance(item, Problem):
-                yield from self._of_row(problems)
+                yield from self._row_placeholders(problems)
                 yield item
             elif item.level == "warning":
                 yield item
-            elif _is_of_row(item):
-                if problems and not _are_of_one_row(problems[-1], item):
-                    yield from self._of_row(problems)
+            elif _is_row_problem(item):
+                if problems and not _share_row(problems[-1], item):
+                    yield from self._row_placeholders(problems)
                 problems.append(item)
             elif self._is_beside_cases(item):
-                yield from self._of_row(problems)
+                yield from self._row_placeholders(problems)
                 yield self._placeholder([item], Row(path=item.path, line=item.line or 1))
-        yield from self._of_row(problems)
+        yield from self._row_placeholders(problems)
 
     def of_case(self, placed: Placed, problems: list[Problem]) -> Case | None:
         """The placeholder of a case that was read; None where it can be run.
@@ -120,7 +120,7 @@ class Placeholders:
             problems: what is wrong with it.
         """
         case = placed.case
-        if not problems and not self._of_all:
+        if not problems and not self._shared_problems:
             return None
         again = any(problem.code == "duplicate-id" for problem in problems)
         return Case(
@@ -128,7 +128,7 @@ class Placeholders:
             input=(),
             tags=case.tags,
             category=case.category,
-            problems=self._kept([*self._of_all, *problems]),
+            problems=self._with_relative_paths([*self._shared_problems, *problems]),
         )
 
     def of_file(self, problems: Iterable[Problem]) -> Case:
@@ -140,10 +140,10 @@ class Placeholders:
 
         What stands in another file, such as a prompt or a tool, is a part of the cases that use it.
         """
-        here = problem.path == self._path and _INSIDE.search(problem.field or "") is None
-        return here and problem.code in _BESIDE_CASES
+        is_top_level = problem.path == self._path and _INSIDE.search(problem.field or "") is None
+        return is_top_level and problem.code in _BESIDE_CASES
 
-    def _of_row(self, problems: list[Problem]) -> Iterator[Case]:
+    def _row_placeholders(self, problems: list[Problem]) -> Iterator[Case]:
         """The placeholders of the row that has these problems, which are taken from the list."""
         if problems:
             row = problems[0].row or Row(path=problems[0].path, line=problems[0].line or 1)
@@ -152,37 +152,37 @@ class Placeholders:
             problems.clear()
 
     def _placeholder(self, problems: list[Problem], row: Row) -> Case:
-        where = self._shown(row.path)
+        where = self._relative_path(row.path)
         other = "" if row.path == self._path else f"{where}-"
         name = next((problem.case for problem in problems if problem.case), f"{other}line-{row.line}")
         row = replace(row, path=where, cases=1)
         return Case(
             id=self._unused(name),
             input=(),
-            problems=tuple(replace(problem, row=row) for problem in self._kept(problems)),
+            problems=tuple(replace(problem, row=row) for problem in self._with_relative_paths(problems)),
         )
 
     def _unused(self, name: str) -> str:
         names = chain([name], (f"{name}-{number}" for number in count(2)))
-        unused = next(one for one in names if one not in self._ids)
+        unused = next(candidate for candidate in names if candidate not in self._ids)
         self._ids.add(unused)
         return unused
 
-    def _kept(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    def _with_relative_paths(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
         """The problems with paths from the suite's folder, so that they say nothing of this machine."""
-        return tuple(replace(problem, path=self._shown(problem.path)) for problem in problems)
+        return tuple(replace(problem, path=self._relative_path(problem.path)) for problem in problems)
 
-    def _shown(self, path: str) -> str:
+    def _relative_path(self, path: str) -> str:
         """The path from the suite's folder, however that was written."""
         return os.path.relpath(path or self._path, self._folder or ".").replace(os.sep, "/")
 
 
-def _is_of_row(problem: Problem) -> bool:
+def _is_row_problem(problem: Problem) -> bool:
     """Whether it keeps a row from being a case; a dialect of another package may only say which case."""
     return problem.row is not None or problem.case is not None
 
 
-def _are_of_one_row(one: Problem, other: Problem) -> bool:
-    if one.row is None and other.row is None:
-        return (one.path, one.case) == (other.path, other.case)
-    return one.row is other.row  # rows on one line are equal
+def _share_row(first: Problem, second: Problem) -> bool:
+    if first.row is None and second.row is None:
+        return (first.path, first.case) == (second.path, second.case)
+    return first.row is second.row  # rows on one line are equal

@@ -45,7 +45,7 @@ _LINKED_BY_ITSELF: Final = re.compile(
     r"|(?i:(?<=#)(?=\d)|(?<=\bGH)(?=-\d))"  # issues
     r"|(?i:(?<=www)(?=\.)|(?<=\b(?:http|xmpp))(?=s?:)|(?<=\bftp)(?=s?:)|(?<=\bmailto)(?=:))"
 )
-_NOTHING: Final = "<!-- -->"
+_EMPTY_COMMENT: Final = "<!-- -->"
 """A comment between two characters, where Markdown would make a link of them."""
 _FORMULA: Final = re.compile(r"'*[=+\-@\t\n\uff1d\uff0b\uff0d\uff20]")
 _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?")
@@ -119,15 +119,15 @@ def csv_cell(value: object) -> object:
     """
     if not isinstance(value, str):
         return value
-    shown = visible(value.replace("\r\n", "\n"))
-    return f"'{shown}" if _FORMULA.match(shown) and not _NUMBER.fullmatch(shown) else shown
+    safe_text = visible(value.replace("\r\n", "\n"))
+    return f"'{safe_text}" if _FORMULA.match(safe_text) and not _NUMBER.fullmatch(safe_text) else safe_text
 
 
 def markdown_text(text: str) -> str:
     """Text on one line that Markdown shows literally, without links or mentions."""
     escaped = _ACTIVE_IN_MARKDOWN.sub(r"\\\g<0>", one_line(text))
     escaped = _BLOCK_IN_MARKDOWN.sub(_escape_block, escaped)
-    return _LINKED_BY_ITSELF.sub(_NOTHING, escaped)
+    return _LINKED_BY_ITSELF.sub(_EMPTY_COMMENT, escaped)
 
 
 def _escape_block(match: re.Match[str]) -> str:
@@ -139,7 +139,7 @@ def markdown_html(text: str) -> str:
     """Text on one line for an HTML element that begins a line of Markdown, without links or mentions."""
     from html import escape
 
-    return _LINKED_BY_ITSELF.sub(_NOTHING, escape(one_line(text), quote=False))
+    return _LINKED_BY_ITSELF.sub(_EMPTY_COMMENT, escape(one_line(text), quote=False))
 
 
 def markdown_code(text: str) -> str:
@@ -152,9 +152,9 @@ def markdown_code(text: str) -> str:
 
 def markdown_block(text: str) -> str:
     """A block of code that the text inside cannot end."""
-    shown = visible(text)
-    fence = "`" * max(3, _longest_fence(shown) + 1)
-    return f"{fence}text\n{shown}\n{fence}\n\n"
+    safe_text = visible(text)
+    fence = "`" * max(3, _longest_fence(safe_text) + 1)
+    return f"{fence}text\n{safe_text}\n{fence}\n\n"
 
 
 def _longest_fence(text: str) -> int:
@@ -167,14 +167,14 @@ def columns(text: str) -> int:
         return len(text)
     from unicodedata import category, east_asian_width
 
-    total, last, joined = 0, 0, False
+    total, last, is_joined = 0, 0, False
     for letter in text:
         if letter == "\u200d" and last:
-            joined = True
+            is_joined = True
         elif letter == "\ufe0f":  # shows the sign before it as an emoji
             total, last = total + 2 - last, 2
-        elif joined or "\U0001f3fb" <= letter <= "\U0001f3ff" or category(letter) in ("Mn", "Me", "Cf"):
-            joined = False
+        elif is_joined or "\U0001f3fb" <= letter <= "\U0001f3ff" or category(letter) in ("Mn", "Me", "Cf"):
+            is_joined = False
         else:
             last = 1 + (east_asian_width(letter) in "WF")
             total += last

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from proctor.model import Case, Score, SplitRule, Suite, Trial
 
 SEALED = "sealed; --reveal shows it"
-"""What stands where a sealed trial has a reason."""
+"""Replaces the reason of a sealed trial."""
 
 
 def rank(seed: int, case_id: str) -> bytes:
@@ -51,11 +51,11 @@ def held_out(ids: Sequence[str], categories: Sequence[str | None], rule: SplitRu
     for position, category in enumerate(categories):
         groups[category or ""].append(position)
     size = holdout_size(len(ids), rule.ratio)
-    chosen: set[int] = set()
+    positions: set[int] = set()
     for name, share in _shares({name: len(group) for name, group in groups.items()}, size).items():
         ranked = sorted(groups[name], key=lambda position: rank(rule.seed, ids[position]))
-        chosen.update(ranked[:share])
-    return chosen
+        positions.update(ranked[:share])
+    return positions
 
 
 def _left_by_shuffle(count: int, rule: SplitRule) -> set[int]:
@@ -82,7 +82,7 @@ def _shares(counts: dict[str, int], size: int) -> dict[str, int]:
 
 
 def sealed(trial: Trial) -> Trial:
-    """The trial with its scores' numbers and without all that tells of its answer."""
+    """Returns the trial with the numbers of its scores, without anything about its answer."""
     failure = trial.failure
     return replace(
         trial,

@@ -14,7 +14,7 @@ from msgspec import Struct
 from proctor.codec import decode, encode, judged_digest, sent_digest
 from proctor.model import Case, Suite
 
-_OF_THE_CASES = ("version", "digest", "content", "case_count", "suite_hash", "folder", "no_holdout")
+_DERIVED_FIELDS = ("version", "digest", "content", "case_count", "suite_hash", "folder", "no_holdout")
 """Fields of a header that follow from the cases, from where the suite lies, or from its split rule."""
 
 
@@ -76,33 +76,36 @@ def diff(old: Suite, old_cases: Iterable[Case], new: Suite, new_cases: Iterable[
     for case in new_cases:
         body, was = encode(case), before.get(case.id)
         after[case.id] = was if was == body else body
-    former = {id_: id_ for id_ in after if id_ in before} | _renamed(before, after)
+    former = {id_: id_ for id_ in after if id_ in before} | _match_renames(before, after)
     pairs = [(former[id_], id_) for id_ in after if id_ in former]
-    changed = [Changed(id_, _between(before[was], after[id_], was, id_)) for was, id_ in pairs]
+    case_changes = [Changed(id_, _between(before[was], after[id_], was, id_)) for was, id_ in pairs]
     still_there = set(former.values())
     places = {id_: place for place, id_ in enumerate(before)}
     return Diff(
         added=tuple(id_ for id_ in after if id_ not in former),
         removed=tuple(id_ for id_ in before if id_ not in still_there),
         renamed=tuple(Renamed(was, id_) for was, id_ in pairs if was != id_),
-        changed=tuple(one for one in changed if one.changes),
+        changed=tuple(change for change in case_changes if change.changes),
         header=tuple(changes(_header(old), _header(new))),
         moved=len(pairs) - _longest_ascent(places[was] for was, _ in pairs),
-        same=sum(was == one.case and not one.changes for (was, _), one in zip(pairs, changed, strict=True)),
+        same=sum(
+            was == change.case and not change.changes
+            for (was, _), change in zip(pairs, case_changes, strict=True)
+        ),
     )
 
 
-def _renamed(before: dict[str, bytes], after: dict[str, bytes]) -> dict[str, str]:
+def _match_renames(before: dict[str, bytes], after: dict[str, bytes]) -> dict[str, str]:
     """The old id of each new one whose case is asked and judged like one that is gone, in order."""
-    gone: dict[tuple[str, str], deque[str]] = defaultdict(deque)
+    removed_ids: dict[tuple[str, str], deque[str]] = defaultdict(deque)
     for id_, body in before.items():
         if id_ not in after:
-            gone[_identity(body)].append(id_)
-    found: dict[str, str] = {}
+            removed_ids[_identity(body)].append(id_)
+    old_ids: dict[str, str] = {}
     for id_, body in after.items():
-        if gone and id_ not in before and (same := gone.get(_identity(body))):
-            found[id_] = same.popleft()
-    return found
+        if removed_ids and id_ not in before and (same := removed_ids.get(_identity(body))):
+            old_ids[id_] = same.popleft()
+    return old_ids
 
 
 def _identity(body: bytes) -> tuple[str, str]:
@@ -115,27 +118,27 @@ def _between(old: bytes, new: bytes, old_id: str, new_id: str) -> tuple[Change, 
     if old == new:
         return ()
     was, is_ = decode(old, dict[str, Any]), decode(new, dict[str, Any])
-    found = tuple(changes(was | {"id": None}, is_ | {"id": None}))
-    naming = _naming(found, old_id, new_id) if old_id != new_id else ()
-    return tuple(change for change in found if change not in naming)
+    found_changes = tuple(changes(was | {"id": None}, is_ | {"id": None}))
+    naming = _naming_changes(found_changes, old_id, new_id) if old_id != new_id else ()
+    return tuple(change for change in found_changes if change not in naming)
 
 
-def _naming(found: Iterable[Change], old_id: str, new_id: str) -> list[Change]:
+def _naming_changes(found_changes: Iterable[Change], old_id: str, new_id: str) -> list[Change]:
     """The changes of metadata that together make the new id of the old one, such as that of a file's name."""
     naming, id_ = [], old_id
-    for change in found:
+    for change in found_changes:
         old, new = change.old, change.new
         if change.field.startswith("metadata.") and old and isinstance(old, str) and isinstance(new, str):
-            renamed = id_.replace(splitext(old)[0], splitext(new)[0], 1)
-            if renamed != id_:
+            new_name = id_.replace(splitext(old)[0], splitext(new)[0], 1)
+            if new_name != id_:
                 naming.append(change)
-                id_ = renamed
+                id_ = new_name
     return naming if id_ == new_id else []
 
 
 def _header(suite: Suite) -> dict[str, Any]:
     fields = decode(encode(suite), dict[str, Any])
-    return {name: value for name, value in fields.items() if name not in _OF_THE_CASES}
+    return {name: value for name, value in fields.items() if name not in _DERIVED_FIELDS}
 
 
 def changes(old: Any, new: Any, field: str = "") -> Iterator[Change]:

@@ -39,7 +39,7 @@ def kind_of(value: Any) -> str:
     """What a value is, in the words of JSON."""
     if value is None:
         return "null"
-    kind = next((each for each in type(value).__mro__ if each in _KINDS), type(value))
+    kind = next((class_ for class_ in type(value).__mro__ if class_ in _KINDS), type(value))
     return _KINDS.get(kind, f"a {kind.__name__}")
 
 
@@ -72,11 +72,11 @@ class Notes:
     ) -> None:
         """Something that keeps the row out; `named` says that the message names the case itself."""
         self.failed = True
-        self._add("error", code, message if named else self._named(message), field, line)
+        self._add("error", code, message if named else self._prefixed(message), field, line)
 
     def warn(self, code: str, message: str, field: str | None = None, *, line: int | None = None) -> None:
         """Something doubtful."""
-        self._add("warning", code, self._named(message), field, line)
+        self._add("warning", code, self._prefixed(message), field, line)
 
     def noted(self, field: str) -> bool:
         """Whether a field, or something inside it, has an error already."""
@@ -84,7 +84,7 @@ class Notes:
             problem.level == "error" and (problem.field or "").startswith(field) for problem in self.problems
         )
 
-    def _named(self, message: str) -> str:
+    def _prefixed(self, message: str) -> str:
         return message if self.case is None else f"{self.subject} {shown(self.case)}: {message}"
 
     def _add(
@@ -157,14 +157,14 @@ class Fields:
         place = self._prefix + name
         self.notes.warn(code, f"`{place}` {message}", place, line=self.line_of(name))
 
-    def wrong(self, name: str, value: Any, wanted: str) -> None:
+    def wrong(self, name: str, value: Any, expected: str) -> None:
         """Note that a value has the wrong type: what was found and what is wanted."""
-        found = "null" if value is None else f"{shown(value)}, {kind_of(value)}"
-        self.error("wrong-type", name, f"is {found}; it must be {wanted}.")
+        value_text = "null" if value is None else f"{shown(value)}, {kind_of(value)}"
+        self.error("wrong-type", name, f"is {value_text}; it must be {expected}.")
 
-    def missing(self, name: str, wanted: str) -> None:
+    def missing(self, name: str, expected: str) -> None:
         """Note that a field which must be there is not."""
-        self.error("missing-field", name, f"is missing; it must be {wanted}.")
+        self.error("missing-field", name, f"is missing; it must be {expected}.")
 
     def __contains__(self, name: str) -> bool:
         return name in self._left
@@ -201,17 +201,17 @@ class Fields:
             self.wrong(name, value, "text")
         return ""
 
-    def choice(self, name: str, known: Sequence[str]) -> str:
+    def choice(self, name: str, choices: Sequence[str]) -> str:
         """One of the known words; it must be there."""
         value: Any = self._left.pop(name, _ABSENT)
-        if isinstance(value, str) and value in known:
+        if isinstance(value, str) and value in choices:
             return value
         if value is _ABSENT:
-            self.missing(name, f"one of {', '.join(known)}")
+            self.missing(name, f"one of {', '.join(choices)}")
         elif isinstance(value, str):
-            self.error("unknown-value", name, f"is {shown(value)}. {suggestion(value[:60], known)}")
+            self.error("unknown-value", name, f"is {shown(value)}. {suggestion(value[:60], choices)}")
         else:
-            self.wrong(name, value, f"one of {', '.join(known)}")
+            self.wrong(name, value, f"one of {', '.join(choices)}")
         return ""
 
     def truth(self, name: str, default: bool) -> bool:
@@ -262,21 +262,25 @@ class Fields:
             self.wrong(name, value, "an object")
         return None
 
-    def required_object(self, name: str, wanted: str) -> Fields | None:
+    def required_object(self, name: str, expected: str) -> Fields | None:
         """The fields of an object that must be there; `wanted` says what it must be."""
         if name not in self._left:
-            self.missing(name, wanted)
+            self.missing(name, expected)
         return self.object(name)
 
     def names(self) -> list[str]:
         """The fields not yet taken."""
         return list(self._left)
 
-    def finish(self, known: Sequence[str]) -> None:
+    def finish(self, known_names: Sequence[str]) -> None:
         """Note every field that was not taken as unknown, with the nearest known name."""
         for name in self._left:
             place = shown(self._prefix + name)
-            hint = suggestion(name[:60], known) if known else "No more fields belong here; remove it."
+            hint = (
+                suggestion(name[:60], known_names)
+                if known_names
+                else "No more fields belong here; remove it."
+            )
             self.notes.error(
                 "unknown-field",
                 f"Unknown field {place}. {hint}",

@@ -1,6 +1,6 @@
 """Trials to verdicts, and verdicts to the numbers of a run. Pure.
 
-Verdicts are computed from trials whenever they are wanted; a stored verdict is a cache of this module's word.
+Verdicts are computed from trials whenever they are needed; a stored verdict is a cache of the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from proctor.stats import mean_interval, quantile, reaches, wilson
 
 Rules = Callable[[Case], PassRule]
 """The pass rule by which each case is judged."""
-_NOT_ASKED = frozenset({"budget", "not-asked"})
+_NOT_SENT = frozenset({"budget", "not-asked"})
 """Kinds of failure before anybody was asked."""
 RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
 """As `Suite.repeats_rule` has it."""
@@ -62,7 +62,7 @@ def is_below_gate(score: Score) -> bool:
 
 
 def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
-    """What a trial came to.
+    """Returns the verdict of a trial.
 
     In this order: ERROR without an output; FAIL if a required assertion was scored below its gate; UNSCORED
     if an assertion that counts (weight above 0, or required) could not be scored, or none is there; then
@@ -90,7 +90,7 @@ def verdict_of(trial: Trial, rule: PassRule) -> Verdict:
 def taken_over(trial: Trial, run: Run) -> bool:
     """Whether a trial of a run came from another one with its scores.
 
-    Of trials that were stored before they noted who graded them, one that was graded anew is younger.
+    Of trials that were stored before they noted who graded them, one that was graded again is younger.
     """
     if trial.graded_in is not None:
         return trial.graded_in != run.id
@@ -98,12 +98,12 @@ def taken_over(trial: Trial, run: Run) -> bool:
 
 
 class Repeats:
-    """The trials of one case, as far as they are in, and what the case comes to by all of them."""
+    """The trials of one case that have ended, and the case's verdict by all of them."""
 
     __slots__ = ("_rule", "_scores", "_verdicts")
 
     def __init__(self, rule: PassRule) -> None:
-        """None in yet; `rule` is the case's."""
+        """Starts with no trial; `rule` is the case's."""
         self._rule = rule
         self._verdicts: list[Verdict] = []
         self._scores: list[float] = []
@@ -121,7 +121,7 @@ class Repeats:
         self._scores.append(0.0 if failed_gates(trial) else score)
 
     def verdict(self, how: RepeatsRule) -> Verdict:
-        """What the case came to by the trials that are in, of which there must be one.
+        """Returns the verdict of the case by its trials so far, of which there must be one.
 
         A single trial decides alone. Under `any` one that passed is enough. Else an ERROR outranks an
         UNSCORED, and that the rest. Under `mean` the mean of the scores must reach the rule's threshold,
@@ -136,21 +136,20 @@ class Repeats:
         for verdict in outranking:
             if verdict in self._verdicts:
                 return verdict
-        reached = fsum(self._scores) / len(self)
+        score = fsum(self._scores) / len(self)
         interval = mean_interval(self._scores)
         if how == "lower_bound" and interval is not None:
-            reached = max(0.0, interval[0])
+            score = max(0.0, interval[0])
         threshold = 1.0 if self._rule.threshold is None else self._rule.threshold
-        return Verdict.PASS if reaches(reached, threshold) else Verdict.FAIL
+        return Verdict.PASS if reaches(score, threshold) else Verdict.FAIL
 
 
 class Counts:
-    """How many trials came to each verdict, of a run or of a part of it."""
+    """The number of trials by verdict, of a run or of a part of it."""
 
     __slots__ = ("cases", "errors", "failed", "passed", "unscored")
 
     def __init__(self) -> None:
-        """All zero."""
         self.passed = self.failed = self.errors = self.unscored = self.cases = 0
 
     def add(self, verdict: Verdict, *, first: bool) -> None:
@@ -204,7 +203,6 @@ class Spent:
     __slots__ = ("_unknown", "cached", "calls", "input_tokens", "least_cost_usd", "output_tokens")
 
     def __init__(self) -> None:
-        """Nothing was called yet."""
         self.calls = self.cached = self.input_tokens = self.output_tokens = 0
         self.least_cost_usd = 0.0
         self._unknown = False
@@ -230,12 +228,11 @@ class Spent:
 
 
 class Judging:
-    """Which judges spoke in a run, by which prompts, how far they agree, and what rests on them alone."""
+    """The judges of a run with their prompts, how far they agree, and the trials that they decided alone."""
 
     __slots__ = ("alone", "panels", "prompts", "unanimous")
 
     def __init__(self) -> None:
-        """None spoke yet."""
         self.prompts: dict[str, set[str]] = {}
         """The digests of the prompts, by the judge's name."""
         self.alone = Counts()
@@ -264,7 +261,7 @@ class Tally:
     """Adds up the numbers of a run, trial by trial, in memory that does not grow with their answers."""
 
     def __init__(self, rules: Rules, repeats_rule: RepeatsRule = "each", repeats: int | None = None) -> None:
-        """Nothing counted yet.
+        """Starts with no trial.
 
         Args:
             rules: the pass rule of each case.
@@ -320,11 +317,11 @@ class Tally:
 
     def _count_parts(self, trial: Trial, case: Case, verdict: Verdict, *, first: bool) -> None:
         if trial.split is not None:
-            _of(self.splits, trial.split).add(verdict, first=first)
+            _group_counts(self.splits, trial.split).add(verdict, first=first)
         if case.category is not None:
-            _of(self.categories, case.category).add(verdict, first=first)
+            _group_counts(self.categories, case.category).add(verdict, first=first)
         for tag in case.tags:
-            _of(self.tags, tag).add(verdict, first=first)
+            _group_counts(self.tags, tag).add(verdict, first=first)
 
     def _count_case(self, trial: Trial, case: Case, verdict: Verdict, rule: PassRule) -> None:
         repeats = self._open.get(trial.position) or Repeats(rule)
@@ -343,7 +340,7 @@ class Tally:
             self.reused += 1
         elif output is not None and output.cached:
             self.cached += 1
-        elif failure is None or (failure.stage == "target" and failure.kind not in _NOT_ASKED):
+        elif failure is None or (failure.stage == "target" and failure.kind not in _NOT_SENT):
             self.asked += 1
         if output is None:
             return
@@ -355,8 +352,8 @@ class Tally:
                     self.spent_judging.add(judgment)
         self.latencies_ms.append(output.latency_ms)
         if trial.split is not None:
-            spent, count = self._split_latencies.get(trial.split, (0.0, 0))
-            self._split_latencies[trial.split] = (spent + output.latency_ms, count + 1)
+            latency_sum, count = self._split_latencies.get(trial.split, (0.0, 0))
+            self._split_latencies[trial.split] = (latency_sum + output.latency_ms, count + 1)
         if output.refused_params:
             self.refused_params.update(output.refused_params)
         if output.model is not None:
@@ -390,12 +387,12 @@ class Tally:
 
     def latency_ms(self) -> dict[str, float | None]:
         """The median, the 95 % point and the mean of the answers' latencies."""
-        ordered = sorted(self.latencies_ms)
-        mean = sum(ordered) / len(ordered) if ordered else None
-        return {"p50": quantile(ordered, 0.5), "p95": quantile(ordered, 0.95), "mean": mean}
+        latencies = sorted(self.latencies_ms)
+        mean = sum(latencies) / len(latencies) if latencies else None
+        return {"p50": quantile(latencies, 0.5), "p95": quantile(latencies, 0.95), "mean": mean}
 
 
-def _of(groups: dict[str, Counts], name: str) -> Counts:
+def _group_counts(groups: dict[str, Counts], name: str) -> Counts:
     counts = groups.get(name)
     if counts is None:
         counts = groups[name] = Counts()
@@ -408,12 +405,12 @@ def exit_code(counts: Counts, settings: Settings) -> ExitCode:
     if not_measured > settings.allow_errors or (counts.total and not_measured == counts.total):
         return ExitCode.NOT_MEASURED
     if settings.min_pass_rate is not None:
-        held = (counts.pass_rate or 0.0) >= settings.min_pass_rate - 1e-12
-        return ExitCode.OK if held else ExitCode.FAILED
+        gate_passed = (counts.pass_rate or 0.0) >= settings.min_pass_rate - 1e-12
+        return ExitCode.OK if gate_passed else ExitCode.FAILED
     return ExitCode.FAILED if counts.failed else ExitCode.OK
 
 
-_RANKS = (
+_SEVERITY = (
     ExitCode.OK,
     ExitCode.NOTHING_SELECTED,
     ExitCode.FAILED,
@@ -425,4 +422,4 @@ _RANKS = (
 
 def worst(codes: Iterable[ExitCode]) -> ExitCode:
     """The code of several runs together: the one that a caller must not overlook."""
-    return max(codes, key=_RANKS.index, default=ExitCode.OK)
+    return max(codes, key=_SEVERITY.index, default=ExitCode.OK)

@@ -26,7 +26,7 @@ _BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NO_NUMBER = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
-_ENDS: Final = (0x85, 0x2028, 0x2029)
+_LINE_ENDS: Final = (0x85, 0x2028, 0x2029)
 """YAML 1.1 broke lines at these characters and 1.2 does not, so the parser must not see them: it gets others
 instead, for private use, that the text has nowhere."""
 _PRIVATE: Final = range(0xF0000, 0x110000)
@@ -57,7 +57,6 @@ class Map(dict[str, Any]):
     __slots__ = ("line", "lines")
 
     def __init__(self, line: int) -> None:
-        """Empty."""
         super().__init__()
         self.line = line
         self.lines: dict[str, int] = {}
@@ -69,7 +68,6 @@ class Items(list[Any]):
     __slots__ = ("line", "lines")
 
     def __init__(self, line: int) -> None:
-        """Empty."""
         super().__init__()
         self.line = line
         self.lines: list[int] = []
@@ -79,9 +77,9 @@ def like(row: dict[str, Any]) -> dict[str, Any]:
     """An empty object that knows the same lines."""
     if not isinstance(row, Map):
         return {}
-    made = Map(row.line)
-    made.lines = row.lines
-    return made
+    copy = Map(row.line)
+    copy.lines = row.lines
+    return copy
 
 
 def rewritten(
@@ -94,10 +92,10 @@ def rewritten(
     if isinstance(value, str):
         return change(value, name)
     if isinstance(value, dict):
-        made = like(value)
+        copy = like(value)
         for inner, item in value.items():
-            made[inner] = item if inner in keep else rewritten(item, change, keep, inner)
-        return made
+            copy[inner] = item if inner in keep else rewritten(item, change, keep, inner)
+        return copy
     if isinstance(value, list):
         items = [rewritten(item, change, keep, name) for item in value]
         if not isinstance(value, Items):
@@ -125,19 +123,19 @@ def load(text: str) -> Any:
         BadYaml: the text is not YAML, or says what plain data cannot hold.
     """
     try:
-        return _loaded(text)
+        return _load(text)
     except BadYaml as error:
         from proctor.yaml_errors import quoted
 
         raise BadYaml(quoted(text, error.line, str(error)), error.line) from None
 
 
-def _loaded(text: str) -> Any:
+def _load(text: str) -> Any:
     """As `load`; messages do not quote the line yet."""
     import yaml
 
-    hidden = _hidden(text)
-    data = _encoded(text.translate(hidden) if hidden else text)
+    replacements = _line_end_replacements(text)
+    data = _encode_source(text.translate(replacements) if replacements else text)
     loader = _loader_class()(data)
     try:
         node = loader.get_single_node()
@@ -147,11 +145,11 @@ def _loaded(text: str) -> Any:
             f"The character U+{_code(error):04X} is not allowed in YAML; remove it.", line
         ) from None
     except yaml.MarkedYAMLError as error:
-        raise _explained(text, error) from None
+        raise _explain(text, error) from None
     finally:
         loader.dispose()
-    shown = {private: end for end, private in hidden.items()}
-    return None if node is None else _Construction(len(text) + MAX_NODES, shown).value(node, 0)
+    originals = {private: end for end, private in replacements.items()}
+    return None if node is None else _Construction(len(text) + MAX_NODES, originals).value(node, 0)
 
 
 def _code(error: Any) -> int:
@@ -159,34 +157,34 @@ def _code(error: Any) -> int:
     return ord(error.character) if isinstance(error.character, str) else int(error.character)
 
 
-def _explained(text: str, error: Any) -> BadYaml:
+def _explain(text: str, error: Any) -> BadYaml:
     """What the parser says, as a sentence for people."""
     from proctor.yaml_errors import Mistake, advice
 
     mark = error.problem_mark or error.context_mark
-    said = ", ".join(part for part in (error.context, error.problem) if part)
+    problem = ", ".join(part for part in (error.context, error.problem) if part)
     if mark is None:
-        return BadYaml(f"The text is not YAML: {said}.", 1)
+        return BadYaml(f"The text is not YAML: {problem}.", 1)
     begin = error.context_mark or mark
     lines = text.split("\n")
-    mistake = Mistake(lines, said, mark.line, mark.column, begin.line, begin.column)
-    line, message = advice(mistake) or (mark.line, f"The text is not YAML: {said}.")
+    mistake = Mistake(lines, problem, mark.line, mark.column, begin.line, begin.column)
+    line, message = advice(mistake) or (mark.line, f"The text is not YAML: {problem}.")
     # The end of a text without a line break is on the next line to the parser.
     return BadYaml(message, min(line, len(lines) - 1) + 1)
 
 
-def _hidden(text: str) -> dict[int, int]:
+def _line_end_replacements(text: str) -> dict[int, int]:
     """What stands for the characters at which the parser would break lines; nothing where there are none."""
-    if text.isascii() or not any(chr(end) in text for end in _ENDS):
+    if text.isascii() or not any(chr(end) in text for end in _LINE_ENDS):
         return {}
-    taken = {*map(ord, set(text)), *(int(code, 16) for code in _ESCAPED.findall(text))}
-    hidden = dict(zip(_ENDS, (code for code in _PRIVATE if code not in taken), strict=False))
-    if len(hidden) < len(_ENDS):
+    used_codes = {*map(ord, set(text)), *(int(code, 16) for code in _ESCAPED.findall(text))}
+    replacements = dict(zip(_LINE_ENDS, (code for code in _PRIVATE if code not in used_codes), strict=False))
+    if len(replacements) < len(_LINE_ENDS):
         raise BadYaml("The text has all characters for private use; remove some.", 1)
-    return hidden
+    return replacements
 
 
-def _encoded(text: str) -> bytes:
+def _encode_source(text: str) -> bytes:
     """What the parser reads: UTF-8 whose only line breaks are those that have one meaning everywhere."""
     lone = _LONE_RETURN.search(text) if "\r" in text else None
     if lone is not None:
@@ -232,17 +230,19 @@ def _loader_class() -> Any:
 class _Construction:
     """Turns composed nodes into plain data, once."""
 
-    def __init__(self, most: int, shown: dict[int, int]) -> None:
-        self._most = most
-        self._shown = shown
+    def __init__(self, max_values: int, originals: dict[int, int]) -> None:
+        self._max_values = max_values
+        self._originals = originals
         self._count = 0
         self._open: set[int] = set()
 
     def value(self, node: Any, depth: int) -> Any:
         self._count += 1
         line = node.start_mark.line + 1
-        if self._count > self._most:
-            raise BadYaml(f"The text stands for more than {self._most:,} values; use fewer aliases.", line)
+        if self._count > self._max_values:
+            raise BadYaml(
+                f"The text stands for more than {self._max_values:,} values; use fewer aliases.", line
+            )
         kind = node.id
         if kind == "scalar":
             return _scalar(node.tag, self._text(node), line)
@@ -252,9 +252,9 @@ class _Construction:
             raise BadYaml("An alias stands inside what it is an alias of.", line)
         _check_tag(node.tag, kind, line)
         self._open.add(id(node))
-        made = self._items(node, line, depth) if kind == "sequence" else self._map(node, line, depth)
+        collection = self._items(node, line, depth) if kind == "sequence" else self._map(node, line, depth)
         self._open.discard(id(node))
-        return made
+        return collection
 
     def _items(self, node: Any, line: int, depth: int) -> Items:
         items = Items(line)
@@ -264,7 +264,7 @@ class _Construction:
         return items
 
     def _map(self, node: Any, line: int, depth: int) -> Map:
-        made = Map(line)
+        fields = Map(line)
         merged: list[Map] | None = None
         for key_node, child in node.value:
             key_line = key_node.start_mark.line + 1
@@ -278,26 +278,26 @@ class _Construction:
                     raise BadYaml("The merge key `<<` stands already above. Write one list.", key_line)
                 merged = _objects(self.value(child, depth + 1), key_line)
                 continue
-            if key in made.lines:
-                first = made.lines[key]
+            if key in fields.lines:
+                first = fields.lines[key]
                 raise BadYaml(f"Field {key!r} stands already at line {first}. Remove one of them.", key_line)
-            made.lines[key] = key_line
-            made[key] = self.value(child, depth + 1)
+            fields.lines[key] = key_line
+            fields[key] = self.value(child, depth + 1)
         for other in merged or ():
             for key, value in other.items():
-                if key not in made:
-                    made[key], made.lines[key] = value, other.lines[key]
-        return made
+                if key not in fields:
+                    fields[key], fields.lines[key] = value, other.lines[key]
+        return fields
 
     def _text(self, node: Any) -> str:
         text: str = node.value
-        return text.translate(self._shown) if self._shown and not text.isascii() else text
+        return text.translate(self._originals) if self._originals and not text.isascii() else text
 
 
 def _objects(value: Any, line: int) -> list[Map]:
     """What the merge key `<<` stands for: one object, or several of which the first counts."""
     objects = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, Map) for one in objects):
+    if not all(isinstance(item, Map) for item in objects):
         raise BadYaml("The merge key `<<` takes an object or a list of objects. Write the fields out.", line)
     return objects
 
@@ -320,7 +320,7 @@ def _scalar(tag: str, text: str, line: int) -> Any:
     if tag == _STR:
         return text
     if tag != _PLAIN:
-        return _tagged(tag, text, line)
+        return _tagged_scalar(tag, text, line)
     if text and text[0] not in _FIRST_OF_SPECIAL:
         return text
     if text in _NULL:
@@ -354,13 +354,13 @@ def _integer(text: str, base: int, line: int) -> int:
     raise BadYaml(f"The number {text[:24]} does not fit in 64 bits; put it in quotes.", line)
 
 
-def _tagged(tag: str, text: str, line: int) -> Any:
+def _tagged_scalar(tag: str, text: str, line: int) -> Any:
     """A scalar with a core tag of its own, such as `!!int "3"`."""
     value = _scalar(_PLAIN, text, line)
-    wanted = _TAGGED.get(tag.removeprefix(_CORE)) if tag.startswith(_CORE) else None
-    if wanted is None:
+    types = _TAGGED.get(tag.removeprefix(_CORE)) if tag.startswith(_CORE) else None
+    if types is None:
         raise _unknown_tag(tag, line)
-    if type(value) not in wanted:
+    if type(value) not in types:
         raise BadYaml(f"{text!r} is not what its tag {_short(tag)} says.", line)
     return float(value) if tag == _CORE + "float" else value
 

@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-_LONGEST: Final = 80
+_MAX_LINE_LENGTH: Final = 80
 """How many characters of a line are quoted."""
-_REST: Final = 30
+_MAX_PART_LENGTH: Final = 30
 """How many of them, where a part of the line is."""
 _FIELD: Final = re.compile(r"\s*(?:- |[\w$.-]+:(?:\s|$))")
 """How a line begins that is a field or an item of a list."""
@@ -65,8 +65,8 @@ Advice = tuple[int, str]
 
 def advice(mistake: Mistake) -> Advice | None:
     """Where the mistake is and what it is; None where the parser's own words must do."""
-    tell = next((tell for words, tell in _TELLERS.items() if words in mistake.problem), None)
-    return _of_odd_space(mistake) or (tell(mistake) if tell else None)
+    tell = next((tell for words, tell in _ADVISERS.items() if words in mistake.problem), None)
+    return _advise_odd_space(mistake) or (tell(mistake) if tell else None)
 
 
 def quoted(text: str, line: int, message: str) -> str:
@@ -78,44 +78,44 @@ def quoted(text: str, line: int, message: str) -> str:
         message: a sentence.
     """
     lines = text.split("\n")
-    quote = excerpt(lines[line - 1] if 0 < line <= len(lines) else "", _LONGEST)
+    quote = excerpt(lines[line - 1] if 0 < line <= len(lines) else "", _MAX_LINE_LENGTH)
     return f"`{quote}`: {message}" if quote else message
 
 
-def excerpt(text: str, most: int) -> str:
+def excerpt(text: str, max_length: int) -> str:
     """A text as it can be shown: without the blanks around it, cut, and what is invisible as an escape."""
     bare = text.strip(" \r")
-    cut = bare if len(bare) <= most else bare[: most - 1] + "…"
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in cut)
+    visible_text = bare if len(bare) <= max_length else bare[: max_length - 1] + "…"
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in visible_text)
 
 
 # --- values ------------------------------------------------------------------------------------------------
 
 
-def _of_character(mistake: Mistake) -> Advice:
+def _advise_character(mistake: Mistake) -> Advice:
     """A character that can begin nothing."""
     sign = mistake.rest[:1]
     return mistake.line, _needs_quotes(sign) if sign in ("@", "`", "%") else _TAB
 
 
-def _of_sign(mistake: Mistake) -> Advice:
+def _advise_sign(mistake: Mistake) -> Advice:
     """A sign with a meaning of its own, that is meant as a text."""
     return mistake.begin_line, _needs_quotes(mistake.opening)
 
 
-def _of_alias(mistake: Mistake) -> Advice:
-    name = excerpt(re.split(r"[\s,\]}]", mistake.rest)[0], _REST)
+def _advise_alias(mistake: Mistake) -> Advice:
+    name = excerpt(re.split(r"[\s,\]}]", mistake.rest)[0], _MAX_PART_LENGTH)
     message = f"{_needs_quotes('*')} Without them `{name}` repeats a value, and none has that name."
     return mistake.line, message
 
 
-def _of_block_text(mistake: Mistake) -> Advice:
+def _advise_block_text(mistake: Mistake) -> Advice:
     sign = mistake.opening
     message = f"{_needs_quotes(sign)} Where `{sign}` begins a long text, that starts on the next line."
     return mistake.begin_line, message
 
 
-def _of_nothing(mistake: Mistake) -> Advice:
+def _advise_nothing(mistake: Mistake) -> Advice:
     """Something that cannot begin a value, or the end where one must be."""
     if mistake.rest and "flow node" in mistake.problem:
         sign = mistake.rest[0]
@@ -125,7 +125,7 @@ def _of_nothing(mistake: Mistake) -> Advice:
     return _above(mistake), "The text ends where a value must stand. Close every quote, `[` and `{`."
 
 
-def _of_odd_space(mistake: Mistake) -> Advice | None:
+def _advise_odd_space(mistake: Mistake) -> Advice | None:
     """A space of another kind, such as one copied from a web page, which is a part of the text to YAML."""
     for at in (mistake.line, _above(mistake)):
         first = mistake.text(at).lstrip(" ")[:1]
@@ -134,7 +134,7 @@ def _of_odd_space(mistake: Mistake) -> Advice | None:
     return None
 
 
-def _of_colon(mistake: Mistake) -> Advice:
+def _advise_colon(mistake: Mistake) -> Advice:
     """A colon where none can be."""
     if re.search(r":(?:\s|$)", mistake.before):
         where = "`:` at its end" if mistake.rest == ":" else "`: ` in it"
@@ -160,18 +160,18 @@ def _above(mistake: Mistake) -> int:
 
 
 def _needs_quotes(sign: str) -> str:
-    named = "a backtick" if sign == "`" else f"`{sign}`"
-    return f"A value that begins with {named} needs quotes."
+    sign_name = "a backtick" if sign == "`" else f"`{sign}`"
+    return f"A value that begins with {sign_name} needs quotes."
 
 
 # --- quotes and brackets -----------------------------------------------------------------------------------
 
 
-def _of_open_quote(mistake: Mistake) -> Advice:
+def _advise_open_quote(mistake: Mistake) -> Advice:
     return mistake.begin_line, _unclosed(mistake.opening)
 
 
-def _of_escape(mistake: Mistake) -> Advice:
+def _advise_escape(mistake: Mistake) -> Advice:
     if _HALF.search(mistake.text(mistake.line), max(0, mistake.column - 2)):
         return mistake.line, "Half of a character stands there. Write the character itself."
     return mistake.line, (
@@ -180,40 +180,40 @@ def _of_escape(mistake: Mistake) -> Advice:
     )
 
 
-def _of_open_bracket(mistake: Mistake) -> Advice:
+def _advise_open_bracket(mistake: Mistake) -> Advice:
     """A list or an object in brackets that does not go on as it must."""
-    opening, line, rest = mistake.opening, mistake.text(mistake.line), mistake.rest
+    opening, line, remainder = mistake.opening, mistake.text(mistake.line), mistake.rest
     closing, first = _CLOSING.get(opening, "]"), mistake.text(mistake.begin_line)
     is_new = _FIELD.match(line) and _indent(line) <= _indent(first) and mistake.line > mistake.begin_line
-    if is_new or not any(map(str.strip, (rest, *mistake.lines[mistake.line + 1 :]))):
+    if is_new or not any(map(str.strip, (remainder, *mistake.lines[mistake.line + 1 :]))):
         return mistake.begin_line, f"{_unclosed(opening)} A text that begins with `{opening}` needs quotes."
-    if rest.startswith(("]", "}")):
-        begun = f"line {mistake.begin_line + 1} has the `{opening}`"
-        return mistake.line, f"`{rest[0]}` stands where `{closing}` must, as {begun}."
+    if remainder.startswith(("]", "}")):
+        origin = f"line {mistake.begin_line + 1} has the `{opening}`"
+        return mistake.line, f"`{remainder[0]}` stands where `{closing}` must, as {origin}."
     return _in_brackets(mistake, closing)
 
 
 def _in_brackets(mistake: Mistake, closing: str) -> Advice:
     """What is missing between two parts of a list or an object in brackets."""
-    before, rest = mistake.before, mistake.rest
+    before, remainder = mistake.before, mistake.rest
     quote = before[-1:] if before.endswith(("'", '"')) else ""
     if quote and before.count(quote) == 1:
-        return _of_odd_quote(mistake, quote)
-    if rest.startswith(":") and quote:
-        rest = mistake.text(mistake.line)
-    elif rest.startswith(":"):
+        return _advise_odd_quote(mistake, quote)
+    if remainder.startswith(":") and quote:
+        remainder = mistake.text(mistake.line)
+    elif remainder.startswith(":"):
         advice = "A value with `: ` in it needs quotes."
-        part = excerpt(before.split()[-1] + rest, _REST) if before else rest
+        part = excerpt(before.split()[-1] + remainder, _MAX_PART_LENGTH) if before else remainder
         return mistake.line, f"`,` is missing before `{part}`. {advice}" if closing == "}" else advice
     elif closing == "}" and _KEY.search(before):
-        return mistake.line, f"`:` is missing before `{excerpt(rest, _REST)}`."
+        return mistake.line, f"`:` is missing before `{excerpt(remainder, _MAX_PART_LENGTH)}`."
     return mistake.line, (
-        f"`,` or `{closing}` is missing before `{excerpt(rest, _REST)}`. A text with commas, brackets or "
-        "quotes in it needs quotes around it."
+        f"`,` or `{closing}` is missing before `{excerpt(remainder, _MAX_PART_LENGTH)}`. A text with commas, "
+        "brackets or quotes in it needs quotes around it."
     )
 
 
-def _of_odd_quote(mistake: Mistake, quote: str) -> Advice:
+def _advise_odd_quote(mistake: Mistake, quote: str) -> Advice:
     """A quote that ends a text which began, without one at its end, in a line above."""
     odd = (at for at in range(mistake.line - 1, -1, -1) if mistake.text(at).count(quote) % 2)
     return next(odd, mistake.line), _unclosed(quote)
@@ -223,34 +223,37 @@ def _unclosed(opening: str) -> str:
     return f"The `{opening}` is not closed. Add `{_CLOSING.get(opening, opening)}` at its end."
 
 
-def _of_text_behind(mistake: Mistake) -> Advice:
+def _advise_text_behind(mistake: Mistake) -> Advice:
     """Text that follows on a value which has ended."""
-    end, rest = mistake.before[-1], excerpt(mistake.rest, _REST)
+    end, remainder = mistake.before[-1], excerpt(mistake.rest, _MAX_PART_LENGTH)
     if end in "]}":
         if re.search(r"(?:^|[:-] ) *\{\{", mistake.before):
             return mistake.line, _needs_quotes("{{")
-        if rest.startswith(("]", "}")):
+        if remainder.startswith(("]", "}")):
             more = "Remove it, or put the value into quotes if it is a text."
-            return mistake.line, f"`{rest[0]}` closes nothing. {more}"
-        return mistake.line, f"The value ends before `{rest}`. Put all of it into quotes if it is a text."
+            return mistake.line, f"`{remainder[0]}` closes nothing. {more}"
+        return (
+            mistake.line,
+            f"The value ends before `{remainder}`. Put all of it into quotes if it is a text.",
+        )
     if mistake.before.count(end) == 1:
-        return _of_odd_quote(mistake, end)
-    if rest == ",":
+        return _advise_odd_quote(mistake, end)
+    if remainder == ",":
         return mistake.line, "Outside brackets no `,` stands between fields. Remove it."
     quote = "''" if end == "'" else r"\""
     return mistake.line, (
-        f"The quotes end before `{rest}`. Put all of the value into quotes, and write `{quote}` for a quote "
-        "inside it."
+        f"The quotes end before `{remainder}`. Put all of the value into quotes, and write `{quote}` for "
+        "a quote inside it."
     )
 
 
 # --- indentation -------------------------------------------------------------------------------------------
 
 
-def _of_structure(mistake: Mistake) -> Advice:
+def _advise_structure(mistake: Mistake) -> Advice:
     """A line that fits none above it, or text behind a value."""
     if mistake.before.endswith(("'", '"', "]", "}")):
-        return _of_text_behind(mistake)
+        return _advise_text_behind(mistake)
     if mistake.rest.startswith(":"):
         return mistake.line, "The name of the field is missing before the colon."
     if mistake.rest.startswith("- "):
@@ -278,21 +281,21 @@ def _indent(line: str) -> int:
 # --- lines -------------------------------------------------------------------------------------------------
 
 
-def _of_no_colon(mistake: Mistake) -> Advice:
+def _advise_no_colon(mistake: Mistake) -> Advice:
     sign = mistake.text(mistake.begin_line).strip()[:2]
     if sign in ("//", "/*"):
         return mistake.begin_line, f"A comment begins with `#` in YAML. Write that in place of `{sign}`."
     return mistake.begin_line, _NO_COLON
 
 
-def _of_list(mistake: Mistake) -> Advice:
+def _advise_list(mistake: Mistake) -> Advice:
     return mistake.line, (
         "A list begins on a line of its own, below the name of its field. A text that begins with `- ` needs "
         "quotes."
     )
 
 
-def _of_more(mistake: Mistake) -> Advice:
+def _advise_more(mistake: Mistake) -> Advice:
     if mistake.lines[0].startswith("%"):
         return (
             0,
@@ -301,7 +304,7 @@ def _of_more(mistake: Mistake) -> Advice:
     return mistake.line, "The document has ended above this line. Keep one object or list."
 
 
-def _of_anchor(mistake: Mistake) -> Advice:
+def _advise_anchor(mistake: Mistake) -> Advice:
     first = f"line {mistake.begin_line + 1}"
     return mistake.line, f"The name behind `&` stands already at {first}. Write another one."
 
@@ -310,30 +313,30 @@ def _at_line(sentence: str) -> Callable[[Mistake], Advice]:
     return lambda mistake: (mistake.line, sentence)
 
 
-_TELLERS: Final[dict[str, Callable[[Mistake], Advice]]] = {
-    "mapping values are not allowed": _of_colon,
-    "cannot start any token": _of_character,
+_ADVISERS: Final[dict[str, Callable[[Mistake], Advice]]] = {
+    "mapping values are not allowed": _advise_colon,
+    "cannot start any token": _advise_character,
     "tab character": _at_line(_TAB),
-    "undefined alias": _of_alias,
-    "duplicate anchor": _of_anchor,
-    "alphabetic or numeric character": _of_sign,
+    "undefined alias": _advise_alias,
+    "duplicate anchor": _advise_anchor,
+    "alphabetic or numeric character": _advise_sign,
     "undefined tag handle": _at_line(_needs_quotes("!")),
     "non-alphabetical character": _at_line(_needs_quotes("%")),
-    "comment or line break": _of_block_text,
+    "comment or line break": _advise_block_text,
     "found unexpected ':'": _at_line(_NO_SPACE),
     "mapping keys are not allowed": _at_line(_needs_quotes("?")),
-    "sequence entries are not allowed": _of_list,
-    "expected node content": _of_nothing,
-    "unexpected end of stream": _of_open_quote,
-    "unexpected document indicator": _of_open_quote,
-    "unknown escape character": _of_escape,
-    "hexdecimal number": _of_escape,
-    "Unicode character escape": _of_escape,
-    "expected ',' or": _of_open_bracket,
-    "expected key": _of_structure,
-    "expected '-' indicator": _of_structure,
-    "could not find expected ':'": _of_no_colon,
-    "expected <document start>": _of_more,
+    "sequence entries are not allowed": _advise_list,
+    "expected node content": _advise_nothing,
+    "unexpected end of stream": _advise_open_quote,
+    "unexpected document indicator": _advise_open_quote,
+    "unknown escape character": _advise_escape,
+    "hexdecimal number": _advise_escape,
+    "Unicode character escape": _advise_escape,
+    "expected ',' or": _advise_open_bracket,
+    "expected key": _advise_structure,
+    "expected '-' indicator": _advise_structure,
+    "could not find expected ':'": _advise_no_colon,
+    "expected <document start>": _advise_more,
     "another document": _at_line(
         "`---` begins a second document, and there can be one only. Remove the line."
     ),

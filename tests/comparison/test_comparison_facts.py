@@ -66,7 +66,7 @@ SPOKE = {"prompts": {"j": frozenset({"sha256:p"})}}
 
 
 def doubts(of: Make, one: dict[str, Any], other: dict[str, Any]) -> str:
-    return " ".join(compared(of("a", {"x": "+"}, **one), of("b", {"x": "+"}, **other)).doubts)
+    return " ".join(compared(of("a", {"x": "+"}, **one), of("b", {"x": "+"}, **other)).warnings)
 
 
 def test_runs_that_were_made_alike_raise_no_doubts(of: Make) -> None:

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from proctor.model import Calibration, Judgment, Score, Settings, Suite, Sway
 from proctor.reports.certificates.of_judge import (
+    RunJudge,
     chart,
     judge_lines,
-    judges_of,
     lines,
     markdown,
     row,
+    run_judges,
     sentence,
 )
 from proctor.reports.runs.serialize import Reported
@@ -103,6 +104,10 @@ def test_a_name_with_markup_stays_a_name() -> None:
 # --- beside a run ------------------------------------------------------------------------------------------
 
 
+def judges_in(report: Reported) -> list[RunJudge]:
+    return run_judges(report.run, report.tally, report.calibrations)
+
+
 @pytest.fixture
 def judged(reported: Callable[..., Reported], trial: Any, case: Any, score: Any) -> Callable[..., Reported]:
     """A run of which so many of 40 answers pass, each by a judgment; further scores and fields follow."""
@@ -119,12 +124,12 @@ def judged(reported: Callable[..., Reported], trial: Any, case: Any, score: Any)
 
 
 def test_a_judge_that_nobody_measured_is_named_with_the_way_to_measure_it(judged: Any) -> None:
-    (line,) = judge_lines(judges_of(judged(20)))
+    (line,) = judge_lines(judges_in(judged(20)))
     assert line == (
         "Nobody has measured whether the judge 'j-1' agrees with people: "
         "proctor certify --judge j-1 --labels FILE"
     )
-    (line,) = judge_lines(judges_of(judged(20, judges=("a b", "c", "d"))))
+    (line,) = judge_lines(judges_in(judged(20, judges=("a b", "c", "d"))))
     assert line == (
         "Nobody has measured whether the judges 'a b', 'c' and 'd' agree with people: "
         "proctor certify --judge 'a b' --labels FILE"
@@ -132,7 +137,7 @@ def test_a_judge_that_nobody_measured_is_named_with_the_way_to_measure_it(judged
 
 
 def test_a_measured_judge_has_its_sentence_and_the_corrected_rate(judged: Any) -> None:
-    (line,) = judge_lines(judges_of(replace(judged(22), calibrations=(FOUND,))))
+    (line,) = judge_lines(judges_in(replace(judged(22), calibrations=(FOUND,))))
     assert line == (
         f"The judge 'j-1' {sentence(FOUND)} (measured 2026-11-22). "
         "Corrected for that, people would pass 50.0% (25–73%)."
@@ -152,17 +157,17 @@ def test_no_rate_is_corrected_that_one_judgment_did_not_decide(
     judged: Any, more: tuple[Score, ...], fields: dict[str, Any]
 ) -> None:
     shown = replace(judged(22, *more, **fields), calibrations=(FOUND,))
-    assert [one.people_pass for one in judges_of(shown)] == [None] * len(shown.tally.judging.prompts)
+    assert [one.people_pass for one in judges_in(shown)] == [None] * len(shown.tally.judging.prompts)
 
 
 def test_a_score_that_does_not_count_changes_nothing(judged: Any, score: Any) -> None:
     shown = replace(judged(22, score(1.0, weight=0.0)), calibrations=(FOUND,))
-    assert judges_of(shown)[0].people_pass is not None
+    assert judges_in(shown)[0].people_pass is not None
 
 
 def test_other_prompts_are_told_and_nothing_is_corrected(judged: Any) -> None:
     found = replace(FOUND, prompts=("sha256:q",))
-    (line,) = judge_lines(judges_of(replace(judged(22), calibrations=(found,))))
+    (line,) = judge_lines(judges_in(replace(judged(22), calibrations=(found,))))
     assert line.endswith(
         "(measured 2026-11-22). This run asked it by other prompts than it was measured with."
     )

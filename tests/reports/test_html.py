@@ -240,8 +240,8 @@ def many(count: int, row: Row, run: Reported) -> Reported:
 
 
 def test_what_is_left_out_is_counted(mixed: Reported, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html, "SHEETS", 2)
-    monkeypatch.setattr(html, "LINES", 3)
+    monkeypatch.setattr(html, "MAX_DETAILED_TRIALS", 2)
+    monkeypatch.setattr(html, "MAX_LISTED_TRIALS", 3)
     rows = {row.verdict: row for row in mixed.rows()}
     missed = read(many(9, rows[Verdict.ERROR], mixed))
     assert [tag for tag, _ in missed.elements].count("details") >= 2
@@ -253,7 +253,7 @@ def test_what_is_left_out_is_counted(mixed: Reported, monkeypatch: pytest.Monkey
 
 
 def test_a_long_text_is_cut_with_a_word_on_the_rest(mixed: Reported, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html, "LONGEST", 4)
+    monkeypatch.setattr(html, "MAX_TEXT_LENGTH", 4)
     text = read(mixed).text
     assert "=1+1… (10 more characters)" in text
     assert '=1+1, "quoted"' not in text

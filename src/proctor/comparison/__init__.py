@@ -1,6 +1,7 @@
-"""Two or more runs, case by case: what changed, and what that shows. Pure.
+"""Compares two or more runs case by case. Pure.
 
-`facts` are what is kept of a run, `pairing` brings two runs together, `differences` has the statistics,
-`comparing` all that is told of two runs, `ranking` of several; `gating` is the word that a build asks for,
-and `doubts` why two runs may not be comparable.
+In: trials of stored runs. Out: a `Comparison` of two runs, or a `Ranking` of several.
+`outcomes` holds what a comparison keeps of a run, `pairing` matches the trials of two runs, `differences` has
+the statistics, `compare` the comparison of two runs, `ranking` that of several, `gate` the exit code for a
+build, and `comparability` the reasons why two runs may not be comparable. Start with `compare`.
 """

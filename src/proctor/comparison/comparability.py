@@ -10,8 +10,8 @@ from proctor.model import Run, Suite
 from proctor.plurals import counted, listed
 from proctor.suite_diff import Diff
 
-_NAMED = 5
-"""So many cases of a kind are named."""
+_MAX_NAMED = 5
+"""At most this many cases of a kind are named."""
 _IN_NO_DIGEST = frozenset(
     {"tags", "category", "metadata", "notes", "repeats", "only_targets", "variables", "lint"}
 )
@@ -20,15 +20,15 @@ _IN_NO_DIGEST = frozenset(
 
 def doubts_of(baseline: RunFacts, candidate: RunFacts) -> tuple[str, ...]:
     """Sentences that say why the numbers of two runs may not be comparable."""
-    return tuple(_doubts(baseline, candidate))
+    return tuple(_warnings(baseline, candidate))
 
 
-def _doubts(one: RunFacts, other: RunFacts) -> Iterator[str]:
-    before, after = one.run, other.run
+def _warnings(baseline: RunFacts, candidate: RunFacts) -> Iterator[str]:
+    before, after = baseline.run, candidate.run
     if before.id == after.id:
         yield f"Run {before.id} is compared with itself."
         return
-    ways = list(_ways(before, after, judged=bool(one.prompts or other.prompts)))
+    ways = list(_grading_differences(before, after, judged=bool(baseline.prompts or candidate.prompts)))
     if ways:
         yield (
             f"Runs {before.id} and {after.id} were graded differently: {'; '.join(ways)}. What differs can "
@@ -43,7 +43,7 @@ def _doubts(one: RunFacts, other: RunFacts) -> Iterator[str]:
         )
 
 
-def _ways(before: Run, after: Run, *, judged: bool) -> Iterator[str]:
+def _grading_differences(before: Run, after: Run, *, judged: bool) -> Iterator[str]:
     """How their grading differs, each as a clause."""
     rules = [_rule(run) for run in (before, after)]
     if rules[0] != rules[1]:
@@ -56,7 +56,7 @@ def _ways(before: Run, after: Run, *, judged: bool) -> Iterator[str]:
     names = [_judges(run) for run in (before, after)]
     if names[0] != names[1]:
         yield f"{names[0]} judged the first and {names[1]} the second"
-    elif _judging(before) != _judging(after):
+    elif _judging_key(before) != _judging_key(after):
         yield f"{names[0]} judged both, but was not asked alike"
 
 
@@ -67,7 +67,7 @@ def _rule(run: Run) -> str:
     return "by its checks" if threshold is None else f"at a score of {threshold:g}"
 
 
-def _judging(run: Run) -> tuple[object, ...]:
+def _judging_key(run: Run) -> tuple[object, ...]:
     """All that decides who judges and how often."""
     settings = run.settings
     judges = {target_digest(spec) for spec in (*run.judges, *run.named_judges)}
@@ -76,46 +76,46 @@ def _judging(run: Run) -> tuple[object, ...]:
 
 def _judges(run: Run) -> str:
     names = dict.fromkeys(spec.name for spec in (*run.judges, *run.named_judges))
-    told = " and ".join(names) or "nobody"
-    return told if run.settings.judge_repeats == 1 else f"{told} ({run.settings.judge_repeats} times)"
+    text = " and ".join(names) or "nobody"
+    return text if run.settings.judge_repeats == 1 else f"{text} ({run.settings.judge_repeats} times)"
 
 
 # --- different suites --------------------------------------------------------------------------------------
 
 
-def why_not(baseline: Suite, candidate: Suite, found: Diff) -> str:
+def why_not(baseline: Suite, candidate: Suite, diff: Diff) -> str:
     """A sentence that says what differs between the suites of two runs, as far as it is sent or judged.
 
     Args:
         baseline: the one suite.
         candidate: the other.
-        found: what lies between them.
+        diff: what differs between them.
     """
-    told = [
-        f"{counted(len(ids), 'case')} only in {where} ({listed(ids, _NAMED)})"
-        for ids, where in ((found.removed, "the first"), (found.added, "the second"))
+    differences = [
+        f"{counted(len(ids), 'case')} only in {where} ({listed(ids, _MAX_NAMED)})"
+        for ids, where in ((diff.removed, "the first"), (diff.added, "the second"))
         if ids
     ]
-    renamed = [f"{one.old} → {one.new}" for one in found.renamed]
-    if renamed:
-        told.append(f"{counted(len(renamed), 'case')} under another id ({listed(renamed, _NAMED)})")
+    renames = [f"{entry.old} → {entry.new}" for entry in diff.renamed]
+    if renames:
+        differences.append(
+            f"{counted(len(renames), 'case')} under another id ({listed(renames, _MAX_NAMED)})"
+        )
     changed = [
-        f"{one.case}: {listed(fields, 2)}"
-        for one in found.changed
-        if (fields := [change.field for change in one.changes if not _is_beside(change.field)])
+        f"{entry.case}: {listed(fields, 2)}"
+        for entry in diff.changed
+        if (fields := [change.field for change in entry.changes if not _is_irrelevant(change.field)])
     ]
     if changed:
-        told.append(f"{counted(len(changed), 'case')} changed ({listed(changed, _NAMED)})")
-    rules = [
-        change.field for change in found.header if change.field.startswith(("pass_rule", "repeats_rule"))
-    ]
+        differences.append(f"{counted(len(changed), 'case')} changed ({listed(changed, _MAX_NAMED)})")
+    rules = [change.field for change in diff.header if change.field.startswith(("pass_rule", "repeats_rule"))]
     if rules:
-        told.append(
-            f"the suite's {listed(sorted({field.partition('.')[0] for field in rules}), _NAMED)} changed"
+        differences.append(
+            f"the suite's {listed(sorted({field.partition('.')[0] for field in rules}), _MAX_NAMED)} changed"
         )
     names = f"{baseline.title} and {candidate.title}"
-    return f"The runs are of different suites, {names}: {'; '.join(told) or 'their digests differ'}."
+    return f"The runs are of different suites, {names}: {'; '.join(differences) or 'their digests differ'}."
 
 
-def _is_beside(field: str) -> bool:
+def _is_irrelevant(field: str) -> bool:
     return field.partition(".")[0].partition("[")[0] in _IN_NO_DIGEST

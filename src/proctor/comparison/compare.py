@@ -75,7 +75,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     candidate_missing: int = 0
     baseline_finished: bool = True
     candidate_finished: bool = True
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """Sentences that say why the two may not be comparable."""
 
     @property
@@ -87,19 +87,19 @@ class Comparison(Struct, frozen=True, kw_only=True):
 def compared(
     baseline: RunFacts, candidate: RunFacts, *, split: Split = "all", by: By | None = "category"
 ) -> Comparison:
-    """Two runs of one suite, pair by pair.
+    """Compares two runs of one suite, pair by pair.
 
     Args:
         baseline: the run that is compared with.
-        candidate: the run whose differences are told.
-        split: the cases of this split alone.
-        by: what `parts` are; None computes the difference as a whole alone, for a table of many runs.
+        candidate: the run whose differences are reported.
+        split: compares only the cases of this split.
+        by: what `parts` are; None computes only the whole difference, for a table of many runs.
     """
     pairs = paired(baseline, candidate, split)
     by_case = pairs.repeats
     whole = difference_of(pairs.cases, by_case=by_case)
     fixed, broken, not_measured = _flips(pairs.cases)
-    found = Comparison(
+    comparison = Comparison(
         baseline=baseline.run,
         candidate=candidate.run,
         split=split,
@@ -112,17 +112,17 @@ def compared(
         candidate_missing=candidate.missing,
         baseline_finished=baseline.is_finished,
         candidate_finished=candidate.is_finished,
-        doubts=doubts_of(baseline, candidate),
+        warnings=doubts_of(baseline, candidate),
     )
     if by is None:
-        return found
+        return comparison
     splits = _parts([(case.split, case) for case in pairs.cases if case.split is not None], by_case)
     return replace(
-        found,
+        comparison,
         smallest=smallest_difference(whole, pairs.cases),
         splits=tuple(splits) if len(splits) > 1 else (),
         by=by,
-        parts=tuple(_parts(list(_named(pairs.cases, by)), by_case)),
+        parts=tuple(_parts(list(_cases_by_name(pairs.cases, by)), by_case)),
         score=_score(pairs.cases),
         latency_ms=measure_of(pairs.cases, lambda fact: fact.latency_ms),
         cost_usd=measure_of(pairs.cases, lambda fact: fact.cost_usd),
@@ -134,16 +134,16 @@ def _flips(
 ) -> tuple[tuple[Flip, ...], tuple[Flip, ...], tuple[NotMeasured, ...]]:
     fixed, broken, not_measured = list[Flip](), list[Flip](), list[NotMeasured]()
     for case in cases:
-        for one, other in case.pairs:
-            if not (one.is_measured and other.is_measured):
-                not_measured.append(NotMeasured(case.id, one.repeat, one.verdict, other.verdict))
-            elif one.verdict is not other.verdict:
-                flips = fixed if other.verdict is Verdict.PASS else broken
-                flips.append(Flip(case.id, one.repeat))
+        for before, after in case.pairs:
+            if not (before.is_measured and after.is_measured):
+                not_measured.append(NotMeasured(case.id, before.repeat, before.verdict, after.verdict))
+            elif before.verdict is not after.verdict:
+                flips = fixed if after.verdict is Verdict.PASS else broken
+                flips.append(Flip(case.id, before.repeat))
     return tuple(fixed), tuple(broken), tuple(not_measured)
 
 
-def _named(cases: Sequence[PairedCase], by: By) -> Iterator[tuple[str, PairedCase]]:
+def _cases_by_name(cases: Sequence[PairedCase], by: By) -> Iterator[tuple[str, PairedCase]]:
     for case in cases:
         if by == "tag":
             yield from ((tag, case) for tag in case.tags)
@@ -151,17 +151,17 @@ def _named(cases: Sequence[PairedCase], by: By) -> Iterator[tuple[str, PairedCas
             yield case.category, case
 
 
-def _parts(named: Sequence[tuple[str, PairedCase]], by_case: bool) -> list[Part]:
+def _parts(named_cases: Sequence[tuple[str, PairedCase]], by_case: bool) -> list[Part]:
     """The difference of each part that was measured, by name, with p-values for all of them together."""
     members: dict[str, list[PairedCase]] = {}
-    for name, case in named:
+    for name, case in named_cases:
         members.setdefault(name, []).append(case)
-    found = [(name, difference_of(members[name], by_case=by_case)) for name in sorted(members)]
-    found = [(name, difference) for name, difference in found if difference.p_value is not None]
-    adjusted = holm([difference.p_value or 0.0 for _, difference in found])
+    differences = [(name, difference_of(members[name], by_case=by_case)) for name in sorted(members)]
+    differences = [(name, difference) for name, difference in differences if difference.p_value is not None]
+    adjusted = holm([difference.p_value or 0.0 for _, difference in differences])
     return [
         Part(name=name, difference=replace(difference, p_holm=p_value))
-        for (name, difference), p_value in zip(found, adjusted, strict=True)
+        for (name, difference), p_value in zip(differences, adjusted, strict=True)
     ]
 
 

@@ -30,9 +30,9 @@ Interval = tuple[float, float]
 Shown = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
 """What a difference shows of the candidate; perhaps: its interval says so, and the test does not."""
 
-_SHOWN = 0.05
+_ALPHA = 0.05
 """The test agrees below this p-value."""
-_FOUND = 0.8
+_POWER = 0.8
 """The chance to find the smallest difference."""
 _Z_80 = 0.8416212335729143
 """The 80 % point of the normal distribution."""
@@ -72,25 +72,25 @@ class Difference(Struct, frozen=True, kw_only=True):
     instead of Newcombe's interval and McNemar's exact test over pairs."""
 
     @property
-    def p_told(self) -> float | None:
+    def p_adjusted(self) -> float | None:
         """The p-value that counts: the adjusted one where there is one."""
         return self.p_value if self.p_holm is None else self.p_holm
 
     @property
     def shows(self) -> Shown:
         """What it shows of the candidate; never more than interval and test both do."""
-        p_value = self.p_told
+        p_value = self.p_adjusted
         if self.ci95 is None or p_value is None:
             return "unclear"
         if self.ci95[0] > 0:
-            return "better" if p_value < _SHOWN else "perhaps better"
+            return "better" if p_value < _ALPHA else "perhaps better"
         if self.ci95[1] < 0:
-            return "worse" if p_value < _SHOWN else "perhaps worse"
+            return "worse" if p_value < _ALPHA else "perhaps worse"
         return "unclear"
 
 
 class _Tally(NamedTuple):
-    """A case: how many of its pairs were measured, and what they came to."""
+    """A case: its measured pairs and their verdicts."""
 
     pairs: int
     before: int
@@ -114,8 +114,12 @@ def difference_of(cases: Iterable[PairedCase], *, by_case: bool) -> Difference:
     before, after = sum(tally.before for tally in tallies), sum(tally.after for tally in tallies)
     pairs = sum(tally.pairs for tally in tallies)
     if by_case:
-        each = sorted(((tally.after - tally.before) / tally.pairs for tally in tallies), key=abs)
-        value, ci95, p_value = fsum(each) / count, added_interval(each), permutation(each)
+        case_differences = sorted(((tally.after - tally.before) / tally.pairs for tally in tallies), key=abs)
+        value, ci95, p_value = (
+            fsum(case_differences) / count,
+            added_interval(case_differences),
+            permutation(case_differences),
+        )
     else:
         value = (fixed - broken) / count
         ci95 = newcombe_paired(after - fixed, fixed, broken, count - after - broken)
@@ -136,9 +140,9 @@ def difference_of(cases: Iterable[PairedCase], *, by_case: bool) -> Difference:
 
 def _tally(case: PairedCase) -> _Tally:
     pairs = before = after = fixed = broken = 0
-    for one, other in case.pairs:
-        if one.is_measured and other.is_measured:
-            was, is_ = one.verdict is Verdict.PASS, other.verdict is Verdict.PASS
+    for baseline, candidate in case.pairs:
+        if baseline.is_measured and candidate.is_measured:
+            was, is_ = baseline.verdict is Verdict.PASS, candidate.verdict is Verdict.PASS
             pairs += 1
             before += was
             after += is_
@@ -167,11 +171,11 @@ def added_interval(differences: Sequence[float]) -> Interval | None:
     """
     if not differences:
         return None
-    mean, error, spread = _added(differences)
+    mean, error, spread = _adjusted_mean(differences)
     return max(-1.0, mean - spread * error), min(1.0, mean + spread * error)
 
 
-def _added(differences: Sequence[float]) -> tuple[float, float, float]:
+def _adjusted_mean(differences: Sequence[float]) -> tuple[float, float, float]:
     """The mean with two cases added, its standard error, and the t that belongs to it."""
     count = len(differences) + 2
     mean = fsum(differences) / count
@@ -193,11 +197,11 @@ def smallest_difference(difference: Difference, cases: Iterable[PairedCase]) -> 
         return None
     if difference.by_case:
         tallies = (tally for case in cases if (tally := _tally(case)).pairs)
-        _, error, spread = _added([(tally.after - tally.before) / tally.pairs for tally in tallies])
+        _, error, spread = _adjusted_mean([(tally.after - tally.before) / tally.pairs for tally in tallies])
         reach = (spread + _Z_80) * error
         return reach if reach <= 1 else None
     noise = 2 * min(difference.fixed, difference.broken) / difference.cases
-    return stats.smallest_difference(difference.cases, lambda size: min(1.0, noise + size), _FOUND)
+    return stats.smallest_difference(difference.cases, lambda size: min(1.0, noise + size), _POWER)
 
 
 # --- other measures ----------------------------------------------------------------------------------------
@@ -235,16 +239,16 @@ def measure_of(
     """
     before, after, pairs = list[float](), list[float](), 0
     for case in cases:
-        both = [
+        values = [
             (was, is_)
-            for one, other in case.pairs
-            if one.is_measured and other.is_measured
-            if (was := number(one)) is not None and (is_ := number(other)) is not None
+            for baseline, candidate in case.pairs
+            if baseline.is_measured and candidate.is_measured
+            if (was := number(baseline)) is not None and (is_ := number(candidate)) is not None
         ]
-        if both:
-            pairs += len(both)
-            before.append(fsum(was for was, _ in both) / len(both))
-            after.append(fsum(is_ for _, is_ in both) / len(both))
+        if values:
+            pairs += len(values)
+            before.append(fsum(was for was, _ in values) / len(values))
+            after.append(fsum(is_ for _, is_ in values) / len(values))
     if not before:
         return None
     differences = sorted(is_ - was for was, is_ in zip(before, after, strict=True))
@@ -262,7 +266,7 @@ def measure_of(
     )
 
 
-def median_interval(ordered: Sequence[float]) -> Interval | None:
+def median_interval(sorted_values: Sequence[float]) -> Interval | None:
     """The 95 % interval of a median, from sorted independent values of any distribution; None below six.
 
     Its ends are the outermost values that the sign test does not refuse at 5 %.
@@ -270,11 +274,11 @@ def median_interval(ordered: Sequence[float]) -> Interval | None:
     Source: W. R. Thompson, "On confidence ranges for the median and other expectation distributions for
     populations of unknown distribution form", Annals of Mathematical Statistics 7 (1936), 122-128.
     """
-    count, low, high = len(ordered), 0, len(ordered) // 2
+    count, low, high = len(sorted_values), 0, len(sorted_values) // 2
     while low < high:  # how many values may be left out at each end
         middle = (low + high + 1) // 2
         if sign_test(middle - 1, count - middle + 1) <= 1 - 0.95:
             low = middle
         else:
             high = middle - 1
-    return (ordered[low - 1], ordered[count - low]) if low else None
+    return (sorted_values[low - 1], sorted_values[count - low]) if low else None

@@ -1,4 +1,4 @@
-"""Whether a build may go on: what a comparison shows against what was asked of it."""
+"""The gate of a build: the exit code for a comparison under a rule."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from proctor.errors import ExitCode
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """What is asked of a comparison."""
+    """What a gate requires of a comparison."""
 
     max_regression: float = 0.0
     """By how much the candidate may be worse, as a share of 1."""
     strict: bool = False
     """Nothing worse than that must be possible, instead of: must be shown."""
     allow_errors: int = 0
-    """So many pairs may be ERROR or UNSCORED."""
+    """At most this many pairs may be ERROR or UNSCORED."""
     partial: bool = False
     """What both runs have may stand for what either has: else one that asks less would pass more easily."""
 
 
-def exit_code(found: Comparison, rule: Rule) -> ExitCode:
-    """The gate's word.
+def exit_code(comparison: Comparison, rule: Rule) -> ExitCode:
+    """Returns the exit code of the gate.
 
     NOTHING_SELECTED without any pair; NOT_MEASURED when a run is not finished, when either has trials that
     the other has not, unless `partial`, and when more pairs are ERROR or UNSCORED than allowed, or all of
     them; FAILED when the upper end of the interval is below the largest regression that may be, or with
     `strict` unless its lower end is above that; else OK.
     """
-    if not found.pairs:
+    if not comparison.pairs:
         return ExitCode.NOTHING_SELECTED
-    if not (found.baseline_finished and found.candidate_finished):
+    if not (comparison.baseline_finished and comparison.candidate_finished):
         return ExitCode.NOT_MEASURED
-    if found.unpaired.is_partial and not rule.partial:
+    if comparison.unpaired.is_partial and not rule.partial:
         return ExitCode.NOT_MEASURED
-    ci95 = found.whole.ci95
-    if ci95 is None or len(found.not_measured) > rule.allow_errors:
+    ci95 = comparison.whole.ci95
+    if ci95 is None or len(comparison.not_measured) > rule.allow_errors:
         return ExitCode.NOT_MEASURED
-    held = ci95[0] > -rule.max_regression if rule.strict else ci95[1] >= -rule.max_regression
-    return ExitCode.OK if held else ExitCode.FAILED
+    is_held = ci95[0] > -rule.max_regression if rule.strict else ci95[1] >= -rule.max_regression
+    return ExitCode.OK if is_held else ExitCode.FAILED
 
 
 def could_compare(comparisons: Sequence[Comparison]) -> ExitCode:
-    """The word without a gate: whether there was anything to compare in any of the comparisons."""
-    if any(found.whole.pairs for found in comparisons):
+    """Returns the exit code without a gate: whether any of the comparisons has measured pairs."""
+    if any(comparison.whole.pairs for comparison in comparisons):
         return ExitCode.OK
-    if any(found.pairs for found in comparisons):
+    if any(comparison.pairs for comparison in comparisons):
         return ExitCode.NOT_MEASURED
     return ExitCode.NOTHING_SELECTED

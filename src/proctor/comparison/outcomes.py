@@ -1,4 +1,4 @@
-"""Runs as comparisons hold them: what each trial came to, and nothing of what was asked and answered."""
+"""What comparisons keep of a run: the outcome of each trial, without prompts and answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Split = Literal["dev", "holdout", "all"]
 
 
 class Fact(Struct, frozen=True, gc=False):
-    """What one trial came to, or under a rule over repeats all trials of a case."""
+    """The outcome of one trial, or under a rule over repeats of all trials of a case."""
 
     repeat: int
     verdict: Verdict
@@ -34,11 +34,11 @@ class Fact(Struct, frozen=True, gc=False):
 
 
 class CaseFacts(Struct, frozen=True, gc=False):
-    """A case of a run, with what its trials came to."""
+    """A case of a run with the outcomes of its trials."""
 
     id: str
     key: str
-    """By what it is found in another run: its id, or what is sent and how it is judged."""
+    """The key of the same case in another run: its id, or what is sent and how it is judged."""
     category: str | None
     tags: tuple[str, ...]
     split: str | None
@@ -71,11 +71,11 @@ class RunFacts(Struct, frozen=True, kw_only=True):
         """The run with the cases of that split alone, and with those that are in none."""
         if split == "all":
             return self
-        kept = tuple(case for case in self.cases if case.split in (split, None))
-        return replace(self, cases=kept)
+        cases = tuple(case for case in self.cases if case.split in (split, None))
+        return replace(self, cases=cases)
 
     def counts(self) -> Counts:
-        """How many of its trials came to each verdict; of its cases, under a rule over repeats."""
+        """Counts its trials by verdict; its cases, under a rule over repeats."""
         counts = Counts()
         for case in self.cases:
             for place, fact in enumerate(case.trials):
@@ -87,7 +87,7 @@ class Gatherer:
     """Gathers the facts of a run from its trials, which come in suite order."""
 
     def __init__(self, run: Run, *, by_digest: bool = False, names: dict[str, str] | None = None) -> None:
-        """Nothing gathered yet.
+        """Starts with no trial.
 
         Args:
             run: the run.
@@ -105,7 +105,7 @@ class Gatherer:
         self._judging = Judging()
 
     def add(self, trial: Trial, verdict: Verdict, case: Case) -> None:
-        """The next trial, with what it came to and its case."""
+        """Adds the next trial with its verdict and its case."""
         if self._open and self._open[0][0].position != trial.position:
             self._close()
         self._open.append((trial, verdict))
@@ -114,7 +114,7 @@ class Gatherer:
         self._judging.add(trial, verdict)
 
     def gathered(self) -> RunFacts:
-        """The run, when all of its trials are in."""
+        """Returns the run, once all of its trials were added."""
         if self._open:
             self._close()
         return RunFacts(
@@ -144,7 +144,7 @@ class Gatherer:
         )
 
     def _together(self, case: Case, trials: Sequence[tuple[Trial, Verdict]], facts: Sequence[Fact]) -> Fact:
-        """What a case came to by all of its trials."""
+        """Returns the outcome of a case by all of its trials."""
         repeats = Repeats(self._rules(case))
         for trial, verdict in trials:
             repeats.add(trial, verdict)
@@ -173,5 +173,5 @@ def _fact(trial: Trial, verdict: Verdict) -> Fact:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None

@@ -10,7 +10,7 @@ from msgspec import Struct
 from proctor.comparison.outcomes import CaseFacts, Fact, RunFacts, Split
 
 Pair = tuple[Fact, Fact]
-"""What a trial of the baseline came to, and the candidate's of the same case and repeat."""
+"""The outcomes of the baseline and of the candidate for one case and repeat."""
 
 
 class PairedCase(Struct, frozen=True, gc=False):
@@ -57,38 +57,38 @@ class Paired(Struct, frozen=True, kw_only=True):
 
 
 def paired(baseline: RunFacts, candidate: RunFacts, split: Split = "all") -> Paired:
-    """The trials of two runs, brought together by case and repeat.
+    """Matches the trials of two runs by case and repeat.
 
     Args:
-        baseline: the one run.
-        candidate: the other; its cases are found by the same kind of key.
-        split: the cases of this split alone, as far as either run tells which that are.
+        baseline: the first run.
+        candidate: the other run, with the same kind of keys.
+        split: pairs only the cases of this split.
     """
     before, after = baseline.within(split), candidate.within(split)
     partners = _partners(before.cases, after.cases)
-    cases, renamed, met = list[PairedCase](), list[Renamed](), set[str]()
-    loose = [0, 0]
+    cases, renames, paired_ids = list[PairedCase](), list[Renamed](), set[str]()
+    unpaired_counts = [0, 0]
     for case in before.cases:
         other = partners.get(case.id)
         if other is None:
             continue
-        met.add(other.id)
-        both = _both(case, other)
-        if split not in ("all", both.split):
+        paired_ids.add(other.id)
+        paired_case = _pair_case(case, other)
+        if split not in ("all", paired_case.split):
             continue
-        loose[0] += len(case.trials) - len(both.pairs)
-        loose[1] += len(other.trials) - len(both.pairs)
-        if both.pairs:
-            cases.append(both)
+        unpaired_counts[0] += len(case.trials) - len(paired_case.pairs)
+        unpaired_counts[1] += len(other.trials) - len(paired_case.pairs)
+        if paired_case.pairs:
+            cases.append(paired_case)
         if case.id != other.id:
-            renamed.append(Renamed(case.id, other.id))
+            renames.append(Renamed(case.id, other.id))
     return Paired(
         cases=tuple(cases),
-        renamed=tuple(renamed),
-        only_baseline=tuple(_alone(before.cases, partners, split)),
-        only_candidate=tuple(_alone(after.cases, met, split)),
-        trials_only_baseline=loose[0],
-        trials_only_candidate=loose[1],
+        renamed=tuple(renames),
+        only_baseline=tuple(_unmatched(before.cases, partners, split)),
+        only_candidate=tuple(_unmatched(after.cases, paired_ids, split)),
+        trials_only_baseline=unpaired_counts[0],
+        trials_only_candidate=unpaired_counts[1],
     )
 
 
@@ -98,38 +98,40 @@ def _partners(before: Sequence[CaseFacts], after: Sequence[CaseFacts]) -> dict[s
     Of cases with the same key those with the same id belong together, and the others in their order.
     """
     by_id = {case.id: case for case in after}
-    found = {
+    partners = {
         case.id: other
         for case in before
         if (other := by_id.get(case.id)) is not None and other.key == case.key
     }
     free: dict[str, list[CaseFacts]] = defaultdict(list)
     for case in reversed(after):
-        if case.id not in found:
+        if case.id not in partners:
             free[case.key].append(case)
     for case in before:
-        if case.id not in found and (others := free.get(case.key)):
-            found[case.id] = others.pop()
-    return found
+        if case.id not in partners and (others := free.get(case.key)):
+            partners[case.id] = others.pop()
+    return partners
 
 
-def _both(case: CaseFacts, other: CaseFacts) -> PairedCase:
+def _pair_case(case: CaseFacts, other: CaseFacts) -> PairedCase:
     repeats = {fact.repeat: fact for fact in other.trials}
     return PairedCase(
         id=other.id,
         category=other.category,
         tags=other.tags,
-        split=_agreed(case.split, other.split),
+        split=_common_split(case.split, other.split),
         pairs=tuple((fact, repeats[fact.repeat]) for fact in case.trials if fact.repeat in repeats),
     )
 
 
-def _agreed(one: str | None, other: str | None) -> str | None:
+def _common_split(before: str | None, after: str | None) -> str | None:
     """The split that both have, or that of the one which has any."""
-    if one is None or other is None:
-        return one or other
-    return one if one == other else None
+    if before is None or after is None:
+        return before or after
+    return before if before == after else None
 
 
-def _alone(cases: Sequence[CaseFacts], met: dict[str, CaseFacts] | set[str], split: Split) -> Iterator[str]:
-    return (case.id for case in cases if case.id not in met and split in ("all", case.split))
+def _unmatched(
+    cases: Sequence[CaseFacts], paired_ids: dict[str, CaseFacts] | set[str], split: Split
+) -> Iterator[str]:
+    return (case.id for case in cases if case.id not in paired_ids and split in ("all", case.split))

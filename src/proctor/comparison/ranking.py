@@ -38,26 +38,30 @@ class Ranking(Struct, frozen=True, kw_only=True):
     @property
     def in_order(self) -> list[Ranked]:
         """The runs by rank; those that share one by their pass rates."""
-        return sorted(self.runs, key=lambda one: (one.rank, -(one.counts.pass_rate or 0.0)))
+        return sorted(
+            self.runs, key=lambda ranked_run: (ranked_run.rank, -(ranked_run.counts.pass_rate or 0.0))
+        )
 
 
 def ranked(runs: Sequence[RunFacts], split: Split = "all") -> Ranking:
     """Two or more runs of one suite, each compared with each other one.
 
-    Whoever is better than another is no rank above it unless that is shown. It follows that sharing is not
-    handed on: A may share its rank with B and B with C while A is above C.
+    A run ranks above another only if it is shown to be better. So sharing a rank is not transitive:
+    A may share its rank with B and B with C while A is above C.
     """
-    every = [compared(one, other, split=split, by=None) for one, other in combinations(runs, 2)]
-    tested = [place for place, found in enumerate(every) if found.whole.p_value is not None]
-    adjusted = holm([every[place].whole.p_value or 0.0 for place in tested])
-    for place, p_value in zip(tested, adjusted, strict=True):
-        found = every[place]
-        every[place] = replace(found, whole=replace(found.whole, p_holm=p_value))
+    comparisons = [compared(first, second, split=split, by=None) for first, second in combinations(runs, 2)]
+    tested_places = [
+        place for place, comparison in enumerate(comparisons) if comparison.whole.p_value is not None
+    ]
+    adjusted = holm([comparisons[place].whole.p_value or 0.0 for place in tested_places])
+    for place, p_value in zip(tested_places, adjusted, strict=True):
+        comparison = comparisons[place]
+        comparisons[place] = replace(comparison, whole=replace(comparison.whole, p_holm=p_value))
     above = [0] * len(runs)
-    for (one, other), found in zip(combinations(range(len(runs)), 2), every, strict=True):
-        shown = found.whole.shows
-        above[one] += shown == "better"
-        above[other] += shown == "worse"
+    for (first, second), comparison in zip(combinations(range(len(runs)), 2), comparisons, strict=True):
+        direction = comparison.whole.shows
+        above[first] += direction == "better"
+        above[second] += direction == "worse"
     return Ranking(
         runs=tuple(
             Ranked(
@@ -69,5 +73,5 @@ def ranked(runs: Sequence[RunFacts], split: Split = "all") -> Ranking:
             )
             for facts, better in zip(runs, above, strict=True)
         ),
-        comparisons=tuple(every),
+        comparisons=tuple(comparisons),
     )

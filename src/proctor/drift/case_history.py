@@ -18,17 +18,17 @@ def passes(series: Sequence[Seen]) -> list[Row]:
     places = series[0].places
     rows = [bytearray(len(places.cases)) for _ in series]
     for case, own in enumerate(places.of_case()):
-        known: dict[tuple[int, ...], int] = {}
-        for row, seen in zip(rows, series, strict=True):
-            value = _majority(seen, own)
+        first_values: dict[tuple[int, ...], int] = {}
+        for row, observation in zip(rows, series, strict=True):
+            value = _majority(observation, own)
             if value != UNKNOWN:
-                answers = tuple([_at(seen.answers, place) for place in own])
-                row[case] = known.setdefault(answers, value)
+                answers = tuple([_at(observation.answers, place) for place in own])
+                row[case] = first_values.setdefault(answers, value)
     return rows
 
 
-def _majority(seen: Held, places: Sequence[int]) -> int:
-    verdicts = [verdict for place in places if (verdict := _at(seen.verdicts, place))]
+def _majority(rows: Held, places: Sequence[int]) -> int:
+    verdicts = [verdict for place in places if (verdict := _at(rows.verdicts, place))]
     if not verdicts:
         return UNKNOWN
     return YES if 2 * verdicts.count(PASSED) > len(verdicts) else NO
@@ -44,14 +44,18 @@ def alike(series: Sequence[Seen]) -> list[Row]:
     own, second = places.at(0), places.at(1)
     firsts: dict[int, int] = {}
     rows = [bytearray(len(places.cases)) for _ in series]
-    for row, seen in zip(rows, series, strict=True):
+    for row, observation in zip(rows, series, strict=True):
         for case, place in own.items():
-            answer = _at(seen.answers, place)
+            answer = _at(observation.answers, place)
             if not answer:
                 continue
             if case not in firsts:
                 firsts[case] = answer
-                answer = _at(seen.answers, second[case]) if case in second and repeats_tell(seen.run) else 0
+                answer = (
+                    _at(observation.answers, second[case])
+                    if case in second and repeats_tell(observation.run)
+                    else 0
+                )
             if answer:
                 row[case] = YES if answer == firsts[case] else NO
     return rows

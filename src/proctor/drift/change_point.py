@@ -14,9 +14,9 @@ Row = bytearray
 """One run, a byte a case: whether it passed, or whether its answer is that of a certain run."""
 Stratum = tuple[int, int, int]
 """A case beside a place: how many runs know it, how many of these are after it, how many of all say YES."""
-_STEEPEST = 40.0
+_MAX_TILT = 40.0
 """The largest tilt that is tried for the bound; beyond it nothing is left to win."""
-_NEAR = 1e-6
+_MIN_STEP = 1e-6
 """A step of the tilt that is too small to matter."""
 
 
@@ -54,29 +54,33 @@ def split(rows: Sequence[Row]) -> Split | None:
     if not varying:
         return None
     place = _best(varying, len(rows))
-    both = {column: count for column, count in columns.items() if any(column[:place]) and any(column[place:])}
+    common = {
+        column: count for column, count in columns.items() if any(column[:place]) and any(column[place:])
+    }
     strata: Counter[Stratum] = Counter()
-    found = 0
+    yes_count = 0
     for column, count in varying.items():
-        strata[_known(column), _known(column[place:]), column.count(YES)] += count
-        found += count * column.count(YES, place)
+        strata[_count_known(column), _count_known(column[place:]), column.count(YES)] += count
+        yes_count += count * column.count(YES, place)
     return Split(
         place=place,
-        before=_mean(both, slice(place)),
-        after=_mean(both, slice(place, None)),
-        cases=sum(both.values()),
-        holds=_holds(both, place),
-        p_value=min(1.0, 2 * (len(rows) - 1) * bound(strata, found)),
+        before=_mean(common, slice(place)),
+        after=_mean(common, slice(place, None)),
+        cases=sum(common.values()),
+        holds=_holds(common, place),
+        p_value=min(1.0, 2 * (len(rows) - 1) * bound(strata, yes_count)),
     )
 
 
-def _known(column: bytes) -> int:
+def _count_known(column: bytes) -> int:
     return len(column) - column.count(UNKNOWN)
 
 
 def _mean(columns: Mapping[bytes, int], part: slice) -> float:
     """The share of YES in some runs, each case by its own."""
-    shares = [(column[part].count(YES) / _known(column[part]), count) for column, count in columns.items()]
+    shares = [
+        (column[part].count(YES) / _count_known(column[part]), count) for column, count in columns.items()
+    ]
     return sum(share * count for share, count in shares) / sum(columns.values())
 
 
@@ -92,61 +96,69 @@ def _best(columns: Mapping[bytes, int], runs: int) -> int:
     """The place whose two sides differ most."""
     excess, spread = [0.0] * runs, [0.0] * runs
     for column, count in columns.items():
-        known, total = _known(column), column.count(YES)
-        mean, weight = total / known, count * total * (known - total) / (known * known * (known - 1))
+        known_count, total = _count_known(column), column.count(YES)
+        mean, weight = (
+            total / known_count,
+            count * total * (known_count - total) / (known_count * known_count * (known_count - 1)),
+        )
         after = more = 0.0
         for place in range(runs - 1, 0, -1):
             if column[place]:
                 after += 1
                 more += count * ((column[place] == YES) - mean)
             excess[place] += more
-            spread[place] += weight * after * (known - after)
+            spread[place] += weight * after * (known_count - after)
     far = [abs(more) / sqrt(wide) if wide > 0 else 0.0 for more, wide in zip(excess, spread, strict=True)]
     return max(range(1, runs), key=lambda place: (round(far[place], 9), -place))
 
 
-def bound(strata: Mapping[Stratum, int], found: int) -> float:
+def bound(strata: Mapping[Stratum, int], yes_count: int) -> float:
     """At most the chance that the values after a place are so often YES, or so seldom.
 
     Args:
         strata: how many cases are such.
-        found: how many values after the place are YES, over all cases.
+        yes_count: how many values after the place are YES, over all cases.
     """
-    expected = sum(count * after * total / known for (known, after, total), count in strata.items())
-    if found < expected:  # seldom YES is often NO
-        found = sum(count * after for (_, after, _), count in strata.items()) - found
-        strata = {(known, after, known - total): count for (known, after, total), count in strata.items()}
+    expected = sum(
+        count * after * total / known_count for (known_count, after, total), count in strata.items()
+    )
+    if yes_count < expected:  # seldom YES is often NO
+        yes_count = sum(count * after for (_, after, _), count in strata.items()) - yes_count
+        strata = {
+            (known_count, after, known_count - total): count
+            for (known_count, after, total), count in strata.items()
+        }
     tables = [(count, _chances(*stratum)) for stratum, count in strata.items()]
 
     def tilted(tilt: float) -> tuple[float, float, float]:
         """The logarithm of the bound by this tilt, its slope, which grows with the tilt, and the slope's."""
-        logarithm, slope, curve = -tilt * found, -float(found), 0.0
+        logarithm, slope, curve = -tilt * yes_count, -float(yes_count), 0.0
         for count, chances in tables:
             top = max(chance + tilt * hits for hits, chance in chances)
             weights = [(hits, exp(chance + tilt * hits - top)) for hits, chance in chances]
-            weight = sum(each for _, each in weights)
-            mean = sum(hits * each for hits, each in weights) / weight
+            weight = sum(term for _, term in weights)
+            mean = sum(hits * term for hits, term in weights) / weight
             logarithm += count * (top + log(weight))
             slope += count * mean
-            curve += count * sum((hits - mean) ** 2 * each for hits, each in weights) / weight
+            curve += count * sum((hits - mean) ** 2 * term for hits, term in weights) / weight
         return logarithm, slope, curve
 
-    low, high, tilt = 0.0, _STEEPEST, 0.0
+    low, high, tilt = 0.0, _MAX_TILT, 0.0
     while True:  # Newton's method, and halving where that leads out; every tilt gives a bound
         logarithm, slope, curve = tilted(tilt)
         low, high = (tilt, high) if slope < 0 else (low, tilt)
         ahead = tilt - slope / curve if curve > 0 else high
         ahead = ahead if low < ahead < high else (low + high) / 2
-        if abs(ahead - tilt) < _NEAR:
+        if abs(ahead - tilt) < _MIN_STEP:
             return exp(min(0.0, logarithm))
         tilt = ahead
 
 
-def _chances(known: int, after: int, total: int) -> list[tuple[int, float]]:
+def _chances(known_count: int, after: int, total: int) -> list[tuple[int, float]]:
     """How many of a case's YES can be after a place, each with the logarithm of its chance."""
-    possible = range(max(0, total + after - known), min(total, after) + 1)
+    possible = range(max(0, total + after - known_count), min(total, after) + 1)
     return [
-        (hits, _ways(total, hits) + _ways(known - total, after - hits) - _ways(known, after))
+        (hits, _ways(total, hits) + _ways(known_count - total, after - hits) - _ways(known_count, after))
         for hits in possible
     ]
 

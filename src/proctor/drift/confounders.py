@@ -31,8 +31,8 @@ def changes(series: Sequence[Seen]) -> tuple[Changed, ...]:
     return tuple(
         [
             Changed(place=place, side=side, what=what, was=was, now=now)
-            for place, (before, seen) in enumerate(pairwise(series), 1)
-            for side, what, was, now in _between(before, seen)
+            for place, (before, observation) in enumerate(pairwise(series), 1)
+            for side, what, was, now in _between(before, observation)
         ]
     )
 
@@ -44,29 +44,29 @@ def judging_of(run: Run) -> tuple[object, ...]:
     return judges, run.judges_given, settings.judge_repeats, settings.judge_rule, settings.threshold
 
 
-def _between(before: Seen, seen: Seen) -> Iterator[tuple[Side, str, str, str]]:
+def _between(before: Seen, observation: Seen) -> Iterator[tuple[Side, str, str, str]]:
     for what, was, now in (
-        ("reported model", before.models, seen.models),
-        ("system fingerprint", before.fingerprints, seen.fingerprints),
+        ("reported model", before.models, observation.models),
+        ("system fingerprint", before.fingerprints, observation.fingerprints),
     ):
         if was and now and was != now:  # an endpoint that says nothing has not changed what it says
             yield "target", what, ", ".join(sorted(was)), ", ".join(sorted(now))
-    earlier, later = before.run, seen.run
-    for what, old, new in _recorded(earlier, later):
+    earlier, later = before.run, observation.run
+    for what, old, new in _recorded_values(earlier, later):
         if old != new:
             yield "yours", what, old, new
 
 
-def _recorded(earlier: Run, later: Run) -> Iterator[tuple[str, str, str]]:
+def _recorded_values(earlier: Run, later: Run) -> Iterator[tuple[str, str, str]]:
     for name in sorted(earlier.versions.keys() & later.versions.keys()):
         yield f"version of {name}", earlier.versions[name], later.versions[name]
     for what, was, now in (
         ("judges", earlier.judges, later.judges),
         ("judges that graders name", earlier.named_judges, later.named_judges),
     ):
-        yield what, *_named(was, now)
+        yield what, *_target_names(was, now)
     old, new = earlier.settings, later.settings
-    yield "selection", _selected(old.selection), _selected(new.selection)
+    yield "selection", _selection_text(old.selection), _selection_text(new.selection)
     for what, first, second in (
         ("repeats", old.repeats, new.repeats),
         ("judge repeats", old.judge_repeats, new.judge_repeats),
@@ -74,26 +74,26 @@ def _recorded(earlier: Run, later: Run) -> Iterator[tuple[str, str, str]]:
         ("threshold", old.threshold, new.threshold),
         ("concurrency", old.concurrency, new.concurrency),
     ):
-        yield what, _said(first), _said(second)
+        yield what, _value_text(first), _value_text(second)
     yield "tags, metadata or order of the suite", earlier.suite.content[:19], later.suite.content[:19]
 
 
-def _named(was: Sequence[TargetSpec], now: Sequence[TargetSpec]) -> tuple[str, str]:
+def _target_names(was: Sequence[TargetSpec], now: Sequence[TargetSpec]) -> tuple[str, str]:
     """Targets by their names, and where these are the same and the targets are not by digests too."""
     names = [", ".join(spec.name for spec in specs) or "none" for specs in (was, now)]
     digests = [[target_digest(spec) for spec in specs] for specs in (was, now)]
     if names[0] != names[1] or digests[0] == digests[1]:
         return names[0], names[1] if digests[0] != digests[1] else names[0]
     first, second = (
-        ", ".join(f"{spec.name} ({digest[:19]})" for spec, digest in zip(specs, found, strict=True))
-        for specs, found in zip((was, now), digests, strict=True)
+        ", ".join(f"{spec.name} ({digest[:19]})" for spec, digest in zip(specs, spec_digests, strict=True))
+        for specs, spec_digests in zip((was, now), digests, strict=True)
     )
     return first, second
 
 
-def _selected(selection: Selection) -> str:
+def _selection_text(selection: Selection) -> str:
     return "all" if selection == Selection() else encode(selection).decode("utf-8")
 
 
-def _said(value: float | str | None) -> str:
+def _value_text(value: float | str | None) -> str:
     return "as the suite says" if value is None else str(value)

@@ -41,8 +41,8 @@ class Step(Struct, frozen=True, kw_only=True):
     @property
     def lowest(self) -> Sameness | None:
         """The lower of the two shares of identical answers: the one that counts."""
-        found = [one for one in (self.with_first, self.with_before) if one is not None]
-        return min(found, key=lambda one: one.share, default=None)
+        shares = [share for share in (self.with_first, self.with_before) if share is not None]
+        return min(shares, key=lambda share: share.share, default=None)
 
 
 What = Literal["first", "last", "verdicts"]
@@ -86,14 +86,14 @@ class Turning(Struct, frozen=True, kw_only=True):
 
 
 class Drift(Struct, frozen=True, kw_only=True):
-    """What became of a target over time."""
+    """The drift of a target over time."""
 
     steps: tuple[Step, ...]
     state: State
     since: datetime | None
     """Since when it has been in this state without a break; None where that cannot be said."""
     repeats: Sameness | None
-    """How identical two answers to one question in one run usually are; None without repeats that tell it."""
+    """How identical two answers to one prompt in one run usually are; None if repeats cannot show it."""
     turning: Turning | None
     """The change point, where one is shown."""
     passing: Turning | None
@@ -121,7 +121,7 @@ class Drift(Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> ExitCode:
-        """What is said to the caller; that the newest run was not measured outranks the rest."""
+        """The exit code; a newest run that was not measured outranks the rest."""
         if self.state == "unknown" or not self.last.seen.measured:
             return ExitCode.NOT_MEASURED
         return ExitCode.FAILED if self.state == "drifting" else ExitCode.OK
@@ -140,8 +140,8 @@ def drift(series: Sequence[Seen]) -> Drift:
         raise ValueError(f"drift needs two runs, not {len(series)}.")
     steps, repeats, turnings = _steps(series), repeated(series), list(_turnings(series))
     usually, lowest = usual(repeats), steps[-1].lowest
-    large = next((one for one in turnings if one.large), None)
-    worse = next((one for one in turnings if one.worse), None)
+    large = next((change_point for change_point in turnings if change_point.large), None)
+    worse = next((change_point for change_point in turnings if change_point.worse), None)
     # Other words are drift only where repeats show that they are no noise: that there is none, or less of it.
     steady = all(same.level == "stable" for same in repeats)
     few = lowest is not None and lowest.level == "drifting"
@@ -154,14 +154,14 @@ def drift(series: Sequence[Seen]) -> Drift:
         state = "stable"
     else:
         state = "watch" if (usually is None or usually.level == "stable") else "noisy"
-    decided = large if by_answers else worse
+    deciding = large if by_answers else worse
     return Drift(
         steps=steps,
         state=state,
-        since=_since(steps, state) if decided is None else steps[decided.after].at,
+        since=_since(steps, state) if deciding is None else steps[deciding.after].at,
         repeats=usually,
-        turning=_told(turnings),
-        passing=next((one for one in turnings if one.what == "verdicts"), None),
+        turning=_best_change_point(turnings),
+        passing=next((change_point for change_point in turnings if change_point.what == "verdicts"), None),
         changed=changes(series),
         by_answers=by_answers,
         by_verdicts=worse is not None,
@@ -172,26 +172,26 @@ def _steps(series: Sequence[Seen]) -> tuple[Step, ...]:
     places, judging = series[0].places, judging_of(series[-1].run)
     first, before, judged = Kept(places), Kept(places), Kept(places)
     steps = []
-    for seen in series:
-        alike_judged = judging_of(seen.run) == judging
+    for observation in series:
+        alike_judged = judging_of(observation.run) == judging
         step = Step(
-            seen=seen,
-            with_first=sameness(first.held, seen),
-            with_before=sameness(before.held, seen),
-            flips=flips(judged.held, seen) if alike_judged else None,
+            seen=observation,
+            with_first=sameness(first.held, observation),
+            with_before=sameness(before.held, observation),
+            flips=flips(judged.held, observation) if alike_judged else None,
         )
         steps.append(step)
-        first.add(seen, by="answers", again=False)
-        before.add(seen, by="answers", again=True)
+        first.add(observation, by="answers", again=False)
+        before.add(observation, by="answers", again=True)
         if alike_judged:
-            judged.add(seen, by="verdicts", again=False)
+            judged.add(observation, by="verdicts", again=False)
     return tuple(steps)
 
 
 def _since(steps: Sequence[Step], state: State) -> datetime | None:
     """When the unbroken row of runs began whose identical answers have the name that the last one has.
 
-    What is not stable is one name for a target to watch, as it may be less than that would say.
+    For a target to watch, `watch` and `drifting` count as one level, as it may be below either.
     """
     if state in ("noisy", "unknown"):
         return None
@@ -210,25 +210,28 @@ def _since(steps: Sequence[Step], state: State) -> datetime | None:
 def _turnings(series: Sequence[Seen]) -> Iterator[Turning]:
     """The likeliest change point of each of the three series of rows, shown or not."""
     judging = judging_of(series[-1].run)
-    judged = [place for place, seen in enumerate(series) if judging_of(seen.run) == judging]
-    everything = range(len(series))
+    judged = [place for place, observation in enumerate(series) if judging_of(observation.run) == judging]
+    all_places = range(len(series))
     looks = len(series) - 1
     kinds: list[tuple[What, Sequence[int], list[Row]]] = [
-        ("first", everything, alike(series)),
-        ("last", everything, alike(series[::-1])[::-1]),
+        ("first", all_places, alike(series)),
+        ("last", all_places, alike(series[::-1])[::-1]),
         ("verdicts", judged, passes([series[place] for place in judged])),
     ]
     for what, places, rows in kinds:
-        known = [(place, row) for place, row in zip(places, rows, strict=True) if any(row)]
-        found = split([row for _, row in known])
-        if found is not None:
-            before, after = known[found.place - 1][0], known[found.place][0]
-            p_value = min(1.0, found.p_value * len(kinds) * looks * (looks + 1))
-            yield Turning(what=what, before=before, after=after, split=found, p_value=p_value)
+        known_rows = [(place, row) for place, row in zip(places, rows, strict=True) if any(row)]
+        division = split([row for _, row in known_rows])
+        if division is not None:
+            before, after = known_rows[division.place - 1][0], known_rows[division.place][0]
+            p_value = min(1.0, division.p_value * len(kinds) * looks * (looks + 1))
+            yield Turning(what=what, before=before, after=after, split=division, p_value=p_value)
 
 
-def _told(turnings: Sequence[Turning]) -> Turning | None:
-    shown = [one for one in turnings if one.shown]
-    best = min(shown, key=lambda one: one.p_value, default=None)
-    # The first run is what people think of: a change that it shows as well is told by it.
-    return next((one for one in shown if one.what == "first" and best and one.after == best.after), best)
+def _best_change_point(turnings: Sequence[Turning]) -> Turning | None:
+    shown_points = [point for point in turnings if point.shown]
+    best = min(shown_points, key=lambda point: point.p_value, default=None)
+    # People compare with the first run: a change that it shows as well is reported by it.
+    return next(
+        (point for point in shown_points if point.what == "first" and best and point.after == best.after),
+        best,
+    )

@@ -31,32 +31,34 @@ class Flips(Struct, frozen=True, kw_only=True):
         return self.after - self.before
 
 
-def flips(earlier: Held, seen: Held) -> Flips | None:
+def flips(earlier: Held, rows: Held) -> Flips | None:
     """The verdicts of a run beside earlier ones; None when no case has both.
 
     A case counts once, by the mean of its repeats that both have, and as unchanged where every answer is
     identical.
     """
-    ids, compared = seen.places.cases, _compared(earlier, seen)
-    if not compared:
+    ids, sums = rows.places.cases, _case_sums(earlier, rows)
+    if not sums:
         return None
-    changes = {case: 0.0 if one.identical else one.change for case, one in compared.items()}
+    changes = {case: 0.0 if case_sums.identical else case_sums.change for case, case_sums in sums.items()}
     worse = tuple([ids[case] for case, change in changes.items() if change < 0])
     better = tuple([ids[case] for case, change in changes.items() if change > 0])
-    count = len(compared)
-    before = fsum(one.before for one in compared.values()) / count
+    count = len(sums)
+    before = fsum(case_sums.before for case_sums in sums.values()) / count
     return Flips(
         cases=count,
         worse=worse,
         better=better,
-        regraded=tuple([ids[case] for case, one in compared.items() if one.identical and one.change]),
+        regraded=tuple(
+            [ids[case] for case, case_sums in sums.items() if case_sums.identical and case_sums.change]
+        ),
         before=before,
         after=before + fsum(changes.values()) / count,
-        ci95=_interval(compared, changes),
+        ci95=_interval(sums, changes),
     )
 
 
-class _Compared:
+class _CaseSums:
     """One case in both runs: sums over its repeats first, then means."""
 
     __slots__ = ("after", "before", "count", "identical")
@@ -71,30 +73,30 @@ class _Compared:
         return self.after - self.before
 
 
-def _compared(earlier: Held, seen: Held) -> dict[int, _Compared]:
-    case_of = seen.places.case_of
-    compared: dict[int, _Compared] = {}
-    for place, (was, now) in enumerate(zip(earlier.verdicts, seen.verdicts, strict=False)):
+def _case_sums(earlier: Held, rows: Held) -> dict[int, _CaseSums]:
+    case_numbers = rows.places.case_of
+    sums: dict[int, _CaseSums] = {}
+    for place, (was, now) in enumerate(zip(earlier.verdicts, rows.verdicts, strict=False)):
         if was and now:  # neither is UNKNOWN
-            one = compared.setdefault(case_of[place], _Compared())
-            one.before += was == PASSED
-            one.after += now == PASSED
-            one.count += 1
-    for place, (was, now) in enumerate(zip(earlier.answers, seen.answers, strict=False)):
-        if was != now and case_of[place] in compared:
-            compared[case_of[place]].identical = False
-    for one in compared.values():
-        one.before /= one.count
-        one.after /= one.count
-    return compared
+            case_sums = sums.setdefault(case_numbers[place], _CaseSums())
+            case_sums.before += was == PASSED
+            case_sums.after += now == PASSED
+            case_sums.count += 1
+    for place, (was, now) in enumerate(zip(earlier.answers, rows.answers, strict=False)):
+        if was != now and case_numbers[place] in sums:
+            sums[case_numbers[place]].identical = False
+    for case_sums in sums.values():
+        case_sums.before /= case_sums.count
+        case_sums.after /= case_sums.count
+    return sums
 
 
-def _interval(compared: dict[int, _Compared], changes: dict[int, float]) -> tuple[float, float] | None:
+def _interval(sums: dict[int, _CaseSums], changes: dict[int, float]) -> tuple[float, float] | None:
     values = list(changes.values())
     if any(abs(value) not in (0.0, 1.0) for value in values) or any(
-        one.before not in (0.0, 1.0) for one in compared.values()
+        case_sums.before not in (0.0, 1.0) for case_sums in sums.values()
     ):
         return mean_interval(values)
-    both = sum(changes[case] == 0 and one.before == 1 for case, one in compared.items())
+    both_passed = sum(changes[case] == 0 and case_sums.before == 1 for case, case_sums in sums.items())
     better, worse = values.count(1.0), values.count(-1.0)
-    return newcombe_paired(both, better, worse, len(values) - both - better - worse)
+    return newcombe_paired(both_passed, better, worse, len(values) - both_passed - better - worse)

@@ -43,45 +43,49 @@ class Sameness(Struct, frozen=True):
         return "watch" if reaches(self.share, WATCH) else "drifting"
 
 
-def _shares(one: Held, other: Held) -> dict[int, float]:
+def _shares(earlier: Held, later: Held) -> dict[int, float]:
     """By case, how many of the answers that both runs have are identical, each repeat beside its own."""
-    case_of = one.places.case_of
-    both: dict[int, int] = defaultdict(int)
+    case_numbers = earlier.places.case_of
+    common: dict[int, int] = defaultdict(int)
     same: dict[int, int] = defaultdict(int)
-    for place, (mine, others) in enumerate(zip(one.answers, other.answers, strict=False)):
+    for place, (mine, others) in enumerate(zip(earlier.answers, later.answers, strict=False)):
         if mine and others:
-            both[case_of[place]] += 1
-            same[case_of[place]] += mine == others
-    return {case: same[case] / count for case, count in both.items()}
+            common[case_numbers[place]] += 1
+            same[case_numbers[place]] += mine == others
+    return {case: same[case] / count for case, count in common.items()}
 
 
-def sameness(one: Held, other: Held) -> Sameness | None:
+def sameness(earlier: Held, later: Held) -> Sameness | None:
     """How many cases have identical answers in both runs; None without any case that both have."""
-    found = _shares(one, other)
-    return Sameness(min(len(found), fsum(found.values())), len(found)) if found else None
+    shares = _shares(earlier, later)
+    return Sameness(min(len(shares), fsum(shares.values())), len(shares)) if shares else None
 
 
-def within(seen: Seen) -> Sameness | None:
+def within(observation: Seen) -> Sameness | None:
     """How many pairs of repeats of a case are identical, on average over the cases with several."""
     answers: dict[int, list[int]] = defaultdict(list)
-    for place, answer in enumerate(seen.answers):
+    for place, answer in enumerate(observation.answers):
         if answer:
-            answers[seen.places.case_of[place]].append(answer)
-    found = [_pairs(given) for given in answers.values() if len(given) > 1]
-    return Sameness(min(len(found), fsum(found)), len(found)) if found else None
+            answers[observation.places.case_of[place]].append(answer)
+    shares = [_pairs(case_answers) for case_answers in answers.values() if len(case_answers) > 1]
+    return Sameness(min(len(shares), fsum(shares)), len(shares)) if shares else None
 
 
-def _pairs(given: Sequence[int]) -> float:
-    alike = sum(count * (count - 1) for count in Counter(given).values())
-    return alike / (len(given) * (len(given) - 1))
+def _pairs(answers: Sequence[int]) -> float:
+    alike = sum(count * (count - 1) for count in Counter(answers).values())
+    return alike / (len(answers) * (len(answers) - 1))
 
 
 def repeated(series: Sequence[Seen]) -> list[Sameness]:
-    """Of each run with repeats that tell it, how identical two answers to one question are.
+    """Returns, for each run whose repeats show it, how identical two answers to one prompt are.
 
-    It is seen within a run, so that no change from one run to another can look like it.
+    It is measured within a run, so that no change from one run to another can affect it.
     """
-    return [same for seen in series if repeats_tell(seen.run) and (same := within(seen)) is not None]
+    return [
+        same
+        for observation in series
+        if repeats_tell(observation.run) and (same := within(observation)) is not None
+    ]
 
 
 def usual(repeats: Sequence[Sameness]) -> Sameness | None:

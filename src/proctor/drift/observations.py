@@ -21,7 +21,6 @@ class Places:
     """Numbers the trials of a suite by case and repeat, so that those of all runs share their places."""
 
     def __init__(self) -> None:
-        """No trial seen yet."""
         self.cases: list[str] = []
         """The id of each case, in the order in which they were first seen."""
         self.case_of = array("I")
@@ -46,10 +45,10 @@ class Places:
 
     def of_case(self) -> list[list[int]]:
         """The places of each case."""
-        found: list[list[int]] = [[] for _ in self.cases]
+        places_by_case: list[list[int]] = [[] for _ in self.cases]
         for place, case in enumerate(self.case_of):
-            found[case].append(place)
-        return found
+            places_by_case[case].append(place)
+        return places_by_case
 
 
 class Aside(Struct, frozen=True, kw_only=True):
@@ -60,9 +59,9 @@ class Aside(Struct, frozen=True, kw_only=True):
     cached: int = 0
     """Their answers come from the cache."""
     elsewhere: int = 0
-    """Somebody else answered: a fallback, or the target that the case names."""
+    """Another target answered: a fallback, or the target that the case names."""
     errors: int = 0
-    """Nobody answered."""
+    """There is no answer."""
     unscored: int = 0
     """There is an answer and no verdict; the answer counts."""
 
@@ -83,7 +82,7 @@ class Held(Struct, frozen=True):
 
 
 class Seen(Held, frozen=True, kw_only=True):
-    """A run as it is compared: what was asked anew, of the target itself, and answered."""
+    """A run as it is compared: the trials that its own target answered in this run."""
 
     run: Run
     passed: Counts
@@ -95,14 +94,14 @@ class Seen(Held, frozen=True, kw_only=True):
     holdout: bool
     """Some of its trials are held out."""
     measured: bool
-    """No more trials are ERROR or UNSCORED than the run itself allows, and somebody was asked anew."""
+    """Whether the target answered at all, with no more ERROR and UNSCORED trials than the run allows."""
 
 
 class Seeing:
     """Reads the trials of one run."""
 
     def __init__(self, run: Run, places: Places) -> None:
-        """Nothing read yet.
+        """Starts with no trial.
 
         Args:
             run: the run.
@@ -114,12 +113,12 @@ class Seeing:
         self._verdicts = bytearray()
         self._passed = Counts()
         self._all = Counts()
-        self._aside = dict.fromkeys(Aside.__struct_fields__, 0)
+        self._excluded_counts = dict.fromkeys(Aside.__struct_fields__, 0)
         self._models: set[str] = set()
         self._fingerprints: set[str] = set()
         self._holdout = False
         self._case: tuple[str, Repeats, bool] | None = None
-        """The case whose repeats are coming in, and whether all so far were asked anew."""
+        """The case whose repeats are being added, and whether the target answered all of them in this run."""
 
     def add(self, trial: Trial, rule: PassRule) -> None:
         """The next finished trial, in suite order, with the pass rule of its case."""
@@ -145,7 +144,7 @@ class Seeing:
         self._case = case_id, repeats, all_fresh and (fresh or trial.output is None)
 
     def seen(self) -> Seen:
-        """All that was read."""
+        """Returns the observation, once all trials were added."""
         self._end_case()
         not_measured = exit_code(self._all, self._run.settings) is ExitCode.NOT_MEASURED
         return Seen(
@@ -154,7 +153,7 @@ class Seeing:
             answers=self._answers,
             verdicts=self._verdicts,
             passed=self._passed,
-            aside=Aside(**self._aside),
+            aside=Aside(**self._excluded_counts),
             models=frozenset(self._models),
             fingerprints=frozenset(self._fingerprints),
             holdout=self._holdout,
@@ -173,9 +172,9 @@ class Seeing:
         elif output.target is not None or trial.target is not None:
             reason = "elsewhere"
         else:
-            self._aside["unscored"] += verdict is Verdict.UNSCORED
+            self._excluded_counts["unscored"] += verdict is Verdict.UNSCORED
             return True
-        self._aside[reason] += 1
+        self._excluded_counts[reason] += 1
         return False
 
     def _count(self, case_id: str, repeat: int, verdict: Verdict, *, fresh: bool) -> None:
@@ -197,10 +196,10 @@ class Seeing:
 
 
 class Kept:
-    """By case, all that one of several runs had of it: the first that had it, or the last."""
+    """Keeps for each case the rows of one run: the first that has it, or the last."""
 
     def __init__(self, places: Places) -> None:
-        """Nothing kept yet.
+        """Starts with no case.
 
         Args:
             places: those of the runs.
@@ -208,39 +207,39 @@ class Kept:
         self.held = Held(places, array("Q"), bytearray())
         self._cases: set[int] = set()
 
-    def add(self, seen: Held, *, by: Literal["answers", "verdicts"], again: bool) -> None:
-        """Keep what the next run has of cases that are not kept yet, or `again` of all that it has.
+    def add(self, rows: Held, *, by: Literal["answers", "verdicts"], again: bool) -> None:
+        """Keeps the next run's rows of new cases, or with `again` of all of its cases.
 
         Args:
-            seen: the run.
+            rows: the run.
             by: a run has a case when it has such a thing of it.
-            again: what is kept of a case is replaced.
+            again: replaces what was kept of a case.
         """
-        case_of = self.held.places.case_of
-        has = {case_of[place] for place, value in enumerate(getattr(seen, by)) if value}
-        taken = has if again else has - self._cases
-        if not taken:
+        case_numbers = self.held.places.case_of
+        has = {case_numbers[place] for place, value in enumerate(getattr(rows, by)) if value}
+        new_cases = has if again else has - self._cases
+        if not new_cases:
             return
-        self._cases |= taken
-        rows = (self.held.answers, seen.answers), (self.held.verdicts, seen.verdicts)
-        for kept, given in rows:
-            _grow(kept, len(case_of) - 1)
-            for place, case in enumerate(case_of):
-                if case in taken:
-                    kept[place] = given[place] if place < len(given) else 0
+        self._cases |= new_cases
+        row_pairs = (self.held.answers, rows.answers), (self.held.verdicts, rows.verdicts)
+        for target, source in row_pairs:
+            _grow(target, len(case_numbers) - 1)
+            for place, case in enumerate(case_numbers):
+                if case in new_cases:
+                    target[place] = source[place] if place < len(source) else 0
 
 
 def answer_digest(output: Output) -> int:
     """64 bits, never 0, of all that is compared of an answer.
 
     That is its text, the tools that it calls with their arguments, and what it changed in its workspace; not
-    what else tells one call from another, such as ids, times and tokens.
+    other things that differ between calls, such as ids, times and tokens.
     """
-    told = output.text.encode("utf-8", "surrogatepass")
+    content = output.text.encode("utf-8", "surrogatepass")
     if output.tool_calls or output.file_changes:
         calls = [(call.name, call.arguments) for call in output.tool_calls]
-        told = encode((output.text, calls, output.file_changes))
-    return int.from_bytes(blake2b(told, digest_size=8).digest(), "big") or 1
+        content = encode((output.text, calls, output.file_changes))
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "big") or 1
 
 
 def _grow(row: array[int] | bytearray, place: int) -> None:

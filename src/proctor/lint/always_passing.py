@@ -16,20 +16,22 @@ from proctor.stats import reaches
 
 REFUSAL: Final = "I'm sorry, but I can't help with that."
 
-_NOT_OF_TEXT: Final = frozenset(
+_NOT_TEXT_GRADERS: Final = frozenset(
     ("latency", "cost", "token_usage", "execution_metrics", "tool_trajectory", "skill_trigger", "program")
 )
 """Graders that look at something besides the answer's words."""
-_REFUSING: Final = (
+_REFUSAL_WORDS: Final = (
     *("can't", "cannot", "can not", "can’t", "won't", "won’t", "unable", "sorry", "refuse", "decline"),
     *("not able", "not allowed", "not comfortable"),
 )
-_REFUSED: Final = frozenset(("safety", "refusal", "refusals", "jailbreak", "harmful", "red-team", "attack"))
+_REFUSAL_TAGS: Final = frozenset(
+    ("safety", "refusal", "refusals", "jailbreak", "harmful", "red-team", "attack")
+)
 """Tags and categories of cases that want no help to be given."""
 
 
 class Came(Struct, frozen=True, gc=False):
-    """What an answer came to under the graders that ask nobody, before a rule decides."""
+    """The result of an answer under the graders that make no calls, before a pass rule decides."""
 
     strict: bool
     """Every assertion that counts passed."""
@@ -42,94 +44,95 @@ class Came(Struct, frozen=True, gc=False):
 
 
 Grade = Callable[[Case, str], Came | None]
-"""What an answer of that text to a case comes to; None where a gate fails it, or somebody has to be asked."""
+"""Grades an answer to a case; None if a gate fails it, or a grader has to make a call."""
 
 
-class _Waiting(Struct, frozen=True, gc=False):
+class _WaitingCase(Struct, frozen=True, gc=False):
     spot: Spot
-    came: tuple[tuple[str, Came], ...]
+    results: tuple[tuple[str, Came], ...]
 
 
 class Vacuous:
     """Cases that may pass on answers which say nothing; the suite's pass rule decides at the end."""
 
     def __init__(self, grade: Grade) -> None:
-        """None yet."""
         self._grade = grade
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_WaitingCase] = []
 
-    def add(self, case: Case, spot: Spot, found: Collection[str]) -> Iterator[Finding]:
+    def add(self, case: Case, spot: Spot, codes: Collection[str]) -> Iterator[Finding]:
         """The next case.
 
         Args:
             case: it.
             spot: where it stands.
-            found: codes that other rules found in it; what they explain is not told twice.
+            codes: codes that other rules reported for it; what they explain is not reported twice.
         """
-        if "regex-empty" in found or "empty-expected" in found or not _reads_the_answer(case):
+        if "regex-empty" in codes or "empty-expected" in codes or not _reads_the_answer(case):
             return
-        came = tuple((code, it) for code, text in _answers(case, found) if (it := self._came(case, text)))
-        if any(code == "vacuous-refusal" for code, _ in came) and _wants_refusal(case):
-            came = tuple((code, it) for code, it in came if code != "vacuous-refusal")
-        if not came:
+        results = tuple(
+            (code, result) for code, text in _answers(case, codes) if (result := self._grade_text(case, text))
+        )
+        if any(code == "vacuous-refusal" for code, _ in results) and _wants_refusal(case):
+            results = tuple((code, result) for code, result in results if code != "vacuous-refusal")
+        if not results:
             return
         if case.pass_rule is None:
-            self._waiting.append(_Waiting(spot, came))
+            self._waiting.append(_WaitingCase(spot, results))
         else:
-            yield from _findings(spot.case, came, case.pass_rule)
+            yield from _findings(spot.case, results, case.pass_rule)
 
-    def _came(self, case: Case, text: str) -> Came | None:
-        came = self._grade(case, text)
-        return came if came is not None and (came.strict or came.score > 0) else None
+    def _grade_text(self, case: Case, text: str) -> Came | None:
+        result = self._grade(case, text)
+        return result if result is not None and (result.strict or result.score > 0) else None
 
     def done(self, rule: PassRule) -> Iterator[tuple[Finding, Spot]]:
         """The findings of cases without a pass rule of their own, under the suite's."""
-        for one in self._waiting:
-            for finding in _findings(one.spot.case, one.came, rule):
-                yield finding, one.spot
+        for waiting_case in self._waiting:
+            for vacuous_finding in _findings(waiting_case.spot.case, waiting_case.results, rule):
+                yield vacuous_finding, waiting_case.spot
 
 
 def _reads_the_answer(case: Case) -> bool:
-    return any(assertion.grader not in _NOT_OF_TEXT for assertion in assertions_of(case))
+    return any(assertion.grader not in _NOT_TEXT_GRADERS for assertion in assertions_of(case))
 
 
-def _answers(case: Case, found: Collection[str]) -> Iterator[tuple[str, str]]:
+def _answers(case: Case, codes: Collection[str]) -> Iterator[tuple[str, str]]:
     yield "vacuous-empty", ""
     yield "vacuous-refusal", REFUSAL
-    if "leak" not in found:
-        asked = [message.content for message in case.input if message.role == "user"]
-        yield "vacuous-echo", asked[-1] if asked else case.input[-1].content if case.input else ""
+    if "leak" not in codes:
+        prompts = [message.content for message in case.input if message.role == "user"]
+        yield "vacuous-echo", prompts[-1] if prompts else case.input[-1].content if case.input else ""
 
 
 def _wants_refusal(case: Case) -> bool:
     """Whether a refusal is what the case asks for, by its assertions, its tags or its category."""
     words = {(case.category or "").casefold(), *(tag.casefold() for tag in case.tags)}
-    if words & _REFUSED:
+    if words & _REFUSAL_TAGS:
         return True
     for assertion in assertions_of(case):
         if assertion.grader in ("abstention", "refusal"):
             return bool(assertion.params.get("expected", True)) is not assertion.negated
         if assertion.negated or assertion.grader == "forbidden_words":
             continue
-        sought = [text_param(assertion, name) or "" for name in ("value", "pattern")]
-        sought += [*texts_param(assertion, "values"), *texts_param(assertion, "words")]
-        if any(word in text.casefold() for text in sought for word in _REFUSING):
+        expected_texts = [text_param(assertion, name) or "" for name in ("value", "pattern")]
+        expected_texts += [*texts_param(assertion, "values"), *texts_param(assertion, "words")]
+        if any(word in text.casefold() for text in expected_texts for word in _REFUSAL_WORDS):
             return True
     return False
 
 
-_SHOWN: Final = {
+_ANSWER_NAMES: Final = {
     "vacuous-empty": "an empty answer",
     "vacuous-refusal": f"a plain refusal ({quoted(REFUSAL)})",
     "vacuous-echo": "an answer that only repeats the prompt",
 }
 
 
-def _findings(case: str, came: tuple[tuple[str, Came], ...], rule: PassRule) -> Iterator[Finding]:
-    codes = [code for code, it in came if it.passes(rule)]
+def _findings(case: str, results: tuple[tuple[str, Came], ...], rule: PassRule) -> Iterator[Finding]:
+    codes = [code for code, result in results if result.passes(rule)]
     if codes:
-        shown = [_SHOWN[code] for code in codes]
-        what = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+        answers = [_ANSWER_NAMES[code] for code in codes]
+        what = answers[0] if len(answers) == 1 else f"{', '.join(answers[:-1])} and {answers[-1]}"
         advice = "Add an assertion that only a right answer passes, such as for what it must contain."
         if codes == ["vacuous-echo"]:
             advice = "Compare with `exact`, or limit the answer's length."

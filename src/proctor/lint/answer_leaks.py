@@ -30,17 +30,17 @@ from proctor.model import Case, Message
 _VALUE: Final = dict.fromkeys(
     ("exact", "contains", "starts_with", "ends_with", "numeric_equal", "numeric_match"), "value"
 )
-_ABOVE: Final = ("system", "developer")
+_SYSTEM_ROLES: Final = ("system", "developer")
 """The roles of messages that stand above the turns of a conversation."""
-_LONG: Final = 8
-"""So many characters make a value inside a JSON answer a telling one."""
-_TELLING: Final = 4
-"""So many characters that every match must have make a pattern a telling one."""
-_MOST: Final = 200
-"""So many texts of one case are looked for."""
+_LONG_VALUE: Final = 8
+"""From this length on, in characters, a value inside a JSON answer is telling."""
+_MIN_RUN_LENGTH: Final = 4
+"""A pattern is searched for if every match has a run of at least this many characters."""
+_MAX_TEXTS: Final = 200
+"""At most this many texts of one case are searched for."""
 
 
-class _Sought(Struct, frozen=True):
+class _ExpectedAnswer(Struct, frozen=True):
     """What an answer must have; it leaks when all of these texts stand in one message."""
 
     texts: tuple[str, ...]
@@ -51,47 +51,49 @@ class _Sought(Struct, frozen=True):
 
 def leaks(case: Case, passes: Passes) -> Iterator[Finding]:
     """One finding for a case whose prompt has an answer that it expects."""
-    asked: list[tuple[Message, Asked]] | None = None
-    told: set[tuple[str, ...]] = set()
-    for sought in _sought(case):
-        if sought.texts in told:
+    prompts: list[tuple[Message, Asked]] | None = None
+    checked_texts: set[tuple[str, ...]] = set()
+    for target in _expected_answers(case):
+        if target.texts in checked_texts:
             continue
-        told.add(sought.texts)
-        if asked is None:
-            asked = _asked(case)
-        for message, prompt in asked:
-            if all(prompt.gives(text) for text in sought.texts):
-                yield _finding(case, sought, message)
+        checked_texts.add(target.texts)
+        if prompts is None:
+            prompts = _searchable_messages(case)
+        for message, prompt in prompts:
+            if all(prompt.gives(text) for text in target.texts):
+                yield _leak_finding(case, target, message)
                 return
     for assertion, pattern in regexes_of(case):
         run = longest_run(pattern, text_param(assertion, "flags") or "")
-        if assertion.negated or len(run.strip()) < _TELLING:
+        if assertion.negated or len(run.strip()) < _MIN_RUN_LENGTH:
             continue
-        for message, prompt in asked or _asked(case):
+        for message, prompt in prompts or _searchable_messages(case):
             if prompt.gives(run) and passes(assertion, message.content):
-                yield _finding(case, _Sought((run,), "assertions", whole=f"what {pattern} matches"), message)
+                yield _leak_finding(
+                    case, _ExpectedAnswer((run,), "assertions", whole=f"what {pattern} matches"), message
+                )
                 return
 
 
-def _finding(case: Case, sought: _Sought, message: Message) -> Finding:
-    what = sought.whole or ", ".join(sought.texts)
+def _leak_finding(case: Case, target: _ExpectedAnswer, message: Message) -> Finding:
+    what = target.whole or ", ".join(target.texts)
     text = (
         f"LEAK WARNING: {test_of(case)} input contains expected answer: {quoted(what)} stands in "
         f"{_place(case, message)}. Take it out, or silence the rule for this case if it has to be there."
     )
-    return Finding("leak", text, sought.field)
+    return Finding("leak", text, target.field)
 
 
 def _place(case: Case, message: Message) -> str:
-    if message.role in _ABOVE:
+    if message.role in _SYSTEM_ROLES:
         return "the system message"
-    turns = [one for one in case.input if one.role not in _ABOVE]
+    turns = [turn for turn in case.input if turn.role not in _SYSTEM_ROLES]
     if len(turns) == 1:
         return "the prompt"
-    return f"turn {next(nth for nth, one in enumerate(turns, 1) if one is message)}"
+    return f"turn {next(nth for nth, turn in enumerate(turns, 1) if turn is message)}"
 
 
-def _asked(case: Case) -> list[tuple[Message, Asked]]:
+def _searchable_messages(case: Case) -> list[tuple[Message, Asked]]:
     """The messages of a case that may give something away, ready to be searched.
 
     Nothing is a secret in a case about finding a needle. What assistants say in several turns with several
@@ -102,78 +104,80 @@ def _asked(case: Case) -> list[tuple[Message, Asked]]:
         return []
     texts = [folded(message.content) for message in case.input]
     whole = "\n".join(texts)
-    said = {text for text, message in zip(texts, case.input, strict=True) if message.role == "assistant"}
-    known = {answer for question, answer in pairwise(texts) if question == texts[-1]}
-    labels = said - known if len(said) > 1 else frozenset()
-    last = max((nth for nth, one in enumerate(case.input) if one.role == "assistant"), default=-1)
-    asked = []
+    assistant_texts = {
+        text for text, message in zip(texts, case.input, strict=True) if message.role == "assistant"
+    }
+    example_answers = {answer for question, answer in pairwise(texts) if question == texts[-1]}
+    labels = assistant_texts - example_answers if len(assistant_texts) > 1 else frozenset()
+    last = max((nth for nth, turn in enumerate(case.input) if turn.role == "assistant"), default=-1)
+    prompts = []
     for nth, message in enumerate(case.input):
-        earlier = message.role == "tool" or (nth <= last and message.role not in _ABOVE)
+        earlier = message.role == "tool" or (nth <= last and message.role not in _SYSTEM_ROLES)
         if message.content:
-            asked.append((message, Asked(message.content, whole, labels=labels, earlier=earlier)))
-    return asked
+            prompts.append((message, Asked(message.content, whole, labels=labels, earlier=earlier)))
+    return prompts
 
 
 # --- what is sought ----------------------------------------------------------------------------------------
 
 
-def _sought(case: Case) -> Iterator[_Sought]:
-    yield from _in_expected(case)
+def _expected_answers(case: Case) -> Iterator[_ExpectedAnswer]:
+    yield from _answers_in_expected(case)
     for assertion in assertions_of(case):
         if assertion.negated:
             continue
         grader = assertion.grader
         if grader in _VALUE:
-            yield from _each((text_param(assertion, _VALUE[grader]),))
+            yield from _single_texts((text_param(assertion, _VALUE[grader]),))
         elif grader in ("contains_any", "semantic_similarity"):
-            yield from _each((*texts_param(assertion, "values"), *texts_param(assertion, "value")))
-            yield from _each((text_param(assertion, "value"),))
+            yield from _single_texts((*texts_param(assertion, "values"), *texts_param(assertion, "value")))
+            yield from _single_texts((text_param(assertion, "value"),))
         elif grader == "contains_all":
-            yield from _together(texts_param(assertion, "values"))
+            yield from _joint_texts(texts_param(assertion, "values"))
         elif grader == "required_words":
-            yield from _together(texts_param(assertion, "words"))
+            yield from _joint_texts(texts_param(assertion, "words"))
         elif grader == "number":
-            yield from _each(_number(assertion.params.get("value")))
+            yield from _single_texts(_number(assertion.params.get("value")))
         elif grader == "json_schema":
-            yield from _together(tuple(_fixed(assertion.params.get("schema"))))
+            yield from _joint_texts(tuple(_const_texts(assertion.params.get("schema"))))
         elif grader == "consistency":
-            yield from _each((text_param(assertion, "expected"),))
+            yield from _single_texts((text_param(assertion, "expected"),))
         elif grader == "regex":
-            yield from _each(
+            yield from _single_texts(
                 spelled(text_param(assertion, "pattern") or "", text_param(assertion, "flags") or "")
             )
 
 
-def _in_expected(case: Case) -> Iterator[_Sought]:
+def _answers_in_expected(case: Case) -> Iterator[_ExpectedAnswer]:
     expected: Any = case.expected
     patterns = {pattern for _, pattern in regexes_of(case)}
     if isinstance(expected, str):
         if expected not in patterns:
-            yield from _each((expected,), "expected")
+            yield from _single_texts((expected,), "expected")
     elif isinstance(expected, list) and all(isinstance(item, str) for item in expected):
-        yield from _each(expected, "expected")
+        yield from _single_texts(expected, "expected")
     elif isinstance(expected, list) and all(isinstance(item, dict) and "role" in item for item in expected):
         contents = (item.get("content") for item in expected if item.get("role") == "assistant")
-        yield from _each((text for text in contents if isinstance(text, str)), "expected")
+        yield from _single_texts((text for text in contents if isinstance(text, str)), "expected")
     elif isinstance(expected, dict | list):
         yield from _leaves(expected, "expected")
 
 
-def _each(texts: Iterable[str | None], field: str = "assertions") -> Iterator[_Sought]:
+def _single_texts(texts: Iterable[str | None], field: str = "assertions") -> Iterator[_ExpectedAnswer]:
     """Each text alone; one that is a JSON object or array by what is in it."""
-    for text, _ in zip(texts, range(_MOST), strict=False):
+    for text, _ in zip(texts, range(_MAX_TEXTS), strict=False):
         if text is None or not text.strip():
             continue
-        yield _Sought((text.strip(),), field)
+        yield _ExpectedAnswer((text.strip(),), field)
         if text.lstrip()[:1] in ("{", "["):
             value = as_json(text)
             if value is not None:
                 yield from _leaves(value, field)
 
 
-def _together(texts: tuple[str, ...]) -> Iterator[_Sought]:
+def _joint_texts(texts: tuple[str, ...]) -> Iterator[_ExpectedAnswer]:
     if texts and all(text.strip() for text in texts):
-        yield _Sought(tuple(text.strip() for text in texts[:_MOST]), "assertions")
+        yield _ExpectedAnswer(tuple(text.strip() for text in texts[:_MAX_TEXTS]), "assertions")
 
 
 def _number(value: Any) -> tuple[str, ...]:
@@ -182,18 +186,18 @@ def _number(value: Any) -> tuple[str, ...]:
     return (f"{value:.15g}",)
 
 
-def _fixed(schema: Any) -> Iterator[str]:
+def _const_texts(schema: Any) -> Iterator[str]:
     """The texts that a JSON schema asks for letter by letter; of several it leaves the choice."""
     waiting = [schema]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            only = one.get("enum")
-            fixed = only[0] if isinstance(only, list) and len(only) == 1 else one.get("const")
+        node = waiting.pop()
+        if isinstance(node, dict):
+            only = node.get("enum")
+            fixed = only[0] if isinstance(only, list) and len(only) == 1 else node.get("const")
             if isinstance(fixed, str):
                 yield fixed
-            properties = one.get("properties")
-            waiting += [*(properties.values() if isinstance(properties, dict) else ()), one.get("items")]
+            properties = node.get("properties")
+            waiting += [*(properties.values() if isinstance(properties, dict) else ()), node.get("items")]
 
 
 def as_json(text: str) -> Any:
@@ -205,25 +209,25 @@ def as_json(text: str) -> Any:
     return value if isinstance(value, dict | list) else None
 
 
-def _leaves(value: Any, field: str) -> Iterator[_Sought]:
+def _leaves(value: Any, field: str) -> Iterator[_ExpectedAnswer]:
     """The values inside a JSON answer: the long ones, or all of them where none is long."""
-    texts = list(dict.fromkeys(islice(_values(value), 10 * _MOST)))
-    telling = [text for text in texts if len(text) >= _LONG] or texts
-    if telling:
-        yield _Sought(tuple(telling[:_MOST]), field)
+    texts = list(dict.fromkeys(islice(_values(value), 10 * _MAX_TEXTS)))
+    long_texts = [text for text in texts if len(text) >= _LONG_VALUE] or texts
+    if long_texts:
+        yield _ExpectedAnswer(tuple(long_texts[:_MAX_TEXTS]), field)
 
 
 def _values(value: Any) -> Iterator[str]:
     """The texts and numbers in a JSON value, without a stack of our own for what is nested deeply."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
-        elif isinstance(one, str):
-            if one.strip():
-                yield one.strip()
-        elif isinstance(one, int | float) and not isinstance(one, bool):
-            yield f"{one:.15g}"
+        item = waiting.pop()
+        if isinstance(item, dict):
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
+        elif isinstance(item, str):
+            if item.strip():
+                yield item.strip()
+        elif isinstance(item, int | float) and not isinstance(item, bool):
+            yield f"{item:.15g}"

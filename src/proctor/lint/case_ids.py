@@ -19,17 +19,16 @@ class Ids:
     """The ids of the cases that streamed by."""
 
     def __init__(self) -> None:
-        """None yet."""
-        self._seen: dict[str, Spot] = {}
+        self._spots: dict[str, Spot] = {}
         self._scripts: Counter[str] = Counter()
-        self._first: dict[str, Spot] = {}
-        self._made: list[Spot] = []
+        self._first_spots: dict[str, Spot] = {}
+        self._numbered: list[Spot] = []
         self._count = 0
 
     def add(self, spot: Spot, *, named: bool = True) -> Iterator[Finding]:
         """The next id, and whether it is the case's own; what is doubtful about it."""
         self._count += 1
-        first = self._seen.setdefault(_plain(spot.case), spot)
+        first = self._spots.setdefault(_plain(spot.case), spot)
         if first is not spot and first.case != spot.case:
             message = (
                 f"Test {quoted(spot.case)} has nearly the same id as {quoted(first.case)} at "
@@ -37,35 +36,38 @@ class Ids:
             )
             yield Finding("similar-id", message, "id")
         if not named:
-            self._made.append(spot)
+            self._numbered.append(spot)
         elif spot.case.isascii():
             self._note("Latin", spot)
         else:
-            yield from self._of_scripts(spot)
+            yield from self._check_scripts(spot)
 
-    def _of_scripts(self, spot: Spot) -> Iterator[Finding]:
+    def _check_scripts(self, spot: Spot) -> Iterator[Finding]:
         words = [_scripts(word) for word in _WORD.findall(spot.case)]
-        for found in words:
-            for script in found:
+        for scripts in words:
+            for script in scripts:
                 self._note(script, spot)
-        mixed = next((found for found in words if len(found) > 1 and "East Asian" not in found), None)
-        if mixed is not None:
+        mixed_scripts = next(
+            (scripts for scripts in words if len(scripts) > 1 and "East Asian" not in scripts), None
+        )
+        if mixed_scripts is not None:
             message = (
-                f"Test {quoted(spot.case)} mixes languages of ids: one word of it has {' and '.join(mixed)} "
-                "letters, some of which look alike. Write the word in one script."
+                f"Test {quoted(spot.case)} mixes languages of ids: one word of it has "
+                f"{' and '.join(mixed_scripts)} letters, some of which look alike. Write the word in "
+                "one script."
             )
             yield Finding("mixed-id-languages", message, "id")
 
     def _note(self, script: str, spot: Spot) -> None:
         self._scripts[script] += 1
-        self._first.setdefault(script, spot)
+        self._first_spots.setdefault(script, spot)
 
     def done(self) -> Iterator[tuple[Finding, Spot]]:
         """What is doubtful about all of them together, and at which case it shows."""
-        if 0 < len(self._made) < self._count:
-            spot = self._made[0]
+        if 0 < len(self._numbered) < self._count:
+            spot = self._numbered[0]
             message = (
-                f"The suite has mixed languages of ids: {len(self._made)} of {self._count} cases, "
+                f"The suite has mixed languages of ids: {len(self._numbered)} of {self._count} cases, "
                 f"{quoted(spot.case)} the first, are numbered as cases are that have no id, and the others "
                 "have ids of their own. A number changes when a line is put in; write an id."
             )
@@ -74,7 +76,7 @@ class Ids:
             usual, _ = self._scripts.most_common(1)[0]
             for script, count in self._scripts.items():
                 if script != usual:
-                    spot = self._first[script]
+                    spot = self._first_spots[script]
                     message = (
                         f"The suite has mixed languages of ids: {count} of {self._count} cases, "
                         f"{quoted(spot.case)} the first, have {script} letters in their ids, and most have "
@@ -92,9 +94,9 @@ def _plain(case_id: str) -> str:
 
 def _scripts(word: str) -> list[str]:
     """The scripts of a word's letters, as far as their names say."""
-    found: dict[str, None] = {}
+    scripts: dict[str, None] = {}
     for letter in word:
         name = unicodedata.name(letter, "").split(" ")[0].split("-")[0]
         if name:
-            found[_ONE_WRITING.get(name, name.title())] = None
-    return list(found)
+            scripts[_ONE_WRITING.get(name, name.title())] = None
+    return list(scripts)

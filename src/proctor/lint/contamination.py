@@ -18,22 +18,22 @@ from proctor.lint.findings import Finding, Spot, quoted
 from proctor.model import Case
 
 RUN: Final = 8
-"""So many words in a row are compared."""
+"""The number of consecutive words that are compared."""
 SHARE: Final = 0.5
 """The share of a question's runs from which it counts as found."""
 SAMPLED: Final = 48
-"""So many runs of a case are kept."""
+"""At most this many runs of a case are kept."""
 LEAST_WORDS: Final = 3
 """A shorter question is looked for nowhere: it stands in many texts by chance."""
 
-_TEMPLATE: Final = 4
-_BEHIND: Final = 120
-"""So many words after a question its answer is looked for."""
+_MAX_OWNERS: Final = 4
+_ANSWER_WINDOW: Final = 120
+"""The answer is searched for within this many words after the question."""
 _SPACELESS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD: Final = re.compile(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
 _GUID: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrtbf]|([\"\\/]))")
-_LEAST_CANARY: Final = 8
+_MIN_CANARY_LENGTH: Final = 8
 
 
 class _Question(Struct, frozen=True):
@@ -46,7 +46,6 @@ class Cases:
     """The questions and canaries of a suite, ready to be looked for."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._questions: list[_Question] = []
         self._runs: list[tuple[int, ...]] = []
         self._lengths: list[int] = []
@@ -70,15 +69,15 @@ class Cases:
         self._questions.append(_Question(spot, " ".join(answer)))
         self._runs.append(tuple(hashes))
         self._lengths.append(length)
-        for one in hashes:
-            owners = self._owners[one]
-            if len(owners) <= _TEMPLATE:
+        for run in hashes:
+            owners = self._owners[run]
+            if len(owners) <= _MAX_OWNERS:
                 owners.append(place)
 
     def close(self) -> None:
         """Forget what is a template; after this cases are looked for."""
-        for one in [run for run, owners in self._owners.items() if len(owners) > _TEMPLATE]:
-            del self._owners[one]
+        for template in [run for run, owners in self._owners.items() if len(owners) > _MAX_OWNERS]:
+            del self._owners[template]
         self._runs = [tuple(run for run in runs if run in self._owners) for runs in self._runs]
 
     def lengths(self) -> list[int]:
@@ -95,19 +94,19 @@ class Cases:
 
     def question(self, place: int) -> tuple[Spot, str, int]:
         """Where a case stands, its answer, and how many runs of it are looked for."""
-        one = self._questions[place]
-        return one.spot, one.answer, len(self._runs[place])
+        entry = self._questions[place]
+        return entry.spot, entry.answer, len(self._runs[place])
 
 
-class _Found:
+class _Match:
     """What of one question was found in a text."""
 
-    __slots__ = ("answered", "line", "runs")
+    __slots__ = ("has_answer", "line", "runs")
 
     def __init__(self, line: int) -> None:
         self.line = line
         self.runs: set[int] = set()
-        self.answered = False
+        self.has_answer = False
 
 
 class _Piece:
@@ -121,7 +120,7 @@ class _Piece:
         self._line = line
         self._starts: list[int] | None = None
 
-    def line_of(self, at: int) -> int:
+    def get_line(self, at: int) -> int:
         """The line on which a word stands."""
         if self._starts is None:
             self._starts = [match.start() for match in _WORD.finditer(self.text)]
@@ -132,25 +131,25 @@ class Search:
     """One text in which the cases of a suite are looked for, piece by piece."""
 
     def __init__(self, cases: Cases, path: str) -> None:
-        """Nothing was read yet; `path` names the text in messages."""
+        """Starts a search; `path` names the text in messages."""
         self._cases = cases
         self._path = path
         self._line = 1
-        self._rest = ""
-        self._found: dict[int, _Found] = {}
+        self._tail = ""
+        self._matches: dict[int, _Match] = {}
         self._canaries: dict[str, int] = {}
-        self._guids = {one for one in cases.canaries if _GUID.fullmatch(one)}
+        self._guids = {canary for canary in cases.canaries if _GUID.fullmatch(canary)}
         self._others = sorted(cases.canaries.keys() - self._guids)
 
     def read(self, piece: str) -> None:
         """The next piece of the text, which ends between two words."""
-        text = self._rest + piece
+        text = self._tail + piece
         self._look(text)
-        tail = text.rsplit(None, RUN + _BEHIND)
+        tail = text.rsplit(None, RUN + _ANSWER_WINDOW)
         keep = len(text) - len(tail[0]) if len(tail) > RUN else len(text)
-        cut = len(text) - min(keep, 20_000)
-        self._rest = text[cut:]
-        self._line += text.count("\n", 0, cut)
+        split_at = len(text) - min(keep, 20_000)
+        self._tail = text[split_at:]
+        self._line += text.count("\n", 0, split_at)
 
     def _look(self, text: str) -> None:
         plain = unescaped(text).casefold()
@@ -165,14 +164,14 @@ class Search:
                         self._note(place, run, piece, at, length)
 
     def _note(self, place: int, run: int, piece: _Piece, at: int, length: int) -> None:
-        found = self._found.get(place)
-        if found is None:
-            found = self._found[place] = _Found(piece.line_of(at))
-        found.runs.add(run)
+        match = self._matches.get(place)
+        if match is None:
+            match = self._matches[place] = _Match(piece.get_line(at))
+        match.runs.add(run)
         _, answer, _ = self._cases.question(place)
-        if answer and not found.answered:
-            behind = piece.words[at + length : at + length + _BEHIND]
-            found.answered = f" {answer} " in f" {' '.join(behind)} "
+        if answer and not match.has_answer:
+            behind = piece.words[at + length : at + length + _ANSWER_WINDOW]
+            match.has_answer = f" {answer} " in f" {' '.join(behind)} "
 
     def _look_for_canaries(self, plain: str) -> None:
         if self._guids:
@@ -186,14 +185,14 @@ class Search:
 
     def done(self) -> Iterator[tuple[Finding, Spot]]:
         """What was found in all of the text, each finding with the case it is about."""
-        for place in sorted(self._found):
-            found = self._found[place]
+        for place in sorted(self._matches):
+            match = self._matches[place]
             spot, answer, count = self._cases.question(place)
-            share = len(found.runs) / count
+            share = len(match.runs) / count
             if share >= SHARE:
-                with_answer = ", and its expected answer behind it" if answer and found.answered else ""
+                with_answer = ", and its expected answer behind it" if answer and match.has_answer else ""
                 message = (
-                    f"Test {quoted(spot.case)} stands in {self._path}, line {found.line}: {share:.0%} of the "
+                    f"Test {quoted(spot.case)} stands in {self._path}, line {match.line}: {share:.0%} of the "
                     f"words of its question are there{with_answer}. Whoever has read that text knows the "
                     "case; take it out there, or write another case."
                 )
@@ -215,10 +214,10 @@ def words_of(text: str) -> list[str]:
 
 def unescaped(text: str) -> str:
     r"""A text with the escapes of JSON written out: `\u00e9` as é, `\n` as a space, which keeps lines."""
-    return _ESCAPE.sub(_written, text) if "\\" in text else text
+    return _ESCAPE.sub(_unescape_match, text) if "\\" in text else text
 
 
-def _written(match: re.Match[str]) -> str:
+def _unescape_match(match: re.Match[str]) -> str:
     if match[1] is not None:
         return chr(int(match[1], 16))
     return match[2] or " "
@@ -231,10 +230,10 @@ def _runs(words: list[str], length: int) -> list[int]:
 
 def _canaries(case: Case) -> Iterator[str]:
     """The canaries of a case, folded: what its metadata calls one, and GUIDs in a text that speaks of one."""
-    named: Any = case.metadata.get("canary")
-    if isinstance(named, str) and len(named.strip()) >= _LEAST_CANARY:
-        guid = _GUID.search(named)
-        yield (guid[0] if guid else named.strip()).casefold()
+    metadata_canary: Any = case.metadata.get("canary")
+    if isinstance(metadata_canary, str) and len(metadata_canary.strip()) >= _MIN_CANARY_LENGTH:
+        guid = _GUID.search(metadata_canary)
+        yield (guid[0] if guid else metadata_canary.strip()).casefold()
     for message in case.input:
         if "canary" in message.content.casefold():
             for match in _GUID.finditer(message.content):

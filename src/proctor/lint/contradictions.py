@@ -16,7 +16,7 @@ from proctor.codec import encode
 from proctor.lint.findings import Finding, Passes, assertions_of, quoted, test_of, text_param, texts_param
 from proctor.model import Assertion, Case
 
-_OF_TEXT: Final = frozenset(
+_TEXT_GRADERS: Final = frozenset(
     (
         *("exact", "contains", "contains_any", "contains_all", "starts_with", "ends_with", "required_words"),
         *(
@@ -37,45 +37,49 @@ _OF_TEXT: Final = frozenset(
 )
 """Graders that look at nothing but the answer's text."""
 _UNITS: Final = ("words", "sentences", "characters", "bullets")
-_MOST: Final = 40
-"""So many assertions of a case are compared with one another."""
+_MAX_ASSERTIONS: Final = 40
+"""At most this many assertions of a case are compared with one another."""
 
 
 def contradictions(case: Case, passes: Passes) -> Iterator[Finding]:
     """One finding for each pair of assertions of the case that no answer can pass together."""
     if len(case.assertions) < 2 and case.assertions[:1] and case.assertions[0].grader != "composite":
         return
-    assertions = [one for one in assertions_of(case) if one.grader in _OF_TEXT][:_MOST]
-    for one, other in combinations(assertions, 2):
-        why = _conflict(one, other, passes)
+    assertions = [first for first in assertions_of(case) if first.grader in _TEXT_GRADERS][:_MAX_ASSERTIONS]
+    for first, second in combinations(assertions, 2):
+        why = _conflict(first, second, passes)
         if why is not None:
             message = f"{test_of(case)}: no answer can pass {why}. Remove one of them, or correct it."
             yield Finding("contradiction", message, "assertions")
 
 
-def _conflict(one: Assertion, other: Assertion, passes: Passes) -> str | None:
+def _conflict(assertion: Assertion, counterpart: Assertion, passes: Passes) -> str | None:
     """Why no answer passes both, as the end of a sentence; None where one may."""
-    if _opposites(one, other):
-        return f"{_named(one)} and {_named(other)}"
-    for first, second in ((one, other), (other, one)):
+    if _opposites(assertion, counterpart):
+        return f"{_describe(assertion)} and {_describe(counterpart)}"
+    for first, second in ((assertion, counterpart), (counterpart, assertion)):
         why = _exact_fails(first, second, passes) or _needed_is_forbidden(first, second, passes)
         why = why or _needed_is_too_long(first, second)
         if why is not None:
             return why
-    return _limits_cross(one, other) or _ends_differ(one, other) or _numbers_differ(one, other)
+    return (
+        _limits_cross(assertion, counterpart)
+        or _ends_differ(assertion, counterpart)
+        or _numbers_differ(assertion, counterpart)
+    )
 
 
-def _named(assertion: Assertion) -> str:
+def _describe(assertion: Assertion) -> str:
     """An assertion for a message: its grader and what it looks for."""
     params = assertion.params
-    looked: Any = next(
+    expected: Any = next(
         (params[name] for name in ("value", "values", "words", "pattern") if name in params), None
     )
     name = f"`{assertion.grader}`" if not assertion.negated else f"not `{assertion.grader}`"
-    if looked is None:
+    if expected is None:
         return name
-    shown = quoted(looked) if isinstance(looked, str) else quoted_data(looked)
-    return f"{name} {shown}"
+    text = quoted(expected) if isinstance(expected, str) else quoted_data(expected)
+    return f"{name} {text}"
 
 
 def quoted_data(value: Any) -> str:
@@ -84,11 +88,11 @@ def quoted_data(value: Any) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def _opposites(one: Assertion, other: Assertion) -> bool:
-    if one.grader == other.grader and one.negated != other.negated:
-        return encode(one.params) == encode(other.params)
-    kinds = {one.grader, other.grader}
-    return kinds == {"json_array", "json_keys"} and not one.negated and not other.negated
+def _opposites(first: Assertion, second: Assertion) -> bool:
+    if first.grader == second.grader and first.negated != second.negated:
+        return encode(first.params) == encode(second.params)
+    kinds = {first.grader, second.grader}
+    return kinds == {"json_array", "json_keys"} and not first.negated and not second.negated
 
 
 def _variants(assertion: Assertion, text: str) -> list[str]:
@@ -102,28 +106,32 @@ def _fails_all(assertion: Assertion, texts: Sequence[str], passes: Passes) -> bo
     return all(passes(assertion, text) is False for text in texts)
 
 
-def _exact_fails(one: Assertion, other: Assertion, passes: Passes) -> str | None:
-    value = text_param(one, "value") if one.grader == "exact" and not one.negated else None
-    if value is None or not _fails_all(other, _variants(one, value), passes):
+def _exact_fails(first: Assertion, second: Assertion, passes: Passes) -> str | None:
+    value = text_param(first, "value") if first.grader == "exact" and not first.negated else None
+    if value is None or not _fails_all(second, _variants(first, value), passes):
         return None
-    return f"{_named(one)} and {_named(other)}: the answer {quoted(value)} fails the second"
+    return f"{_describe(first)} and {_describe(second)}: the answer {quoted(value)} fails the second"
 
 
-def _needed_is_forbidden(one: Assertion, other: Assertion, passes: Passes) -> str | None:
-    if not (other.negated or other.grader == "forbidden_words") or one.negated:
+def _needed_is_forbidden(first: Assertion, second: Assertion, passes: Passes) -> str | None:
+    if not (second.negated or second.grader == "forbidden_words") or first.negated:
         return None
-    if other.negated and other.grader not in ("contains", "contains_any", "regex"):
+    if second.negated and second.grader not in ("contains", "contains_any", "regex"):
         return None
-    if other.negated and other.grader == "regex" and other.params.get("full"):
+    if second.negated and second.grader == "regex" and second.params.get("full"):
         return None
-    for text in _needed(one):
-        texts = [around.replace("\0", each) for each in _variants(one, text) for around in _around(one)]
-        if _fails_all(other, texts, passes):
-            return f"{_named(one)} and {_named(other)}: {quoted(text)} must be there and is forbidden"
+    for text in _needed_texts(first):
+        texts = [
+            around.replace("\0", variant) for variant in _variants(first, text) for around in _around(first)
+        ]
+        if _fails_all(second, texts, passes):
+            return (
+                f"{_describe(first)} and {_describe(second)}: {quoted(text)} must be there and is forbidden"
+            )
     return None
 
 
-def _needed(assertion: Assertion) -> tuple[str, ...]:
+def _needed_texts(assertion: Assertion) -> tuple[str, ...]:
     """Texts each of which every answer that passes has in it."""
     if assertion.grader in ("contains", "starts_with", "ends_with"):
         value = text_param(assertion, "value")
@@ -148,32 +156,31 @@ def _around(assertion: Assertion) -> tuple[str, ...]:
     return ("\0", "Thus \0 thus", "q\0q")
 
 
-def _needed_is_too_long(one: Assertion, other: Assertion) -> str | None:
-    if one.negated or other.negated or other.grader != "length":
+def _needed_is_too_long(first: Assertion, second: Assertion) -> str | None:
+    if first.negated or second.negated or second.grader != "length":
         return None
-    for text in _needed(one):
+    for text in _needed_texts(first):
         for unit, count in (("words", len(text.split())), ("characters", len(text.strip()))):
-            most = other.params.get(f"max_{unit}")
-            if isinstance(most, int) and count > most:
-                return (
-                    f"{_named(one)} and `length` with at most {most} {unit}: {quoted(text)} alone is longer"
-                )
+            maximum = second.params.get(f"max_{unit}")
+            if isinstance(maximum, int) and count > maximum:
+                limit = f"`length` with at most {maximum} {unit}"
+                return f"{_describe(first)} and {limit}: {quoted(text)} alone is longer"
     return None
 
 
-def _limits_cross(one: Assertion, other: Assertion) -> str | None:
+def _limits_cross(first: Assertion, second: Assertion) -> str | None:
     """Limits of two assertions that leave no count between them."""
-    if {one.grader, other.grader} == {"length"} and not one.negated and not other.negated:
+    if {first.grader, second.grader} == {"length"} and not first.negated and not second.negated:
         for unit in _UNITS:
-            least = max(_number(each, f"min_{unit}", "0") for each in (one, other))
-            most = min(_number(each, f"max_{unit}", "inf") for each in (one, other))
-            if least > most:
-                return f"`length` with at least {least:g} and `length` with at most {most:g} {unit}"
-    if {one.grader, other.grader} == {"json_array"} and not one.negated and not other.negated:
-        least = max(_number(each, "min_items", "0") for each in (one, other))
-        most = min(_number(each, "max_items", "inf") for each in (one, other))
-        if least > most:
-            return f"`json_array` with at least {least:g} and `json_array` with at most {most:g} items"
+            minimum = max(_number(assertion, f"min_{unit}", "0") for assertion in (first, second))
+            maximum = min(_number(assertion, f"max_{unit}", "inf") for assertion in (first, second))
+            if minimum > maximum:
+                return f"`length` with at least {minimum:g} and `length` with at most {maximum:g} {unit}"
+    if {first.grader, second.grader} == {"json_array"} and not first.negated and not second.negated:
+        minimum = max(_number(assertion, "min_items", "0") for assertion in (first, second))
+        maximum = min(_number(assertion, "max_items", "inf") for assertion in (first, second))
+        if minimum > maximum:
+            return f"`json_array` with at least {minimum:g} and `json_array` with at most {maximum:g} items"
     return None
 
 
@@ -187,21 +194,21 @@ def _ends_differ(one: Assertion, other: Assertion) -> str | None:
         return None
     if one.grader not in ("starts_with", "ends_with"):
         return None
-    first, second = ((text_param(each, "value") or "").strip() for each in (one, other))
+    first, second = ((text_param(assertion, "value") or "").strip() for assertion in (one, other))
     if one.grader == "starts_with":
         agree = first.startswith(second) or second.startswith(first)
     else:
         agree = first.endswith(second) or second.endswith(first)
-    return None if agree else f"{_named(one)} and {_named(other)}"
+    return None if agree else f"{_describe(one)} and {_describe(other)}"
 
 
-def _numbers_differ(one: Assertion, other: Assertion) -> str | None:
-    if {one.grader, other.grader} != {"number"} or one.negated or other.negated:
+def _numbers_differ(first: Assertion, second: Assertion) -> str | None:
+    if {first.grader, second.grader} != {"number"} or first.negated or second.negated:
         return None
-    if one.params.get("which", "stated") != other.params.get("which", "stated"):
+    if first.params.get("which", "stated") != second.params.get("which", "stated"):
         return None
-    apart = abs(_number(one, "value", "0") - _number(other, "value", "0"))
-    return f"{_named(one)} and {_named(other)}" if apart > _reach(one) + _reach(other) else None
+    apart = abs(_number(first, "value", "0") - _number(second, "value", "0"))
+    return f"{_describe(first)} and {_describe(second)}" if apart > _reach(first) + _reach(second) else None
 
 
 def _reach(number: Assertion) -> Decimal:

@@ -27,33 +27,32 @@ from proctor.lint.findings import Finding, Spot, quoted
 from proctor.model import Case
 
 KEPT: Final = 96
-"""So many hashes of word pairs are kept of a case."""
+"""At most this many hashes of word pairs are kept of a case."""
 ALIKE: Final = 0.8
 """The share of word pairs from which two questions are nearly the same."""
 LEAST_PAIRS: Final = 12
 """Below so many word pairs one word more or less is another question."""
 MOST: Final = 3
-"""So many others are named for a case."""
+"""At most this many others are named for a case."""
 
 _TEMPLATE: Final = 4
 """A word pair that more cases have is a part of their template."""
-_INDEXED: Final = 4
+_MAX_INDEXED: Final = 4
 _BUCKETS: Final = 1 << 21
 _WORD: Final = re.compile(r"\w+")
 _IS: Final = re.compile(r"['’]s\b")
-_SMALL: Final = frozenset(("a", "an", "the", "please", "kindly", "just"))
+_SMALL_WORDS: Final = frozenset(("a", "an", "the", "please", "kindly", "just"))
 
 
 class Duplicates:
     """The questions of the cases that streamed by, as hashes."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._spots: list[Spot] = []
         self._texts: dict[bytes, int] = {}
         self._plain: dict[bytes, int] = {}
-        self._exact_of = array("I")
-        self._plain_of = array("I")
+        self._exact_firsts = array("I")
+        self._plain_firsts = array("I")
         self._contexts: list[tuple[bytes, bytes]] = []
         self._pairs: list[array[int]] = []
         self._counts = bytearray(_BUCKETS)
@@ -84,30 +83,30 @@ class Duplicates:
 
     def _same_as(self, position: int, text: str, words: list[str], around: bytes) -> None:
         exact = _hash(text.strip().encode("utf-8", "replace") + around)
-        said = [word for word in words if word not in _SMALL] or [text.strip()]
-        plain = _hash(" ".join(said).encode("utf-8", "replace") + around)
-        self._exact_of.append(self._texts.setdefault(exact, position))
-        self._plain_of.append(self._plain.setdefault(plain, position))
+        main_words = [word for word in words if word not in _SMALL_WORDS] or [text.strip()]
+        plain = _hash(" ".join(main_words).encode("utf-8", "replace") + around)
+        self._exact_firsts.append(self._texts.setdefault(exact, position))
+        self._plain_firsts.append(self._plain.setdefault(plain, position))
 
     def done(self) -> Iterator[tuple[Finding, Spot, Spot]]:
         """Each pair once: the finding, the later case and the earlier one."""
-        told: set[tuple[int, int]] = set()
-        for position, first in enumerate(self._plain_of):
-            same = self._exact_of[position]
+        reported_pairs: set[tuple[int, int]] = set()
+        for position, first in enumerate(self._plain_firsts):
+            same = self._exact_firsts[position]
             earlier = same if same != position else first
             if earlier != position and not self._versions(earlier, position):
-                told.add((earlier, position))
-                yield self._finding(position, earlier, same=earlier == same)
+                reported_pairs.add((earlier, position))
+                yield self._make_finding(position, earlier, same=earlier == same)
         for position, earlier in self._near():
-            if (earlier, position) not in told:
-                yield self._finding(position, earlier, same=False)
+            if (earlier, position) not in reported_pairs:
+                yield self._make_finding(position, earlier, same=False)
 
-    def _versions(self, one: int, other: int) -> bool:
+    def _versions(self, earlier: int, later: int) -> bool:
         """Whether two cases are versions of one test: they stand at the same place."""
-        first, second = self._spots[one], self._spots[other]
+        first, second = self._spots[earlier], self._spots[later]
         return (first.path, first.line) == (second.path, second.line)
 
-    def _finding(self, position: int, earlier: int, *, same: bool) -> tuple[Finding, Spot, Spot]:
+    def _make_finding(self, position: int, earlier: int, *, same: bool) -> tuple[Finding, Spot, Spot]:
         spot, other = self._spots[position], self._spots[earlier]
         message = (
             f"Test {quoted(spot.case)} asks {'the same as' if same else 'nearly the same as'} test "
@@ -120,11 +119,11 @@ class Duplicates:
         """Pairs that share most of their rare word pairs: later and earlier."""
         index: defaultdict[int, list[int]] = defaultdict(list)
         for position, pairs in enumerate(self._pairs):
-            if self._plain_of[position] != position:
+            if self._plain_firsts[position] != position:
                 continue
             candidates: dict[int, None] = {}
             rare = [pair for pair in pairs if 1 < self._counts[pair % _BUCKETS] <= _TEMPLATE]
-            for pair in rare[:_INDEXED]:
+            for pair in rare[:_MAX_INDEXED]:
                 candidates.update(dict.fromkeys(index[pair]))
                 index[pair].append(position)
             near = 0
@@ -136,15 +135,15 @@ class Duplicates:
     def _alike(self, position: int, earlier: int) -> bool:
         if self._contexts[position] != self._contexts[earlier] or self._versions(earlier, position):
             return False
-        one, other = self._rare(position), self._rare(earlier)
-        if min(len(one), len(other)) < LEAST_PAIRS:
+        rare_pairs, earlier_pairs = self._rare(position), self._rare(earlier)
+        if min(len(rare_pairs), len(earlier_pairs)) < LEAST_PAIRS:
             return False
         # Of long texts only the smallest hashes are known: compare where both are known.
         highest = min(self._pairs[position][-1], self._pairs[earlier][-1])
         if min(len(self._pairs[position]), len(self._pairs[earlier])) < KEPT:
             highest = 1 << 32
-        both = {pair for pair in one | other if pair <= highest}
-        return len(one & other & both) >= ALIKE * len(both)
+        known_pairs = {pair for pair in rare_pairs | earlier_pairs if pair <= highest}
+        return len(rare_pairs & earlier_pairs & known_pairs) >= ALIKE * len(known_pairs)
 
     def _rare(self, position: int) -> set[int]:
         return {pair for pair in self._pairs[position] if self._counts[pair % _BUCKETS] <= _TEMPLATE}

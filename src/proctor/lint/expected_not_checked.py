@@ -17,22 +17,24 @@ _JUDGES: Final = {
     "instructions": "evaluators",
 }
 """The graders that ask judges, each with the parameter that says by what they judge."""
-_OWN_WORDS: Final = frozenset(("llm_grader", "instructions"))
+_CRITERIA_GRADERS: Final = frozenset(("llm_grader", "instructions"))
 """Those for which the case's criteria do."""
 
 
 def judges_without_rubric(case: Case, passes: Passes) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
-    """`judge-without-rubric`: a judge that is asked and told nothing to judge by."""
+    """`judge-without-rubric`: a judge without anything to judge by."""
     for assertion in assertions_of(case):
         name = _JUDGES.get(assertion.grader)
         if name is None or _says_something(assertion.params.get(name)):
             continue
-        if assertion.grader in _OWN_WORDS and (_says_something(case.criteria) or case.expected is not None):
+        if assertion.grader in _CRITERIA_GRADERS and (
+            _says_something(case.criteria) or case.expected is not None
+        ):
             continue
-        wanted = "criteria" if assertion.grader in _OWN_WORDS else name
+        parameter = "criteria" if assertion.grader in _CRITERIA_GRADERS else name
         message = (
             f"{test_of(case)} uses {assertion.grader} but missing 'rubric': the judge is told nothing to "
-            f"judge by. Write in `{wanted}` what a good answer does."
+            f"judge by. Write in `{parameter}` what a good answer does."
         )
         yield Finding("judge-without-rubric", message, "assertions")
 
@@ -65,7 +67,7 @@ def _empty(case: Case, what: str, field: str) -> Finding:
 def json_expected(case: Case, passes: Passes) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
     """`json-expected`: JSON that is compared letter by letter."""
     for assertion in assertions_of(case):
-        for value in () if assertion.negated else _compared(assertion):
+        for value in () if assertion.negated else _literal_texts(assertion):
             if looks_like_json(value):
                 message = (
                     f"{test_of(case)}: expected looks like JSON - consider scorer='json_schema'. "
@@ -76,7 +78,7 @@ def json_expected(case: Case, passes: Passes) -> Iterator[Finding]:  # noqa: ARG
                 return
 
 
-def _compared(assertion: Assertion) -> tuple[str, ...]:
+def _literal_texts(assertion: Assertion) -> tuple[str, ...]:
     if assertion.grader in ("exact", "contains"):
         value = text_param(assertion, "value")
         return () if value is None else (value,)

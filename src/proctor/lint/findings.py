@@ -16,7 +16,7 @@ from proctor.model import Assertion, Case
 Passes = Callable[[Assertion, str], bool | None]
 """Whether an answer of that text passes the assertion; None where that cannot be said without asking."""
 
-_SHOWN: Final = 60
+_MAX_QUOTE_LENGTH: Final = 60
 
 
 class Finding(Struct, frozen=True, gc=False):
@@ -47,7 +47,9 @@ def test_of(case: Case) -> str:
 
 def quoted(text: str) -> str:
     """A text in quotes, cut at 60 characters; a backslash stays one, so that a pattern can be copied."""
-    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…").replace("\\\\", "\\")
+    return repr(text if len(text) <= _MAX_QUOTE_LENGTH else text[: _MAX_QUOTE_LENGTH - 1] + "…").replace(
+        "\\\\", "\\"
+    )
 
 
 def assertions_of(case: Case) -> Iterator[Assertion]:
@@ -66,7 +68,7 @@ def _members(assertion: Assertion) -> Iterator[Assertion]:
     for member in members if isinstance(members, list | tuple) and not assertion.negated else ():
         try:
             yield convert(member["assertion"], Assertion)
-        except (ValidationError, KeyError, TypeError):  # told already, where the composite was checked
+        except (ValidationError, KeyError, TypeError):  # reported already, where the composite was checked
             continue
 
 

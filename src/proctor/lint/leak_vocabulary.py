@@ -1,4 +1,4 @@
-"""The words and signs by which `leak` tells what a prompt gives away from what has to stand in it.
+"""The words and signs by which `leak` distinguishes given-away answers from necessary text.
 
 All patterns are for folded text: no capital letters, one space or one line break for any white space. What
 stands before a place is searched with an end `$`, what stands after it is matched from its beginning. Mostly

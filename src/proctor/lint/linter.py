@@ -68,8 +68,8 @@ SLOW_S: Final = 0.05
 PATIENCE_S: Final = 3.0
 """The processor time of all slow grading of a suite; after that nothing is graded any more."""
 _STARTED: Final = datetime(2000, 1, 1, tzinfo=UTC)
-_NOWHERE: Final = Case(id="", input=())
-_ANYTHING: Final = PassRule(threshold=0.0)
+_EMPTY_CASE: Final = Case(id="", input=())
+_PASS_ALL: Final = PassRule(threshold=0.0)
 
 
 def check_codes(codes: Collection[str]) -> None:
@@ -87,12 +87,12 @@ class Linter:
     """Finds what is doubtful in the cases of one suite while they stream by."""
 
     def __init__(self, path: str, graders: Graders, ignored: Collection[str] = ()) -> None:
-        """No case seen yet.
+        """Prepares the rules for one suite.
 
         Args:
             path: the suite's file, for cases that name none of their own.
             graders: grader classes by name.
-            ignored: codes that are not told.
+            ignored: codes that are not reported.
         """
         self._path = path
         self._graders = graders
@@ -102,7 +102,7 @@ class Linter:
         self._count = 0
         self._ids = Ids()
         self._duplicates = Duplicates()
-        self._vacuous = Vacuous(self._came)
+        self._vacuous = Vacuous(self._grade_text)
         self._rules = (*_RULES, Backtracking().check)
         self.files: dict[str, None] = {path: None}
         """The files of the suite, in the order in which cases stand in them."""
@@ -119,12 +119,12 @@ class Linter:
             self._silenced[case.id] = silenced(case)
             for finding in unknown(case, CODES):
                 self._tell(finding, spot)
-        found: set[str] = set()
+        codes: set[str] = set()
         for rule in self._rules:
             for finding in rule(case, self._passes):
-                found.add(finding.code)
+                codes.add(finding.code)
                 self._tell(finding, spot)
-        for finding in self._vacuous.add(case, spot, found):
+        for finding in self._vacuous.add(case, spot, codes):
             self._tell(finding, spot)
         for finding in self._ids.add(spot, named=placed.named):
             self._tell(finding, spot)
@@ -160,20 +160,20 @@ class Linter:
         kind = self._graders(assertion.grader)
         if kind.needs or kind.over_repeats:
             return None
-        graded = Graded(case=_NOWHERE, output=Output(text=text))
-        scored = self._timed(lambda: _now(score(assertion, graded, self._graders)))
+        graded = Graded(case=_EMPTY_CASE, output=Output(text=text))
+        scored = self._timed(lambda: _run_now(score(assertion, graded, self._graders)))
         if scored is None or scored.outcome is Verdict.UNSCORED:
             return None
         return scored.outcome is Verdict.PASS
 
-    def _came(self, case: Case, text: str) -> Came | None:
-        """What an answer of that text to a case comes to under the graders that ask nobody."""
+    def _grade_text(self, case: Case, text: str) -> Came | None:
+        """Grades an answer to a case by the graders that make no calls; None if that is not possible."""
         output = Output(text=text)
         scores: tuple[Score, ...] | None = self._timed(lambda: self._scores(case, output))
-        if scores is None or not any(one.value for one in scores):
+        if scores is None or not any(score.value for score in scores):
             return None
         trial = Trial(case_id=case.id, position=0, sent="", output=output, scores=scores, started_at=_STARTED)
-        if verdict_of(trial, _ANYTHING) is not Verdict.PASS:
+        if verdict_of(trial, _PASS_ALL) is not Verdict.PASS:
             return None
         return Came(strict=verdict_of(trial, PassRule()) is Verdict.PASS, score=score_of(trial) or 0.0)
 
@@ -181,8 +181,10 @@ class Linter:
         manner = manner_of(case, self._graders)
         if manner is Manner.AT_ONCE:
             return grade_at_once(case, output, self._graders)
-        if manner is Manner.ASKING and not any(self._graders(one.grader).needs for one in case.assertions):
-            scores: tuple[Score, ...] | None = _now(grade(case, output, self._graders, Help()))
+        if manner is Manner.ASKING and not any(
+            self._graders(assertion.grader).needs for assertion in case.assertions
+        ):
+            scores: tuple[Score, ...] | None = _run_now(grade(case, output, self._graders, Help()))
             return scores
         return None
 
@@ -190,15 +192,15 @@ class Linter:
         """What the work gives; None once slow work has used up all patience."""
         if self.left_s <= 0:
             return None
-        begun = thread_time()
-        done = work()
-        taken = thread_time() - begun
-        if taken > SLOW_S:
-            self.left_s -= taken
-        return done
+        start = thread_time()
+        result = work()
+        elapsed = thread_time() - start
+        if elapsed > SLOW_S:
+            self.left_s -= elapsed
+        return result
 
 
-def _now(work: Coroutine[Any, Any, Any]) -> Any:
+def _run_now(work: Coroutine[Any, Any, Any]) -> Any:
     """What a coroutine gives that has nothing to wait for; None where it waits."""
     try:
         work.send(None)
@@ -215,7 +217,7 @@ class Contamination:
     """The cases of a suite, which are then looked for in other texts."""
 
     def __init__(self, path: str, ignored: Collection[str] = ()) -> None:
-        """No case seen yet; as for `Linter`."""
+        """Takes the same arguments as `Linter`."""
         self._path = path
         self._ignored = frozenset(ignored)
         self._silenced: dict[str, frozenset[str]] = {}
@@ -244,8 +246,8 @@ class Contamination:
             search.read(piece)
         problems = []
         for finding, spot in search.done():
-            hushed = self._ignored | self._silenced.get(spot.case, frozenset())
-            if hushed.isdisjoint((finding.code, EVERYTHING)):
+            ignored = self._ignored | self._silenced.get(spot.case, frozenset())
+            if ignored.isdisjoint((finding.code, EVERYTHING)):
                 problems.append(problem_of(finding, spot))
         return problems
 

@@ -19,8 +19,8 @@ from proctor.model import Assertion, Case
 LIMIT_S: Final = 0.05
 """How long the search of one text that is made to be slow may take, in seconds."""
 BUDGET_S: Final = 0.5
-"""The processor time of making and searching those texts of a suite; what comes after is not told."""
-LONGEST: Final = 1_000
+"""The processor time for making and searching those texts of a suite; later patterns are not reported."""
+MAX_PATTERN_LENGTH: Final = 1_000
 """A longer pattern is not looked into."""
 
 _QUANTIFIERS: Final = "*+{?|"
@@ -49,14 +49,13 @@ class Backtracking:
     """`regex-backtracking`: patterns of one suite whose search may take without bound, each tried once."""
 
     def __init__(self) -> None:
-        """Nothing tried yet."""
         self._slow: dict[tuple[str, str, bool], bool] = {}
         self._left_s = BUDGET_S
 
     def check(self, case: Case, passes: Passes) -> Iterator[Finding]:  # noqa: ARG002  # as every rule is called
         """The findings of one case."""
         for assertion, pattern in regexes_of(case):
-            if len(pattern) > LONGEST or sum(pattern.count(letter) for letter in _QUANTIFIERS) < 2:
+            if len(pattern) > MAX_PATTERN_LENGTH or sum(pattern.count(letter) for letter in _QUANTIFIERS) < 2:
                 continue
             key = (pattern, text_param(assertion, "flags") or "", bool(assertion.params.get("full")))
             if key not in self._slow:
@@ -75,10 +74,10 @@ class Backtracking:
             return True
         if self._left_s <= 0:
             return False
-        begun = thread_time()
+        start = thread_time()
         texts = attacks(pattern, flags)
         slow = bool(texts) and _runs_out(pattern, flags, texts)
-        self._left_s -= thread_time() - begun
+        self._left_s -= thread_time() - start
         return slow
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 _PARSER: Final[Any] = import_module("re._parser")  # the standard library's own, which has no public name
 _GREEDY: Final = (_PARSER.MAX_REPEAT, _PARSER.MIN_REPEAT)
 _REPEATS: Final = (*_GREEDY, _PARSER.POSSESSIVE_REPEAT)
-_LOOKS: Final = (_PARSER.ASSERT, _PARSER.ASSERT_NOT)
+_LOOKAROUNDS: Final = (_PARSER.ASSERT, _PARSER.ASSERT_NOT)
 _ENDS: Final = (_PARSER.AT_END, _PARSER.AT_END_STRING, _PARSER.AT_END_LINE)
 _ALL: Final = frozenset((*map(chr, range(128)), "é"))
 _DIGITS: Final = frozenset(filter(str.isdigit, _ALL))
@@ -31,7 +31,7 @@ _CATEGORIES: Final = {
     "CATEGORY_NOT_WORD": _ALL - _WORDS,
 }
 _UNBOUNDED: Final = 32
-"""A repeat that may go on at least so often counts as one without end."""
+"""A repeat with at least this maximum counts as unbounded."""
 
 Items = list[Any]
 """A row of items, each a kind and what goes with it."""
@@ -39,7 +39,7 @@ Items = list[Any]
 
 @lru_cache(maxsize=256)
 def parsed(pattern: str, flags: str = "") -> tuple[Any, ...]:
-    """The items of a pattern; none where it is no pattern, which is told where the suite is read."""
+    """Returns the items of a pattern; empty if it is invalid, which is reported where the suite is read."""
     number = 0
     for letter in flags:
         number |= _PARSER.FLAGS.get(letter, 0)
@@ -61,28 +61,32 @@ def spelled(pattern: str, flags: str = "") -> tuple[str, ...]:
     out `4` and `four`.
     """
     try:
-        texts = _spelled(list(parsed(pattern, flags))) or ()
+        texts = _literal_texts(list(parsed(pattern, flags))) or ()
     except RecursionError:
         return ()
     return texts if all(text.strip() for text in texts) else ()
 
 
-def _spelled(items: Items) -> tuple[str, ...] | None:
+def _literal_texts(items: Items) -> tuple[str, ...] | None:
     texts = [""]
     for kind, argument in items:
         more: tuple[str, ...] | None = ("",)
         if kind is _PARSER.LITERAL:
             more = (chr(argument),)
         elif kind is _PARSER.SUBPATTERN:
-            more = _spelled(list(argument[3]))
+            more = _literal_texts(list(argument[3]))
         elif kind is _PARSER.BRANCH:
-            branches = [_spelled(list(branch)) for branch in argument[1]]
-            more = None if None in branches else tuple(text for one in branches for text in one or ())
+            branches = [_literal_texts(list(branch)) for branch in argument[1]]
+            more = (
+                None
+                if None in branches
+                else tuple(text for branch_text in branches for text in branch_text or ())
+            )
         elif kind is not _PARSER.AT and not _is_space(kind, argument):
             more = None
         if more is None or len(texts) * len(more) > 20:
             return None
-        texts = [text + one for text in texts for one in more]
+        texts = [text + branch_text for text in texts for branch_text in more]
     return tuple(texts)
 
 
@@ -134,7 +138,7 @@ def _repeated(items: Items, *, fails: bool) -> Iterator[Items]:
         endless = kind in _GREEDY and argument[1] >= _UNBOUNDED
         if endless and after:
             yield list(argument[2])
-        for inside in _inside(kind, argument):
+        for inside in _inner_items(kind, argument):
             # What is repeated comes before itself.
             yield from _repeated(
                 inside, fails=after or (endless and any(_can_fail(*item) for item in inside))
@@ -143,7 +147,9 @@ def _repeated(items: Items, *, fails: bool) -> Iterator[Items]:
 
 
 def _can_fail(kind: Any, argument: Any) -> bool:
-    return argument in _ENDS if kind is _PARSER.AT else kind in _LOOKS or not _may_be_empty(kind, argument)
+    return (
+        argument in _ENDS if kind is _PARSER.AT else kind in _LOOKAROUNDS or not _may_be_empty(kind, argument)
+    )
 
 
 def _is_ambiguous(body: Items) -> bool:
@@ -154,9 +160,9 @@ def _is_ambiguous(body: Items) -> bool:
     for place, (kind, argument) in enumerate(flat):
         if kind not in _GREEDY or argument[1] < _UNBOUNDED:
             continue
-        taken = _letters(argument[2])
+        own_letters = _letters(argument[2])
         others = [item for other, item in enumerate(flat) if other != place]
-        if taken and all(_may_be_empty(*item) or taken & _letters([item]) for item in others):
+        if own_letters and all(_may_be_empty(*item) or own_letters & _letters([item]) for item in others):
             return True
     return False
 
@@ -170,7 +176,7 @@ def _flat(items: Items) -> Iterator[Any]:
             yield kind, argument
 
 
-def _inside(kind: Any, argument: Any) -> list[Items]:
+def _inner_items(kind: Any, argument: Any) -> list[Items]:
     """The rows of items inside an item, but for those that are never gone back into."""
     if kind in _GREEDY:
         return [list(argument[2])]
@@ -178,7 +184,7 @@ def _inside(kind: Any, argument: Any) -> list[Items]:
         return [list(argument[3])]
     if kind is _PARSER.BRANCH:
         return [list(branch) for branch in argument[1]]
-    return [list(argument[1])] if kind in _LOOKS else []
+    return [list(argument[1])] if kind in _LOOKAROUNDS else []
 
 
 def _may_be_empty(kind: Any, argument: Any) -> bool:
@@ -190,7 +196,7 @@ def _may_be_empty(kind: Any, argument: Any) -> bool:
         return all(_may_be_empty(*item) for item in argument)
     if kind is _PARSER.BRANCH:
         return any(all(_may_be_empty(*item) for item in branch) for branch in argument[1])
-    return kind is _PARSER.AT or kind in _LOOKS
+    return kind is _PARSER.AT or kind in _LOOKAROUNDS
 
 
 # --- texts that are slow to search -------------------------------------------------------------------------
@@ -205,7 +211,7 @@ def attacks(pattern: str, flags: str = "") -> tuple[str, ...]:
     try:
         texts = [
             ahead + before + pump * times + "\x00!"
-            for before, pump, times, behind in _suspects(list(parsed(pattern, flags)), "", "")
+            for before, pump, times, behind in _suspicious_places(list(parsed(pattern, flags)), "", "")
             for ahead in dict.fromkeys(("", behind))
         ]
     except RecursionError:
@@ -213,7 +219,7 @@ def attacks(pattern: str, flags: str = "") -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))[:12]
 
 
-def _suspects(items: Items, before: str, behind: str) -> Iterator[tuple[str, str, int, str]]:
+def _suspicious_places(items: Items, before: str, behind: str) -> Iterator[tuple[str, str, int, str]]:
     """A text that leads to a suspicious place, one to be repeated, how often, and what must follow."""
     row: list[frozenset[str]] = []
     for place, (kind, argument) in enumerate(items):
@@ -226,12 +232,12 @@ def _suspects(items: Items, before: str, behind: str) -> Iterator[tuple[str, str
                 pumps.append(("a" if "a" in common else min(common), 2500))
         elif not _may_be_empty(kind, argument):
             row.clear()
-        insides = _inside(kind, argument)
+        insides = _inner_items(kind, argument)
         if pumps or insides:
             later = _sample(items[place + 1 :]) + behind
             yield from ((before, pump, times, later) for pump, times in pumps)
             for inside in insides:
-                yield from _suspects(inside, before, later)
+                yield from _suspicious_places(inside, before, later)
         before += _sample([(kind, argument)])
 
 
@@ -242,18 +248,20 @@ def _choices(body: Items) -> Iterator[str]:
         if kind is not _PARSER.BRANCH:
             continue
         ways = [list(branch) for branch in argument[1]]
-        taken = [_letters(way) for way in ways]
-        if any(not way for way in ways) or any(one & other for one, other in combinations(taken, 2)):
+        letter_sets = [_letters(way) for way in ways]
+        if any(not way for way in ways) or any(
+            first & second for first, second in combinations(letter_sets, 2)
+        ):
             before, behind = _sample(flat[:place]), _sample(flat[place + 1 :])
             yield from dict.fromkeys(text for way in ways if (text := before + _sample(way) + behind))
 
 
 def _sample(items: Items) -> str:
     """A short text that matches the items, as far as that can be seen easily."""
-    return "".join(_sample_of(kind, argument) for kind, argument in items)
+    return "".join(_item_sample(kind, argument) for kind, argument in items)
 
 
-def _sample_of(kind: Any, argument: Any) -> str:
+def _item_sample(kind: Any, argument: Any) -> str:
     if kind in _REPEATS:
         return _sample(list(argument[2])) * min(int(argument[0]), _UNBOUNDED)
     if kind is _PARSER.SUBPATTERN:
@@ -273,22 +281,22 @@ def _sample_of(kind: Any, argument: Any) -> str:
 
 def _letters(items: Any) -> frozenset[str]:
     """The letters of the small alphabet that any of the items can take."""
-    found: frozenset[str] = frozenset()
+    letters: frozenset[str] = frozenset()
     for kind, argument in items:
         if kind in _REPEATS:
-            found |= _letters(argument[2])
+            letters |= _letters(argument[2])
         elif kind is _PARSER.ATOMIC_GROUP:
-            found |= _letters(argument)
+            letters |= _letters(argument)
         elif kind is _PARSER.SUBPATTERN:
-            found |= _letters(argument[3])
+            letters |= _letters(argument[3])
         elif kind is _PARSER.BRANCH:
-            found = found.union(*(_letters(branch) for branch in argument[1]))
-        elif kind is not _PARSER.AT and kind not in _LOOKS:
-            found |= _taken(kind, argument)
-    return found
+            letters = letters.union(*(_letters(branch) for branch in argument[1]))
+        elif kind is not _PARSER.AT and kind not in _LOOKAROUNDS:
+            letters |= _item_letters(kind, argument)
+    return letters
 
 
-def _taken(kind: Any, argument: Any) -> frozenset[str]:
+def _item_letters(kind: Any, argument: Any) -> frozenset[str]:
     """The letters that one item takes, none for what refers to a group."""
     if kind is _PARSER.LITERAL:
         return frozenset((_in_alphabet(argument),))
@@ -297,15 +305,15 @@ def _taken(kind: Any, argument: Any) -> frozenset[str]:
     if kind is _PARSER.ANY:
         return _ALL - {"\n"}
     if kind is _PARSER.RANGE:
-        beyond = frozenset("é") if argument[1] > 127 else frozenset()
-        return frozenset(map(chr, range(argument[0], min(argument[1], 127) + 1))) | beyond
+        non_ascii = frozenset("é") if argument[1] > 127 else frozenset()
+        return frozenset(map(chr, range(argument[0], min(argument[1], 127) + 1))) | non_ascii
     if kind is _PARSER.CATEGORY:
         return _CATEGORIES.get(str(argument), frozenset())
     if kind is not _PARSER.IN:
         return frozenset()
     negated = bool(argument) and argument[0][0] is _PARSER.NEGATE
-    found = frozenset[str]().union(*(_taken(*item) for item in argument[negated:]))
-    return _ALL - found if negated else found
+    letters = frozenset[str]().union(*(_item_letters(*item) for item in argument[negated:]))
+    return _ALL - letters if negated else letters
 
 
 def _in_alphabet(code: int) -> str:

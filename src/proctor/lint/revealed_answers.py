@@ -19,15 +19,15 @@ from proctor.lint import leak_vocabulary
 LONG: Final = 400
 """A message of more characters is a text to work on; in it only what is announced is given away."""
 
-_SHORT: Final = 8
-"""Below so many characters an answer must stand as a word of its own."""
-_AROUND: Final = 300
-"""So many characters on each side of a place are looked at."""
-_MOST: Final = 100
-"""So many places of one answer are looked at."""
-_TRIED: Final = 10_000
-"""So often an answer is found in the middle of words before nothing more is looked for."""
-_ITEM_WORDS: Final = 3
+_SHORT_LENGTH: Final = 8
+"""A shorter answer, in characters, must stand as a word of its own."""
+_CONTEXT_LENGTH: Final = 300
+"""This many characters on each side of a place are examined."""
+_MAX_PLACES: Final = 100
+"""At most this many places of one answer are examined."""
+_MAX_TRIES: Final = 10_000
+"""The search stops after this many places, even if all were in the middle of words."""
+_MAX_ITEM_WORDS: Final = 3
 _SPACELESS: Final = (
     *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3040, 0x30FF)),
     *((0x3400, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF)),
@@ -50,7 +50,7 @@ class Asked:
     def __init__(
         self, text: str, whole: str, *, labels: AbstractSet[str] = frozenset(), earlier: bool = False
     ) -> None:
-        """Nothing was looked for yet.
+        """Prepares a message for searches.
 
         Args:
             text: the message.
@@ -66,30 +66,30 @@ class Asked:
 
     def gives(self, answer: str) -> bool:
         """Whether the message gives the answer away."""
-        sought = folded(answer)
-        if sought not in self._flat:
+        expected = folded(answer)
+        if expected not in self._flat:
             return False
-        if sought == self._flat and (self._earlier or sought in self._labels):
-            return sought not in self._labels
-        places = islice(_places(sought, self._flat), _MOST)
-        return any(self._given(sought, at) for at in places)
+        if expected == self._flat and (self._earlier or expected in self._labels):
+            return expected not in self._labels
+        places = islice(_places(expected, self._flat), _MAX_PLACES)
+        return any(self._is_given(expected, at) for at in places)
 
-    def _given(self, sought: str, at: int) -> bool:
-        end = at + len(sought)
-        before, after = self.lines[max(0, at - _AROUND) : at], self.lines[end : end + _AROUND]
+    def _is_given(self, expected: str, at: int) -> bool:
+        end = at + len(expected)
+        before, after = self.lines[max(0, at - _CONTEXT_LENGTH) : at], self.lines[end : end + _CONTEXT_LENGTH]
         if self._cue and before.rstrip().endswith(self._cue) and after.strip():
             return _question(before, self._cue) == _question(self.lines, self._cue)
-        if _is_announced(sought, before, after):
+        if _is_announced(expected, before, after):
             return True
-        if self._earlier or len(self.lines) > LONG or _is_told(sought, before):
+        if self._earlier or len(self.lines) > LONG or _is_instructed(expected, before):
             return False
-        if leak_vocabulary.NUMBER.fullmatch(sought) and (
+        if leak_vocabulary.NUMBER.fullmatch(expected) and (
             leak_vocabulary.NUMBER_AFTER.match(after)
             or leak_vocabulary.NUMBER_BEFORE.search(before)
             or self._calculates
         ):
             return False
-        return not self._is_choice(sought, before, after) and not self._is_material(sought, at)
+        return not self._is_choice(expected, before, after) and not self._is_material(expected, at)
 
     # --- the message ---------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ class Asked:
         if len(self._flat) > 4 * LONG:
             return self._flat
         text = self._raw.casefold().strip()
-        lines = _SPACE.sub(lambda found: "\n" * min(found[0].count("\n"), 2) or " ", text)
+        lines = _SPACE.sub(lambda match: "\n" * min(match[0].count("\n"), 2) or " ", text)
         return _WRAPPED.sub(" ", lines).replace("\n\n", "\n")
 
     @cached_property
@@ -122,64 +122,64 @@ class Asked:
         """Whether the message has a text to work on: by what it says to do, or by saying several things."""
         if leak_vocabulary.WORKING.search(self._whole) or leak_vocabulary.WRITING.match(self.lines):
             return True
-        ends = [found.end() for found in leak_vocabulary.SENTENCE.finditer(self.lines)]
+        ends = [match.end() for match in leak_vocabulary.SENTENCE.finditer(self.lines)]
         pieces = [self.lines[start:end].strip() for start, end in zip([0, *ends], [*ends, None], strict=True)]
         return sum(1 for piece in pieces if piece and not leak_vocabulary.ASKS.search(piece)) > 1
 
     # --- one place -----------------------------------------------------------------------------------------
 
-    def _is_choice(self, sought: str, before: str, after: str) -> bool:
+    def _is_choice(self, expected: str, before: str, after: str) -> bool:
         if (
             leak_vocabulary.OR_AFTER.match(after)
             or leak_vocabulary.OR_BEFORE.search(before)
             or leak_vocabulary.OR_LATER.match(after)
         ):
             return True
-        marked = leak_vocabulary.OPTION.search(before) or leak_vocabulary.MARKER.search(
-            f"{before[-1:]}{sought}{after[:2]}"
+        marker = leak_vocabulary.OPTION.search(before) or leak_vocabulary.MARKER.search(
+            f"{before[-1:]}{expected}{after[:2]}"
         )
-        if marked and len(list(islice(leak_vocabulary.MARKER.finditer(self.lines), 2))) == 2:
+        if marker and len(list(islice(leak_vocabulary.MARKER.finditer(self.lines), 2))) == 2:
             return True
-        listed = leak_vocabulary.LISTED_AFTER.match(after) or leak_vocabulary.LISTED_BEFORE.search(before)
-        return bool(listed) and (self._asks_to_choose or _is_item(before, after))
+        in_list = leak_vocabulary.LISTED_AFTER.match(after) or leak_vocabulary.LISTED_BEFORE.search(before)
+        return bool(in_list) and (self._asks_to_choose or _is_item(before, after))
 
-    def _is_material(self, sought: str, at: int) -> bool:
-        end = at + len(sought)
-        inside = _quoted(self.lines, at, end)
+    def _is_material(self, expected: str, at: int) -> bool:
+        end = at + len(expected)
+        inside = _enclosing_quotation(self.lines, at, end)
         start = max(
-            (found.end() for found in leak_vocabulary.SENTENCE.finditer(self.lines, 0, at)), default=0
+            (match.end() for match in leak_vocabulary.SENTENCE.finditer(self.lines, 0, at)), default=0
         )
         stop = leak_vocabulary.SENTENCE.search(self.lines, end - 1)
         asks = (
             leak_vocabulary.ASKS.search(self.lines[start : stop.end() if stop else None].rstrip()) is not None
         )
-        if inside is not None and (not asks or inside.strip(" .,!?;:") != sought.strip(" .,!?;:")):
+        if inside is not None and (not asks or inside.strip(" .,!?;:") != expected.strip(" .,!?;:")):
             return True
         if asks:
             return False
         line = self.lines[start:end] + self.lines[end:].split("\n", 1)[0]
-        colon = max((found.end() for found in leak_vocabulary.COLON.finditer(line, 0, at - start)), default=0)
+        colon = max((match.end() for match in leak_vocabulary.COLON.finditer(line, 0, at - start)), default=0)
         behind = line[colon:].strip(" .,!?;:\"'`“”„«»「」()")
-        return (colon > 0 and behind != sought) or self._gives_a_text
+        return (colon > 0 and behind != expected) or self._gives_a_text
 
 
 def _question(text: str, cue: str) -> str:
     """What stands before the last cue of a text: the example's question, or the one that is asked."""
-    asked = text.rstrip().removesuffix(cue).rstrip()
-    return max(asked.rpartition(sign)[2] for sign in ("\n", ": ")) if asked else ""
+    question = text.rstrip().removesuffix(cue).rstrip()
+    return max(question.rpartition(sign)[2] for sign in ("\n", ": ")) if question else ""
 
 
-def _is_announced(sought: str, before: str, after: str) -> bool:
+def _is_announced(expected: str, before: str, after: str) -> bool:
     if leak_vocabulary.ANNOUNCED.search(before) or leak_vocabulary.HINT.search(before):
         return True
     if leak_vocabulary.BEHIND_QUESTION.search(before) and leak_vocabulary.ALONE.match(after):
         return True
-    said = leak_vocabulary.NUMBER.fullmatch(sought) and leak_vocabulary.NUMBER_SAID.search(before)
-    return said is not None and leak_vocabulary.SENTENCE_END.match(after) is not None
+    is_number = leak_vocabulary.NUMBER.fullmatch(expected) and leak_vocabulary.NUMBER_SAID.search(before)
+    return is_number is not None and leak_vocabulary.SENTENCE_END.match(after) is not None
 
 
-def _is_told(sought: str, before: str) -> bool:
-    if sought in leak_vocabulary.LABELS or (len(sought) == 1 and sought.isalpha()):
+def _is_instructed(expected: str, before: str) -> bool:
+    if expected in leak_vocabulary.LABELS or (len(expected) == 1 and expected.isalpha()):
         return True
     return leak_vocabulary.TOLD.search(before) is not None
 
@@ -187,14 +187,14 @@ def _is_told(sought: str, before: str) -> bool:
 def _is_item(before: str, after: str) -> bool:
     """Whether a place is in a list of three short items, or in a bracket with two."""
     first, last = leak_vocabulary.CLAUSE_ENDS.split(before)[-1], leak_vocabulary.CLAUSE_ENDS.split(after)[0]
-    opened = before.removesuffix(first)[-1:]
+    bracket = before.removesuffix(first)[-1:]
     items = leak_vocabulary.ITEM_ENDS.split(f"{first}_{last}")
-    if opened and opened in "([{（" and len(items) > 1:
+    if bracket and bracket in "([{（" and len(items) > 1:
         return True
-    return len(items) > 2 and all(len(item.split()) <= _ITEM_WORDS for item in items[1:-1])
+    return len(items) > 2 and all(len(item.split()) <= _MAX_ITEM_WORDS for item in items[1:-1])
 
 
-def _quoted(text: str, at: int, end: int) -> str | None:
+def _enclosing_quotation(text: str, at: int, end: int) -> str | None:
     """The text in quotation marks, a fence or a tag around a place; None where there is none."""
     for mark in ("```", '"', "`"):
         if text.count(mark, 0, at) % 2 and mark in text[end:]:
@@ -211,31 +211,33 @@ def _quoted(text: str, at: int, end: int) -> str | None:
     return text[tag.start() :] if tag and f"</{tag[1]}>" in text[end:] else None
 
 
-def _places(sought: str, text: str) -> Iterator[int]:
+def _places(expected: str, text: str) -> Iterator[int]:
     """Where the text has what is sought, a short one as a word or number of its own."""
-    short = len(sought) < _SHORT
+    short = len(expected) < _SHORT_LENGTH
     at = -1
-    for _ in range(_TRIED):
-        at = text.find(sought, at + 1)
+    for _ in range(_MAX_TRIES):
+        at = text.find(expected, at + 1)
         if at < 0:
             return
-        end = at + len(sought)
-        if not short or not (_joined(text, at - 1, sought[0], -1) or _joined(text, end, sought[-1], 1)):
+        end = at + len(expected)
+        if not short or not (
+            _is_joined(text, at - 1, expected[0], -1) or _is_joined(text, end, expected[-1], 1)
+        ):
             yield at
 
 
-def _joined(text: str, at: int, edge: str, step: int) -> bool:
+def _is_joined(text: str, at: int, edge: str, step: int) -> bool:
     """Whether the letter at a place makes one word, or one number, with the edge of a text beside it."""
-    if not 0 <= at < len(text) or not _joins(edge):
+    if not 0 <= at < len(text) or not _is_word_letter(edge):
         return False
     letter = text[at]
-    if _joins(letter):
+    if _is_word_letter(letter):
         return True
     further = at + step
     return edge.isdigit() and letter in ".," and 0 <= further < len(text) and text[further].isdigit()
 
 
-def _joins(letter: str) -> bool:
+def _is_word_letter(letter: str) -> bool:
     if not (letter.isalnum() or letter == "_"):
         return False
     code = ord(letter)

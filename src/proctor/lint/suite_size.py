@@ -13,14 +13,14 @@ from proctor.plurals import counted, listed
 from proctor.stats import wilson
 
 ENOUGH: Final = 20
-"""From so many cases on, nothing is said of their number."""
-_NAMED: Final = 5
+"""From this number of cases on, there is no warning."""
+_MAX_NAMED: Final = 5
 """How many suites one line names."""
 CHARACTERS_A_TOKEN: Final = 4
 ANSWER: Final = 50
-"""So many tokens are allowed for an answer, whose length nobody knows beforehand."""
-_FACTOR: Final = 3
-_LEAST_OFF: Final = 50
+"""Tokens allowed for an answer, whose length is unknown beforehand."""
+_MAX_FACTOR: Final = 3
+_MIN_DIFFERENCE: Final = 50
 
 
 def too_few_cases(sizes: Mapping[str, int]) -> str | None:
@@ -40,9 +40,9 @@ def too_few_cases(sizes: Mapping[str, int]) -> str | None:
     count = min(small.values())
     passed = ceil(count * 0.8)
     low, high = wilson(passed, count) or (0.0, 1.0)
-    which = listed([f"{name!r} ({counted(size, 'case')})" for name, size in small.items()], _NAMED)
+    suite_names = listed([f"{name!r} ({counted(size, 'case')})" for name, size in small.items()], _MAX_NAMED)
     return (
-        f"Too few cases to tell targets apart or to decide by a gate: {which}. With "
+        f"Too few cases to tell targets apart or to decide by a gate: {suite_names}. With "
         f"{counted(count, 'case')}, {passed} passed means {low * 100:.0f}-{high * 100:.0f} %. "
         f"Write at least {ENOUGH} cases."
     )
@@ -50,15 +50,18 @@ def too_few_cases(sizes: Mapping[str, int]) -> str | None:
 
 def tokens_estimated(case: Case, passes: Passes) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
     """`tokens-est`: an estimate of a case's tokens that is far from what its texts have."""
-    stated = case.metadata.get("tokens_est")
-    if isinstance(stated, bool) or not isinstance(stated, int | float):
+    estimate = case.metadata.get("tokens_est")
+    if isinstance(estimate, bool) or not isinstance(estimate, int | float):
         return
     characters = sum(len(message.content) for message in case.input) + _length(case.expected)
     about = max(1, round(characters / CHARACTERS_A_TOKEN))
-    if abs(stated - about) < _LEAST_OFF or about / _FACTOR <= stated <= (about + ANSWER) * _FACTOR:
+    if (
+        abs(estimate - about) < _MIN_DIFFERENCE
+        or about / _MAX_FACTOR <= estimate <= (about + ANSWER) * _MAX_FACTOR
+    ):
         return
     message = (
-        f"{test_of(case)}: `metadata.tokens_est` is {stated}, and prompt and expected answer have about "
+        f"{test_of(case)}: `metadata.tokens_est` is {estimate}, and prompt and expected answer have about "
         f"{about} tokens ({characters:,} characters, {CHARACTERS_A_TOKEN} a token). Correct the estimate."
     )
     yield Finding("tokens-est", message, "metadata.tokens_est")

@@ -23,11 +23,11 @@ def silenced(case: Case) -> frozenset[str]:
     return frozenset(code.strip() for code in value if isinstance(code, str) and code.strip())
 
 
-def unknown(case: Case, known: Collection[str]) -> Iterator[Finding]:
+def unknown(case: Case, codes: Collection[str]) -> Iterator[Finding]:
     """`unknown-lint`: what stands in `lint` and is no code."""
     value: Any = case.metadata.get("lint")
-    listed = value if isinstance(value, list | tuple) else ()
-    wrong = [item for item in listed if not isinstance(item, str)]
+    entries = value if isinstance(value, list | tuple) else ()
+    wrong = [item for item in entries if not isinstance(item, str)]
     if value is not None and not isinstance(value, str | list | tuple):
         wrong = [value]
     for item in wrong:
@@ -37,9 +37,9 @@ def unknown(case: Case, known: Collection[str]) -> Iterator[Finding]:
         )
         yield Finding("unknown-lint", message, "lint")
     for code in sorted(silenced(case)):
-        if code not in known and code != EVERYTHING:
+        if code not in codes and code != EVERYTHING:
             message = (
                 f"{test_of(case)}: `lint` has the unknown code {quoted(code)}, which silences nothing. "
-                f"{suggestion(code[:60], [EVERYTHING, *known])}"
+                f"{suggestion(code[:60], [EVERYTHING, *codes])}"
             )
             yield Finding("unknown-lint", message, "lint")

@@ -82,7 +82,7 @@ class Form(Noun, frozen=True, kw_only=True):
     """A JSON schema that the answer is to follow."""
     tools: tuple[Tool, ...] = ()
     special_tags: tuple[str, ...] = ()
-    """Tags that say how the case is asked, sorted; sent to nobody."""
+    """Tags that say how the case is asked, sorted; not sent."""
 
 
 # --- workspaces --------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class Repository(Noun, frozen=True, kw_only=True):
     """The source is a folder."""
     ref: str = "HEAD"
     ancestor: int = 0
-    """So many commits before `ref`."""
+    """This many commits before `ref`."""
     depth: int | None = None
     sparse: tuple[str, ...] = ()
 

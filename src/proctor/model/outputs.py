@@ -12,7 +12,7 @@ from proctor.model.messages import Message, Noun, ToolCall
 
 
 class Verdict(StrEnum):
-    """What a trial, or one score of it (then called an outcome), came to."""
+    """The result of a trial, or of one of its scores (then called an outcome)."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -100,7 +100,7 @@ class Mark(Noun, frozen=True, kw_only=True):
 
 
 class Score(Noun, frozen=True, kw_only=True):
-    """What one assertion came to for one output."""
+    """The result of one assertion for one output."""
 
     grader: str
     name: str
@@ -148,14 +148,14 @@ class Sway(Noun, frozen=True, kw_only=True):
     both: int = 0
     """Of the answers that got a verdict both as a run asks and in the other way so many pass either way."""
     to_pass: int = 0
-    """So many pass only in the other way."""
+    """Answers that pass only in the other way."""
     to_fail: int = 0
-    """So many pass only as a run asks."""
+    """Answers that pass only as a run asks."""
     neither: int = 0
     moved: int = 0
-    """So many change in the other way, and did not when they were asked about again in the usual way."""
+    """Answers that change in the other way, and did not when they were asked about again in the usual way."""
     restless: int = 0
-    """So many changed when they were asked about again, and do not in the other way."""
+    """Answers that changed when they were asked about again, and do not in the other way."""
 
     @property
     def count(self) -> int:

@@ -41,7 +41,7 @@ class Row(Noun, frozen=True, kw_only=True):
     cases: int = 1
     """How many cases it would be."""
     is_rest: bool = False
-    """It is all that follows in its file, and nobody knows how many cases that would be."""
+    """It is the rest of its file, an unknown number of cases."""
 
 
 class Problem(Noun, frozen=True, kw_only=True):
@@ -224,7 +224,7 @@ class Prompt(Noun, frozen=True, kw_only=True):
     json_answer: bool = False
     """The answer should be JSON of any shape, for endpoints that can enforce that."""
     tools: tuple[Tool, ...] = ()
-    """What the target may call; nobody runs what it calls."""
+    """The tools that the target may call; its calls are not executed."""
     temperature: float | None = None
     """Instead of the target's own; None leaves it at that."""
 
@@ -315,7 +315,7 @@ class Seat(Noun, frozen=True, kw_only=True):
 
 
 Standing = Literal["trusted", "unknown", "unsigned"]
-"""What the signatures of a bundle come to."""
+"""The result of checking the signatures of a bundle."""
 
 
 class Run(Noun, frozen=True, kw_only=True):

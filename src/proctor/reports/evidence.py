@@ -10,14 +10,14 @@ from msgspec import Struct
 
 from proctor.model import Entry, Score, Verdict
 
-_LONGEST = 100_000
-"""Letters of an answer in which evidence is looked for."""
-_LONGEST_SOUGHT = 1_000
-_PLACES = 50
-"""So many places of one text are marked."""
-_MARKS = 500
-_QUOTED = re.compile(r"\"([^\"\n]{3,300})\"|“([^”\n]{3,300})”|(?<!\w)'([^'\n]{3,300})'(?!\w)")
-_TOLD = re.compile(r"\b(?:contains|has|matches) ('(?:[^'\n]{1,300})'|\"(?:[^\"\n]{1,300})\")")
+_MAX_ANSWER_LENGTH = 100_000
+"""Only this many characters of an answer are searched for evidence."""
+_MAX_PHRASE_LENGTH = 1_000
+_MAX_PLACES = 50
+"""At most this many places of one text are marked."""
+_MAX_MARKS = 500
+_QUOTATION = re.compile(r"\"([^\"\n]{3,300})\"|“([^”\n]{3,300})”|(?<!\w)'([^'\n]{3,300})'(?!\w)")
+_NAMED_TEXT = re.compile(r"\b(?:contains|has|matches) ('(?:[^'\n]{1,300})'|\"(?:[^\"\n]{1,300})\")")
 """A reason that names what is in the answer, of graders that give no entries."""
 
 
@@ -26,13 +26,13 @@ class Piece(Struct, frozen=True):
 
     text: str
     outcome: str = ""
-    """`pass`, `fail`, or `noted` for evidence that speaks neither way; empty for what is no evidence."""
+    """`pass`, `fail`, or `noted` for neutral evidence; empty for text that is no evidence."""
     of: tuple[str, ...] = ()
-    """What it is evidence of, each as `told_of` says it."""
+    """The labels of the scores and entries that it is evidence of."""
 
     @property
     def told(self) -> str:
-        """The same in one text, for whoever points at it."""
+        """The labels as one text, for a tooltip."""
         return "; ".join(self.of)
 
 
@@ -40,7 +40,7 @@ class _Place(Struct, frozen=True):
     start: int
     end: int
     outcome: str
-    told: str
+    label: str
 
 
 def pieces(answer: str, scores: Sequence[Score]) -> tuple[Piece, ...]:
@@ -49,29 +49,29 @@ def pieces(answer: str, scores: Sequence[Score]) -> tuple[Piece, ...]:
     Evidence that is not in the answer word for word marks nothing. Where evidence for several scores
     overlaps, the piece names all of them, and is a `fail` when one of them is.
     """
-    within = answer[:_LONGEST]
-    found = [place for score in scores for place in _places(within, score)][:_MARKS]
-    cuts = sorted({0, len(answer), *(end for place in found for end in (place.start, place.end))})
-    cut: list[Piece] = []
+    within = answer[:_MAX_ANSWER_LENGTH]
+    places = [place for score in scores for place in _places(within, score)][:_MAX_MARKS]
+    cuts = sorted({0, len(answer), *(end for place in places for end in (place.start, place.end))})
+    parts: list[Piece] = []
     for start, end in pairwise(cuts):
-        over = [place for place in found if place.start <= start and end <= place.end]
-        piece = Piece(answer[start:end], _outcome(over), tuple(dict.fromkeys(one.told for one in over)))
-        last = cut[-1] if cut else None
+        over = [place for place in places if place.start <= start and end <= place.end]
+        piece = Piece(answer[start:end], _outcome(over), tuple(dict.fromkeys(place.label for place in over)))
+        last = parts[-1] if parts else None
         if last is not None and (last.outcome, last.of) == (piece.outcome, piece.of):
-            cut[-1] = Piece(last.text + piece.text, piece.outcome, piece.of)
+            parts[-1] = Piece(last.text + piece.text, piece.outcome, piece.of)
         else:
-            cut.append(piece)
-    return tuple(cut)
+            parts.append(piece)
+    return tuple(parts)
 
 
-def first_of(cut: Sequence[Piece], score: Score, entry: Entry | None = None) -> int | None:
-    """Which piece, counted from 0, is the first that is evidence of a line of a score; None if none is."""
-    told = told_of(score, entry)
-    return next((number for number, piece in enumerate(cut) if told in piece.of), None)
+def first_of(parts: Sequence[Piece], score: Score, entry: Entry | None = None) -> int | None:
+    """Returns the index of the first piece that is evidence of a score or its entry; None without one."""
+    label = told_of(score, entry)
+    return next((number for number, piece in enumerate(parts) if label in piece.of), None)
 
 
 def told_of(score: Score, entry: Entry | None = None) -> str:
-    """What evidence of a score is of, or evidence of one line of it."""
+    """Returns the label of a score, or of one entry of it."""
     return score.name if entry is None else f"{score.name}: {entry.text}"
 
 
@@ -84,35 +84,35 @@ def _places(answer: str, score: Score) -> Iterator[_Place]:
     """Where an answer has what a score rests on."""
     for entry in score.entries:
         outcome = {True: "pass", False: "fail", None: "noted"}[entry.passed]
-        for start, end in islice(_of_entry(answer, entry), _PLACES):
+        for start, end in islice(_entry_places(answer, entry), _MAX_PLACES):
             yield _Place(start, end, outcome, told_of(score, entry))
     if score.entries or score.outcome not in (Verdict.PASS, Verdict.FAIL):
         return
-    told = _TOLD.search(score.reason)
-    if told is not None:
-        for start, end in islice(_found(answer, told[1][1:-1]), _PLACES):
+    match = _NAMED_TEXT.search(score.reason)
+    if match is not None:
+        for start, end in islice(_find_text(answer, match[1][1:-1]), _MAX_PLACES):
             yield _Place(start, end, score.outcome.value, told_of(score))
 
 
-def _of_entry(answer: str, entry: Entry) -> Iterator[tuple[int, int]]:
+def _entry_places(answer: str, entry: Entry) -> Iterator[tuple[int, int]]:
     """The places of one line of evidence: of what was sought, else of the evidence, else of quotations."""
     evidence = (entry.evidence or "").strip().strip("…").strip()
     if not evidence:
         if entry.passed:
-            yield from _found(answer, entry.text)
+            yield from _find_text(answer, entry.text)
         return
-    around = list(islice(_found(answer, evidence, whole=False), _PLACES))
+    around = list(islice(_find_text(answer, evidence, whole=False), _MAX_PLACES))
     for start, end in around:
-        inside = list(_found(answer[start:end], entry.text, whole=False))
-        yield from [(start + one, start + other) for one, other in inside] or [(start, end)]
+        inside = list(_find_text(answer[start:end], entry.text, whole=False))
+        yield from [(start + from_, start + to) for from_, to in inside] or [(start, end)]
     if not around:
-        for quotation in islice(_QUOTED.finditer(evidence), 10):
-            yield from _found(answer, next(filter(None, quotation.groups())), whole=False)
+        for quotation in islice(_QUOTATION.finditer(evidence), 10):
+            yield from _find_text(answer, next(filter(None, quotation.groups())), whole=False)
 
 
-def _found(answer: str, sought: str, *, whole: bool = True) -> Iterator[tuple[int, int]]:
+def _find_text(answer: str, phrase: str, *, whole: bool = True) -> Iterator[tuple[int, int]]:
     """Every place of a text, whatever its case and white space; with `whole` not inside a longer word."""
-    words = sought[:_LONGEST_SOUGHT].split()
+    words = phrase[:_MAX_PHRASE_LENGTH].split()
     if not words:
         return
     pattern = r"\s+".join(map(re.escape, words))

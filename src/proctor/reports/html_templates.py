@@ -1,6 +1,6 @@
-"""The one way in which HTML is made, for reports and pages: every value is text, never markup.
+"""The Jinja2 environment of reports and pages, in which every value is text and never markup.
 
-Nothing is read but the templates of the package.
+It reads the templates of the package and nothing else.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ _REACHES = (0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 def environment(*more_loaders: BaseLoader) -> Environment:
-    """The templates of reports, and those of whoever else has some, with the same filters for all.
+    """Returns an environment with the templates of reports and of the given loaders, with one set of filters.
 
-    What is not there is an error, not an empty text. There is no filter by which a value could be taken for
-    markup.
+    An undefined name is an error, not an empty text. No filter turns a value into markup.
 
     Args:
-        more_loaders: where else templates are found; they are looked in first.
+        more_loaders: further sources of templates, which are searched first.
     """
     loaders = [*more_loaders, PackageLoader("proctor.reports", "templates")]
-    made = Environment(
+    templates = Environment(
         loader=ChoiceLoader(loaders),
         autoescape=True,
         undefined=StrictUndefined,
@@ -42,10 +41,10 @@ def environment(*more_loaders: BaseLoader) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         auto_reload=False,
-        finalize=_shown,
+        finalize=_finalize,
     )
-    del made.filters["safe"]
-    made.filters |= {
+    del templates.filters["safe"]
+    templates.filters |= {
         "percent": formatting.percent,
         "interval": formatting.interval,
         "bounds": _bounds,
@@ -59,19 +58,19 @@ def environment(*more_loaders: BaseLoader) -> Environment:
         "moment": _moment,
         "iso": _iso,
         "head": _head,
-        "written": _written,
+        "written": _to_text,
         "pieces": pieces,
         "first_of": first_of,
         "gates_of": gates_of,
-        "capitalize_first": _capitalized,
-        "in_terminal": str,  # whoever has a store of another name puts that in
+        "capitalize_first": _capitalize,
+        "in_terminal": str,  # the web replaces it where the store has another name
     }
-    made.globals["reach_of"] = reach_of
-    return made
+    templates.globals["reach_of"] = reach_of
+    return templates
 
 
-def _shown(value: Any) -> Any:
-    """A text with escapes for what nobody sees; `|e` has what a form sends back as it is."""
+def _finalize(value: Any) -> Any:
+    """Returns text with invisible characters escaped; `|e` keeps them, for values that a form sends back."""
     return visible(value) if type(value) is str else value
 
 
@@ -92,8 +91,8 @@ def reach_of(ends: Sequence[float | None]) -> float:
 def _bounds(counts: Any) -> tuple[float, float] | None:
     """The interval of a pass rate; that of a `counts_row` is rounded already, and so it is computed again."""
     if not isinstance(counts, Mapping) or "errors" not in counts:
-        found: tuple[float, float] | None = counts["ci95"] if isinstance(counts, Mapping) else counts.ci95
-        return found
+        bounds: tuple[float, float] | None = counts["ci95"] if isinstance(counts, Mapping) else counts.ci95
+        return bounds
     exact = Counts()
     for name in exact.__slots__:
         setattr(exact, name, counts[name])
@@ -113,13 +112,13 @@ def _number(value: Any) -> str:
 
 def _moment(value: datetime | str | None) -> str:
     """A moment as `2026-10-03 14:00`, in UTC; a dash when there is none."""
-    found = _datetime(value)
-    return formatting.NONE if found is None else f"{found:%Y-%m-%d %H:%M}"
+    moment = _datetime(value)
+    return formatting.NONE if moment is None else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def _iso(value: datetime | str | None) -> str:
-    found = _datetime(value)
-    return "" if found is None else formatting.utc(found)
+    moment = _datetime(value)
+    return "" if moment is None else formatting.utc(moment)
 
 
 def _head(text: str, limit: int | None = None) -> str:
@@ -129,19 +128,19 @@ def _head(text: str, limit: int | None = None) -> str:
     return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
 
 
-def _written(value: Any) -> str:
+def _to_text(value: Any) -> str:
     """A text as it is, anything else as JSON."""
     if isinstance(value, str):
         return value
     return json.dumps(to_builtins(value), ensure_ascii=False, indent=2)
 
 
-def _capitalized(text: str) -> str:
+def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
 def _datetime(value: datetime | str | None) -> datetime | None:
     if not value:
         return None
-    found = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

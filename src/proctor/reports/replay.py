@@ -1,4 +1,4 @@
-"""What came of asking a bundle's questions again: for a terminal, as JSON and as Markdown. Pure."""
+"""The replay of a bundle's prompts: for a terminal, as JSON and as Markdown. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from proctor.reports.runs.serialize import counts_row
 from proctor.safe_text import markdown_code, markdown_text, one_line
 from proctor.verdicts import Counts
 
-_LISTED = 20
-"""So many names are listed in a line."""
+_MAX_NAMES = 20
+"""At most this many names are listed in a line."""
 _PARTS = (("identical", "identical"), ("same verdict", "same_verdict"), ("changed", "changed"))
 _LISTS = (
     ("Now failing", "now_failing"),
@@ -26,58 +26,58 @@ _LISTS = (
 
 
 class Replay(Struct, frozen=True, kw_only=True):
-    """A bundle, the run that asked its questions again, and how the two compare."""
+    """A bundle, the run that sent its prompts again, and the comparison of the two."""
 
     bundle: str
     """Its path."""
     run: str
-    """The run that the bundle is of."""
+    """The run of the bundle."""
     target: str
-    """Who was asked then."""
+    """The target of that run."""
     suite: str
     standing: str
     """`trusted`, `unknown` or `unsigned`."""
     signed: str
-    """The same as a clause, with fingerprints."""
+    """The signature status as a clause, with fingerprints."""
     again: str
-    """The run of now."""
+    """The id of the new run."""
     target_now: str
     notes: tuple[str, ...]
-    """What else is to be known, in sentences."""
+    """Further remarks, in sentences."""
     found: Replayed
 
 
 def lines(replay: Replay) -> Iterator[str]:
     """What a terminal shows."""
-    found = replay.found
+    comparison = replay.found
     yield one_line(f"{replay.suite}: {replay.target} then, {replay.target_now} now")
     yield one_line(f"Bundle of run {replay.run}: {replay.signed}")
     yield from replay.notes
     yield ""
     yield f"{'':<14}{'trials':>7}  {'share':>6}  {AXIS_HEAD}"
     for title, name in _PARTS:
-        part: Share = getattr(found, name)
+        part: Share = getattr(comparison, name)
         yield (
             f"{title:<14}{part.count:>7,}  {percent(part.share):>6}  {drawn(part.share, part.ci95)}  "
             f"{interval(part.ci95)}"
         )
     for title, name in (("not measured", "not_measured"), ("not before", "not_measured_before")):
-        count = len(getattr(found, name))
+        count = len(getattr(comparison, name))
         if count:
             yield f"{title:<14}{count:>7,}  {NONE:>6}"
     yield ""
-    for title, counts in (("Passed then", found.then), ("Passed now", found.now)):
+    for title, counts in (("Passed then", comparison.then), ("Passed now", comparison.now)):
         yield f"{title:<12} {_passed(counts)}"
     for title, name in _LISTS:
-        some: tuple[Said, ...] = getattr(found, name)
-        if some:
-            yield one_line(f"{title}: {listed([one.name for one in some], _LISTED)}")
+        trials: tuple[Said, ...] = getattr(comparison, name)
+        if trials:
+            yield one_line(f"{title}: {listed([trial.name for trial in trials], _MAX_NAMES)}")
     yield f"Run {replay.again}"
 
 
 def data(replay: Replay) -> dict[str, Any]:
     """The same as plain data for JSON; every trial is named."""
-    found = replay.found
+    comparison = replay.found
     return {
         "bundle": replay.bundle,
         "run": replay.run,
@@ -88,18 +88,18 @@ def data(replay: Replay) -> dict[str, Any]:
         "replay": replay.again,
         "replay_target": replay.target_now,
         "notes": list(replay.notes),
-        "total": found.total,
-        **{name: _share(getattr(found, name)) for _, name in _PARTS},
-        "then": counts_row(found.then),
-        "now": counts_row(found.now),
-        **{name: [_trial(one) for one in getattr(found, name)] for _, name in _LISTS},
-        "exit_code": int(found.exit_code),
+        "total": comparison.total,
+        **{name: _share(getattr(comparison, name)) for _, name in _PARTS},
+        "then": counts_row(comparison.then),
+        "now": counts_row(comparison.now),
+        **{name: [_trial(trial) for trial in getattr(comparison, name)] for _, name in _LISTS},
+        "exit_code": int(comparison.exit_code),
     }
 
 
 def markdown(replay: Replay) -> Iterator[str]:
     """The same for a pull request or a notebook."""
-    found = replay.found
+    comparison = replay.found
     yield f"# {markdown_text(replay.suite)}, asked again\n\n"
     yield f"Then {markdown_text(replay.target)}, now {markdown_text(replay.target_now)}. "
     yield f"Bundle of run {markdown_code(replay.run)}: {markdown_text(replay.signed)} "
@@ -108,16 +108,16 @@ def markdown(replay: Replay) -> Iterator[str]:
         yield f"{markdown_text(note)}\n\n"
     yield "|  | Trials | Share | 95 % interval |\n|---|--:|--:|---|\n"
     for title, name in _PARTS:
-        part: Share = getattr(found, name)
+        part: Share = getattr(comparison, name)
         yield f"| {title} | {part.count} | {percent(part.share)} | {interval(part.ci95)} |\n"
-    yield f"| not measured | {len(found.not_measured)} | {NONE} | {NONE} |\n"
-    yield f"| not measured in the bundle | {len(found.not_measured_before)} | {NONE} | {NONE} |\n\n"
-    yield f"Passed then: {_passed(found.then)}. Passed now: {_passed(found.now)}.\n"
+    yield f"| not measured | {len(comparison.not_measured)} | {NONE} | {NONE} |\n"
+    yield f"| not measured in the bundle | {len(comparison.not_measured_before)} | {NONE} | {NONE} |\n\n"
+    yield f"Passed then: {_passed(comparison.then)}. Passed now: {_passed(comparison.now)}.\n"
     for title, name in _LISTS:
-        some: tuple[Said, ...] = getattr(found, name)
-        if some:
+        trials: tuple[Said, ...] = getattr(comparison, name)
+        if trials:
             yield f"\n## {title}\n\n"
-            yield from (f"* {markdown_text(one.name)}\n" for one in some)
+            yield from (f"* {markdown_text(trial.name)}\n" for trial in trials)
 
 
 def _passed(counts: Counts) -> str:
@@ -129,5 +129,5 @@ def _share(part: Share) -> dict[str, Any]:
     return {"count": part.count, "share": part.share, "ci95": rounded(part.ci95)}
 
 
-def _trial(one: Said) -> dict[str, Any]:
-    return {"case_id": one.case_id, "repeat": one.repeat, "split": one.split}
+def _trial(trial: Said) -> dict[str, Any]:
+    return {"case_id": trial.case_id, "repeat": trial.repeat, "split": trial.split}

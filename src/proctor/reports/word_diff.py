@@ -17,10 +17,10 @@ from msgspec import Struct
 By = Literal["word", "line", "whole"]
 """What was compared: words, lines where too much differs for that, or only the answers as wholes."""
 Block = tuple[int, int, int]
-"""So many parts from one place of the first are those from one place of the second."""
+"""Equal parts of both: the start in the first, the start in the second, and the number of parts."""
 
-_STEPS = 1_000_000
-"""Less than a second's."""
+_MAX_STEPS = 1_000_000
+"""Takes less than a second."""
 _WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 """Writing without spaces between words: each character is one."""
 _WORD = re.compile(rf"[{_WIDE}]|(?:(?![{_WIDE}])\w)+|[^\w\s]|\s+")
@@ -49,43 +49,45 @@ class Wordwise(Struct, frozen=True, kw_only=True):
     @property
     def counts(self) -> tuple[int, int]:
         """How many places only the first has, and how many only the second."""
-        one, other = (sum(piece.changed for piece in pieces) for pieces in (self.before, self.after))
-        return one, other
+        before_count, after_count = (
+            sum(piece.changed for piece in pieces) for pieces in (self.before, self.after)
+        )
+        return before_count, after_count
 
 
-def wordwise(before: str, after: str, steps: int = _STEPS) -> Wordwise:
-    """What lies between two answers.
+def wordwise(before: str, after: str, steps: int = _MAX_STEPS) -> Wordwise:
+    """Returns the differences between two answers.
 
     Args:
-        before: the one answer.
-        after: the other.
-        steps: how far is gone before the comparison becomes coarser.
+        before: the old answer.
+        after: the new answer.
+        steps: the budget after which the comparison becomes coarser.
     """
     if before == after:
         return Wordwise(before=_whole(before, changed=False), after=_whole(after, changed=False))
     by: By
-    for by, one, other in (
+    for by, old_parts, new_parts in (
         ("word", _WORD.findall(before), _WORD.findall(after)),
         ("line", before.splitlines(keepends=True), after.splitlines(keepends=True)),
     ):
-        blocks = common(one, other, steps)
+        blocks = common(old_parts, new_parts, steps)
         if blocks is not None:
-            blocks = list(_telling(blocks, one, other)) if by == "word" else blocks
+            blocks = list(_meaningful_blocks(blocks, old_parts, new_parts)) if by == "word" else blocks
             return Wordwise(
-                before=tuple(_pieces(one, [(start, length) for start, _, length in blocks])),
-                after=tuple(_pieces(other, [(start, length) for _, start, length in blocks])),
+                before=tuple(_pieces(old_parts, [(start, length) for start, _, length in blocks])),
+                after=tuple(_pieces(new_parts, [(start, length) for _, start, length in blocks])),
                 by=by,
             )
     return Wordwise(before=_whole(before, changed=True), after=_whole(after, changed=True), by="whole")
 
 
-def common(one: Sequence[str], other: Sequence[str], steps: int) -> list[Block] | None:
-    """The longest row of parts that both have, in blocks; None when that takes more than so many steps."""
-    count, wanted = len(one), len(other)
-    middle = count + wanted + 1
+def common(old_parts: Sequence[str], new_parts: Sequence[str], steps: int) -> list[Block] | None:
+    """Returns the longest common subsequence in blocks; None if that takes more than `steps`."""
+    count, other_count = len(old_parts), len(new_parts)
+    middle = count + other_count + 1
     furthest = array("l", [0]) * (2 * middle + 1)
     trace: list[array[int]] = []
-    for distance in range(count + wanted + 1):
+    for distance in range(count + other_count + 1):
         steps -= distance + 1
         if steps < 0:
             return None
@@ -96,41 +98,45 @@ def common(one: Sequence[str], other: Sequence[str], steps: int) -> list[Block] 
                 diagonal != distance and furthest[place - 1] < furthest[place + 1]
             )
             at = furthest[place + 1] if down else furthest[place - 1] + 1
-            begun = at
-            while at < count and at - diagonal < wanted and one[at] == other[at - diagonal]:
+            start = at
+            while at < count and at - diagonal < other_count and old_parts[at] == new_parts[at - diagonal]:
                 at += 1
-            steps -= at - begun
+            steps -= at - start
             furthest[place] = at
-            if at >= count and at - diagonal >= wanted:
-                return _walked(trace, count, wanted)
+            if at >= count and at - diagonal >= other_count:
+                return _trace_blocks(trace, count, other_count)
     raise AssertionError("two rows differ in no more parts than they have")
 
 
-def _walked(trace: Sequence[array[int]], at: int, beside: int) -> list[Block]:
-    """The blocks on the way that was found, from its end back to its beginning."""
+def _trace_blocks(trace: Sequence[array[int]], at: int, other_at: int) -> list[Block]:
+    """Returns the blocks of the shortest path, traced back from its end."""
     blocks: list[Block] = []
     for distance in range(len(trace) - 1, 0, -1):
-        reached, diagonal = trace[distance], at - beside
+        furthest, diagonal = trace[distance], at - other_at
         place = diagonal + distance + 1
-        down = diagonal == -distance or (diagonal != distance and reached[place - 1] < reached[place + 1])
-        begun = reached[place + 1] if down else reached[place - 1] + 1
-        if at > begun:
-            blocks.append((begun, begun - diagonal, at - begun))
-        at, beside = (begun, begun - diagonal - 1) if down else (begun - 1, begun - diagonal)
+        down = diagonal == -distance or (diagonal != distance and furthest[place - 1] < furthest[place + 1])
+        start = furthest[place + 1] if down else furthest[place - 1] + 1
+        if at > start:
+            blocks.append((start, start - diagonal, at - start))
+        at, other_at = (start, start - diagonal - 1) if down else (start - 1, start - diagonal)
     return [(0, 0, at)] * bool(at) + blocks[::-1]
 
 
-def _telling(blocks: Sequence[Block], one: Sequence[str], other: Sequence[str]) -> Iterator[Block]:
-    """Without what two changes have between them and is no word: a lone comma is no likeness."""
-    for start, beside, length in blocks:
-        at_edge = not (start or beside) or (start + length == len(one) and beside + length == len(other))
-        if at_edge or any(part[0].isalnum() for part in one[start : start + length]):
-            yield start, beside, length
+def _meaningful_blocks(
+    blocks: Sequence[Block], old_parts: Sequence[str], new_parts: Sequence[str]
+) -> Iterator[Block]:
+    """Yields the blocks without those between two changes that have no word, such as a lone comma."""
+    for start, other_start, length in blocks:
+        at_edge = not (start or other_start) or (
+            start + length == len(old_parts) and other_start + length == len(new_parts)
+        )
+        if at_edge or any(part[0].isalnum() for part in old_parts[start : start + length]):
+            yield start, other_start, length
 
 
-def _pieces(parts: Sequence[str], kept: Sequence[tuple[int, int]]) -> Iterator[Piece]:
+def _pieces(parts: Sequence[str], common_parts: Sequence[tuple[int, int]]) -> Iterator[Piece]:
     at = 0
-    for start, length in (*kept, (len(parts), 0)):
+    for start, length in (*common_parts, (len(parts), 0)):
         if start > at:
             yield Piece("".join(parts[at:start]), True)
         if length:

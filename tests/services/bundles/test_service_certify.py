@@ -228,7 +228,7 @@ async def test_a_bar_that_only_the_run_has_is_told_on_the_badge(
 def test_that_it_was_forced_is_on_the_badge_whatever_else_is_told(
     store: SqliteStore, run: Run, part: Any
 ) -> None:
-    worst = Measured(part=part, cases=1, not_measured=1234, hidden=1, selection=Selection(limit=1))
+    worst = Measured(part=part, cases=1, not_measured=1234, hidden_trials=1, selection=Selection(limit=1))
     suite = replace(run.suite, repeats_rule="any")
     certified = certify(store, run)
     named = replace(certified.statement.suite, name="a name that is too long for any badge of a suite")

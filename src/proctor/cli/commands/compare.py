@@ -78,7 +78,7 @@ def command(runs: tuple[str, ...], store: str | None, **given: Any) -> int:
     check_outputs(outputs)
     rule = _rule(given)
     compared = _compared(runs, store, rule, given)
-    for doubt in compared.doubts:
+    for doubt in compared.warnings:
         tell(f"proctor: warning: {one_line(doubt)}")
     _give(compared, outputs, given)
     return compared.exit_code

@@ -18,16 +18,16 @@ _FONT_PX = 11
 _GAP = 7
 """Between a text and the end of its field, in pixels."""
 _ROUND = 3
-_LONGEST = {"label": 40, "message": 200}
+_MAX_LENGTHS = {"label": 40, "message": 200}
 """Letters; a longer text loses its end. The title has it whole up to `_TITLE` letters."""
-_TITLE = 400
+_MAX_TITLE_LENGTH = 400
 
 _LABEL_FILL = "#3a3f45"
 _FILLS = ((0.9, "#1a6b3a"), (0.75, "#55650f"), (0.5, "#8a5700"), (0.0, "#a2372b"))
 """The fill of a pass rate: green, olive, amber and red."""
 MEANING = "The colour is that of the pass rate: green from 90 %, olive from 75 %, amber from 50 %, red below."
 """What the fill of a pass rate says."""
-_NO_STANDING = "#5d6167"
+_GREY_FILL = "#5d6167"
 
 _WIDTHS = dict(
     zip(
@@ -52,45 +52,47 @@ _OTHER, _WIDE = 70, 105
 
 
 class Badge(Struct, frozen=True, kw_only=True):
-    """What stands on a badge."""
+    """The texts, colour and link of a badge."""
 
     label: str
-    """On the left: what it is about."""
+    """The left side: the subject."""
     message: str
-    """On the right: what is said of it."""
+    """The right side: the statement."""
     rate: float | None = None
     """The pass rate, which gives the colour; None for grey."""
     grey: str = ""
     """A sentence that says why it is grey."""
     title: str = ""
-    """For who reads or hears more than the badge; its SVG says there what its colour means too."""
+    """The tooltip and the text for screen readers; the SVG adds the meaning of its colour."""
     link: str | None = None
     """Where a click leads: an address of http or https, or a path."""
 
 
 def svg(badge: Badge) -> str:
     """The badge; the same badge gives the same text."""
-    label, message = (_cut(text, side) for text, side in ((badge.label, "label"), (badge.message, "message")))
-    left, right = _GAP * 2 + _pixels(label), _GAP * 2 + _pixels(message)
-    width = left + right
-    title = _clean(badge.title or f"{badge.label}: {badge.message}")[:_TITLE]
+    label, message = (
+        _shorten(text, side) for text, side in ((badge.label, "label"), (badge.message, "message"))
+    )
+    left_width, right_width = _GAP * 2 + _pixels(label), _GAP * 2 + _pixels(message)
+    width = left_width + right_width
+    title = _clean(badge.title or f"{badge.label}: {badge.message}")[:_MAX_TITLE_LENGTH]
     meaning = badge.grey if badge.rate is None else MEANING
     title = f"{title}. {meaning}" if meaning else title
-    drawn = "\n".join(
+    shapes = "\n".join(
         (
             f'<rect width="{width}" height="20" rx="{_ROUND}" fill="{_LABEL_FILL}"/>',
-            f'<path d="{_right_side(left, right)}" fill="{fill_of(badge.rate)}"/>',
+            f'<path d="{_right_side(left_width, right_width)}" fill="{fill_of(badge.rate)}"/>',
             _text(label, _GAP),
-            _text(message, left + _GAP),
+            _text(message, left_width + _GAP),
         )
     )
     if badge.link is not None:
-        drawn = f"<a href={quoteattr(_clean(badge.link))}>\n{drawn}\n</a>"
+        shapes = f"<a href={quoteattr(_clean(badge.link))}>\n{shapes}\n</a>"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="20" viewBox="0 0 {width} 20" '
         f'role="img" aria-label={quoteattr(title)}>\n<title>{escape(title)}</title>\n'
         f'<g fill="#ffffff" font-family="Verdana, DejaVu Sans, sans-serif" '
-        f'font-size="{_FONT_PX}">\n{drawn}\n</g>\n</svg>\n'
+        f'font-size="{_FONT_PX}">\n{shapes}\n</g>\n</svg>\n'
     )
 
 
@@ -100,7 +102,7 @@ def fill_of(rate: float | None) -> str:
     The contrast that WCAG 2.2 wants of text, https://www.w3.org/TR/WCAG22/#contrast-minimum.
     """
     if rate is None:
-        return _NO_STANDING
+        return _GREY_FILL
     return next(fill for bar, fill in _FILLS if rate >= bar)
 
 
@@ -116,7 +118,7 @@ def picture(badge: Badge, path: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text without what nobody can see, on one line that Markdown shows as it is."""
+    """Returns text on one line, without invisible characters, that Markdown shows literally."""
     return markdown_text(_clean(text))
 
 
@@ -134,18 +136,18 @@ def _pixels(text: str) -> int:
 
 
 def _hundredths(letter: str) -> int:
-    known = _WIDTHS.get(letter)
-    if known is not None:
-        return known
+    hundredths = _WIDTHS.get(letter)
+    if hundredths is not None:
+        return hundredths
     if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
         return 0
     return _WIDE if unicodedata.east_asian_width(letter) in "WF" else _OTHER
 
 
-def _right_side(left: int, right: int) -> str:
-    straight, round_ = right - _ROUND, f"{_ROUND} {_ROUND} 0 0 1"
+def _right_side(left_width: int, right_width: int) -> str:
+    straight, round_ = right_width - _ROUND, f"{_ROUND} {_ROUND} 0 0 1"
     return (
-        f"M{left} 0h{straight}a{round_} {_ROUND} {_ROUND}v{20 - 2 * _ROUND}"
+        f"M{left_width} 0h{straight}a{round_} {_ROUND} {_ROUND}v{20 - 2 * _ROUND}"
         f"a{round_} -{_ROUND} {_ROUND}h-{straight}z"
     )
 
@@ -160,6 +162,6 @@ def _clean(text: str) -> str:
     return one_line(text)
 
 
-def _cut(text: str, side: str) -> str:
-    clean, longest = _clean(text), _LONGEST[side]
+def _shorten(text: str, side: str) -> str:
+    clean, longest = _clean(text), _MAX_LENGTHS[side]
     return clean if len(clean) <= longest else clean[: longest - 1] + "…"

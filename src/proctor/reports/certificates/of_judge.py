@@ -26,11 +26,11 @@ from proctor.calibration import (
     specificity,
 )
 from proctor.charts import Bar, Chart, forest
-from proctor.model import Calibration, Sway
+from proctor.model import Calibration, Run, Sway
 from proctor.plurals import counted
 from proctor.reports.formatting import AXIS_HEAD, drawn, interval, percent, points, probability, rounded, utc
-from proctor.reports.runs.serialize import Reported
 from proctor.safe_text import markdown_text, one_line
+from proctor.verdicts import Tally
 
 FEW = 20
 """Fewer labels of a kind than this say little, and a note says so."""
@@ -39,24 +39,24 @@ FEW = 20
 # --- one calibration in a sentence -------------------------------------------------------------------------
 
 
-def sentence(found: Calibration) -> str:
-    """What a judge is worth, as a clause without its subject and without an end."""
-    clause = f"agrees with people on {_counted(agreement(found))}, {_kappa(found)}"
-    wrong = specificity(found)
+def sentence(calibration: Calibration) -> str:
+    """Returns how far a judge agrees with people, as a clause without its subject and full stop."""
+    clause = f"agrees with people on {_share_text(agreement(calibration))}, {_kappa(calibration)}"
+    wrong = specificity(calibration)
     if not wrong.of:
         return f"{clause}; it was shown nothing that people fail"
     passed = Share(wrong.of - wrong.hits, wrong.of)
     return f"{clause}; it passes {percent(passed.value)} ({interval(passed.ci95)}) of what people fail"
 
 
-def _kappa(found: Calibration) -> str:
-    if found.kappa is None or found.kappa_ci95 is None:
+def _kappa(calibration: Calibration) -> str:
+    if calibration.kappa is None or calibration.kappa_ci95 is None:
         return "kappa undefined"
-    low, high = found.kappa_ci95
-    return f"kappa {found.kappa:.2f} ({low:.2f} to {high:.2f})"
+    low, high = calibration.kappa_ci95
+    return f"kappa {calibration.kappa:.2f} ({low:.2f} to {high:.2f})"
 
 
-def _counted(share: Share) -> str:
+def _share_text(share: Share) -> str:
     return f"{share.hits:,} of {counted(share.of, 'answer')} ({percent(share.value)}, {interval(share.ci95)})"
 
 
@@ -64,72 +64,82 @@ def _counted(share: Share) -> str:
 
 
 class RunJudge(Struct, frozen=True, kw_only=True):
-    """A judge of a run, and what is known of it."""
+    """A judge of a run with its calibration."""
 
     name: str
     found: Calibration | None
-    """None: nobody has measured it."""
+    """None if it has no calibration."""
     other_prompts: bool = False
-    """The run asked it by prompts that it was not measured with."""
+    """Whether the run used prompts that the calibration does not cover."""
     people_pass: Estimate | None = None
-    """What people would pass of the answers that this judge decided alone."""
+    """The share of answers that people would pass, of those that this judge decided alone."""
 
 
-def judges_of(reported: Reported) -> list[RunJudge]:
-    """The judges that spoke in a run, by name, with what people would pass of what they decided."""
+def run_judges(run: Run, tally: Tally, calibrations: Iterable[Calibration]) -> list[RunJudge]:
+    """Returns the judges that judged in a run, by name, with the corrected pass rate of what they decided.
+
+    Args:
+        run: the run.
+        tally: its numbers.
+        calibrations: those of its judges, each under its name in the run.
+    """
     return [
         judge
         if judge.found is None or judge.other_prompts
-        else replace(judge, people_pass=_people_pass(reported, judge.found))
-        for judge in judges_known(reported.tally.judging.prompts, reported.calibrations)
+        else replace(judge, people_pass=_people_pass(run, tally, judge.found))
+        for judge in judges_known(tally.judging.prompts, calibrations)
     ]
 
 
 def judges_known(
     prompts: Mapping[str, Collection[str]], calibrations: Iterable[Calibration]
 ) -> list[RunJudge]:
-    """The judges that spoke in a run, by name.
+    """Returns the judges that judged in a run, by name.
 
     Args:
-        prompts: the digests of the prompts that each was asked by.
-        calibrations: what is known of any of them, each under its name in the run.
+        prompts: the digests of each judge's prompts, by its name.
+        calibrations: those of any of them, each under its name in the run.
     """
-    known = {one.name: one for one in calibrations}
+    by_name = {calibration.name: calibration for calibration in calibrations}
     return [
         RunJudge(
             name=name,
-            found=known.get(name),
-            other_prompts=name in known and not set(known[name].prompts).issuperset(prompts[name]),
+            found=by_name.get(name),
+            other_prompts=name in by_name and not set(by_name[name].prompts).issuperset(prompts[name]),
         )
         for name in sorted(prompts)
     ]
 
 
-def _people_pass(reported: Reported, found: Calibration) -> Estimate | None:
+def _people_pass(run: Run, tally: Tally, calibration: Calibration) -> Estimate | None:
     """The corrected pass rate of a run that one judge, asked once an answer, decided alone."""
-    run, alone, counts = reported.run, reported.tally.judging.alone, reported.tally.all
-    measured = alone.passed + alone.failed
-    by_one = len(reported.tally.judging.prompts) == 1 and run.settings.judge_repeats == 1
-    if not by_one or run.suite.repeats_rule != "each" or measured != counts.passed + counts.failed:
+    alone, counts = tally.judging.alone, tally.all
+    measured_count = alone.passed + alone.failed
+    by_one = len(tally.judging.prompts) == 1 and run.settings.judge_repeats == 1
+    if not by_one or run.suite.repeats_rule != "each" or measured_count != counts.passed + counts.failed:
         return None
     # Repeats of a case are not independent, so that each case counts once.
-    cases = max(1, min(alone.cases, measured))
-    return corrected(round(alone.passed / measured * cases), cases, found) if measured else None
+    cases = max(1, min(alone.cases, measured_count))
+    return (
+        corrected(round(alone.passed / measured_count * cases), cases, calibration)
+        if measured_count
+        else None
+    )
 
 
 def judge_lines(judges: Sequence[RunJudge]) -> list[str]:
-    """What is known of the judges of a run: a line for each, and one for all that nobody has measured."""
+    """Returns a line for each calibrated judge of a run, and one for all judges without a calibration."""
     lines = [_judge_line(judge, judge.found) for judge in judges if judge.found is not None]
     unknown = [judge.name for judge in judges if judge.found is None]
     if unknown:
         command = f"proctor certify --judge {shlex.quote(unknown[0])} --labels FILE"
-        who = f"the judge {unknown[0]!r} agrees" if len(unknown) == 1 else f"{_listed(unknown)} agree"
+        who = f"the judge {unknown[0]!r} agrees" if len(unknown) == 1 else f"{_join_judges(unknown)} agree"
         lines.append(f"Nobody has measured whether {who} with people: {command}")
     return lines
 
 
-def _judge_line(judge: RunJudge, found: Calibration) -> str:
-    text = f"The judge {judge.name!r} {sentence(found)} (measured {found.at:%Y-%m-%d})."
+def _judge_line(judge: RunJudge, calibration: Calibration) -> str:
+    text = f"The judge {judge.name!r} {sentence(calibration)} (measured {calibration.at:%Y-%m-%d})."
     if judge.other_prompts:
         text += " This run asked it by other prompts than it was measured with."
     if judge.people_pass is not None:
@@ -138,7 +148,7 @@ def _judge_line(judge: RunJudge, found: Calibration) -> str:
     return text
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_judges(names: Sequence[str]) -> str:
     return f"the judges {', '.join(map(repr, names[:-1]))} and {names[-1]!r}"
 
 
@@ -155,17 +165,17 @@ def judge_row(judge: RunJudge) -> dict[str, Any]:
 # --- the whole calibration ---------------------------------------------------------------------------------
 
 
-def measures(found: Calibration) -> list[tuple[str, Share]]:
-    """Every share that was measured, with its name."""
-    times = f"says the same {found.repeats} times"
+def measures(calibration: Calibration) -> list[tuple[str, Share]]:
+    """Returns every measured share with its name."""
+    times = f"says the same {calibration.repeats} times"
     shares = [
-        ("agrees with people", agreement(found)),
-        ("passes what people pass", sensitivity(found)),
-        ("fails what people fail", specificity(found)),
-        (times, consistency(found)),
-        ("unmoved by the order", _unmoved(found.position)),
-        ("unmoved by length", _unmoved(found.length)),
-        ("people agree among themselves", among_people(found)),
+        ("agrees with people", agreement(calibration)),
+        ("passes what people pass", sensitivity(calibration)),
+        ("fails what people fail", specificity(calibration)),
+        (times, consistency(calibration)),
+        ("unmoved by the order", _unmoved(calibration.position)),
+        ("unmoved by length", _unmoved(calibration.length)),
+        ("people agree among themselves", among_people(calibration)),
     ]
     return [(name, share) for name, share in shares if share.of]
 
@@ -173,15 +183,15 @@ def measures(found: Calibration) -> list[tuple[str, Share]]:
 def _unmoved(sway: Sway | None) -> Share:
     if sway is None:
         return Share(0, 0)
-    moved = changed(sway)
-    return Share(moved.of - moved.hits, moved.of)
+    change_share = changed(sway)
+    return Share(change_share.of - change_share.hits, change_share.of)
 
 
-def lines(found: Calibration) -> Iterator[str]:
-    """All that was measured, for a terminal."""
-    shares = measures(found)
+def lines(calibration: Calibration) -> Iterator[str]:
+    """Yields the lines that a terminal shows."""
+    shares = measures(calibration)
     width = max((len(name) for name, _ in shares), default=0)
-    yield one_line(f"The judge {found.name} beside the labels of people, {found.at:%Y-%m-%d}")
+    yield one_line(f"The judge {calibration.name} beside the labels of people, {calibration.at:%Y-%m-%d}")
     yield ""
     yield f"{'':<{width}}  answers    rate  {AXIS_HEAD}"
     for name, share in shares:
@@ -191,44 +201,46 @@ def lines(found: Calibration) -> Iterator[str]:
             f"{interval(share.ci95)}"
         )
     yield ""
-    yield from sentences(found)
+    yield from sentences(calibration)
 
 
-def sentences(found: Calibration) -> Iterator[str]:
-    """What the shares come to, in words."""
-    yield f"It {sentence(found)}."
-    yield f"People pass {_counted(base_rate(found))}."
-    if found.unscored:
-        yield f"On {found.unscored:,} more it gave no verdict; they count for neither side."
-    if found.people_twice and found.people_alpha is not None:
+def sentences(calibration: Calibration) -> Iterator[str]:
+    """Yields the measures as sentences."""
+    yield f"It {sentence(calibration)}."
+    yield f"People pass {_share_text(base_rate(calibration))}."
+    if calibration.unscored:
+        yield f"On {calibration.unscored:,} more it gave no verdict; they count for neither side."
+    if calibration.people_twice and calibration.people_alpha is not None:
         yield (
-            f"People agree among themselves on {_counted(among_people(found))}, Krippendorff's alpha "
-            f"{found.people_alpha:.2f}: no judge can be asked for more."
+            f"People agree among themselves on {_share_text(among_people(calibration))}, "
+            f"Krippendorff's alpha {calibration.people_alpha:.2f}: no judge can be asked for more."
         )
-    if found.repeated:
-        restless = Share(found.repeated - found.steady, found.repeated)
-        yield f"Asked {found.repeats} times, it changes its mind on {_counted(restless)}."
-    yield from _told("Order", "with the material in reverse order", found.position, found)
-    yield from _told("Length", "when an answer is padded with words that say nothing", found.length, found)
-    if found.length_failed is not None:
-        share = Share(found.length_failed.to_pass, found.length_failed.count)
-        yield f"Of what people fail, {_counted(share)} turn to pass when padded."
-    yield from notes(found)
+    if calibration.repeated:
+        restless = Share(calibration.repeated - calibration.steady, calibration.repeated)
+        yield f"Asked {calibration.repeats} times, it changes its mind on {_share_text(restless)}."
+    yield from _sway_lines("Order", "with the material in reverse order", calibration.position, calibration)
+    yield from _sway_lines(
+        "Length", "when an answer is padded with words that say nothing", calibration.length, calibration
+    )
+    if calibration.length_failed is not None:
+        share = Share(calibration.length_failed.to_pass, calibration.length_failed.count)
+        yield f"Of what people fail, {_share_text(share)} turn to pass when padded."
+    yield from notes(calibration)
 
 
-def _told(name: str, how: str, sway: Sway | None, found: Calibration) -> Iterator[str]:
+def _sway_lines(name: str, how: str, sway: Sway | None, calibration: Calibration) -> Iterator[str]:
     if sway is None:
         yield f"{name}: not measured."
         return
     by, test = net(sway), probability(net_p(sway))
     table = f"{sway.to_pass:,} to pass, {sway.to_fail:,} to fail"
     yield (
-        f"{name}: {how}, {_counted(changed(sway))} change, {table}: net {points(by.value)} "
-        f"({points(by.low)} to {points(by.high)}), sign test {test}. {_found(sway, found)}"
+        f"{name}: {how}, {_share_text(changed(sway))} change, {table}: net {points(by.value)} "
+        f"({points(by.low)} to {points(by.high)}), sign test {test}. {_bias_text(sway, calibration)}"
     )
 
 
-def _found(sway: Sway, found: Calibration) -> str:
+def _bias_text(sway: Sway, calibration: Calibration) -> str:
     match bias(sway):
         case "pass":
             return "It is biased: more pass so."
@@ -236,14 +248,14 @@ def _found(sway: Sway, found: Calibration) -> str:
             return "It is biased: fewer pass so."
         case "change":
             return f"That is more than asking again changes ({probability(changed_p(sway))}): it is biased."
-    if found.repeated:
+    if calibration.repeated:
         return "That is no more than chance explains."
     return "How much asking again changes is not known."
 
 
-def notes(found: Calibration) -> Iterator[str]:
-    """What to bear in mind."""
-    right, wrong = sensitivity(found), specificity(found)
+def notes(calibration: Calibration) -> Iterator[str]:
+    """Yields caveats."""
+    right, wrong = sensitivity(calibration), specificity(calibration)
     for share, what in ((right, "pass"), (wrong, "fail")):
         if share.of < FEW:
             yield f"Note: only {share.of:,} of the answers are such as people {what}. Label {FEW} of each."
@@ -254,27 +266,27 @@ def notes(found: Calibration) -> Iterator[str]:
 # --- data, Markdown, drawing -------------------------------------------------------------------------------
 
 
-def row(found: Calibration) -> dict[str, Any]:
+def row(calibration: Calibration) -> dict[str, Any]:
     """A calibration as plain data."""
     return {
-        "judge": found.name,
-        "judge_digest": found.judge,
-        "at": utc(found.at),
-        "labels_digest": found.labels,
-        "prompt_digests": list(found.prompts),
-        "unscored": found.unscored,
-        "agreement": _share_row(agreement(found)),
-        "kappa": found.kappa,
-        "kappa_ci95": rounded(found.kappa_ci95),
-        "sensitivity": _share_row(sensitivity(found)),
-        "specificity": _share_row(specificity(found)),
-        "base_rate": _share_row(base_rate(found)),
-        "repeats": found.repeats,
-        "consistency": _share_row(consistency(found)),
-        "position": _sway_row(found.position),
-        "length": _sway_row(found.length),
-        "length_failed": _sway_row(found.length_failed),
-        "people": {**_share_row(among_people(found)), "alpha": found.people_alpha},
+        "judge": calibration.name,
+        "judge_digest": calibration.judge,
+        "at": utc(calibration.at),
+        "labels_digest": calibration.labels,
+        "prompt_digests": list(calibration.prompts),
+        "unscored": calibration.unscored,
+        "agreement": _share_row(agreement(calibration)),
+        "kappa": calibration.kappa,
+        "kappa_ci95": rounded(calibration.kappa_ci95),
+        "sensitivity": _share_row(sensitivity(calibration)),
+        "specificity": _share_row(specificity(calibration)),
+        "base_rate": _share_row(base_rate(calibration)),
+        "repeats": calibration.repeats,
+        "consistency": _share_row(consistency(calibration)),
+        "position": _sway_row(calibration.position),
+        "length": _sway_row(calibration.length),
+        "length_failed": _sway_row(calibration.length_failed),
+        "people": {**_share_row(among_people(calibration)), "alpha": calibration.people_alpha},
     }
 
 
@@ -302,27 +314,27 @@ def _estimate_row(estimate: Estimate | None) -> dict[str, Any] | None:
     return {"rate": estimate.value, "ci95": rounded(estimate[1:])}
 
 
-def markdown(found: Calibration) -> str:
-    """All that was measured, for a page."""
+def markdown(calibration: Calibration) -> str:
+    """Returns the calibration as Markdown."""
     parts = [
-        f"# The judge {markdown_text(found.name)} beside the labels of people\n",
-        f"{found.at:%Y-%m-%d}, judge `{found.judge}`, labels `{found.labels}`.\n",
+        f"# The judge {markdown_text(calibration.name)} beside the labels of people\n",
+        f"{calibration.at:%Y-%m-%d}, judge `{calibration.judge}`, labels `{calibration.labels}`.\n",
         "| | Answers | Of | Rate | 95 % interval |\n|---|--:|--:|--:|---|",
         *(
             f"| {name} | {share.hits} | {share.of} | {percent(share.value)} | {interval(share.ci95)} |"
-            for name, share in measures(found)
+            for name, share in measures(calibration)
         ),
         "",
-        *(f"{markdown_text(line)}\n" for line in sentences(found)),
+        *(f"{markdown_text(line)}\n" for line in sentences(calibration)),
     ]
     return "\n".join(parts)
 
 
-def chart(found: Calibration) -> Chart:
+def chart(calibration: Calibration) -> Chart:
     """A dot for each share, on a line for its interval."""
     dots = []
-    for name, share in measures(found):
+    for name, share in measures(calibration):
         low, high = share.ci95 or (None, None)
         dots.append(Bar(f"{name} ({share.hits} of {share.of})", share.value or 0.0, low, high))
-    title = one_line(f"The judge {found.name}: {_kappa(found)}")
+    title = one_line(f"The judge {calibration.name}: {_kappa(calibration)}")
     return forest(dots, title=title, unit="share of answers, with 95 % interval")

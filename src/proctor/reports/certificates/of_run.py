@@ -19,18 +19,18 @@ from proctor.safe_text import one_line
 
 VERSION = 1
 """Of the fields of `data`."""
-_NAME = 32
+_MAX_NAME_LENGTH = 32
 """Letters of a suite's name on a badge."""
 
 
 class Certified(Struct, frozen=True, kw_only=True):
-    """A run with what its bundle was found to be."""
+    """A run with the result of verifying its bundle."""
 
     statement: Statement
     measured: Measured
     word: Word
     forced: tuple[Hindrance, ...] = ()
-    """What spoke against it, and was overruled."""
+    """Objections that were overruled."""
     standing: Standing
     signers: tuple[tuple[str, str | None], ...]
     """The fingerprint of each key that signed, with its name if it is trusted."""
@@ -40,9 +40,9 @@ class Certified(Struct, frozen=True, kw_only=True):
     unverified: tuple[str, ...]
     conditions: tuple[Condition, ...] = ()
     judges: tuple[RunJudge, ...] = ()
-    """Everybody who judged in the run."""
+    """The judges of the run."""
     looks: int | None
-    """How often the holdout was looked at until now; None where no store tells."""
+    """The number of holdout accesses until now; None if no store records them."""
     imported: Standing | None
     bundle: str | None
     """Its file name; None where it was not kept."""
@@ -57,10 +57,10 @@ class Certified(Struct, frozen=True, kw_only=True):
         return self.statement.claim
 
 
-def lines(certified: Certified) -> Iterator[str]:
-    """All that a terminal shows."""
-    claim, part = certified.claim, certified.measured.part
-    yield one_line(f"{_title(certified)} on {certified.statement.target.name}")
+def lines(certificate: Certified) -> Iterator[str]:
+    """Yields the lines that a terminal shows."""
+    claim, part = certificate.claim, certificate.measured.part
+    yield one_line(f"{_title(certificate)} on {certificate.statement.target.name}")
     yield ""
     yield f"{'':<8}  passed  total    rate  {AXIS_HEAD}"
     yield (
@@ -68,152 +68,159 @@ def lines(certified: Certified) -> Iterator[str]:
         f"{drawn(claim.pass_rate, claim.ci95)}  {interval(claim.ci95)}"
     )
     yield ""
-    yield from map(one_line, _sentences(certified, _called))
-    if certified.bundle is None:
+    yield from map(one_line, _sentences(certificate, _trusted_name))
+    if certificate.bundle is None:
         yield "The bundle was not kept. With -o FILE it is, beside the certificate, for others to check."
     else:
-        yield one_line(f"Bundle {certified.bundle}, envelope SHA-256 {certified.envelope}")
+        yield one_line(f"Bundle {certificate.bundle}, envelope SHA-256 {certificate.envelope}")
 
 
-def _sentences(certified: Certified, known: Callable[[str], str]) -> Iterator[str]:
-    """What the number is worth, one thing a sentence; `known` tells of a trusted key by its name here."""
-    statement = certified.statement
-    yield f"{certified.word.capitalize()}: {_derived(certified)}."
-    yield _signed(certified, known)
-    if certified.imported is not None:
-        yield f"Its answers were imported from a bundle that was {_WORDS[certified.imported]}."
-    yield from (condition.sentence for condition in certified.conditions)
-    if certified.measured.not_measured:
-        share = f"{certified.measured.not_measured:,} of {certified.claim.total:,} trials"
+def _sentences(certificate: Certified, describe_key: Callable[[str], str]) -> Iterator[str]:
+    """Yields what the number is worth, one fact a sentence.
+
+    Args:
+        certificate: the certificate.
+        describe_key: describes a trusted key, given the name that it has here.
+    """
+    statement = certificate.statement
+    yield f"{certificate.word.capitalize()}: {_derivation_text(certificate)}."
+    yield _signature_text(certificate, describe_key)
+    if certificate.imported is not None:
+        yield f"Its answers were imported from a bundle that was {_SIGNATURE_WORDS[certificate.imported]}."
+    yield from (condition.sentence for condition in certificate.conditions)
+    if certificate.measured.not_measured:
+        share = f"{certificate.measured.not_measured:,} of {certificate.claim.total:,} trials"
         yield f"{share} are ERROR or UNSCORED, and count as not passed."
-    for hindrance in certified.forced:
+    for hindrance in certificate.forced:
         yield f"Forced: {hindrance.sentence}"
-    yield from certified.unverified
-    yield from judge_lines(certified.judges)
-    yield f"Run {statement.run}, {_day(statement.started_at)}.{_looks(certified)}"
+    yield from certificate.unverified
+    yield from judge_lines(certificate.judges)
+    yield f"Run {statement.run}, {_day(statement.started_at)}.{_access_text(certificate)}"
 
 
-_WORDS = {
+_SIGNATURE_WORDS = {
     "trusted": "signed by a trusted key",
     "unknown": "signed by an unknown key",
     "unsigned": "not signed",
 }
 
 
-def _derived(certified: Certified) -> str:
-    said = f"{certified.graded_again:,} scores were graded again from the answers"
-    if certified.recounted:
-        counted = ", ".join(f"{count:,} of {name}" for name, count in certified.recounted.items())
-        said += f", and {counted} were counted as they stand"
-    return said
+def _derivation_text(certificate: Certified) -> str:
+    text = f"{certificate.graded_again:,} scores were graded again from the answers"
+    if certificate.recounted:
+        parts = ", ".join(f"{count:,} of {name}" for name, count in certificate.recounted.items())
+        text += f", and {parts} were counted as they stand"
+    return text
 
 
-def _signed(certified: Certified, known: Callable[[str], str]) -> str:
-    if not certified.signers:
+def _signature_text(certificate: Certified, describe_key: Callable[[str], str]) -> str:
+    if not certificate.signers:
         return "Nobody signed it, so anyone could have made it."
-    keys = (f"{key} ({'unknown' if name is None else known(name)})" for key, name in certified.signers)
+    keys = (
+        f"{key} ({'unknown' if name is None else describe_key(name)})" for key, name in certificate.signers
+    )
     return f"Signed by {', '.join(keys)}."
 
 
-def _called(name: str) -> str:
+def _trusted_name(name: str) -> str:
     return f"trusted, {name}"
 
 
-def _unnamed(_name: str) -> str:
-    """What a user calls a key tells nobody else anything."""
+def _anonymous_name(_name: str) -> str:
+    """Returns a description without the user's own name for the key, which says nothing to others."""
     return "trusted by whoever wrote this"
 
 
-def _looks(certified: Certified) -> str:
-    if certified.statement.split != "holdout":
+def _access_text(certificate: Certified) -> str:
+    if certificate.statement.split != "holdout":
         return ""
-    before = certified.statement.looks
-    told = f" Looks at this holdout: {before.rate + before.reveal:,} before the run"
-    return f"{told}." if certified.looks is None else f"{told}, {certified.looks:,} until now."
+    before = certificate.statement.looks
+    text = f" Looks at this holdout: {before.rate + before.reveal:,} before the run"
+    return f"{text}." if certificate.looks is None else f"{text}, {certificate.looks:,} until now."
 
 
-def data(certified: Certified) -> dict[str, Any]:
-    """All that is known; the names are a contract."""
-    statement = certified.statement
+def data(certificate: Certified) -> dict[str, Any]:
+    """Returns everything as plain data; the keys are a contract."""
+    statement = certificate.statement
     claims = {name: to_builtins(claim) for name, claim in statement.claims.items()}
     return {
         "proctor_certificate": VERSION,
         "of": "run",
-        "word": certified.word,
-        "forced": [hindrance.sentence for hindrance in certified.forced],
+        "word": certificate.word,
+        "forced": [hindrance.sentence for hindrance in certificate.forced],
         "run": statement.run,
         "suite": to_builtins(statement.suite),
         "target": to_builtins(statement.target),
         "started_at": utc(statement.started_at),
         "finished_at": utc(statement.finished_at),
-        "part": certified.measured.part,
+        "part": certificate.measured.part,
         **claims[statement.split],
         "claims": claims,
-        "looks": {**to_builtins(statement.looks), "until_now": certified.looks},
-        "conditions": [condition.sentence for condition in certified.conditions],
-        "judges": [judge_row(judge) for judge in certified.judges],
+        "looks": {**to_builtins(statement.looks), "until_now": certificate.looks},
+        "conditions": [condition.sentence for condition in certificate.conditions],
+        "judges": [judge_row(judge) for judge in certificate.judges],
         "signature": {
-            "standing": certified.standing,
-            "keys": [{"id": key, "trusted": name is not None} for key, name in certified.signers],
+            "standing": certificate.standing,
+            "keys": [{"id": key, "trusted": name is not None} for key, name in certificate.signers],
         },
-        "imported": certified.imported,
+        "imported": certificate.imported,
         "derived": {
-            "graded_again": certified.graded_again,
-            "recounted": certified.recounted,
-            "hidden": certified.measured.hidden,
-            "unverified": list(certified.unverified),
+            "graded_again": certificate.graded_again,
+            "recounted": certificate.recounted,
+            "hidden": certificate.measured.hidden_trials,
+            "unverified": list(certificate.unverified),
         },
         "bundle": {
-            "name": certified.bundle,
+            "name": certificate.bundle,
             "kind": statement.kind,
-            "envelope_sha256": certified.envelope,
+            "envelope_sha256": certificate.envelope,
             "cases_root": statement.cases.root,
             "trials_root": statement.trials.root,
         },
-        "proctor": certified.proctor,
+        "proctor": certificate.proctor,
     }
 
 
-def markdown(certified: Certified, badge: str | None, bundle: str | None) -> Iterator[str]:
-    """What fits a README.
+def markdown(certificate: Certified, badge: str | None, bundle: str | None) -> Iterator[str]:
+    """Yields a section for a README.
 
     Args:
-        certified: the run with what was found.
+        certificate: the run with its verified number.
         badge: the Markdown of its badge, if there is one.
         bundle: where its bundle is, as seen from the Markdown.
     """
-    statement, claim = certified.statement, certified.claim
-    yield f"# {escaped(_title(certified))} on {escaped(statement.target.name)}\n\n"
+    statement, claim = certificate.statement, certificate.claim
+    yield f"# {escaped(_title(certificate))} on {escaped(statement.target.name)}\n\n"
     if badge is not None:
         yield f"{badge}\n\n"
-    part = "" if certified.measured.part == "all" else f" {certified.measured.part}"
+    part = "" if certificate.measured.part == "all" else f" {certificate.measured.part}"
     yield (
         f"**{claim.passed:,} of {claim.total:,}{part} trials passed**: {percent(claim.pass_rate)}, 95 % "
         f"interval {interval(claim.ci95)} over {claim.cases:,} cases; {claim.failed:,} failed, "
         f"{claim.errors:,} errors, {claim.unscored:,} unscored.\n\n"
     )
-    for sentence in _sentences(certified, _unnamed):
+    for sentence in _sentences(certificate, _anonymous_name):
         yield f"- {escaped(sentence)}\n"
     yield (
         f"\n| | |\n|---|---|\n| suite | `{statement.suite.digest}` |\n"
-        f"| target | `{statement.target.digest}` |\n| envelope | `sha256:{certified.envelope}` |\n"
+        f"| target | `{statement.target.digest}` |\n| envelope | `sha256:{certificate.envelope}` |\n"
     )
     if bundle is not None:
         yield f"\nCheck it: `proctor verify {_code(shlex.quote(bundle))}`\n"
 
 
-def badge_of(certified: Certified, link: str | None) -> Badge:
-    """The badge: the rate, what it is worth, how many cases it is of, and its interval."""
-    message = message_of(certified)
-    rate = certified.claim.pass_rate
-    grey = why_grey(certified.word, rate, forced=bool(certified.forced))
-    title = f"{message} · {_title(certified)} on {certified.statement.target.name}"
+def badge_of(certificate: Certified, link: str | None) -> Badge:
+    """Returns a badge with the rate, its word, the number of cases and the interval."""
+    message = message_of(certificate)
+    rate = certificate.claim.pass_rate
+    grey = why_grey(certificate.word, rate, forced=bool(certificate.forced))
+    title = f"{message} · {_title(certificate)} on {certificate.statement.target.name}"
     return Badge(
-        label=_label(certified),
+        label=_label(certificate),
         message=message,
         rate=None if grey else rate,
         grey=grey,
-        title=f"{title} · {_day(certified.statement.started_at)}",
+        title=f"{title} · {_day(certificate.statement.started_at)}",
         link=link,
     )
 
@@ -229,25 +236,27 @@ def why_grey(word: str, rate: float | None, *, forced: bool) -> str:
     return f"Grey: the number is {word}, and nobody who is trusted here vouches for it."
 
 
-def message_of(certified: Certified) -> str:
-    """What a badge says on its right, as in `77.5 % verified · n=40 · 62–88 %`."""
-    claim = certified.claim
+def message_of(certificate: Certified) -> str:
+    """Returns the right side of a badge, as in `77.5 % verified · n=40 · 62–88 %`."""
+    claim = certificate.claim
     rate = percent(claim.pass_rate).replace("%", " %")
-    parts = [f"{rate} {certified.word}", f"n={claim.cases}", interval(claim.ci95).replace("%", " %")]
-    parts += [condition.short for condition in certified.conditions if condition.short]
-    if certified.forced:
-        parts.append(f"forced: {', '.join(one.short for one in certified.forced)}")
+    parts = [f"{rate} {certificate.word}", f"n={claim.cases}", interval(claim.ci95).replace("%", " %")]
+    parts += [condition.short for condition in certificate.conditions if condition.short]
+    if certificate.forced:
+        parts.append(f"forced: {', '.join(objection.short for objection in certificate.forced)}")
     return " · ".join(parts)
 
 
-def _label(certified: Certified) -> str:
-    part, name = certified.measured.part, one_line(certified.statement.suite.name)
-    name = name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"  # so that a badge has room for the part
+def _label(certificate: Certified) -> str:
+    part, name = certificate.measured.part, one_line(certificate.statement.suite.name)
+    name = (
+        name if len(name) <= _MAX_NAME_LENGTH else f"{name[: _MAX_NAME_LENGTH - 1]}…"
+    )  # so that a badge has room for the part
     return name if part == "all" else f"{name} {part}"
 
 
-def _title(certified: Certified) -> str:
-    suite = certified.statement.suite
+def _title(certificate: Certified) -> str:
+    suite = certificate.statement.suite
     return suite.name if suite.version is None else f"{suite.name} {suite.version}"
 
 

@@ -1,4 +1,4 @@
-"""What the 14 checks of a target came to, as text, as plain data, as Markdown and as a badge. Pure."""
+"""The results of a target's 14 checks as text, plain data, Markdown and a badge. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from proctor.safe_text import cut, one_line
 
 VERSION = 1
 """Of the fields of `data`."""
-_REASON = 110
-_NAMED = 3
-"""So many checks that did not pass are named in the badge's title."""
+_MAX_REASON_LENGTH = 110
+_MAX_NAMED_CHECKS = 3
+"""At most this many failed checks are named in the badge's title."""
 
 
 class CheckedTarget(Struct, frozen=True, kw_only=True):
-    """A target with what its checks came to, and what they were asked with."""
+    """A target with the results of its checks and the parameters of the calls."""
 
     target: TargetSpec
     found: Conformance
@@ -32,7 +32,7 @@ class CheckedTarget(Struct, frozen=True, kw_only=True):
     """The longest mean latency that passes."""
     at: datetime
     proctor: str
-    """The version that asked."""
+    """The version of Proctor that made the calls."""
 
     @property
     def models(self) -> list[str]:
@@ -46,67 +46,68 @@ class CheckedTarget(Struct, frozen=True, kw_only=True):
         return None if None in costs else sum(filter(None, costs))
 
 
-def lines(checked: CheckedTarget) -> Iterator[str]:
-    """All that a terminal shows."""
-    reported = ", ".join(set(checked.models) - {checked.target.model})
-    yield one_line(checked.target.name + (f" ({reported})" if reported else ""))
+def lines(report: CheckedTarget) -> Iterator[str]:
+    """Yields the lines that a terminal shows."""
+    other_models = ", ".join(set(report.models) - {report.target.model})
+    yield one_line(report.target.name + (f" ({other_models})" if other_models else ""))
     yield ""
     yield f"{'verdict':<12}  {'check':<14}  {'latency':>8}  reason"
-    for one in checked.found.checked:
-        reason = cut(one.reason, _REASON)
-        verdict = one.verdict.value.upper()
-        yield f"{verdict:<12}  {one.check.name:<14}  {milliseconds(one.latency_ms):>8}  {reason}".rstrip()
+    for result in report.found.checked:
+        reason = cut(result.reason, _MAX_REASON_LENGTH)
+        verdict = result.verdict.value.upper()
+        latency = milliseconds(result.latency_ms)
+        yield f"{verdict:<12}  {result.check.name:<14}  {latency:>8}  {reason}".rstrip()
     yield ""
-    yield _verdict(checked.found)
-    calls = sum(1 for _ in _replies(checked.found))
-    yield f"{calls} questions with seed {checked.seed} · cost {cost(checked.cost_usd)}"
+    yield _verdict(report.found)
+    calls = sum(1 for _ in _replies(report.found))
+    yield f"{calls} questions with seed {report.seed} · cost {cost(report.cost_usd)}"
 
 
-def _verdict(found: Conformance) -> str:
-    share = found.passed / found.total
-    sure = f"{percent(share)}, 95 % interval {interval(found.ci95)}"
-    counted = f"{found.passed} of {found.total} checks passed ({sure})"
-    if not found.is_measured:
-        return f"Not measured: checks without an answer ({found.undecided}) could decide it. {counted}."
-    if found.is_certified:
-        return f"Certified: {counted}."
-    return f"Not certified: {counted}, and {BAR:.0%} have to."
+def _verdict(conformance: Conformance) -> str:
+    share = conformance.passed / conformance.total
+    sure = f"{percent(share)}, 95 % interval {interval(conformance.ci95)}"
+    summary = f"{conformance.passed} of {conformance.total} checks passed ({sure})"
+    if not conformance.is_measured:
+        return f"Not measured: checks without an answer ({conformance.undecided}) could decide it. {summary}."
+    if conformance.is_certified:
+        return f"Certified: {summary}."
+    return f"Not certified: {summary}, and {BAR:.0%} have to."
 
 
-def data(checked: CheckedTarget) -> dict[str, Any]:
-    """All that is known, with every question and answer; the names are a contract."""
-    found = checked.found
+def data(report: CheckedTarget) -> dict[str, Any]:
+    """Returns everything as plain data, with each question and answer; the keys are a contract."""
+    conformance = report.found
     return {
         "proctor_certificate": VERSION,
         "of": "target",
-        "certified": found.is_certified,
-        "target": checked.target.name,
-        "target_digest": target_digest(checked.target),
-        "models": checked.models,
-        "at": utc(checked.at),
-        "seed": checked.seed,
-        "max_latency_s": checked.longest_s,
-        "proctor": checked.proctor,
-        "passed": found.passed,
-        "total": found.total,
-        "share": found.passed / found.total,
-        "ci95": None if found.ci95 is None else list(found.ci95),
+        "certified": conformance.is_certified,
+        "target": report.target.name,
+        "target_digest": target_digest(report.target),
+        "models": report.models,
+        "at": utc(report.at),
+        "seed": report.seed,
+        "max_latency_s": report.longest_s,
+        "proctor": report.proctor,
+        "passed": conformance.passed,
+        "total": conformance.total,
+        "share": conformance.passed / conformance.total,
+        "ci95": None if conformance.ci95 is None else list(conformance.ci95),
         "bar": BAR,
-        "cost_usd": checked.cost_usd,
-        "checks": [_check_data(one) for one in found.checked],
+        "cost_usd": report.cost_usd,
+        "checks": [_check_data(result) for result in conformance.checked],
     }
 
 
-def _check_data(one: Checked) -> dict[str, Any]:
+def _check_data(result: Checked) -> dict[str, Any]:
     return {
-        "check": one.check.name,
-        "verdict": one.verdict.value,
-        "reason": one.reason,
-        "guarded": one.check.guarded,
-        "latency_ms": one.latency_ms,
+        "check": result.check.name,
+        "verdict": result.verdict.value,
+        "reason": result.reason,
+        "guarded": result.check.guarded,
+        "latency_ms": result.latency_ms,
         "questions": [
             _question_data(question, reply)
-            for question, reply in zip(one.check.questions, one.replies, strict=True)
+            for question, reply in zip(result.check.questions, result.replies, strict=True)
         ],
     }
 
@@ -125,40 +126,52 @@ def _question_data(question: Question, reply: Reply) -> dict[str, Any]:
     }
 
 
-def markdown(checked: CheckedTarget, badge: str | None) -> Iterator[str]:
-    """What fits a README.
+def markdown(report: CheckedTarget, badge: str | None) -> Iterator[str]:
+    """Yields a section for a README.
 
     Args:
-        checked: the target with what was found.
+        report: the target with its checks.
         badge: the Markdown of its badge, if there is one.
     """
-    found = checked.found
-    yield f"# {escaped(checked.target.name)}: {found.passed} of {found.total} checks\n\n"
+    conformance = report.found
+    yield f"# {escaped(report.target.name)}: {conformance.passed} of {conformance.total} checks\n\n"
     if badge is not None:
         yield f"{badge}\n\n"
-    yield f"{_verdict(found)} Asked on {checked.at:%Y-%m-%d} with seed {checked.seed}.\n\n"
+    yield f"{_verdict(conformance)} Asked on {report.at:%Y-%m-%d} with seed {report.seed}.\n\n"
     yield "| Check | Verdict | Latency | Reason |\n|---|---|--:|---|\n"
-    for one in found.checked:
-        cells = (one.check.name, one.verdict.value, milliseconds(one.latency_ms), escaped(one.reason))
+    for result in conformance.checked:
+        cells = (
+            result.check.name,
+            result.verdict.value,
+            milliseconds(result.latency_ms),
+            escaped(result.reason),
+        )
         yield f"| {' | '.join(cells)} |\n"
 
 
-def badge_of(checked: CheckedTarget, link: str | None) -> Badge:
+def badge_of(report: CheckedTarget, link: str | None) -> Badge:
     """Its badge: how many of the checks passed."""
-    found = checked.found
-    word = "certified" if found.is_certified else "not certified" if found.is_measured else "not measured"
-    missed = [one.check.name for one in found.checked if one.verdict is not CheckVerdict.PASS]
-    told = f"; without {', '.join(missed)}" if 0 < len(missed) <= _NAMED else ""
+    conformance = report.found
+    word = (
+        "certified"
+        if conformance.is_certified
+        else "not certified"
+        if conformance.is_measured
+        else "not measured"
+    )
+    missed = [result.check.name for result in conformance.checked if result.verdict is not CheckVerdict.PASS]
+    missed_text = f"; without {', '.join(missed)}" if 0 < len(missed) <= _MAX_NAMED_CHECKS else ""
     return Badge(
-        label=checked.target.name,
-        message=f"target {found.passed}/{found.total} · {word}",
-        rate=found.passed / found.total if found.is_measured else None,
+        label=report.target.name,
+        message=f"target {conformance.passed}/{conformance.total} · {word}",
+        rate=conformance.passed / conformance.total if conformance.is_measured else None,
         grey="Grey: too many checks have no answer.",
-        title=f"{checked.target.name}: {found.passed} of {found.total} checks passed, {word}{told}",
+        title=f"{report.target.name}: {conformance.passed} of {conformance.total} checks passed, "
+        f"{word}{missed_text}",
         link=link,
     )
 
 
-def _replies(found: Conformance) -> Iterator[Reply]:
-    for one in found.checked:
-        yield from one.replies
+def _replies(conformance: Conformance) -> Iterator[Reply]:
+    for result in conformance.checked:
+        yield from result.replies

@@ -7,37 +7,39 @@ from proctor.comparison.differences import Difference
 from proctor.reports.comparison.text import Compared
 from proctor.safe_text import one_line
 
-_MOST = 40
-"""So many parts are drawn, the largest."""
+_MAX_PARTS = 40
+"""At most this many parts are drawn, the largest."""
 
 
-def chart_of(compared: Compared) -> Chart:
+def chart_of(report: Compared) -> Chart:
     """The differences of all, of each split and of each part; of several runs each one's to the first.
 
     Raises:
         ValueError: nothing was measured.
     """
-    if compared.ranking is None:
-        (found,) = compared.comparisons
-        kept = sorted(found.parts, key=lambda part: -part.difference.cases)[:_MOST]
-        rows = [("all", found.whole)]
-        rows += [(part.name, part.difference) for part in found.splits]
-        taken = {name for name, _ in rows}
+    if report.ranking is None:
+        (comparison,) = report.comparisons
+        parts = sorted(comparison.parts, key=lambda part: -part.difference.cases)[:_MAX_PARTS]
+        rows = [("all", comparison.whole)]
+        rows += [(part.name, part.difference) for part in comparison.splits]
+        used_names = {name for name, _ in rows}
         rows += [
-            (f"{found.by} {part.name}" if part.name in taken else part.name, part.difference)
-            for part in found.parts
-            if part in kept
+            (f"{comparison.by} {part.name}" if part.name in used_names else part.name, part.difference)
+            for part in comparison.parts
+            if part in parts
         ]
-        title = f"{found.candidate.target.name} against {found.baseline.target.name}"
-        if found.candidate.target.name == found.baseline.target.name:
-            title = f"{found.candidate.target.name}: {found.candidate.id} against {found.baseline.id}"
-        if len(kept) < len(found.parts):
-            title += f" (the {_MOST} largest of {len(found.parts):,} parts)"
+        baseline, candidate = comparison.baseline, comparison.candidate
+        title = f"{candidate.target.name} against {baseline.target.name}"
+        if candidate.target.name == baseline.target.name:
+            title = f"{candidate.target.name}: {candidate.id} against {baseline.id}"
+        if len(parts) < len(comparison.parts):
+            title += f" (the {_MAX_PARTS} largest of {len(comparison.parts):,} parts)"
     else:
         rows = [
-            (f"{found.candidate.target.name} {found.candidate.id}", found.whole) for found in compared.gated
+            (f"{comparison.candidate.target.name} {comparison.candidate.id}", comparison.whole)
+            for comparison in report.gated
         ]
-        baseline = compared.comparisons[0].baseline
+        baseline = report.comparisons[0].baseline
         title = f"Against {baseline.target.name} {baseline.id}"
     bars = [bar for name, difference in rows for bar in _bar(name, difference)]
     return forest(

@@ -18,24 +18,29 @@ from proctor.reports.formatting import as_json, utc
 from proctor.reports.runs.serialize import counts_row
 
 
-def render(compared: Compared) -> str:
+def render(report: Compared) -> str:
     """The runs, every comparison of two of them, and what the gate says."""
-    ranking = compared.ranking
-    first = compared.comparisons[0]
+    ranking = report.ranking
+    first = report.comparisons[0]
     runs = (
         [_run_row(run) for run in (first.baseline, first.candidate)]
         if ranking is None
-        else [_run_row(one.run) | {"rank": one.rank} | counts_row(one.counts) for one in ranking.runs]
+        else [
+            _run_row(ranked_run.run) | {"rank": ranked_run.rank} | counts_row(ranked_run.counts)
+            for ranked_run in ranking.runs
+        ]
     )
     row = {
         "runs": runs,
         "split": first.split,
-        "comparisons": [_comparison_row(found, whole=ranking is None) for found in compared.comparisons],
-        "gate": _gate_row(compared),
-        "looks": compared.looks,
-        "judges": list(compared.judges),
-        "warnings": compared.doubts,
-        "exit_code": int(compared.exit_code),
+        "comparisons": [
+            _comparison_row(comparison, whole=ranking is None) for comparison in report.comparisons
+        ],
+        "gate": _gate_row(report),
+        "looks": report.looks,
+        "judges": list(report.judges),
+        "warnings": report.warnings,
+        "exit_code": int(report.exit_code),
     }
     return as_json(row) + "\n"
 
@@ -56,46 +61,48 @@ def _run_row(run: Run) -> dict[str, Any]:
     }
 
 
-def _comparison_row(found: Comparison, *, whole: bool) -> dict[str, Any]:
+def _comparison_row(comparison: Comparison, *, whole: bool) -> dict[str, Any]:
     """One comparison; of several runs without its parts and its cases."""
     row = {
-        "baseline": found.baseline.id,
-        "candidate": found.candidate.id,
-        **_difference_row(found.whole),
-        "not_measured": len(found.not_measured),
+        "baseline": comparison.baseline.id,
+        "candidate": comparison.candidate.id,
+        **_difference_row(comparison.whole),
+        "not_measured": len(comparison.not_measured),
         "unmatched": {
-            "only_baseline": len(found.unpaired.only_baseline),
-            "only_candidate": len(found.unpaired.only_candidate),
-            "trials_only_baseline": found.unpaired.trials_only_baseline,
-            "trials_only_candidate": found.unpaired.trials_only_candidate,
+            "only_baseline": len(comparison.unpaired.only_baseline),
+            "only_candidate": len(comparison.unpaired.only_candidate),
+            "trials_only_baseline": comparison.unpaired.trials_only_baseline,
+            "trials_only_candidate": comparison.unpaired.trials_only_candidate,
         },
     }
     if not whole:
         return row
-    unpaired = found.unpaired
+    unpaired = comparison.unpaired
     return row | {
-        "verdict": words.verdict(found),
-        "smallest_difference": found.smallest,
-        "splits": _part_rows(found.splits),
-        "by": found.by,
-        "parts": _part_rows(found.parts),
-        "score": _measure_row(found.score),
-        "latency_ms": _measure_row(found.latency_ms),
-        "cost_usd": _measure_row(found.cost_usd),
-        "fixed_cases": _flip_rows(found.fixed),
-        "broken_cases": _flip_rows(found.broken),
+        "verdict": words.verdict(comparison),
+        "smallest_difference": comparison.smallest,
+        "splits": _part_rows(comparison.splits),
+        "by": comparison.by,
+        "parts": _part_rows(comparison.parts),
+        "score": _measure_row(comparison.score),
+        "latency_ms": _measure_row(comparison.latency_ms),
+        "cost_usd": _measure_row(comparison.cost_usd),
+        "fixed_cases": _flip_rows(comparison.fixed),
+        "broken_cases": _flip_rows(comparison.broken),
         "not_measured_cases": [
             {
-                "case_id": one.case,
-                "repeat": one.repeat,
-                "baseline": one.baseline.value,
-                "candidate": one.candidate.value,
+                "case_id": pair.case,
+                "repeat": pair.repeat,
+                "baseline": pair.baseline.value,
+                "candidate": pair.candidate.value,
             }
-            for one in found.not_measured
+            for pair in comparison.not_measured
         ],
         "only_baseline_cases": list(unpaired.only_baseline),
         "only_candidate_cases": list(unpaired.only_candidate),
-        "renamed_cases": [{"baseline": one.baseline, "candidate": one.candidate} for one in unpaired.renamed],
+        "renamed_cases": [
+            {"baseline": pair.baseline, "candidate": pair.candidate} for pair in unpaired.renamed
+        ],
     }
 
 
@@ -147,8 +154,8 @@ def _bounds(interval: Interval | None) -> list[float] | None:
     return None if interval is None else list(interval)
 
 
-def _gate_row(compared: Compared) -> dict[str, Any] | None:
-    rule = compared.rule
+def _gate_row(report: Compared) -> dict[str, Any] | None:
+    rule = report.rule
     if rule is None:
         return None
     return {
@@ -158,10 +165,10 @@ def _gate_row(compared: Compared) -> dict[str, Any] | None:
         "partial": rule.partial,
         "candidates": [
             {
-                "candidate": found.candidate.id,
-                "exit_code": int(exit_code(found, rule)),
-                "message": words.gate(found, rule),
+                "candidate": comparison.candidate.id,
+                "exit_code": int(exit_code(comparison, rule)),
+                "message": words.gate(comparison, rule),
             }
-            for found in compared.gated
+            for comparison in report.gated
         ],
     }

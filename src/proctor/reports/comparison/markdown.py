@@ -17,42 +17,42 @@ from proctor.safe_text import markdown_text
 _SIGNS = {ExitCode.OK: "✅", ExitCode.FAILED: "❌"}
 
 
-def render(compared: Compared, flips: int = 50) -> Iterator[str]:
+def render(report: Compared, flips: int = 50) -> Iterator[str]:
     """The verdict first, then the numbers, then what flipped."""
-    if compared.rule is not None:
-        for found in compared.gated:
-            sign = _SIGNS.get(exit_code(found, compared.rule), "⚠️")
-            name = "" if compared.ranking is None else f"{markdown_text(words.called(found.candidate))}: "
-            yield f"{sign} **{name}{words.gate(found, compared.rule)}**\n\n"
-    if compared.ranking is None:
-        yield from _of_two(compared.comparisons[0], flips)
+    if report.rule is not None:
+        for comparison in report.gated:
+            sign = _SIGNS.get(exit_code(comparison, report.rule), "⚠️")
+            name = "" if report.ranking is None else f"{markdown_text(words.called(comparison.candidate))}: "
+            yield f"{sign} **{name}{words.gate(comparison, report.rule)}**\n\n"
+    if report.ranking is None:
+        yield from _pair_section(report.comparisons[0], flips)
     else:
-        yield from _of_several(compared.ranking)
-    for line in (*compared.doubts, *compared.judges, *words.look(compared.looks)):
+        yield from _ranking_section(report.ranking)
+    for line in (*report.warnings, *report.judges, *words.look(report.looks)):
         yield f"{markdown_text(line)}\n\n"
 
 
-def _of_two(found: Comparison, flips: int) -> Iterator[str]:
-    yield f"**{words.verdict(found)}**\n\n"
-    yield from _runs(found)
-    yield from _differences(found)
-    for name, told in measures(found):
-        yield f"- {name}: {told}\n"
-    if any(True for _ in measures(found)):
+def _pair_section(comparison: Comparison, flips: int) -> Iterator[str]:
+    yield f"**{words.verdict(comparison)}**\n\n"
+    yield from _runs(comparison)
+    yield from _differences(comparison)
+    for name, text in measures(comparison):
+        yield f"- {name}: {text}\n"
+    if any(True for _ in measures(comparison)):
         yield "\n"
-    for title, flipped in (("Broken", found.broken), ("Fixed", found.fixed)):
+    for title, flipped in (("Broken", comparison.broken), ("Fixed", comparison.fixed)):
         yield from _flips(title, flipped, flips)
-    for line in words.remarks(found):
+    for line in words.remarks(comparison):
         yield f"{markdown_text(line)}\n\n"
 
 
-def _runs(found: Comparison) -> Iterator[str]:
-    whole = found.whole
+def _runs(comparison: Comparison) -> Iterator[str]:
+    whole = comparison.whole
     what = "trials" if whole.by_case else "cases"
     yield f"| | run | passed | {what} | rate | 95 % interval |\n|---|---|--:|--:|--:|---|\n"
     for name, run, side in (
-        ("baseline", found.baseline, whole.baseline),
-        ("candidate", found.candidate, whole.candidate),
+        ("baseline", comparison.baseline, whole.baseline),
+        ("candidate", comparison.candidate, whole.candidate),
     ):
         rate = f"{NONE} | {NONE}" if side is None else f"{percent(side.rate)} | {interval(side.ci95)}"
         passed = NONE if side is None else f"{side.passed:,}"
@@ -60,43 +60,43 @@ def _runs(found: Comparison) -> Iterator[str]:
     yield "\n"
 
 
-def _differences(found: Comparison) -> Iterator[str]:
-    if not found.whole.cases:
+def _differences(comparison: Comparison) -> Iterator[str]:
+    if not comparison.whole.cases:
         return
     yield "| | cases | fixed | broken | difference | 95 % interval | p |\n|---|--:|--:|--:|--:|---|--:|\n"
-    yield _row("**all**", found.whole)
-    for part in found.splits:
+    yield _row("**all**", comparison.whole)
+    for part in comparison.splits:
         yield _row(markdown_text(part.name), part.difference)
-    if found.parts:
-        yield f"| **by {found.by}** | | | | | | |\n"
-    for part in found.parts:
+    if comparison.parts:
+        yield f"| **by {comparison.by}** | | | | | | |\n"
+    for part in comparison.parts:
         yield _row(markdown_text(part.name), part.difference)
-    yield f"\n{ADJUSTED}\n\n" if found.splits or found.parts else "\n"
+    yield f"\n{ADJUSTED}\n\n" if comparison.splits or comparison.parts else "\n"
 
 
 def _row(name: str, difference: Difference) -> str:
     value = NONE if difference.value is None else points(difference.value)
     return (
         f"| {name} | {difference.cases:,} | {difference.fixed:,} | {difference.broken:,} | {value} "
-        f"| {words.span(difference.ci95)} | {p_value(difference.p_told)} |\n"
+        f"| {words.span(difference.ci95)} | {p_value(difference.p_adjusted)} |\n"
     )
 
 
-def _flips(title: str, flips: Sequence[Flip], most: int) -> Iterator[str]:
+def _flips(title: str, flips: Sequence[Flip], max_flips: int) -> Iterator[str]:
     if not flips:
         return
-    more = len(flips) - most
-    names = ", ".join(markdown_text(words.name_of(flip)) for flip in flips[:most])
+    more = len(flips) - max_flips
+    names = ", ".join(markdown_text(words.name_of(flip)) for flip in flips[:max_flips])
     yield f"{title} ({len(flips):,}): {names}{f' and {more:,} more' if more > 0 else ''}\n\n"
 
 
-def _of_several(ranking: Ranking) -> Iterator[str]:
+def _ranking_section(ranking: Ranking) -> Iterator[str]:
     yield "| rank | run | passed | total | rate | 95 % interval |\n|--:|---|--:|--:|--:|---|\n"
-    for one in ranking.in_order:
-        counts = one.counts
+    for ranked_run in ranking.in_order:
+        counts = ranked_run.counts
         yield (
-            f"| {one.rank} | {markdown_text(words.called(one.run))} | {counts.passed:,} | {counts.total:,} "
-            f"| {percent(counts.pass_rate)} | {interval(counts.ci95)} |\n"
+            f"| {ranked_run.rank} | {markdown_text(words.called(ranked_run.run))} | {counts.passed:,} "
+            f"| {counts.total:,} | {percent(counts.pass_rate)} | {interval(counts.ci95)} |\n"
         )
     yield "\n"
     yield "".join(f"{markdown_text(line)}\n\n" for line in ranked(ranking))

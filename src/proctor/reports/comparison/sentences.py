@@ -15,15 +15,15 @@ from proctor.plurals import counted, listed, trial_name
 from proctor.reports.formatting import NONE, interval, percent, points, probability
 from proctor.safe_text import one_line
 
-_NAMED = 5
-"""So many cases are named in a sentence."""
+_MAX_NAMED_CASES = 5
+"""At most this many cases are named in a sentence."""
 
 
-def verdict(found: Comparison) -> str:
-    """What the comparison shows, in plain words and never more than that."""
-    whole = found.whole
+def verdict(comparison: Comparison) -> str:
+    """Returns what the comparison shows, in plain words and never more than that."""
+    whole = comparison.whole
     if whole.value is None or whole.ci95 is None:
-        return _nothing(found)
+        return _empty_verdict(comparison)
     low, high = whole.ci95
     test = probability(whole.p_value)
     counts = f"{counted(whole.fixed, _what(whole))} fixed, {whole.broken:,} broken"
@@ -31,7 +31,7 @@ def verdict(found: Comparison) -> str:
         between = f"{_pp(whole.value, '+')} ({_between(low, high)})"
         return (
             f"No difference that {counted(whole.cases, 'case')} could show: {between}, {test}: {counts}. "
-            f"{smallest(found)}"
+            f"{smallest(comparison)}"
         )
     better = "better" if whole.value > 0 else "worse"
     ends = (low, high) if whole.value > 0 else (-high, -low)
@@ -39,46 +39,46 @@ def verdict(found: Comparison) -> str:
     if whole.shows.startswith("perhaps"):
         return (
             f"The candidate is perhaps {better}, by {by}, but the test is not sure: {test}: {counts}. "
-            f"{smallest(found)}"
+            f"{smallest(comparison)}"
         )
     return f"The candidate is {better} by {by}, {test}: {counts}."
 
 
-def ranking(found: Ranking) -> str:
-    """What several runs come to, in one sentence."""
-    count = len(found.runs)
-    best = [one for one in found.runs if one.rank == 1]
+def ranking(runs_ranking: Ranking) -> str:
+    """Returns the ranking of several runs in one sentence."""
+    count = len(runs_ranking.runs)
+    best = [ranked_run for ranked_run in runs_ranking.runs if ranked_run.rank == 1]
     if len(best) == count:
         return f"None of the {count:,} runs is shown to be better than another."
     if len(best) > 1:
         return f"{len(best):,} of {count:,} runs share rank 1: none is shown to be better than they are."
     (first,) = best
     worse = sum(
-        found_.whole.shows == ("worse" if found_.baseline.id == first.run.id else "better")
-        for found_ in found.comparisons
-        if first.run.id in (found_.baseline.id, found_.candidate.id)
+        comparison.whole.shows == ("worse" if comparison.baseline.id == first.run.id else "better")
+        for comparison in runs_ranking.comparisons
+        if first.run.id in (comparison.baseline.id, comparison.candidate.id)
     )
-    told = f"{percent(first.counts.pass_rate)}, {interval(first.counts.ci95)}"
+    rate = f"{percent(first.counts.pass_rate)}, {interval(first.counts.ci95)}"
     return (
-        f"{one_line(first.run.target.name)} is first ({told}), and shown to be better than {worse:,} of the "
+        f"{one_line(first.run.target.name)} is first ({rate}), and shown to be better than {worse:,} of the "
         f"{count - 1:,} other runs."
     )
 
 
-def _nothing(found: Comparison) -> str:
-    if found.not_measured:
-        count = len(found.not_measured)
-        matched = counted(count, "pair")
-        return f"Nothing was measured: {matched} matched, and each has an ERROR or UNSCORED trial."
+def _empty_verdict(comparison: Comparison) -> str:
+    if comparison.not_measured:
+        count = len(comparison.not_measured)
+        pairs = counted(count, "pair")
+        return f"Nothing was measured: {pairs} matched, and each has an ERROR or UNSCORED trial."
     return "Nothing matched: the runs have no case and repeat in common."
 
 
-def smallest(found: Comparison) -> str:
-    """Which difference so many cases would have shown."""
-    cases = counted(found.whole.cases, "case")
-    if found.smallest is None:
+def smallest(comparison: Comparison) -> str:
+    """Returns the smallest difference that this number of cases would have shown."""
+    cases = counted(comparison.whole.cases, "case")
+    if comparison.smallest is None:
         return f"With {cases} no difference, however large, would be found 80 % of the time."
-    return f"With {cases} nothing under {_pp(found.smallest)} would be found 80 % of the time."
+    return f"With {cases} nothing under {_pp(comparison.smallest)} would be found 80 % of the time."
 
 
 def _what(whole: Difference) -> str:
@@ -101,13 +101,13 @@ def span(bounds: Interval | None) -> str:
 # --- gates -------------------------------------------------------------------------------------------------
 
 
-def gate(found: Comparison, rule: Rule) -> str:
+def gate(comparison: Comparison, rule: Rule) -> str:
     """Whether the gate held, with the numbers that decided it."""
-    code, ci95 = exit_code(found, rule), found.whole.ci95
+    code, ci95 = exit_code(comparison, rule), comparison.whole.ci95
     if code is ExitCode.NOTHING_SELECTED:
         return "The gate did not hold: nothing matched."
     if code is ExitCode.NOT_MEASURED or ci95 is None:
-        return f"The gate did not hold: {'; '.join(_unsure(found, rule))}."
+        return f"The gate did not hold: {'; '.join(_gate_objections(comparison, rule))}."
     margin = _pp(rule.max_regression)
     regression = f"a regression of more than {margin}" if rule.max_regression else "a regression"
     interval = f"the 95 % interval is {span(ci95)}"
@@ -120,14 +120,16 @@ def gate(found: Comparison, rule: Rule) -> str:
     return f"The gate did not hold: {regression} is shown, as {interval}."
 
 
-def _unsure(found: Comparison, rule: Rule) -> Iterator[str]:
-    yield from unfinished(found)
-    count = len(found.not_measured)
-    if count and (count > rule.allow_errors or not found.whole.pairs):
-        allowed = f"--allow-errors allows {rule.allow_errors:,}" if found.whole.pairs else "no other is there"
-        yield f"{count:,} of {counted(found.pairs, 'pair')} {_be(count)} not measured, and {allowed}"
-    if found.unpaired.is_partial and not rule.partial:
-        yield f"{' and '.join(_left_out(found.unpaired))}, and --partial is not given"
+def _gate_objections(comparison: Comparison, rule: Rule) -> Iterator[str]:
+    yield from unfinished(comparison)
+    count = len(comparison.not_measured)
+    if count and (count > rule.allow_errors or not comparison.whole.pairs):
+        allowed = (
+            f"--allow-errors allows {rule.allow_errors:,}" if comparison.whole.pairs else "no other is there"
+        )
+        yield f"{count:,} of {counted(comparison.pairs, 'pair')} {_be(count)} not measured, and {allowed}"
+    if comparison.unpaired.is_partial and not rule.partial:
+        yield f"{' and '.join(_left_out(comparison.unpaired))}, and --partial is not given"
 
 
 def _left_out(unpaired: Paired) -> Iterator[str]:
@@ -142,11 +144,11 @@ def _left_out(unpaired: Paired) -> Iterator[str]:
             yield f"{counted(count, what)} {_be(count)} only in the {name}"
 
 
-def unfinished(found: Comparison) -> Iterator[str]:
+def unfinished(comparison: Comparison) -> Iterator[str]:
     """Which run is not finished, each as a clause."""
     for name, is_finished, missing, run in (
-        ("baseline", found.baseline_finished, found.baseline_missing, found.baseline),
-        ("candidate", found.candidate_finished, found.candidate_missing, found.candidate),
+        ("baseline", comparison.baseline_finished, comparison.baseline_missing, comparison.baseline),
+        ("candidate", comparison.candidate_finished, comparison.candidate_missing, comparison.candidate),
     ):
         if not is_finished:
             yield f"the {name} is not finished: {missing:,} of {run.planned:,} trials are missing"
@@ -155,33 +157,35 @@ def unfinished(found: Comparison) -> Iterator[str]:
 # --- what is beside the numbers ----------------------------------------------------------------------------
 
 
-def remarks(found: Comparison) -> Iterator[str]:
+def remarks(comparison: Comparison) -> Iterator[str]:
     """Sentences on what is in no number: pairs not measured, cases and trials without a partner."""
-    if found.not_measured:
-        count = len(found.not_measured)
-        named = listed([_not_measured(one) for one in found.not_measured], _NAMED)
-        yield f"Not measured, and in no number: {counted(count, 'pair')}: {named}."
-    for clause in unfinished(found):
+    if comparison.not_measured:
+        count = len(comparison.not_measured)
+        names = listed([_not_measured(pair) for pair in comparison.not_measured], _MAX_NAMED_CASES)
+        yield f"Not measured, and in no number: {counted(count, 'pair')}: {names}."
+    for clause in unfinished(comparison):
         yield f"{clause[0].upper()}{clause[1:]}."
-    unpaired = found.unpaired
+    unpaired = comparison.unpaired
     for name, ids, trials, other in (
-        ("baseline", unpaired.only_baseline, unpaired.trials_only_baseline, found.candidate),
-        ("candidate", unpaired.only_candidate, unpaired.trials_only_candidate, found.baseline),
+        ("baseline", unpaired.only_baseline, unpaired.trials_only_baseline, comparison.candidate),
+        ("candidate", unpaired.only_candidate, unpaired.trials_only_candidate, comparison.baseline),
     ):
         if ids:
-            told = f"{counted(len(ids), 'case')}{_why(other)}"
-            yield f"Only in the {name}: {told}: {one_line(listed(ids, _NAMED))}."
+            what = f"{counted(len(ids), 'case')}{_why(other)}"
+            yield f"Only in the {name}: {what}: {one_line(listed(ids, _MAX_NAMED_CASES))}."
         if trials:
-            told = counted(trials, "trial")
-            yield f"Only in the {name}: {told} of cases that have fewer in the other run."
+            what = counted(trials, "trial")
+            yield f"Only in the {name}: {what} of cases that have fewer in the other run."
     if unpaired.renamed:
-        named = one_line(listed([f"{one.baseline} → {one.candidate}" for one in unpaired.renamed], _NAMED))
-        yield f"Paired under another id: {counted(len(unpaired.renamed), 'case')}: {named}."
+        names = one_line(
+            listed([f"{pair.baseline} → {pair.candidate}" for pair in unpaired.renamed], _MAX_NAMED_CASES)
+        )
+        yield f"Paired under another id: {counted(len(unpaired.renamed), 'case')}: {names}."
 
 
-def _not_measured(one: NotMeasured) -> str:
-    verdicts = f"{one.baseline.value.upper()} → {one.candidate.value.upper()}"
-    return f"{name_of(one)} ({verdicts})"
+def _not_measured(pair: NotMeasured) -> str:
+    verdicts = f"{pair.baseline.value.upper()} → {pair.candidate.value.upper()}"
+    return f"{name_of(pair)} ({verdicts})"
 
 
 def _why(other: Run) -> str:
@@ -206,9 +210,9 @@ def selected(selection: Selection) -> str:
     return " ".join(flags)
 
 
-def name_of(one: Flip | NotMeasured) -> str:
+def name_of(pair: Flip | NotMeasured) -> str:
     """The case's id, with the number of the repeat where it is not the first."""
-    return one_line(trial_name(one.case, one.repeat))
+    return one_line(trial_name(pair.case, pair.repeat))
 
 
 def called(run: Run) -> str:

@@ -29,25 +29,25 @@ from proctor.verdicts import worst
 
 ADJUSTED = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
 """What stands below the table of differences."""
-_LONGEST = 40
-"""Letters of a name in that table."""
-_HALF = 12
+_MAX_NAME_LENGTH = 40
+"""The most characters of a name in that table."""
+_HALF_WIDTH = 12
 """Columns on each side of zero on which a difference is drawn."""
 
 
 class Compared(Struct, frozen=True, kw_only=True):
-    """Two or more runs as reports of comparisons see them."""
+    """A comparison of two or more runs, as its reports get it."""
 
     comparisons: tuple[Comparison, ...]
     """The one of two runs; of several, each run with each later one."""
     ranking: Ranking | None = None
     """Of several runs; None for two."""
     rule: Rule | None = None
-    """What the gate asks; None where there is none."""
+    """The rule of the gate; None without one."""
     looks: int | None = None
-    """How often the holdout was looked at, this time included; None where nothing of it is shown."""
+    """The number of holdout accesses, this one included; None if nothing of the holdout is shown."""
     judges: tuple[str, ...] = ()
-    """What is known of the judges of these runs, in sentences."""
+    """The calibrations of these runs' judges, in sentences."""
 
     @property
     def shows_rates(self) -> bool:
@@ -61,70 +61,74 @@ class Compared(Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> ExitCode:
-        """The gate's word over all candidates, else whether there was anything to compare."""
+        """The gate's worst exit code over all candidates; without a gate, whether anything was compared."""
         if self.rule is None:
             return could_compare(self.comparisons)
         rule = self.rule
-        return worst(exit_code(found, rule) for found in self.gated)
+        return worst(exit_code(comparison, rule) for comparison in self.gated)
 
     @property
-    def doubts(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Why runs may not be comparable, and whether too few cases decide, each sentence once."""
-        doubts = dict.fromkeys(doubt for found in self.gated for doubt in found.doubts)
-        return [*doubts, *filter(None, [self._too_few_cases()])]
+        warnings = dict.fromkeys(line for comparison in self.gated for line in comparison.warnings)
+        return [*warnings, *filter(None, [self._too_few_cases()])]
 
     def _too_few_cases(self) -> str | None:
         """Of two runs without a gate, the sentence on their difference says what so many cases can show."""
         if self.rule is None and self.ranking is None:
             return None
-        unclear = [found for found in self.comparisons if found.whole.shows not in ("better", "worse")]
-        return too_few_cases({found.baseline.suite.name: found.whole.cases for found in unclear})
+        unclear = [
+            comparison for comparison in self.comparisons if comparison.whole.shows not in ("better", "worse")
+        ]
+        return too_few_cases(
+            {comparison.baseline.suite.name: comparison.whole.cases for comparison in unclear}
+        )
 
 
-def lines(compared: Compared, flips: int = 10) -> Iterator[str]:
-    """All that is told of a comparison.
+def lines(report: Compared, flips: int = 10) -> Iterator[str]:
+    """Yields the whole report of a comparison.
 
     Args:
-        compared: the comparison.
-        flips: so many cases are named of those that were fixed, and of those that were broken.
+        report: the comparison.
+        flips: at most this many fixed and this many broken cases are named.
     """
-    if compared.ranking is None:
-        yield from _of_two(compared.comparisons[0], flips)
+    if report.ranking is None:
+        yield from _pair_lines(report.comparisons[0], flips)
     else:
-        yield from _of_several(compared.ranking)
-    yield from map(one_line, compared.judges)
-    yield from words.look(compared.looks)
-    if compared.rule is not None:
-        for found in compared.gated:
-            name = "" if compared.ranking is None else f"{words.called(found.candidate)}: "
-            yield f"{name}{words.gate(found, compared.rule)}"
+        yield from _ranking_lines(report.ranking)
+    yield from map(one_line, report.judges)
+    yield from words.look(report.looks)
+    if report.rule is not None:
+        for comparison in report.gated:
+            name = "" if report.ranking is None else f"{words.called(comparison.candidate)}: "
+            yield f"{name}{words.gate(comparison, report.rule)}"
 
 
 # --- two runs ----------------------------------------------------------------------------------------------
 
 
-def _of_two(found: Comparison, flips: int) -> Iterator[str]:
-    whole = found.whole
+def _pair_lines(comparison: Comparison, flips: int) -> Iterator[str]:
+    whole = comparison.whole
     if whole.baseline is not None and whole.candidate is not None:
         yield f"{'':<9}   passed  {' trials' if whole.by_case else '  cases'}    rate  {AXIS_HEAD}"
         yield _side("baseline", whole.baseline, whole)
         yield _side("candidate", whole.candidate, whole)
         yield ""
-    yield f"baseline   {words.called(found.baseline)}"
-    yield f"candidate  {words.called(found.candidate)}"
+    yield f"baseline   {words.called(comparison.baseline)}"
+    yield f"candidate  {words.called(comparison.candidate)}"
     yield ""
-    yield words.verdict(found)
+    yield words.verdict(comparison)
     yield ""
     if whole.cases:
-        yield from _differences(found)
+        yield from _differences(comparison)
         yield ""
-        beside = [f"{name:<9}  {told}" for name, told in measures(found)]
-        yield from (*beside, *[""] * bool(beside))
-    yield from _flipped("BROKEN", found.broken, flips)
-    yield from _flipped("FIXED", found.fixed, flips)
-    if found.broken or found.fixed:
+        measure_lines = [f"{name:<9}  {text}" for name, text in measures(comparison)]
+        yield from (*measure_lines, *[""] * bool(measure_lines))
+    yield from _flip_lines("BROKEN", comparison.broken, flips)
+    yield from _flip_lines("FIXED", comparison.fixed, flips)
+    if comparison.broken or comparison.fixed:
         yield ""
-    yield from words.remarks(found)
+    yield from words.remarks(comparison)
 
 
 def _side(name: str, side: Side, whole: Difference) -> str:
@@ -134,34 +138,39 @@ def _side(name: str, side: Side, whole: Difference) -> str:
     )
 
 
-def _differences(found: Comparison) -> Iterator[str]:
+def _differences(comparison: Comparison) -> Iterator[str]:
     """A row for the whole and each part: its flips, and its difference as a dot on a band around zero."""
-    rows: list[tuple[str, Difference | None]] = [("all", found.whole)]
-    rows += [(f"  {_short(part.name)}", part.difference) for part in found.splits]
-    if found.parts:
-        rows.append((f"by {_short(str(found.by))}", None))
-        rows += [(f"  {_short(part.name)}", part.difference) for part in found.parts]
+    rows: list[tuple[str, Difference | None]] = [("all", comparison.whole)]
+    rows += [(f"  {_short(part.name)}", part.difference) for part in comparison.splits]
+    if comparison.parts:
+        rows.append((f"by {_short(str(comparison.by))}", None))
+        rows += [(f"  {_short(part.name)}", part.difference) for part in comparison.parts]
     reach = _reach([row for _, row in rows if row is not None])
     wide = max(12, *(columns(name) for name, _ in rows))
-    head = f"{-reach:+.0f}pp{'0':^{2 * _HALF + 1 - 2 * len(f'{reach:+.0f}pp')}}{reach:+.0f}pp"
+    head = f"{-reach:+.0f}pp{'0':^{2 * _HALF_WIDTH + 1 - 2 * len(f'{reach:+.0f}pp')}}{reach:+.0f}pp"
     yield f"{'':<{wide}}    cases    fixed   broken  difference  {head}  {'95% interval':<20}p"
     for name, difference in rows:
         yield name if difference is None else f"{padded(name, wide)}  {_row(difference, reach)}"
-    if found.splits or found.parts:
+    if comparison.splits or comparison.parts:
         yield ADJUSTED
 
 
 def _short(name: str) -> str:
     """A name on one line that leaves room for the numbers beside it; a long one loses its middle."""
     line = one_line(name)
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]}…{line[-_LONGEST // 2 + 1 :]}"
+    return (
+        line
+        if len(line) <= _MAX_NAME_LENGTH
+        else f"{line[: _MAX_NAME_LENGTH // 2]}…{line[-_MAX_NAME_LENGTH // 2 + 1 :]}"
+    )
 
 
 def _row(difference: Difference, reach: float) -> str:
     value = NONE if difference.value is None else points(difference.value)
     return (
         f"{difference.cases:>7,}  {difference.fixed:>7,}  {difference.broken:>7,}  {value:>10}  "
-        f"{_around_zero(difference, reach)}  {words.span(difference.ci95):<20}{p_value(difference.p_told)}"
+        f"{_around_zero(difference, reach)}  {words.span(difference.ci95):<20}"
+        f"{p_value(difference.p_adjusted)}"
     )
 
 
@@ -174,69 +183,70 @@ def _reach(rows: Sequence[Difference]) -> float:
 def _around_zero(difference: Difference, reach: float) -> str:
     """A dot for the difference on a band for its interval, on an axis with zero in its middle."""
     if difference.value is None or difference.ci95 is None:
-        return " " * (2 * _HALF + 1)
+        return " " * (2 * _HALF_WIDTH + 1)
     low, at, high = (
-        _HALF + round(share * 100 / reach * _HALF)
+        _HALF_WIDTH + round(share * 100 / reach * _HALF_WIDTH)
         for share in (difference.ci95[0], difference.value, difference.ci95[1])
     )
-    axis = ["━" if low <= column <= high else "·" for column in range(2 * _HALF + 1)]
-    axis[_HALF] = "┼" if low <= _HALF <= high else "│"
+    axis = ["━" if low <= column <= high else "·" for column in range(2 * _HALF_WIDTH + 1)]
+    axis[_HALF_WIDTH] = "┼" if low <= _HALF_WIDTH <= high else "│"
     axis[at] = "●"
     return "".join(axis)
 
 
-def measures(found: Comparison) -> Iterator[tuple[str, str]]:
+def measures(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Scores, latency and cost, where there is something to tell: the name of each, and its numbers."""
-    for name, measure, unit, of in (
-        ("score", found.score, _plain, "mean"),
-        ("latency", found.latency_ms, milliseconds, "median"),
-        ("cost", found.cost_usd, cost, "mean"),
+    for name, measure, unit, statistic in (
+        ("score", comparison.score, _plain, "mean"),
+        ("latency", comparison.latency_ms, milliseconds, "median"),
+        ("cost", comparison.cost_usd, cost, "mean"),
     ):
         if measure is not None and (name == "score" or measure.baseline or measure.candidate):
-            yield name, _measured(measure, unit, of)
+            yield name, _measure_text(measure, unit, statistic)
 
 
 def _plain(value: float | None) -> str:
     return NONE if value is None else f"{value:.3f}"
 
 
-def _measured(measure: Measure, unit: Callable[[float | None], str], of: str) -> str:
+def _measure_text(measure: Measure, unit: Callable[[float | None], str], statistic: str) -> str:
     """Both means, and by how much the cases differ: by the mean or the median."""
     value, bounds = (
-        (measure.difference, measure.ci95) if of == "mean" else (measure.median, measure.median_ci95)
+        (measure.difference, measure.ci95) if statistic == "mean" else (measure.median, measure.median_ci95)
     )
     between = ""
     if bounds is not None:
-        between = f" (95 % interval {_signed(bounds[0], unit)} to {_signed(bounds[1], unit)})"
+        between = f" (95 % interval {_signed_text(bounds[0], unit)} to {_signed_text(bounds[1], unit)})"
     return (
-        f"mean {unit(measure.baseline)} → {unit(measure.candidate)} · {of} difference {_signed(value, unit)}"
-        f"{between} over {measure.cases:,} cases"
+        f"mean {unit(measure.baseline)} → {unit(measure.candidate)} · {statistic} difference "
+        f"{_signed_text(value, unit)}{between} over {measure.cases:,} cases"
     )
 
 
-def _signed(value: float, unit: Callable[[float | None], str]) -> str:
+def _signed_text(value: float, unit: Callable[[float | None], str]) -> str:
     """A difference in its unit, with its sign."""
-    told = unit(abs(value))
-    return told if not value else f"{'-' if value < 0 else '+'}{told}"
+    text = unit(abs(value))
+    return text if not value else f"{'-' if value < 0 else '+'}{text}"
 
 
-def _flipped(word: str, flips: Sequence[Flip], most: int) -> Iterator[str]:
-    for flip in flips[:most]:
+def _flip_lines(word: str, flips: Sequence[Flip], max_flips: int) -> Iterator[str]:
+    for flip in flips[:max_flips]:
         yield f"{word:<8}  {words.name_of(flip)}"
-    if len(flips) > most:
-        yield f"…and {len(flips) - most:,} more {word.lower()}: --flips {len(flips)}"
+    if len(flips) > max_flips:
+        yield f"…and {len(flips) - max_flips:,} more {word.lower()}: --flips {len(flips)}"
 
 
 # --- several runs ------------------------------------------------------------------------------------------
 
 
-def _of_several(ranking: Ranking) -> Iterator[str]:
+def _ranking_lines(ranking: Ranking) -> Iterator[str]:
     yield f"rank  passed  total    rate  {AXIS_HEAD}"
-    for one in ranking.in_order:
-        counts = one.counts
+    for ranked_run in ranking.in_order:
+        counts = ranked_run.counts
         yield (
-            f"{one.rank:>4}  {counts.passed:>6,}  {counts.total:>5,}  {percent(counts.pass_rate):>6}  "
-            f"{drawn(counts.pass_rate, counts.ci95)}  {interval(counts.ci95):<8}  {words.called(one.run)}"
+            f"{ranked_run.rank:>4}  {counts.passed:>6,}  {counts.total:>5,}  {percent(counts.pass_rate):>6}  "
+            f"{drawn(counts.pass_rate, counts.ci95)}  {interval(counts.ci95):<8}  "
+            f"{words.called(ranked_run.run)}"
         )
     yield ""
     yield from ranked(ranking)
@@ -245,22 +255,23 @@ def _of_several(ranking: Ranking) -> Iterator[str]:
 def ranked(ranking: Ranking) -> Iterator[str]:
     """What the ranks mean, and what the runs do not have in common."""
     count = len(ranking.comparisons)
-    shown = sum(found.whole.shows in ("better", "worse") for found in ranking.comparisons)
+    distinct = sum(comparison.whole.shows in ("better", "worse") for comparison in ranking.comparisons)
     yield (
         "A rank is 1, and one more for each run that is shown to be better. "
-        f"Of {count:,} pairs of runs {shown:,} can be told apart: by a 95 % interval without zero, and by p "
-        f"below 0.05, adjusted by Holm's method over all {count:,}."
+        f"Of {count:,} pairs of runs {distinct:,} can be told apart: by a 95 % interval without zero, and "
+        f"by p below 0.05, adjusted by Holm's method over all {count:,}."
     )
-    for one in ranking.runs:
-        if not one.is_finished:
-            planned = one.run.planned
-            yield f"Run {one.run.id} is not finished: {one.missing:,} of {planned:,} trials are missing."
-    pairs = {found.pairs for found in ranking.comparisons}
-    if len(pairs) > 1 or any(found.unpaired.is_partial for found in ranking.comparisons):
+    for ranked_run in ranking.runs:
+        if not ranked_run.is_finished:
+            planned_count = ranked_run.run.planned
+            unfinished_text = f"{ranked_run.missing:,} of {planned_count:,} trials are missing"
+            yield f"Run {ranked_run.run.id} is not finished: {unfinished_text}."
+    pairs = {comparison.pairs for comparison in ranking.comparisons}
+    if len(pairs) > 1 or any(comparison.unpaired.is_partial for comparison in ranking.comparisons):
         yield (
             f"The runs do not have the same trials: two are compared on the {min(pairs):,} to {max(pairs):,} "
             "that both have."
         )
-    missing = sum(len(found.not_measured) for found in ranking.comparisons)
+    missing = sum(len(comparison.not_measured) for comparison in ranking.comparisons)
     if missing:
         yield f"Not measured, and in no comparison: {missing:,} pairs with an ERROR or UNSCORED trial."

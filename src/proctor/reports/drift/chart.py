@@ -1,4 +1,4 @@
-"""What became of a target over time as a chart. Pure."""
+"""The drift of a target as a chart. Pure."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _PASSED, _FIRST, _BEFORE = (
     "as in the run before",
 )
 _GREY = "#7a7a7a"
-_MARKED = 4
-"""So many changes are marked: the change point, and what changed lately."""
+_MAX_MARKS = 4
+"""At most this many changes are marked: the change point and the latest changes."""
 _TIMES = (
     dict.fromkeys(("week", "date", "day"), "%-d %b")
     | dict.fromkeys(("hours", "minutes"), "%H:%M")
     | {"seconds": "%H:%M:%S"}
 )
 """Ticks on a day, in 24 hours; months and years are written out."""
-_POINTS = 60
-"""Up to so many runs are drawn with a point each."""
+_MAX_POINTS = 60
+"""Up to this many runs are drawn with a point each."""
 
 
-def chart(drifted: Drifted) -> Chart:
+def chart(report: Drifted) -> Chart:
     """The share that passed with its interval, the shares of identical answers, and what changed when."""
-    drift, run = drifted.drift, drifted.last
+    drift, run = report.drift, report.last
     rows = [row for step in drift.steps for row in _rows(step)]
     x = {"field": "at", "type": "temporal", "title": "UTC", "scale": {"type": "utc"}}
     x["axis"] = {
@@ -45,15 +45,18 @@ def chart(drifted: Drifted) -> Chart:
     legend = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1, "columns": 3}
     colour = {"field": "series", "type": "nominal", "sort": [_PASSED, _FIRST, _BEFORE], "legend": legend}
     band = {"x": x, "y": _share("low"), "y2": {"field": "high"}, "color": colour}
-    line = {"type": "line", "point": len(drift.steps) <= _POINTS}
+    line = {"type": "line", "point": len(drift.steps) <= _MAX_POINTS}
     layers = [
         {"mark": {"type": "area", "opacity": 0.18}, "encoding": band},
         *_levels(),
-        {"mark": line, "encoding": {"x": x, "y": _share("share"), "color": colour, "strokeDash": _dashed()}},
+        {
+            "mark": line,
+            "encoding": {"x": x, "y": _share("share"), "color": colour, "strokeDash": _stroke_dash()},
+        },
     ]
     for place, (at, text) in enumerate(_marks(drift)):
         late = at - drift.steps[0].at > (drift.last.at - drift.steps[0].at) / 2
-        layers += _marked({"at": _utc(at), "name": one_line(text)}, place, x, late=late)
+        layers += _mark_layers({"at": _utc(at), "name": one_line(text)}, place, x, late=late)
     return layered(rows, layers, title=one_line(f"{run.suite.title} on {run.target.name}"))
 
 
@@ -72,8 +75,8 @@ def _share(field: str) -> dict[str, Any]:
     return {"field": field, "type": "quantitative", "title": "share of cases", "scale": scale, "axis": axis}
 
 
-def _dashed() -> dict[str, Any]:
-    """Of two lines that lie on each other both are seen."""
+def _stroke_dash() -> dict[str, Any]:
+    """Returns a dash that keeps both of two equal lines visible."""
     return {"condition": {"test": f"datum.series == '{_BEFORE}'", "value": [6, 6]}, "value": [1, 0]}
 
 
@@ -82,28 +85,28 @@ def _levels() -> Iterator[dict[str, Any]]:
     data = {"values": [{"share": STABLE, "name": "stable"}, {"share": WATCH, "name": "watch"}]}
     rule = {"type": "rule", "strokeDash": [4, 4], "color": _GREY}
     text = {"type": "text", "align": "left", "dx": 4, "fontSize": 11, "color": _GREY}
-    beside = {"y": _share("share"), "x": {"value": WIDTH}, "text": {"field": "name"}}
+    text_encoding = {"y": _share("share"), "x": {"value": WIDTH}, "text": {"field": "name"}}
     yield {"data": data, "mark": rule, "encoding": {"y": _share("share")}}
-    yield {"data": data, "mark": text, "encoding": beside}
+    yield {"data": data, "mark": text, "encoding": text_encoding}
 
 
 def _marks(drift: Drift) -> Iterator[tuple[datetime, str]]:
     if drift.turning is not None:
         at = drift.steps[drift.turning.after].at
         yield at, f"changed by {moments(drift)[at]}"
-    for one in drift.changed[1 - _MARKED :]:
-        yield drift.steps[one.place].at, changed(one)
+    for change in drift.changed[1 - _MAX_MARKS :]:
+        yield drift.steps[change.place].at, changed(change)
 
 
-def _marked(mark: dict[str, str], place: int, x: dict[str, Any], *, late: bool) -> list[dict[str, Any]]:
+def _mark_layers(mark: dict[str, str], place: int, x: dict[str, Any], *, late: bool) -> list[dict[str, Any]]:
     """A line from top to bottom, and its text on the side with more room; each text has its own height."""
     data = {"values": [mark]}
-    aside = {"align": "right", "dx": -5} if late else {"align": "left", "dx": 5}
-    words = {"type": "text", "fontSize": 11, "limit": 250, **aside}
-    here = {"x": x, "y": {"value": 200 + 14 * place}, "text": {"field": "name"}}
+    placement = {"align": "right", "dx": -5} if late else {"align": "left", "dx": 5}
+    words = {"type": "text", "fontSize": 11, "limit": 250, **placement}
+    text_encoding = {"x": x, "y": {"value": 200 + 14 * place}, "text": {"field": "name"}}
     return [
         {"data": data, "mark": {"type": "rule", "strokeWidth": 1.5, "color": "#222"}, "encoding": {"x": x}},
-        {"data": data, "mark": words, "encoding": here},
+        {"data": data, "mark": words, "encoding": text_encoding},
     ]
 
 

@@ -1,4 +1,4 @@
-"""What became of a target over time as JSON and as Markdown. Pure."""
+"""The drift of a target as JSON and as Markdown. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from proctor.reports.formatting import utc
 from proctor.safe_text import markdown_text
 
 
-def data(drifted: Drifted) -> dict[str, Any]:
-    """All that is known, as plain data; shares are from 0 to 1, times ISO 8601 in UTC."""
-    drift, run = drifted.drift, drifted.last
+def data(report: Drifted) -> dict[str, Any]:
+    """Returns everything as plain data; shares are from 0 to 1, times ISO 8601 in UTC."""
+    drift, run = report.drift, report.last
     lowest = drift.last.lowest
     return {
         "drift": {
@@ -30,45 +30,45 @@ def data(drifted: Drifted) -> dict[str, Any]:
             "since": None if drift.since is None else utc(drift.since),
             "by_answers": drift.by_answers,
             "by_verdicts": drift.by_verdicts,
-            "identical": _same(lowest),
-            "noise": _same(drift.noise),
-            "verdicts": _verdicts(drift),
-            "change_point": _turning(drift),
-            "changed": [_changed(drift, one) for one in drift.changed],
+            "identical": _same_row(lowest),
+            "noise": _same_row(drift.noise),
+            "verdicts": _verdicts_row(drift),
+            "change_point": _change_point_row(drift),
+            "changed": [_change_row(drift, change) for change in drift.changed],
             "measured": drift.last.seen.measured,
-            "looks": drifted.looks,
-            "sentences": list(sentences(drifted)),
-            "runs": [_step(step) for step in drift.steps],
+            "looks": report.looks,
+            "sentences": list(sentences(report)),
+            "runs": [_step_row(step) for step in drift.steps],
         },
         "exit_code": int(drift.exit_code),
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
-    seen, counts = step.seen, step.seen.passed
+def _step_row(step: Step) -> dict[str, Any]:
+    observation, counts = step.seen, step.seen.passed
     return {
-        "run": seen.run.id,
+        "run": observation.run.id,
         "started_at": utc(step.at),
         "passed": counts.passed,
         "failed": counts.failed,
         "pass_rate": counts.pass_rate,
         "ci95": counts.ci95,
-        **{name: getattr(seen.aside, name) for name in seen.aside.__struct_fields__},
-        "with_first": _same(step.with_first),
-        "with_before": _same(step.with_before),
-        "verdicts": _flips(step.flips),
-        "models": sorted(seen.models),
-        "fingerprints": sorted(seen.fingerprints),
+        **{name: getattr(observation.aside, name) for name in observation.aside.__struct_fields__},
+        "with_first": _same_row(step.with_first),
+        "with_before": _same_row(step.with_before),
+        "verdicts": _flips_row(step.flips),
+        "models": sorted(observation.models),
+        "fingerprints": sorted(observation.fingerprints),
     }
 
 
-def _same(same: Sameness | None) -> dict[str, Any] | None:
+def _same_row(same: Sameness | None) -> dict[str, Any] | None:
     if same is None:
         return None
     return {"share": same.share, "ci95": same.ci95, "cases": same.cases, "level": same.level}
 
 
-def _flips(flips: Flips | None) -> dict[str, Any] | None:
+def _flips_row(flips: Flips | None) -> dict[str, Any] | None:
     if flips is None:
         return None
     return {
@@ -81,45 +81,45 @@ def _flips(flips: Flips | None) -> dict[str, Any] | None:
     }
 
 
-def _verdicts(drift: Drift) -> dict[str, Any] | None:
-    flips, found = _flips(drift.last.flips), drift.passing
+def _verdicts_row(drift: Drift) -> dict[str, Any] | None:
+    flips, turning = _flips_row(drift.last.flips), drift.passing
     if flips is None:
         return None
-    p_value, shown = (1.0, False) if found is None else (found.p_value, found.shown)
-    return {**flips, "comparison": drift.comparison, "p_value": p_value, "shown": shown}
+    p_value, is_shown = (1.0, False) if turning is None else (turning.p_value, turning.shown)
+    return {**flips, "comparison": drift.comparison, "p_value": p_value, "shown": is_shown}
 
 
-def _turning(drift: Drift) -> dict[str, Any] | None:
-    found = drift.turning
-    if found is None:
+def _change_point_row(drift: Drift) -> dict[str, Any] | None:
+    turning = drift.turning
+    if turning is None:
         return None
-    before, after = drift.steps[found.before], drift.steps[found.after]
+    before, after = drift.steps[turning.before], drift.steps[turning.after]
     return {
         "what": {"first": "identical with the first run", "last": "identical with the last run"}.get(
-            found.what, "verdicts"
+            turning.what, "verdicts"
         ),
         "last_before": {"run": before.seen.run.id, "started_at": utc(before.at)},
         "first_after": {"run": after.seen.run.id, "started_at": utc(after.at)},
-        "share_before": found.split.before,
-        "share_after": found.split.after,
-        "cases": found.split.cases,
-        "p_value": found.p_value,
+        "share_before": turning.split.before,
+        "share_after": turning.split.after,
+        "cases": turning.split.cases,
+        "p_value": turning.p_value,
     }
 
 
-def _changed(drift: Drift, one: Changed) -> dict[str, Any]:
-    run = drift.steps[one.place].seen.run
-    return {"run": run.id, "side": one.side, "what": one.what, "was": one.was, "now": one.now}
+def _change_row(drift: Drift, change: Changed) -> dict[str, Any]:
+    run = drift.steps[change.place].seen.run
+    return {"run": run.id, "side": change.side, "what": change.what, "was": change.was, "now": change.now}
 
 
-def markdown(drifted: Drifted) -> Iterator[str]:
+def markdown(report: Drifted) -> Iterator[str]:
     """A section: the sentences as a list, and a table of the runs."""
-    run = drifted.last
+    run = report.last
     yield f"# {markdown_text(run.suite.title)} on {markdown_text(run.target.name)}\n\n"
-    first, *rest = sentences(drifted)
+    first, *other_sentences = sentences(report)
     yield f"**{markdown_text(first)}**\n\n"
-    for sentence in rest:
+    for sentence in other_sentences:
         yield f"* {markdown_text(sentence)}\n"
     yield f"\n| {' | '.join(COLUMNS)} |\n|---|---|{'--:|' * (len(COLUMNS) - 2)}\n"
-    for row in rows(drifted.drift):
+    for row in rows(report.drift):
         yield f"| {' | '.join(map(markdown_text, row))} |\n"

@@ -1,4 +1,4 @@
-"""What became of a target over time, as sentences and as the lines that a terminal shows. Pure."""
+"""The drift of a target as sentences and as the lines that a terminal shows. Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from proctor.plurals import counted, listed
 from proctor.reports.formatting import NONE, interval, percent, points, probability
 from proctor.safe_text import one_line
 
-_LISTED = 12
-"""So many ids, changes and runs are shown; JSON has all."""
-_OFTEN = 3
-"""Of what changed more often only the last time is shown."""
-_TURNS = {
+_MAX_LISTED = 12
+"""At most this many ids, changes and runs are shown; JSON has all."""
+_MAX_REPEATED = 3
+"""Of a setting that changed more often than this only the last change is shown."""
+_CHANGE_POINT_SENTENCES = {
     "first": "The answers changed {when}: {before} identical with the first run before, {after} since",
     "last": "The answers changed {when}: {before} identical with the last run before, {after} since",
     "verdicts": "The verdicts changed {when}: {before} of the cases passed before and {after} since",
 }
-_ASIDE = {
+_EXCLUSION_REASONS = {
     "taken_over": "taken over from an earlier run",
     "cached": "from the cache",
     "elsewhere": "answered by another target",
@@ -37,13 +37,13 @@ _ASIDE = {
 
 
 class Drifted(Struct, frozen=True, kw_only=True):
-    """What became of a target over time, with what is to be told besides."""
+    """The drift of a target with remarks for its reports."""
 
     drift: Drift
     notes: tuple[str, ...] = ()
-    """Sentences that tell which runs were left out."""
+    """Sentences on the runs that were left out."""
     looks: int | None = None
-    """How often the holdout of the suite was looked at, this time included; None without one."""
+    """The number of accesses to the suite's holdout, this one included; None without a holdout."""
 
     @property
     def last(self) -> Run:
@@ -51,19 +51,19 @@ class Drifted(Struct, frozen=True, kw_only=True):
         return self.drift.last.seen.run
 
 
-def sentences(drifted: Drifted) -> Iterator[str]:
-    """The answer in one sentence, and what it stands on."""
-    drift = drifted.drift
+def sentences(report: Drifted) -> Iterator[str]:
+    """Yields the conclusion in one sentence, and its grounds."""
+    drift = report.drift
     yield answer(drift)
     yield from _noise(drift)
     if drift.turning is not None:
-        yield _turned(drift, drift.turning)
+        yield _change_point_sentence(drift, drift.turning)
     yield from _verdicts(drift)
-    yield from _aside(drift)
-    yield from _sides(drift)
-    yield from drifted.notes
-    if drifted.looks is not None:
-        yield f"The pass rates include the holdout's: look {drifted.looks:,} at this holdout."
+    yield from _excluded_sentences(drift)
+    yield from _change_sentences(drift)
+    yield from report.notes
+    if report.looks is not None:
+        yield f"The pass rates include the holdout's: look {report.looks:,} at this holdout."
 
 
 def answer(drift: Drift) -> str:
@@ -74,25 +74,30 @@ def answer(drift: Drift) -> str:
     since = "" if drift.since is None else f" since {moments(drift)[drift.since]}"
     sure = f"{interval(lowest.ci95)}, {counted(lowest.cases, 'case')}"
     alike = f"{percent(lowest.share)} identical answers ({sure})"
-    beside = "" if lowest is last.with_first else " with the run before it"
-    beside = (
-        " with the first run" if not beside and len(drift.steps) > 2 and drift.state != "stable" else beside
+    reference = "" if lowest is last.with_first else " with the run before it"
+    reference = (
+        " with the first run"
+        if not reference and len(drift.steps) > 2 and drift.state != "stable"
+        else reference
     )
     if drift.state == "stable":
         return f"Unchanged{since}: {alike} {over}."
     if drift.by_verdicts and not drift.by_answers:
-        return f"Drifting{since}: fewer cases pass, with {alike}{beside}, {over}."
+        return f"Drifting{since}: fewer cases pass, with {alike}{reference}, {over}."
     name = {"watch": "Watch", "drifting": "Drifting", "noisy": "Noisy"}[drift.state]
-    return f"{name}{since}: {alike}{beside}, {over}."
+    return f"{name}{since}: {alike}{reference}, {over}."
 
 
 def _noise(drift: Drift) -> Iterator[str]:
-    """How far other words say anything of the target."""
+    """Yields how much new wording says about the target."""
     noise, lowest = drift.noise, drift.last.lowest
     if noise is not None:
         usual = f"{percent(noise.share)} identical ({interval(noise.ci95)})"
-        weighed = "; the answers have changed by more" if drift.by_answers else ", so identity says little"
-        yield f"This target does not repeat its answers: two to one question in one run are {usual}{weighed}."
+        conclusion = "; the answers have changed by more" if drift.by_answers else ", so identity says little"
+        yield (
+            "This target does not repeat its answers: two to one question in one run are "
+            f"{usual}{conclusion}."
+        )
     elif drift.state == "watch" and drift.repeats is None:
         yield (
             "New wording alone is not drift: a target that rewords every answer looks the same. "
@@ -102,12 +107,12 @@ def _noise(drift: Drift) -> Iterator[str]:
         yield "This target repeats most of its answers, and so few other ones can be chance."
 
 
-def _turned(drift: Drift, turning: Turning) -> str:
+def _change_point_sentence(drift: Drift, turning: Turning) -> str:
     when = f"between {_when(drift, turning.before)} and {_when(drift, turning.after)}"
-    told = _TURNS[turning.what].format(
+    sentence = _CHANGE_POINT_SENTENCES[turning.what].format(
         when=when, before=percent(turning.split.before), after=percent(turning.split.after)
     )
-    return f"{told} ({probability(turning.p_value)})."
+    return f"{sentence} ({probability(turning.p_value)})."
 
 
 def _verdicts(drift: Drift) -> Iterator[str]:
@@ -137,14 +142,18 @@ def _difference(flips: Flips) -> str:
 
 
 def _ids(ids: Sequence[str]) -> str:
-    return one_line(listed(ids, _LISTED))
+    return one_line(listed(ids, _MAX_LISTED))
 
 
-def _aside(drift: Drift) -> Iterator[str]:
+def _excluded_sentences(drift: Drift) -> Iterator[str]:
     last = drift.last.seen
-    counted = [f"{count:,} {what}" for name, what in _ASIDE.items() if (count := getattr(last.aside, name))]
-    if counted:
-        yield f"Of the last run's trials {', '.join(counted)}."
+    reasons = [
+        f"{count:,} {what}"
+        for name, what in _EXCLUSION_REASONS.items()
+        if (count := getattr(last.aside, name))
+    ]
+    if reasons:
+        yield f"Of the last run's trials {', '.join(reasons)}."
     if not last.measured:
         hint = (
             " Run the suite with --no-reuse and without --cache."
@@ -154,30 +163,36 @@ def _aside(drift: Drift) -> Iterator[str]:
         yield f"The last run was not measured.{hint}"
 
 
-def _sides(drift: Drift) -> Iterator[str]:
-    for side, whose in (("target", "On the target's side"), ("yours", "On your side")):
-        found = [one for one in drift.changed if one.side == side]
-        last = {one.what: one for one in found}
-        often = Counter(one.what for one in found)
-        for one in [one for one in found if often[one.what] <= _OFTEN or one is last[one.what]][-_LISTED:]:
-            times = f", the last of {often[one.what]:,} such changes" if often[one.what] > _OFTEN else ""
-            yield f"{whose}, with the run of {_when(drift, one.place)}: {changed(one)}{times}."
-        if len(last) > _LISTED:
-            yield f"{whose} {len(last) - _LISTED:,} more things changed; --json has all."
-        if not found and side == "yours":
+def _change_sentences(drift: Drift) -> Iterator[str]:
+    for side, owner in (("target", "On the target's side"), ("yours", "On your side")):
+        changes = [change for change in drift.changed if change.side == side]
+        last = {change.what: change for change in changes}
+        often = Counter(change.what for change in changes)
+        for change in [
+            change for change in changes if often[change.what] <= _MAX_REPEATED or change is last[change.what]
+        ][-_MAX_LISTED:]:
+            times = (
+                f", the last of {often[change.what]:,} such changes"
+                if often[change.what] > _MAX_REPEATED
+                else ""
+            )
+            yield f"{owner}, with the run of {_when(drift, change.place)}: {changed(change)}{times}."
+        if len(last) > _MAX_LISTED:
+            yield f"{owner} {len(last) - _MAX_LISTED:,} more things changed; --json has all."
+        if not changes and side == "yours":
             yield "On your side nothing that a run records has changed."
 
 
-def changed(one: Changed) -> str:
+def changed(change: Changed) -> str:
     """One change in words: `threshold 0.8 → 0.9`."""
-    return one_line(f"{one.what} {one.was} → {one.now}")
+    return one_line(f"{change.what} {change.was} → {change.now}")
 
 
 def moments(drift: Drift) -> dict[datetime, str]:
-    """When each run began, in UTC: the date, with as much of the time as tells all runs apart."""
+    """Returns when each run began, in UTC: the date, and the time as far as it distinguishes all runs."""
     at = [step.at.astimezone(UTC) for step in drift.steps]
-    for precision in _FORMS:
-        texts = [_formed(one, precision) for one in at]
+    for precision in _PRECISIONS:
+        texts = [_format_moment(moment, precision) for moment in at]
         if len(set(texts)) == len(texts):
             break
     return {step.at: text for step, text in zip(drift.steps, texts, strict=True)}
@@ -185,10 +200,10 @@ def moments(drift: Drift) -> dict[datetime, str]:
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _Precision = Literal["", "minutes", "seconds", "milliseconds"]
-_FORMS: tuple[_Precision, ...] = ("", "minutes", "seconds", "milliseconds")
+_PRECISIONS: tuple[_Precision, ...] = ("", "minutes", "seconds", "milliseconds")
 
 
-def _formed(at: datetime, precision: _Precision) -> str:
+def _format_moment(at: datetime, precision: _Precision) -> str:
     # A month's name by `strftime` is in the language of the machine.
     day = f"{at.day} {_MONTHS[at.month - 1]} {at.year}"
     return f"{day} {at.time().isoformat(precision)}" if precision else day
@@ -203,22 +218,22 @@ def _when(drift: Drift, place: int) -> str:
 COLUMNS = ("run", "began", "passed", "rate", "95 %", "aside", "as first", "as before", "worse", "better")
 
 
-def lines(drifted: Drifted) -> Iterator[str]:
-    """All that is told, for a terminal."""
-    run = drifted.last
-    yield from sentences(drifted)
+def lines(report: Drifted) -> Iterator[str]:
+    """Yields the lines that a terminal shows."""
+    run = report.last
+    yield from sentences(report)
     yield ""
     yield one_line(f"{run.suite.title} on {run.target.name}")
     yield ""
-    cells = [COLUMNS, *rows(drifted.drift)]
-    if len(cells) > 2 * _LISTED + 1:
-        cells = [*cells[:2], *cells[1 - 2 * _LISTED :]]
-        yield f"The first run and the last {2 * _LISTED - 1}; --json has all {len(drifted.drift.steps):,}."
+    cells = [COLUMNS, *rows(report.drift)]
+    if len(cells) > 2 * _MAX_LISTED + 1:
+        cells = [*cells[:2], *cells[1 - 2 * _MAX_LISTED :]]
+        yield f"The first run and the last {2 * _MAX_LISTED - 1}; --json has all {len(report.drift.steps):,}."
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        left = [text.ljust(width) for text, width in zip(row[:2], widths[:2], strict=True)]
-        right = [text.rjust(width) for text, width in zip(row[2:], widths[2:], strict=True)]
-        yield "  ".join([*left, *right]).rstrip()
+        left_cells = [text.ljust(width) for text, width in zip(row[:2], widths[:2], strict=True)]
+        right_cells = [text.rjust(width) for text, width in zip(row[2:], widths[2:], strict=True)]
+        yield "  ".join([*left_cells, *right_cells]).rstrip()
 
 
 def rows(drift: Drift) -> Iterator[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""A run to the command line that makes it again. Pure."""
+"""The command line that repeats a run. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from proctor.model import Params, Run, Settings
 
 
 def command_of(run: Run) -> str:
-    """What asks the same cases of the same target in the same way; what is as by default is left out.
+    """Returns the command that runs the same cases on the same target with the same settings.
 
     The suite is named as the store has it, so the store must be at hand, and the keys of the target.
     """
@@ -23,41 +23,41 @@ def command_of(run: Run) -> str:
     if run.judges_given or run.regrade_of is not None:
         words += [word for judge in run.judges for word in ("--judge", judge.name)]
     if run.regrade_of is None:
-        words += _selected(run)
-        words += _asked(run.target.params)
-    words += _settings(run.settings)
+        words += _selection_flags(run)
+        words += _param_flags(run.target.params)
+    words += _setting_flags(run.settings)
     return shlex.join(words)
 
 
-def _selected(run: Run) -> Iterator[str]:
-    wanted = run.settings.selection
-    if wanted.split != "all":
-        yield from ("--split", wanted.split)
-    many = {
-        "--tag": wanted.tags,
-        "--all-tag": wanted.all_tags,
-        "--exclude-tag": wanted.exclude_tags,
-        "--category": wanted.categories,
-        "--id": wanted.ids,
+def _selection_flags(run: Run) -> Iterator[str]:
+    selection = run.settings.selection
+    if selection.split != "all":
+        yield from ("--split", selection.split)
+    repeatable = {
+        "--tag": selection.tags,
+        "--all-tag": selection.all_tags,
+        "--exclude-tag": selection.exclude_tags,
+        "--category": selection.categories,
+        "--id": selection.ids,
     }
-    for flag, values in many.items():
+    for flag, values in repeatable.items():
         for value in values:
             yield from (flag, value)
-    if wanted.limit is not None:
-        yield from ("--limit", str(wanted.limit))
+    if selection.limit is not None:
+        yield from ("--limit", str(selection.limit))
 
 
-def _asked(params: Params) -> Iterator[str]:
-    usual = Params()
-    if params.temperature is not None and params.temperature != usual.temperature:
+def _param_flags(params: Params) -> Iterator[str]:
+    defaults = Params()
+    if params.temperature is not None and params.temperature != defaults.temperature:
         yield from ("--temperature", f"{params.temperature:.12g}")
-    if params.seed is not None and params.seed != usual.seed:
+    if params.seed is not None and params.seed != defaults.seed:
         yield from ("--seed", str(params.seed))
     if params.max_tokens is not None:
         yield from ("--max-tokens", str(params.max_tokens))
 
 
-_FLAGS = {
+_SETTING_FLAGS = {
     "repeats": "--repeat",
     "concurrency": "--concurrency",
     "timeout_s": "--timeout",
@@ -73,9 +73,9 @@ _FLAGS = {
 }
 
 
-def _settings(settings: Settings) -> Iterator[str]:
-    usual = Settings()
-    for field, flag in _FLAGS.items():
+def _setting_flags(settings: Settings) -> Iterator[str]:
+    defaults = Settings()
+    for field, flag in _SETTING_FLAGS.items():
         value = getattr(settings, field)
-        if value is not None and value != getattr(usual, field):
+        if value is not None and value != getattr(defaults, field):
             yield from (flag, f"{value:.12g}" if isinstance(value, float) else str(value))

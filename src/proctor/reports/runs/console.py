@@ -35,43 +35,45 @@ from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import columns, cut, one_line, padded
 from proctor.verdicts import Counts, Tally
 
-_LISTED = 10
-"""So many trials that did not pass are named."""
-_REASON = 100
-_TAGS = 10
-"""So many tags have a line, those on most cases; one on a single case tells no more than that case."""
-_TAG = 40
-"""Letters of a tag."""
+_MAX_FAILURES = 10
+"""At most this many trials that did not pass are named."""
+_MAX_REASON_LENGTH = 100
+_MAX_TAGS = 10
+"""At most this many tags have a line, those on most cases; tags on a single case have none."""
+_MAX_TAG_LENGTH = 40
+"""The most characters of a tag."""
 
 
 def opening(dev: int | None, holdout: int | None) -> str | None:
-    """The line that tells how a split suite is divided; None for a suite that is not split."""
+    """Returns a line with the sizes of dev and holdout; None for a suite that is not split."""
     if dev is None or holdout is None:
         return None
     return f"Running custom suite: {dev} dev + {holdout} holdout tests"
 
 
-def lines(reported: Reported) -> Iterator[str]:
-    """All that is told of a run that has ended."""
-    run, tally = reported.run, reported.tally
+def lines(report: Reported) -> Iterator[str]:
+    """Yields the report of a run that has ended."""
+    run, tally = report.run, report.tally
     has_holdout = "holdout" in tally.splits
     if has_holdout:
         yield from _split_lines(tally)
         yield ""
-        beside = [*split_notes(tally.splits), *filter(None, [which_look(reported)])]
-        yield from (*beside, *[""] * bool(beside))
-    reported_as = ", ".join(sorted(tally.models - {run.target.model}))
-    yield one_line(f"{run.suite.title} on {run.target.name}" + (f" ({reported_as})" if reported_as else ""))
+        notes = [*split_notes(tally.splits), *filter(None, [which_look(report)])]
+        yield from (*notes, *[""] * bool(notes))
+    reported_models = ", ".join(sorted(tally.models - {run.target.model}))
+    yield one_line(
+        f"{run.suite.title} on {run.target.name}" + (f" ({reported_models})" if reported_models else "")
+    )
     yield ""
     yield from _tables(run, tally, below_splits=has_holdout)
-    yield from _not_passed(reported)
+    yield from _failure_lines(report)
     yield _footer(run, tally)
     yield from (
         line
-        for line in (by_case(reported), over_cases(reported), missing(reported), gate(reported))
+        for line in (by_case(report), over_cases(report), missing(report), gate(report))
         if line is not None
     )
-    yield from map(one_line, about_judges(reported))
+    yield from map(one_line, about_judges(report))
     if tally.refused_params:
         names = ", ".join(sorted(tally.refused_params))
         yield f"Not applied, as the target does not take it: {names}"
@@ -80,14 +82,14 @@ def lines(reported: Reported) -> Iterator[str]:
 
 def together(runs: Sequence[Reported]) -> Iterator[str]:
     """A line for each of several runs, named by what they differ in."""
-    targets = {reported.run.target.name for reported in runs}
-    suites = {reported.run.suite.title for reported in runs}
+    targets = {report.run.target.name for report in runs}
+    suites = {report.run.suite.title for report in runs}
     rows = []
-    for reported in runs:
-        names = (reported.run.suite.title, reported.run.target.name)
+    for report in runs:
+        names = (report.run.suite.title, report.run.target.name)
         name = names[1] if len(suites) == 1 else names[0] if len(targets) == 1 else " on ".join(names)
-        rows.append(_row(one_line(name), reported.tally.counted))
-    yield from _lined(rows)
+        rows.append(_row(one_line(name), report.tally.counted))
+    yield from _table_lines(rows)
 
 
 def _split_lines(tally: Tally) -> Iterator[str]:
@@ -128,18 +130,18 @@ _NUMBERS = {"passed": 6, "total": 5, "rate": 6}
 def _row(name: str, counts: Counts, *, without: Collection[str] = ()) -> _Row:
     """A line, without the numbers of some columns."""
     numbers = (str(counts.passed), str(counts.total), percent(counts.pass_rate))
-    shown = ("" if head in without else text for head, text in zip(_NUMBERS, numbers, strict=True))
-    return _Row(name, tuple(shown), counts)
+    texts = ("" if head in without else text for head, text in zip(_NUMBERS, numbers, strict=True))
+    return _Row(name, tuple(texts), counts)
 
 
 def _rows(tally: Tally, *, below_splits: bool) -> Iterator[_Row]:
     """The run, its splits and its categories; below the lines of the splits without the numbers of those."""
-    above = _NUMBERS if below_splits else ()
+    omitted = _NUMBERS if below_splits else ()
     several = len(tally.splits) > 1
-    yield _row("all", tally.counted, without=["passed"] if below_splits and several else above)
+    yield _row("all", tally.counted, without=["passed"] if below_splits and several else omitted)
     if several:
         for name in sorted(tally.splits):
-            yield _row(f"  {name}", tally.splits[name], without=above)
+            yield _row(f"  {name}", tally.splits[name], without=omitted)
     if len(tally.categories) > 1:
         for name in sorted(tally.categories):
             yield _row(f"  {one_line(name)}", tally.categories[name])
@@ -149,25 +151,25 @@ def _tables(run: Run, tally: Tally, *, below_splits: bool) -> Iterator[str]:
     """The run with its parts, and below it the tags, each table with an empty line behind it."""
     rows, tags = list(_rows(tally, below_splits=below_splits)), counts_by_tag(tally)
     several = [name for name, counts in tags.items() if counts.cases > 1]
-    most = sorted(several, key=lambda name: -tags[name].total)[:_TAGS]
-    tag_rows = [_row(cut(name, _TAG), tags[name]) for name in sorted(most)]
+    most = sorted(several, key=lambda name: -tags[name].total)[:_MAX_TAGS]
+    tag_rows = [_row(cut(name, _MAX_TAG_LENGTH), tags[name]) for name in sorted(most)]
     width = max(columns(row.name) for row in (*rows, *tag_rows))
-    yield from _lined(rows, width=width)
+    yield from _table_lines(rows, width=width)
     yield ""
     if tag_rows:
-        yield from _lined(tag_rows, head="tag", width=width)
+        yield from _table_lines(tag_rows, head="tag", width=width)
         if more := len(tags) - len(tag_rows):
             yield f"…and {counted(more, 'more tag')}: proctor runs show {run.id} --json"
         yield ""
 
 
-def _lined(rows: Sequence[_Row], *, head: str = "", width: int = 0) -> Iterator[str]:
+def _table_lines(rows: Sequence[_Row], *, head: str = "", width: int = 0) -> Iterator[str]:
     """The lines of a table whose names take so many columns; a column without a number is left out."""
     width = max(12, width, *(columns(row.name) for row in rows))
-    used = [any(texts) for texts in zip(*(row.numbers for row in rows), strict=True)]
+    filled = [any(texts) for texts in zip(*(row.numbers for row in rows), strict=True)]
 
     def cells(texts: Iterable[str]) -> str:
-        sized = zip(texts, _NUMBERS.values(), used, strict=True)
+        sized = zip(texts, _NUMBERS.values(), filled, strict=True)
         return "".join(f"{text:>{size}}  " for text, size, has_numbers in sized if has_numbers)
 
     yield f"{head:<{width}}  {cells(_NUMBERS)}{AXIS_HEAD}"
@@ -176,27 +178,27 @@ def _lined(rows: Sequence[_Row], *, head: str = "", width: int = 0) -> Iterator[
         yield f"{padded(row.name, width)}  {cells(row.numbers)}{drawing}  {interval(row.counts.ci95)}"
 
 
-def _not_passed(reported: Reported) -> Iterator[str]:
-    not_passed = reported.tally.counted.total - reported.tally.counted.passed
+def _failure_lines(report: Reported) -> Iterator[str]:
+    not_passed = report.tally.counted.total - report.tally.counted.passed
     if not not_passed:
         return
-    shown = 0
-    for one in told(reported):
-        if one.verdict is Verdict.PASS:
+    count = 0
+    for result in told(report):
+        if result.verdict is Verdict.PASS:
             continue
-        yield verdict_line(one)
-        shown += 1
-        if shown == _LISTED:
+        yield verdict_line(result)
+        count += 1
+        if count == _MAX_FAILURES:
             break
-    if not_passed > shown:
-        yield f"…and {not_passed - shown} more: proctor runs show {reported.run.id} --failures"
+    if not_passed > count:
+        yield f"…and {not_passed - count} more: proctor runs show {report.run.id} --failures"
     yield ""
 
 
-def verdict_line(one: Told) -> str:
-    """What counts once in one line: its verdict, its case, and why it did not pass."""
-    reason = "" if one.verdict is Verdict.PASS else cut(one.why, _REASON)
-    return f"{one.verdict.value.upper():<8}  {one_line(one.name)}  {reason}".rstrip()
+def verdict_line(result: Told) -> str:
+    """Returns one line with the verdict, the case, and why it did not pass."""
+    reason = "" if result.verdict is Verdict.PASS else cut(result.why, _MAX_REASON_LENGTH)
+    return f"{result.verdict.value.upper():<8}  {one_line(result.name)}  {reason}".rstrip()
 
 
 def _footer(run: Run, tally: Tally) -> str:
@@ -208,8 +210,8 @@ def _footer(run: Run, tally: Tally) -> str:
         parts.append(f"in {seconds((run.finished_at - run.started_at).total_seconds())}")
     parts.append(f"latency p50 {milliseconds(latency['p50'])}, p95 {milliseconds(latency['p95'])}")
     parts += taken_over(tally)
-    spent, judging = tally.spent, tally.spent_judging
-    if spent.input_tokens or spent.output_tokens:
-        parts.append(f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out")
+    usage, judging = tally.spent, tally.spent_judging
+    if usage.input_tokens or usage.output_tokens:
+        parts.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
     parts.append(f"cost {costs(tally.target_cost_usd, judging.cost_usd, judging.calls)}")
     return " · ".join(parts)

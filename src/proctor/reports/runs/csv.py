@@ -40,9 +40,9 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow(_COLUMNS)
-    for reported in runs:
-        for row in reported.rows():
-            data = trial_row(reported.run, row)
+    for report in runs:
+        for row in report.rows():
+            data = trial_row(report.run, row)
             usage = data["usage"] or {}
             data |= {
                 "sealed": str(row.sealed).lower(),

@@ -11,9 +11,9 @@ from msgspec import Struct
 from proctor.charts import COLOURS, Chart, layered
 
 WIDTH, HEIGHT = 560, 260
-"""Of a drawing, with all that is around its axes, so that a page can keep its place."""
-_CLASSES = 16
-"""So many classes, about."""
+"""The size of a chart with its axes, so that a page can reserve the space."""
+_TARGET_BINS = 16
+"""The approximate number of classes."""
 
 
 class Class(Struct, frozen=True, kw_only=True):
@@ -35,26 +35,26 @@ def classes(values: Sequence[float]) -> list[Class]:
     """The values in classes of equal width, from the first that has any to the last; none of no values."""
     if not values:
         return []
-    ordered = sorted(values)
-    usual = min(ordered[-1], 2 * ordered[int(0.95 * (len(ordered) - 1))])
-    width = _rounded_up(usual / _CLASSES)
-    last = floor(usual / width + 1e-9)
-    over = ordered[-1] > (last + 1) * width
-    counts = Counter(floor(min(value / width + 1e-9, last + over)) for value in ordered)
-    found = [
+    sorted_values = sorted(values)
+    upper = min(sorted_values[-1], 2 * sorted_values[int(0.95 * (len(sorted_values) - 1))])
+    width = _round_up(upper / _TARGET_BINS)
+    last = floor(upper / width + 1e-9)
+    over = sorted_values[-1] > (last + 1) * width
+    counts = Counter(floor(min(value / width + 1e-9, last + over)) for value in sorted_values)
+    bins = [
         Class(low=place * width, high=(place + 1) * width, count=counts[place])
         for place in range(min(counts), last + 1)
     ]
     if over:
-        found.append(Class(low=(last + 1) * width, high=None, count=counts[last + 1]))
-    return found
+        bins.append(Class(low=(last + 1) * width, high=None, count=counts[last + 1]))
+    return bins
 
 
-def chart(found: Sequence[Class], *, title: str, unit: str, write: Callable[[float], str]) -> Chart:
+def chart(bins: Sequence[Class], *, title: str, unit: str, write: Callable[[float], str]) -> Chart:
     """A bar for each class.
 
     Args:
-        found: the classes.
+        bins: the classes.
         title: what stands above.
         unit: what the values are.
         write: how a bound is written.
@@ -62,10 +62,10 @@ def chart(found: Sequence[Class], *, title: str, unit: str, write: Callable[[flo
     Raises:
         ValueError: there are no classes.
     """
-    names = [write(one.low) + ("+" if one.high is None else "") for one in found]
+    names = [write(bin_.low) + ("+" if bin_.high is None else "") for bin_ in bins]
     rows = [
-        {"place": place, "from": name, "count": one.count}
-        for place, (name, one) in enumerate(zip(names, found, strict=True))
+        {"place": place, "from": name, "count": bin_.count}
+        for place, (name, bin_) in enumerate(zip(names, bins, strict=True))
     ]
     across = {
         "field": "from",
@@ -82,13 +82,13 @@ def chart(found: Sequence[Class], *, title: str, unit: str, write: Callable[[flo
         "axis": {"tickCount": 4, "format": ",d"},
     }
     bar = {"type": "bar", "color": COLOURS[0], "opacity": 0.85, "cornerRadiusEnd": 2}
-    drawn = layered(rows, [{"mark": bar, "encoding": {"x": across, "y": up}}], title=title)
+    layers = layered(rows, [{"mark": bar, "encoding": {"x": across, "y": up}}], title=title)
     fixed = {"width": WIDTH, "height": HEIGHT, "autosize": {"type": "fit", "contains": "padding"}}
-    return Chart(drawn.spec | fixed)
+    return Chart(layers.spec | fixed)
 
 
 def dollars(value: float) -> str:
-    """A cost on an axis: four digits tell any two classes apart."""
+    """Returns a cost for an axis: with four digits any two classes differ."""
     return f"${value:.4g}"
 
 
@@ -99,7 +99,7 @@ def times(value: float) -> str:
     return f"{value:.4g} ms" if value < 10_000 else f"{value / 1000:.4g} s"
 
 
-def _rounded_up(width: float) -> float:
+def _round_up(width: float) -> float:
     """The next of 1, 2 and 5 times a power of ten."""
     if width <= 0:
         return 1.0

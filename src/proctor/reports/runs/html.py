@@ -29,16 +29,16 @@ from proctor.reports.runs.settings import in_words
 from proctor.reports.runs.splits import split_notes
 from proctor.verdicts import Counts
 
-SHEETS = 300
-"""So many trials that did not pass are shown with question, answer and scores."""
-LINES = 5_000
-"""So many trials are shown as a line besides, of those that passed and of the others each."""
-GROUPS = 200
-"""So many categories and tags are listed."""
-LONGEST = 20_000
-"""Letters of a text that are shown."""
-_FEWEST = 2
-"""So many answers need a chart to be seen at once."""
+MAX_DETAILED_TRIALS = 300
+"""At most this many failed trials are shown with question, answer and scores."""
+MAX_LISTED_TRIALS = 5_000
+"""At most this many other trials are shown as a line, of passed and of failed ones each."""
+MAX_GROUPS = 200
+"""At most this many categories and tags are listed."""
+MAX_TEXT_LENGTH = 20_000
+"""The most characters of a text."""
+_MIN_ANSWERS = 2
+"""The fewest answers for which a chart is drawn."""
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
@@ -49,9 +49,9 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
     style = templates.get_template("proctor.css").render()
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     page = templates.get_template("report.html").generate(
-        runs=[Section(reported, number) for number, reported in enumerate(runs, start=1)],
+        runs=[Section(report, number) for number, report in enumerate(runs, start=1)],
         style_digest=digest,
-        longest=LONGEST,
+        longest=MAX_TEXT_LENGTH,
     )
     yield from map(str, page)
 
@@ -59,16 +59,15 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
 class Section:
     """One run as the report shows it."""
 
-    def __init__(self, reported: Reported, number: int) -> None:
-        """Nothing is read but the numbers of the run."""
-        self.reported, self.run, self.tally = reported, reported.run, reported.tally
+    def __init__(self, report: Reported, number: int) -> None:
+        self.report, self.run, self.tally = report, report.run, report.tally
         self.anchor = f"run-{number}"
-        self.counts = reported.tally.counted
-        self.trials = Trials(reported)
+        self.counts = report.tally.counted
+        self.trials = Trials(report)
 
     @property
     def name(self) -> str:
-        """What it is told apart by from the other runs."""
+        """The suite and the target."""
         return f"{self.run.suite.title} on {self.run.target.name}"
 
     @property
@@ -84,14 +83,14 @@ class Section:
 
     @property
     def notes(self) -> list[str]:
-        """What has to be known to read the numbers, in sentences."""
-        said = (by_case, over_cases, missing, gate, which_look)
-        lines = [line for line in (one(self.reported) for one in said) if line is not None]
-        return [*lines, *about_judges(self.reported)]
+        """Sentences that are needed to read the numbers."""
+        note_functions = (by_case, over_cases, missing, gate, which_look)
+        lines = [line for line in (get_note(self.report) for get_note in note_functions) if line is not None]
+        return [*lines, *about_judges(self.report)]
 
     @property
     def warnings(self) -> list[str]:
-        """What speaks against the numbers."""
+        """Warnings about the numbers."""
         return [*split_notes(self.tally.splits), *self.run.warnings]
 
     @property
@@ -102,58 +101,57 @@ class Section:
         for what, groups in (("Split", tally.splits), ("Category", tally.categories), ("Tag", tags)):
             if groups:
                 names = sorted(groups)
-                kept = [(name, groups[name]) for name in names[:GROUPS]]
-                yield what, kept, len(names) - len(kept)
+                rows = [(name, groups[name]) for name in names[:MAX_GROUPS]]
+                yield what, rows, len(names) - len(rows)
 
     @cached_property
     def charts(self) -> tuple[list[tuple[str, str, str]], str]:
         """Each chart's title and its image's URLs for a light and a dark page; and why there are none."""
         classes = histogram.classes(self.tally.latencies_ms)
-        if sum(one.count for one in classes) < _FEWEST:
+        if sum(bin_.count for bin_ in classes) < _MIN_ANSWERS:
             return [], ""
         title = "How long answers took"
-        drawn = histogram.chart(classes, title=title, unit="latency", write=histogram.times)
+        chart = histogram.chart(classes, title=title, unit="latency", write=histogram.times)
         try:
-            return [(title, _image(drawn, dark=False), _image(drawn, dark=True))], ""
+            return [(title, _image(chart, dark=False), _image(chart, dark=True))], ""
         except UsageError as error:
             return [], str(error)
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """How it was made."""
-        return [(name, value) for name, value in _facts(self.run, self.reported) if value]
+        """Settings, versions and duration of the run."""
+        return [(name, value) for name, value in _facts(self.run, self.report) if value]
 
     @property
     def command(self) -> str:
-        """What makes it again."""
+        """The command line that repeats the run."""
         return command_of(self.run)
 
 
 class Trials:
     """The trials of a run as lines of the report, read once; then how many were left out."""
 
-    def __init__(self, reported: Reported) -> None:
-        """Nothing is read yet."""
-        self._reported = reported
-        self.sealed = self.more_passed = self.more_missed = 0
+    def __init__(self, report: Reported) -> None:
+        self._report = report
+        self.sealed_count = self.more_passed = self.more_missed = 0
 
     def __iter__(self) -> Iterator[tuple[Row, bool]]:
         """Each trial that is shown, and whether it is with question, answer and scores."""
         sheets = passed = missed = 0
-        for row in self._reported.rows():
-            self.sealed += row.sealed
+        for row in self._report.rows():
+            self.sealed_count += row.sealed
             if row.verdict is Verdict.PASS:
                 passed += 1
-                self.more_passed += passed > LINES
-                if passed <= LINES:
+                self.more_passed += passed > MAX_LISTED_TRIALS
+                if passed <= MAX_LISTED_TRIALS:
                     yield row, False
-            elif sheets < SHEETS and not row.sealed:
+            elif sheets < MAX_DETAILED_TRIALS and not row.sealed:
                 sheets += 1
                 yield row, True
             else:
                 missed += 1
-                self.more_missed += missed > LINES
-                if missed <= LINES:
+                self.more_missed += missed > MAX_LISTED_TRIALS
+                if missed <= MAX_LISTED_TRIALS:
                     yield row, False
 
 
@@ -162,19 +160,22 @@ def _image(chart: Chart, *, dark: bool) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(chart.svg(dark=dark).encode()).decode()}"
 
 
-def _facts(run: Run, reported: Reported) -> Iterator[tuple[str, str]]:
-    tally, params = reported.tally, run.target.params
-    spent, judging = tally.spent, tally.spent_judging
+def _facts(run: Run, report: Reported) -> Iterator[tuple[str, str]]:
+    tally, params = report.tally, run.target.params
+    usage, judging = tally.spent, tally.spent_judging
     latency = tally.latency_ms()
     yield "Cost", costs(tally.target_cost_usd, judging.cost_usd, judging.calls)
     yield "Latency", f"median {milliseconds(latency['p50'])}, 95 % under {milliseconds(latency['p95'])}"
-    yield "Tokens", f"{spent.input_tokens:,} in, {spent.output_tokens:,} out"
+    yield "Tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
     yield "Taken over", ", ".join(taken_over(tally))
     yield "Mean score", NONE if tally.mean_score is None else f"{tally.mean_score:.3f}"
     yield "Target", run.target.name
     yield "Model", ", ".join(sorted(tally.models)) or run.target.model
-    asked = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
-    yield "Asked with", ", ".join(f"{name} {value:g}" for name, value in asked.items() if value is not None)
+    request_params = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
+    yield (
+        "Asked with",
+        ", ".join(f"{name} {value:g}" for name, value in request_params.items() if value is not None),
+    )
     yield "Not applied", ", ".join(sorted(tally.refused_params))
     yield "Judges", ", ".join(judge.name for judge in run.judges)
     yield "Settings", ", ".join(in_words(run.settings))

@@ -16,20 +16,20 @@ from proctor.verdicts import worst
 
 def summary(runs: Sequence[Reported]) -> str:
     """The runs with their numbers and without their trials."""
-    exit_code = int(worst(reported.exit_code for reported in runs))
-    rows = [run_row(reported) for reported in runs]
+    exit_code = int(worst(report.exit_code for report in runs))
+    rows = [run_row(report) for report in runs]
     return as_json({"runs": rows, "exit_code": exit_code}) + "\n"
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
     """The same object; each run has its `trials` as well."""
     yield '{"runs": ['
-    for place, reported in enumerate(runs):
-        yield (",\n" if place else "\n") + _dumps(run_row(reported))[:-1] + ', "trials": ['
-        for number, row in enumerate(reported.rows()):
-            yield (",\n" if number else "\n") + _dumps(trial_row(reported.run, row))
+    for place, report in enumerate(runs):
+        yield (",\n" if place else "\n") + _dumps(run_row(report))[:-1] + ', "trials": ['
+        for number, row in enumerate(report.rows()):
+            yield (",\n" if number else "\n") + _dumps(trial_row(report.run, row))
         yield "]}"
-    exit_code = int(worst(reported.exit_code for reported in runs))
+    exit_code = int(worst(report.exit_code for report in runs))
     yield f'], "exit_code": {exit_code}}}\n'
 
 

@@ -11,6 +11,6 @@ from proctor.safe_text import json_text
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
     """Each trial of each run as a line."""
-    for reported in runs:
-        for row in reported.rows():
-            yield json_text(json.dumps(trial_row(reported.run, row), ensure_ascii=False)) + "\n"
+    for report in runs:
+        for row in report.rows():
+            yield json_text(json.dumps(trial_row(report.run, row), ensure_ascii=False)) + "\n"

@@ -37,27 +37,27 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
     look like one that was left out on purpose.
     """
     yield "<testsuites>"
-    for reported in runs:
-        yield _text(_suite(reported)).removesuffix(_END)
-        yield from (_text(_test(reported, one)) for one in told(reported))
+    for report in runs:
+        yield _text(_suite(report)).removesuffix(_END)
+        yield from (_text(_test(report, result)) for result in told(report))
         yield _END
     yield "</testsuites>"
 
 
-def _suite(reported: Reported) -> TestSuite:
+def _suite(report: Reported) -> TestSuite:
     """The suite without its tests: of these it has the numbers, so that nothing holds all answers."""
-    run, counted = reported.run, reported.tally.counted
+    run, counts = report.run, report.tally.counted
     suite = _TestSuite(visible(f"{run.suite.name} on {run.target.name}"))
     suite.timestamp = run.started_at.isoformat()
-    suite.tests = counted.total
-    suite.errors = counted.errors + counted.unscored
-    suite.failures = counted.failed
+    suite.tests = counts.total
+    suite.errors = counts.errors + counts.unscored
+    suite.failures = counts.failed
     suite.skipped = 0
-    suite.time = sum(reported.tally.latencies_ms) / 1000  # and not the sum of what was rounded
+    suite.time = sum(report.tally.latencies_ms) / 1000  # and not the sum of what was rounded
     suite.add_property("run", run.id)
     suite.add_property("suite_version", run.suite.version or "")
     suite.add_property("suite_digest", run.suite.digest)
-    for line in about_judges(reported):
+    for line in about_judges(report):
         suite.add_property("judge", visible(line))
     return suite
 
@@ -67,17 +67,17 @@ def _text(element: TestSuite | TestCase) -> str:
     return text.decode("utf-8") if isinstance(text, bytes) else str(text)
 
 
-def _test(reported: Reported, one: Told) -> TestCase:
-    test = _TestCase(visible(one.name), visible(reported.run.suite.name))
-    outputs = [row.trial.output for row in one.rows if row.trial.output is not None]
+def _test(report: Reported, result: Told) -> TestCase:
+    test = _TestCase(visible(result.name), visible(report.run.suite.name))
+    outputs = [row.trial.output for row in result.rows if row.trial.output is not None]
     if outputs:
         test.time = sum(output.latency_ms for output in outputs) / 1000
-        texts = (question_of(one.rows[0].case), *(output.text for output in outputs))
+        texts = (question_of(result.rows[0].case), *(output.text for output in outputs))
         test.system_out = visible("\n\n".join(texts))
-    elif one.sealed:
+    elif result.sealed:
         test.system_out = SEALED
-    if one.verdict is Verdict.FAIL:
-        test.result = [Failure(visible(one.why), "fail")]
-    elif one.verdict is not Verdict.PASS:
-        test.result = [Error(visible(one.why), one.verdict.value)]
+    if result.verdict is Verdict.FAIL:
+        test.result = [Failure(visible(result.why), "fail")]
+    elif result.verdict is not Verdict.PASS:
+        test.result = [Error(visible(result.why), result.verdict.value)]
     return test

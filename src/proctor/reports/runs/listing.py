@@ -1,4 +1,4 @@
-"""Stored runs as a list has them, one line or one row each: what they came to, which is no look. Pure."""
+"""A list of stored runs, one line or one row each; it shows no pass rate of a holdout. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RATES = ("passed", "failed", "errors", "unscored", "pass_rate", "ci95", "measur
 
 
 class Listed(Struct, frozen=True, kw_only=True):
-    """A run as it stands in a list."""
+    """A run in a list."""
 
     run: Run
     counts: Counts
@@ -30,20 +30,24 @@ class Listed(Struct, frozen=True, kw_only=True):
 
     @property
     def sealed(self) -> bool:
-        """It is of the holdout alone: its pass rate would be the holdout's, and a list is no look."""
+        """Whether it ran the holdout only, whose pass rate a list must not show."""
         return self.run.settings.selection.split == "holdout"
 
 
-def line(one: Listed) -> str:
+def line(listed_run: Listed) -> str:
     """One line about a run."""
-    run, counts = one.run, one.counts
-    if one.sealed:
-        nothing = Counts()
-        cells = (*_rate(f"sealed/{counts.total:,}", nothing), NONE, *_rate(NONE, nothing))
+    run, counts = listed_run.run, listed_run.counts
+    if listed_run.sealed:
+        no_counts = Counts()
+        cells = (*_rate(f"sealed/{counts.total:,}", no_counts), NONE, *_rate(NONE, no_counts))
     else:
-        measured = counts.measured
-        cells = (*_rate(_share(counts), counts), f"{counts.errors:,}", *_rate(_share(measured), measured))
-    missing = f" ({run.planned - one.there:,} missing)" if one.there < run.planned else ""
+        measured_counts = counts.measured
+        cells = (
+            *_rate(_share(counts), counts),
+            f"{counts.errors:,}",
+            *_rate(_share(measured_counts), measured_counts),
+        )
+    missing = f" ({run.planned - listed_run.there:,} missing)" if listed_run.there < run.planned else ""
     tags = f"  [{', '.join(run.tags)}]" if run.tags else ""
     return (
         f"{run.id:<22}  {run.status:<11}  {'  '.join(map(str.rjust, cells, _WIDTHS))}  "
@@ -59,9 +63,9 @@ def _rate(share: str, counts: Counts) -> tuple[str, str, str]:
     return share, percent(counts.pass_rate), interval(counts.ci95)
 
 
-def row(one: Listed) -> dict[str, Any]:
+def row(listed_run: Listed) -> dict[str, Any]:
     """The same as data, with fields named as those of a whole run; null where the line says sealed."""
-    run = one.run
+    run = listed_run.run
     return {
         "run": run.id,
         "group": run.group,
@@ -73,12 +77,12 @@ def row(one: Listed) -> dict[str, Any]:
         "judges": [judge.name for judge in run.judges],
         "status": run.status,
         "planned": run.planned,
-        "missing": max(0, run.planned - one.there),
-        **counts_row(one.counts),
-        "measured": counts_row(one.counts.measured),
-        **(dict.fromkeys(_RATES) if one.sealed else {}),
+        "missing": max(0, run.planned - listed_run.there),
+        **counts_row(listed_run.counts),
+        "measured": counts_row(listed_run.counts.measured),
+        **(dict.fromkeys(_RATES) if listed_run.sealed else {}),
         "repeats_rule": run.suite.repeats_rule,
-        "sealed": one.sealed,
+        "sealed": listed_run.sealed,
         "tags": list(run.tags),
         "started_at": utc(run.started_at),
         "finished_at": None if run.finished_at is None else utc(run.finished_at),
@@ -87,4 +91,4 @@ def row(one: Listed) -> dict[str, Any]:
 
 def render(runs: Sequence[Listed], *, more: bool) -> str:
     """The runs as one JSON object, and whether there are more that fit."""
-    return as_json({"runs": [row(one) for one in runs], "more": more})
+    return as_json({"runs": [row(listed_run) for listed_run in runs], "more": more})

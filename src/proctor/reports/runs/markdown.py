@@ -24,18 +24,18 @@ from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import cut, markdown_block, markdown_html, markdown_text
 from proctor.verdicts import Counts
 
-LONGEST = 65_000
-"""Letters of a whole report: a comment on GitHub may have 65,536."""
-_LISTED = 50
-"""So many trials that did not pass are shown with question and answer, of each run."""
-_GROUPS = 50
-"""So many categories and tags have a line in a table."""
-_RUNS = 100
-"""So many runs have a line in the table of all."""
-_QUESTION, _ANSWER, _WHY = 1_500, 3_000, 300
-"""Letters that are shown of a question, of an answer, and of why it did not pass."""
-_SPARED = 300
-"""Letters that are kept for what is said of the rest."""
+MAX_LENGTH = 65_000
+"""The most characters of a report: a comment on GitHub may have 65,536."""
+_MAX_FAILURES = 50
+"""At most this many failed trials of each run are shown with question and answer."""
+_MAX_GROUPS = 50
+"""At most this many categories and tags have a line in a table."""
+_MAX_RUNS = 100
+"""At most this many runs have a line in the overview."""
+_MAX_QUESTION_LENGTH, _MAX_ANSWER_LENGTH, _MAX_REASON_LENGTH = 1_500, 3_000, 300
+"""The most characters of a question, of an answer, and of the reason."""
+_RESERVED_LENGTH = 300
+"""Characters that are reserved for the line about the rest."""
 
 
 def render(runs: Sequence[Reported]) -> Iterator[str]:
@@ -44,19 +44,19 @@ def render(runs: Sequence[Reported]) -> Iterator[str]:
     The numbers of every run come before any answer does; where they alone are too many, tables of parts are
     left out, and at last all but one line for each run.
     """
-    left = LONGEST - _SPARED
+    room = MAX_LENGTH - _RESERVED_LENGTH
     if len(runs) > 1:
-        listed = "".join(_overview(runs))
-        yield listed
-        left -= _letters(listed)
-    sections = _fitting(runs, left)
-    left -= sum(map(_letters, sections))
-    for number, (reported, section) in enumerate(zip(runs, sections, strict=False)):
+        overview = "".join(_overview(runs))
+        yield overview
+        room -= _letters(overview)
+    sections = _fit_sections(runs, room)
+    room -= sum(map(_letters, sections))
+    for number, (report, section) in enumerate(zip(runs, sections, strict=False)):
         yield section
-        share = left // (len(sections) - number)
-        for piece in _failures(reported, share):
+        share = room // (len(sections) - number)
+        for piece in _failures(report, share):
             yield piece
-            left -= _letters(piece)
+            room -= _letters(piece)
     if len(sections) < len(runs):
         yield "There is no room for more: `-o report.html` has every run with its trials.\n"
 
@@ -66,29 +66,29 @@ def _letters(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _fitting(runs: Sequence[Reported], room: int) -> list[str]:
+def _fit_sections(runs: Sequence[Reported], room: int) -> list[str]:
     """The numbers of each run, in as many words as there is room for; none where there is room for none."""
     for with_parts in (True, False):
-        sections = ["".join(_numbers(reported, with_parts=with_parts)) for reported in runs]
-        if sum(map(_letters, sections)) + _SPARED * len(runs) <= room:
+        sections = ["".join(_numbers(report, with_parts=with_parts)) for report in runs]
+        if sum(map(_letters, sections)) + _RESERVED_LENGTH * len(runs) <= room:
             return sections
     return []
 
 
 def _overview(runs: Sequence[Reported]) -> Iterator[str]:
     yield "| Run | Suite and target | Passed | Total | Rate | 95 % interval |\n|---|---|--:|--:|--:|---|\n"
-    for reported in runs[:_RUNS]:
-        run, counts = reported.run, reported.tally.counted
+    for report in runs[:_MAX_RUNS]:
+        run, counts = report.run, report.tally.counted
         name = markdown_text(cut(f"{run.suite.title} on {run.target.name}", 120))
         yield (
             f"| `{run.id}` | {name} | {counts.passed} | {counts.total} | {percent(counts.pass_rate)} "
             f"| {interval(counts.ci95)} |\n"
         )
-    yield f"\n…and {len(runs) - _RUNS} more runs.\n\n" if len(runs) > _RUNS else "\n"
+    yield f"\n…and {len(runs) - _MAX_RUNS} more runs.\n\n" if len(runs) > _MAX_RUNS else "\n"
 
 
-def _numbers(reported: Reported, *, with_parts: bool) -> Iterator[str]:
-    run, tally = reported.run, reported.tally
+def _numbers(report: Reported, *, with_parts: bool) -> Iterator[str]:
+    run, tally = report.run, report.tally
     counts, judging = tally.counted, tally.spent_judging
     money = costs(tally.target_cost_usd, judging.cost_usd, judging.calls)
     yield f"# {markdown_text(cut(run.suite.title, 200))} on {markdown_text(cut(run.target.name, 200))}\n\n"
@@ -99,13 +99,13 @@ def _numbers(reported: Reported, *, with_parts: bool) -> Iterator[str]:
         f"{', '.join((f'cost {money}', *taken_over(tally)))}. "
         f"Run `{run.id}`, suite `{run.suite.digest}`.\n\n"
     )
-    for line in (by_case(reported), over_cases(reported), missing(reported), gate(reported)):
+    for line in (by_case(report), over_cases(report), missing(report), gate(report)):
         if line is not None:
             yield f"**{line}**\n\n"
-    for line in about_judges(reported):
+    for line in about_judges(report):
         yield f"{markdown_text(line)}\n\n"
     yield from _table("Split", tally.splits)
-    for line in (*split_notes(tally.splits), which_look(reported)):
+    for line in (*split_notes(tally.splits), which_look(report)):
         if line is not None:
             yield f"{line}\n\n"
     if with_parts:
@@ -117,46 +117,46 @@ def _table(name: str, groups: dict[str, Counts]) -> Iterator[str]:
     if not groups:
         return
     yield f"| {name} | Passed | Total | Rate | 95 % interval |\n|---|--:|--:|--:|---|\n"
-    for group in sorted(groups)[:_GROUPS]:
+    for group in sorted(groups)[:_MAX_GROUPS]:
         counts = groups[group]
         yield (
             f"| {markdown_text(cut(group, 120))} | {counts.passed} | {counts.total} "
             f"| {percent(counts.pass_rate)} | {interval(counts.ci95)} |\n"
         )
-    yield f"\n…and {len(groups) - _GROUPS:,} more.\n\n" if len(groups) > _GROUPS else "\n"
+    yield f"\n…and {len(groups) - _MAX_GROUPS:,} more.\n\n" if len(groups) > _MAX_GROUPS else "\n"
 
 
-def _failures(reported: Reported, room: int) -> Iterator[str]:
+def _failures(report: Reported, room: int) -> Iterator[str]:
     """What did not pass, in as many letters; then how much of it is not shown."""
-    shown = more = 0
-    for one in told(reported):
-        if one.verdict is Verdict.PASS:
+    count = more = 0
+    for result in told(report):
+        if result.verdict is Verdict.PASS:
             continue
-        entry = "" if more else _entry(one)
+        entry = "" if more else _failure_details(result)
         room -= _letters(entry)
-        if shown == _LISTED or room < _SPARED or more:
+        if count == _MAX_FAILURES or room < _RESERVED_LENGTH or more:
             more += 1
             continue
-        if not shown:
+        if not count:
             yield "## Not passed\n\n"
-        shown += 1
+        count += 1
         yield entry
     if more:
         yield (
-            f"…and {more:,} more that did not pass: `proctor runs export {reported.run.id} -o report.html` "
+            f"…and {more:,} more that did not pass: `proctor runs export {report.run.id} -o report.html` "
             "shows them.\n\n"
         )
 
 
-def _entry(one: Told) -> str:
+def _failure_details(result: Told) -> str:
     """A trial that did not pass: in a line why, and folded away its question and answer."""
-    name, reason = (markdown_html(cut(text, _WHY)) for text in (one.name, one.why))
-    line = f"<b>{one.verdict.value}</b> <code>{name}</code> {reason}"
-    if one.sealed:
+    name, reason = (markdown_html(cut(text, _MAX_REASON_LENGTH)) for text in (result.name, result.why))
+    line = f"<b>{result.verdict.value}</b> <code>{name}</code> {reason}"
+    if result.sealed:
         return f"<div>{line}</div>\n\n"
-    blocks = [markdown_block(_head(question_of(one.rows[0].case), _QUESTION))]
-    answers = [row.trial.output.text for row in one.rows if row.trial.output is not None]
-    blocks += [markdown_block(_head(answer, _ANSWER // len(answers))) for answer in answers]
+    blocks = [markdown_block(_head(question_of(result.rows[0].case), _MAX_QUESTION_LENGTH))]
+    answers = [row.trial.output.text for row in result.rows if row.trial.output is not None]
+    blocks += [markdown_block(_head(answer, _MAX_ANSWER_LENGTH // len(answers))) for answer in answers]
     return f"<details><summary>{line}</summary>\n\n{''.join(blocks)}</details>\n\n"
 
 

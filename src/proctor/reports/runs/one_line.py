@@ -1,4 +1,4 @@
-"""What a trial came to, and why, as briefly as the first line of a page has it. Pure."""
+"""A trial's verdict and its reason in one line, for the top of a page. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from proctor.verdicts import is_below_gate, score_of
 
 SAID = {"pass": "passed", "fail": "failed", "error": "error", "unscored": "unscored"}
 """Each verdict as a word of a sentence."""
-_REASON = 100
-"""So many letters of a reason are told."""
+_MAX_REASON_LENGTH = 100
+"""The most characters of a reason."""
 
 
 def briefly(row: Row) -> str:
     """The verdict, and the one reason that decided it: `failed: contains: … (required), and 1 more`."""
-    said = SAID[row.verdict.value]
+    word = SAID[row.verdict.value]
     if row.sealed:
-        return f"{said}; question, answer and reasons are sealed"
+        return f"{word}; question, answer and reasons are sealed"
     if row.verdict is Verdict.PASS:
-        return f"{said}: {_passed(row.trial)}"
-    return f"{said}: {because(row.trial)}"
+        return f"{word}: {_passed(row.trial)}"
+    return f"{word}: {because(row.trial)}"
 
 
 def because(trial: Trial) -> str:
@@ -30,15 +30,15 @@ def because(trial: Trial) -> str:
     gates = [score for score in trial.scores if is_below_gate(score)]
     first = next(iter((*gates, *missed)), None)
     if trial.failure is not None or first is None:
-        return cut(why(trial), _REASON)
+        return cut(why(trial), _MAX_REASON_LENGTH)
     more = len({id(score) for score in (*gates, *missed)}) - 1
     required = " (required)" if gates else ""
     return f"{_missed(first)}{required}" + (f", and {more:,} more" if more else "")
 
 
 def _missed(score: Score) -> str:
-    reason = cut(score.reason, _REASON).rstrip(".")
-    return cut(f"{score.name}: {reason or score.outcome.value}", 2 * _REASON)
+    reason = cut(score.reason, _MAX_REASON_LENGTH).rstrip(".")
+    return cut(f"{score.name}: {reason or score.outcome.value}", 2 * _MAX_REASON_LENGTH)
 
 
 def _passed(trial: Trial) -> str:
@@ -46,8 +46,8 @@ def _passed(trial: Trial) -> str:
     checks = len(trial.scores)
     passed = sum(score.outcome is Verdict.PASS for score in trial.scores)
     if passed < checks:
-        told = f"{passed:,} of {counted(checks, 'check')}"
+        checks_text = f"{passed:,} of {counted(checks, 'check')}"
     else:
-        told = "its only check" if checks == 1 else f"all {counted(checks, 'check')}"
+        checks_text = "its only check" if checks == 1 else f"all {counted(checks, 'check')}"
     mean = score_of(trial)
-    return told if mean is None else f"{told}, score {mean:.2f}"
+    return checks_text if mean is None else f"{checks_text}, score {mean:.2f}"

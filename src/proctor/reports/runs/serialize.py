@@ -40,39 +40,39 @@ class Row(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     case: Case
     sealed: bool = False
-    """It is held out: trial and case are without what tells of question and answer."""
+    """Whether it is held out: trial and case are then without question and answer."""
 
     @property
     def why(self) -> str:
-        """In one line, why it did not pass, or that this is sealed."""
+        """Why it did not pass, in one line, or that this is sealed."""
         return SEALED if self.sealed and self.trial.failure is None else why(self.trial)
 
 
 def seal(row: Row) -> Row:
-    """The row as it is shown to whoever has not asked for what is sealed."""
+    """Returns the row without question and answer if it is held out."""
     if row.trial.split != "holdout":
         return row
     return replace(row, trial=sealed(row.trial), case=sealed_case(row.case), sealed=True)
 
 
 class Reported(Struct, frozen=True, kw_only=True):
-    """A run as a report sees it."""
+    """A run as reports get it."""
 
     run: Run
     tally: Tally
     exit_code: ExitCode
     rows: Callable[[], Iterator[Row]]
-    """Reads its trials anew, in suite order; those held out are sealed unless they were asked for."""
+    """Reads its trials from the start, in suite order; held-out trials are sealed unless revealed."""
     looks: int | None = None
-    """How often this version's holdout was looked at, this time included; None for a suite without one."""
+    """The number of accesses to this version's holdout, this one included; None without a holdout."""
     bundle: str | None = None
-    """Where its bundle has just been written, if one was."""
+    """The path of the bundle that was just written, if any."""
     calibrations: tuple[Calibration, ...] = ()
-    """What is known of its judges, each under its name in the run."""
+    """Those of its judges, each under its name in the run."""
 
 
 class Told(Struct, frozen=True, kw_only=True):
-    """What counts once in the numbers of a run: a trial, or under a rule over repeats a case's trials."""
+    """One unit of a run's counts: a trial, or under a rule over repeats all trials of a case."""
 
     rows: tuple[Row, ...]
     verdict: Verdict
@@ -84,7 +84,7 @@ class Told(Struct, frozen=True, kw_only=True):
 
     @property
     def sealed(self) -> bool:
-        """Its trials are held out, and what tells of their answers is not there."""
+        """Whether its trials are held out and come without question and answer."""
         return self.rows[0].sealed
 
     @property
@@ -93,20 +93,20 @@ class Told(Struct, frozen=True, kw_only=True):
         if len(self.rows) == 1:
             return self.rows[0].why
         missed = [row for row in self.rows if row.verdict is not Verdict.PASS]
-        counted = f"{len(self.rows) - len(missed)} of {len(self.rows)} trials passed"
+        summary = f"{len(self.rows) - len(missed)} of {len(self.rows)} trials passed"
         if self.sealed:
-            return f"{counted}; {SEALED}"
-        return "; ".join((counted, *(f"repeat {row.trial.repeat}: {why(row.trial)}" for row in missed)))
+            return f"{summary}; {SEALED}"
+        return "; ".join((summary, *(f"repeat {row.trial.repeat}: {why(row.trial)}" for row in missed)))
 
 
-def told(reported: Reported) -> Iterator[Told]:
-    """What counts in the numbers of a run, in suite order; a case whose trials are not all in does not."""
-    run, how = reported.run, reported.run.suite.repeats_rule
-    if how == "each":
-        yield from (Told(rows=(row,), verdict=row.verdict) for row in reported.rows())
+def told(report: Reported) -> Iterator[Told]:
+    """Yields the units of a run's counts, in suite order; without cases whose trials are not all there."""
+    run, repeats_rule = report.run, report.run.suite.repeats_rule
+    if repeats_rule == "each":
+        yield from (Told(rows=(row,), verdict=row.verdict) for row in report.rows())
         return
     rules = rules_of(run)
-    for _, group in groupby(reported.rows(), key=lambda row: row.trial.position):
+    for _, group in groupby(report.rows(), key=lambda row: row.trial.position):
         rows = tuple(group)
         case = rows[0].case
         if len(rows) < repeats_of(case, run.settings.repeats):
@@ -114,7 +114,7 @@ def told(reported: Reported) -> Iterator[Told]:
         repeats = Repeats(rules(case))
         for row in rows:
             repeats.add(row.trial, row.verdict)
-        yield Told(rows=rows, verdict=repeats.verdict(how))
+        yield Told(rows=rows, verdict=repeats.verdict(repeats_rule))
 
 
 def counts_row(counts: Counts) -> dict[str, Any]:
@@ -132,15 +132,15 @@ def counts_row(counts: Counts) -> dict[str, Any]:
 
 
 def counts_by_tag(tally: Tally) -> dict[str, Counts]:
-    """The numbers of each tag, sorted; none where every tag is on all that counts, and so tells no more."""
+    """Returns the counts of each tag, sorted; empty if every tag is on all cases."""
     if all(counts.total == tally.counted.total for counts in tally.tags.values()):
         return {}
     return {name: tally.tags[name] for name in sorted(tally.tags)}
 
 
-def run_row(reported: Reported) -> dict[str, Any]:
+def run_row(report: Reported) -> dict[str, Any]:
     """One run with its numbers."""
-    run, tally = reported.run, reported.tally
+    run, tally = report.run, report.tally
     return {
         "run": run.id,
         "group": run.group,
@@ -158,11 +158,11 @@ def run_row(reported: Reported) -> dict[str, Any]:
         "repeats_rule": run.suite.repeats_rule,
         "by_trial": None if tally.cases is None else counts_row(tally.all),
         "mean_score": tally.mean_score,
-        "splits": _each(tally.splits),
+        "splits": _group_rows(tally.splits),
         "split_notes": split_notes(tally.splits),
-        "looks": reported.looks,
-        "by_category": _each(tally.categories),
-        "by_tag": _each(tally.tags),
+        "looks": report.looks,
+        "by_category": _group_rows(tally.categories),
+        "by_tag": _group_rows(tally.tags),
         "asked": tally.asked,
         "cached": tally.cached,
         "graded": tally.graded,
@@ -175,7 +175,7 @@ def run_row(reported: Reported) -> dict[str, Any]:
             "cached": tally.spent_judging.cached,
             **_usage_row(tally.spent_judging),
             "cost_usd": tally.spent_judging.cost_usd,
-            "calibrations": _calibration_rows(reported),
+            "calibrations": _calibration_rows(report),
         },
         "refused_params": sorted(tally.refused_params),
         "prices_date": run.prices_date,
@@ -183,102 +183,102 @@ def run_row(reported: Reported) -> dict[str, Any]:
         "started_at": utc(run.started_at),
         "finished_at": None if run.finished_at is None else utc(run.finished_at),
         "warnings": list(run.warnings),
-        "exit_code": int(reported.exit_code),
+        "exit_code": int(report.exit_code),
         **({} if run.stopped is None else {"stopped": run.stopped}),
-        **({} if reported.bundle is None else {"bundle": reported.bundle}),
+        **({} if report.bundle is None else {"bundle": report.bundle}),
     }
 
 
-def _calibration_rows(reported: Reported) -> list[dict[str, Any]]:
-    """What is known of each judge that spoke in a run."""
-    if not reported.tally.judging.prompts:
+def _calibration_rows(report: Reported) -> list[dict[str, Any]]:
+    """Returns a row for each judge that judged in a run, with its calibration."""
+    if not report.tally.judging.prompts:
         return []
-    from proctor.reports.certificates.of_judge import judge_row, judges_of
+    from proctor.reports.certificates.of_judge import judge_row, run_judges
 
-    return [judge_row(one) for one in judges_of(reported)]
+    return [judge_row(judge) for judge in run_judges(report.run, report.tally, report.calibrations)]
 
 
-def about_judges(reported: Reported) -> list[str]:
-    """How far the judges that spoke in a run agree, and what is known of each, in sentences."""
-    judging = reported.tally.judging
+def about_judges(report: Reported) -> list[str]:
+    """Returns sentences: how far the judges of a run agree with each other, and each one's calibration."""
+    judging = report.tally.judging
     if not judging.prompts:
         return []
-    from proctor.reports.certificates.of_judge import judge_lines, judges_of
+    from proctor.reports.certificates.of_judge import judge_lines, run_judges
 
-    lines = judge_lines(judges_of(reported))
+    lines = judge_lines(run_judges(report.run, report.tally, report.calibrations))
     if judging.panels:
         scores = counted(judging.panels, "score")
         lines.insert(0, f"All judgments agree on {judging.unanimous:,} of {scores} that several decided.")
     return lines
 
 
-def _usage_row(spent: Spent) -> dict[str, int]:
-    return {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
+def _usage_row(usage: Spent) -> dict[str, int]:
+    return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
 
 
-def missing(reported: Reported) -> str | None:
-    """A sentence that tells how much of a run is not there; None for a whole one."""
-    planned, there = reported.run.planned, reported.tally.all.total
-    if there >= planned:
+def missing(report: Reported) -> str | None:
+    """Returns a sentence on the missing trials; None for a finished run."""
+    planned_count, stored_count = report.run.planned, report.tally.all.total
+    if stored_count >= planned_count:
         return None
-    sentence = f"Not finished: {planned - there:,} of {planned:,} trials are missing."
-    return f"{sentence} {reported.run.stopped}" if reported.run.stopped else sentence
+    sentence = f"Not finished: {planned_count - stored_count:,} of {planned_count:,} trials are missing."
+    return f"{sentence} {report.run.stopped}" if report.run.stopped else sentence
 
 
-def which_look(reported: Reported) -> str | None:
-    """A sentence that tells how often the holdout was looked at; None for the first time, and without one."""
-    looks = reported.looks
-    if looks is None or looks < 2 or "holdout" not in reported.tally.splits:
+def which_look(report: Reported) -> str | None:
+    """Returns a sentence on the number of holdout accesses; None for the first, and without a holdout."""
+    looks = report.looks
+    if looks is None or looks < 2 or "holdout" not in report.tally.splits:
         return None
     return f"Look {looks:,} at this holdout."
 
 
 def taken_over(tally: Tally) -> list[str]:
-    """How much was not asked for, in short texts: what the cache had, and what earlier runs had."""
+    """Returns short texts on what needed no call: results from the cache and from earlier runs."""
     judgments = tally.spent_judging.cached
-    counted = (
+    sources = (
         (tally.cached, "from the cache"),
         (tally.reused, "reused"),
         (judgments, f"judgment{'s' * (judgments > 1)} reused"),
     )
-    return [f"{count:,} {what}" for count, what in counted if count]
+    return [f"{count:,} {what}" for count, what in sources if count]
 
 
-def by_case(reported: Reported) -> str | None:
-    """A sentence that tells how repeats are counted; None where each trial counts for itself."""
-    run, trials = reported.run, reported.tally.all
+def by_case(report: Reported) -> str | None:
+    """Returns a sentence on how repeats are counted; None if each trial counts for itself."""
+    run, trials = report.run, report.tally.all
     how = counted_once(run.suite.repeats_rule, threshold_of(run))
     if how is None:
         return None
     return f"Each case counts once: {how}; {trials.passed:,} of {trials.total:,} trials passed."
 
 
-def over_cases(reported: Reported) -> str | None:
-    """A sentence that tells what the intervals are over; None where every case was asked once."""
-    counts = reported.tally.counted
+def over_cases(report: Reported) -> str | None:
+    """Returns a sentence on what the intervals are over; None without repeats."""
+    counts = report.tally.counted
     if counts.total <= counts.cases:
         return None
     cases = f"{counts.cases:,} case{'s' * (counts.cases != 1)}"
     return f"Intervals are over {cases}: repeats of a case tell less than as many cases."
 
 
-def gate(reported: Reported) -> str | None:
-    """A sentence that tells whether the gate held; None where none was asked for."""
-    wanted = reported.run.settings.min_pass_rate
-    if wanted is None:
+def gate(report: Reported) -> str | None:
+    """Returns a sentence on whether the gate held; None without a gate."""
+    minimum = report.run.settings.min_pass_rate
+    if minimum is None:
         return None
-    rate = reported.tally.counted.pass_rate or 0.0
-    if rate >= wanted - 1e-12:
-        return f"The gate held: {rate:.2%} passed and {wanted:.2%} had to."
-    return f"The gate did not hold: {rate:.2%} passed and {wanted:.2%} had to."
+    rate = report.tally.counted.pass_rate or 0.0
+    if rate >= minimum - 1e-12:
+        return f"The gate held: {rate:.2%} passed and {minimum:.2%} had to."
+    return f"The gate did not hold: {rate:.2%} passed and {minimum:.2%} had to."
 
 
-def _each(groups: dict[str, Counts]) -> dict[str, Any]:
+def _group_rows(groups: dict[str, Counts]) -> dict[str, Any]:
     return {name: counts_row(groups[name]) for name in sorted(groups)}
 
 
 def trial_row(run: Run, row: Row) -> dict[str, Any]:
-    """One trial with all that is known of it; of a sealed one, its verdict and its numbers."""
+    """Returns one trial with all fields; of a sealed one, its verdict and its numbers."""
     trial = row.trial
     output = trial.output
     return {
@@ -291,11 +291,11 @@ def trial_row(run: Run, row: Row) -> dict[str, Any]:
         "verdict": row.verdict.value,
         "score": score_of(trial),
         "failed_gates": failed_gates(trial),
-        "scores": [score_row(score) | (_UNTOLD if row.sealed else {}) for score in trial.scores],
+        "scores": [score_row(score) | (_SEALED_FIELDS if row.sealed else {}) for score in trial.scores],
         "output": _output_row(output),
-        "failure": _whole(trial.failure),
+        "failure": _all_fields(trial.failure),
         "latency_ms": None if output is None else output.latency_ms,
-        "usage": None if output is None else _whole(output.usage),
+        "usage": None if output is None else _all_fields(output.usage),
         "cost_usd": None if output is None else output.cost_usd,
         "tags": list(row.case.tags),
         "category": row.case.category,
@@ -306,8 +306,8 @@ def trial_row(run: Run, row: Row) -> dict[str, Any]:
     }
 
 
-_UNTOLD = dict.fromkeys(("reason", "entries", "judgments", "details"))
-"""What a score that is sealed does not tell."""
+_SEALED_FIELDS = dict.fromkeys(("reason", "entries", "judgments", "details"))
+"""The fields of a score that a sealed trial hides."""
 
 
 def score_row(score: Score) -> dict[str, Any]:
@@ -324,7 +324,9 @@ def score_row(score: Score) -> dict[str, Any]:
             {"text": entry.text, "passed": entry.passed, "evidence": entry.evidence}
             for entry in score.entries
         ],
-        "judgments": [{**_whole(judgment), "usage": _whole(judgment.usage)} for judgment in score.judgments],
+        "judgments": [
+            {**_all_fields(judgment), "usage": _all_fields(judgment.usage)} for judgment in score.judgments
+        ],
         "details": score.details,
     }
 
@@ -332,16 +334,16 @@ def score_row(score: Score) -> dict[str, Any]:
 def question_of(case: Case) -> str:
     """The messages of a case as one text: the user's alone as it is, a conversation with its roles."""
     if len(case.input) == 1 and case.input[0].role == "user":
-        return _said(case.input[0])
-    return "\n".join(f"{message.role}: {_said(message)}" for message in case.input)
+        return _message_text(case.input[0])
+    return "\n".join(f"{message.role}: {_message_text(message)}" for message in case.input)
 
 
-def _said(message: Message) -> str:
+def _message_text(message: Message) -> str:
     """A message's text with what is attached to it in its place, and the tools that it calls."""
     parts = message.parts or (message.content,)
-    shown = (part if isinstance(part, str) else f"[{part.kind} {part.path}]" for part in parts)
+    part_texts = (part if isinstance(part, str) else f"[{part.kind} {part.path}]" for part in parts)
     calls = (f"[calls {call.name}]" for call in message.tool_calls)
-    return " ".join(filter(None, (message.between.join(shown), *calls)))
+    return " ".join(filter(None, (message.between.join(part_texts), *calls)))
 
 
 def why(trial: Trial) -> str:
@@ -378,12 +380,12 @@ def gates_of(trial: Trial) -> str:
     return f"below the gate: {', '.join(below)}" + (f"; score {mean:.2f}" if mean is not None else "")
 
 
-def _whole(noun: Any) -> Any:
+def _all_fields(record: Any) -> Any:
     """A noun with all of its fields, also those at their defaults."""
-    if noun is None:
+    if record is None:
         return None
-    return {name: to_builtins(getattr(noun, name)) for name in noun.__struct_fields__}
+    return {name: to_builtins(getattr(record, name)) for name in record.__struct_fields__}
 
 
 def _output_row(output: Output | None) -> dict[str, Any] | None:
-    return None if output is None else {**_whole(output), "usage": _whole(output.usage)}
+    return None if output is None else {**_all_fields(output), "usage": _all_fields(output.usage)}

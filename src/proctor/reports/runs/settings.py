@@ -9,32 +9,32 @@ from proctor.reports.formatting import percent
 
 
 def in_words(settings: Settings) -> Iterator[str]:
-    """What was set otherwise than by default, and how many calls were made at once."""
-    usual = Settings()
+    """Yields the settings that differ from the defaults, and the concurrency."""
+    defaults = Settings()
     yield f"{settings.concurrency} at once"
     if settings.repeats is not None:
         yield f"{settings.repeats} repeats"
-    yield from _selected(settings.selection)
+    yield from _describe_selection(settings.selection)
     numbers = {
         "passes from {:g}": settings.threshold,
         "budget ${:g}": settings.budget_usd,
         "stops after {:g} errors": settings.max_failures,
-        "{:g} s for a call": None if settings.timeout_s == usual.timeout_s else settings.timeout_s,
-        "{:g} retries": None if settings.retries == usual.retries else settings.retries,
+        "{:g} s for a call": None if settings.timeout_s == defaults.timeout_s else settings.timeout_s,
+        "{:g} retries": None if settings.retries == defaults.retries else settings.retries,
     }
     yield from (form.format(number) for form, number in numbers.items() if number is not None)
     if settings.min_pass_rate is not None:
         yield f"gate at {percent(settings.min_pass_rate)}"
-    if (settings.judge_repeats, settings.judge_rule) != (usual.judge_repeats, usual.judge_rule):
+    if (settings.judge_repeats, settings.judge_rule) != (defaults.judge_repeats, defaults.judge_rule):
         yield f"each judge asked {settings.judge_repeats} times, {settings.judge_rule} decides"
     yield from (name for name in ("cache", "reuse") if getattr(settings, name))
 
 
-def _selected(wanted: Selection) -> Iterator[str]:
-    if wanted.split != "all":
-        yield f"only {wanted.split}"
-    chosen = {"tag": wanted.tags, "all tags": wanted.all_tags, "without tag": wanted.exclude_tags}
-    chosen |= {"category": wanted.categories, "id": wanted.ids}
-    yield from (f"{name} {', '.join(words)}" for name, words in chosen.items() if words)
-    if wanted.limit is not None:
-        yield f"the first {wanted.limit:,} cases"
+def _describe_selection(selection: Selection) -> Iterator[str]:
+    if selection.split != "all":
+        yield f"only {selection.split}"
+    filters = {"tag": selection.tags, "all tags": selection.all_tags, "without tag": selection.exclude_tags}
+    filters |= {"category": selection.categories, "id": selection.ids}
+    yield from (f"{name} {', '.join(words)}" for name, words in filters.items() if words)
+    if selection.limit is not None:
+        yield f"the first {selection.limit:,} cases"

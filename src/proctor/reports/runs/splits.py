@@ -1,4 +1,4 @@
-"""What the numbers of dev and holdout say together, in words. Pure."""
+"""The accuracies of dev and holdout compared, in sentences. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from proctor.reports.formatting import points
 from proctor.stats import newcombe
 from proctor.verdicts import Counts
 
-_LARGE = 0.2
+_LARGE_DROP = 0.2
 """A holdout that only shows a drop from dev of at least this much is called too small."""
-_FEWEST = 2
-"""So many cases each part has to have for a warning: of a single one the interval is too narrow."""
+_MIN_CASES = 2
+"""The fewest cases of each part for a warning: the interval of a single one is too narrow."""
 
 
 class _Part(Struct, frozen=True):
-    """One split: its cases that came to PASS or FAIL, as what was not measured tells of no fitting."""
+    """One split: its cases with PASS or FAIL, since the others show no overfitting."""
 
     passed: float
     """Fractional with repeats, where a case counts by the share of its trials that passed."""
@@ -30,7 +30,7 @@ class _Part(Struct, frozen=True):
 
 
 def split_notes(splits: Mapping[str, Counts]) -> list[str]:
-    """Sentences for whoever reads both accuracies: a warning, or how little the holdout can show; or none.
+    """Returns a warning, a note on how little the holdout can show, or nothing.
 
     The warning is for a holdout below dev by more than chance: where the 95 % interval of the difference,
     over at least two cases of each, ends below 0. The note is for a holdout of which only a drop of 20
@@ -59,14 +59,14 @@ def _warning(dev: _Part, holdout: _Part) -> str | None:
 def _drop(dev: _Part, holdout: _Part) -> tuple[float, float] | None:
     """The interval of the difference of the two rates; None where it can be chance."""
     interval = newcombe(holdout.passed, holdout.cases, dev.passed, dev.cases)
-    if interval is None or interval[1] >= 0 or min(dev.cases, holdout.cases) < _FEWEST:
+    if interval is None or interval[1] >= 0 or min(dev.cases, holdout.cases) < _MIN_CASES:
         return None
     return interval
 
 
 def _too_small(dev: _Part, holdout: _Part) -> str | None:
     drop = smallest_drop(dev.passed, dev.cases, holdout.cases)
-    if not dev.passed or (drop is not None and drop < _LARGE - 1e-9):
+    if not dev.passed or (drop is not None and drop < _LARGE_DROP - 1e-9):
         return None
     few = "Note: too few holdout cases were measured to show a drop from dev"
     if drop is None:
@@ -93,13 +93,13 @@ def smallest_drop(dev_passed: float, dev_cases: int, holdout_cases: int) -> floa
         return _drop(dev, _Part(passed, holdout_cases)) is None
 
     # The more passed, the higher the interval: the first number that could be chance ends those that show it.
-    showing = bisect_left(range(holdout_cases + 1), True, key=could_be_chance)
-    return None if showing == 0 else dev_passed / dev_cases - (showing - 1) / holdout_cases
+    chance_count = bisect_left(range(holdout_cases + 1), True, key=could_be_chance)
+    return None if chance_count == 0 else dev_passed / dev_cases - (chance_count - 1) / holdout_cases
 
 
 def _part(counts: Counts | None) -> _Part | None:
-    measured = 0 if counts is None else counts.passed + counts.failed
-    if counts is None or not measured:
+    measured_count = 0 if counts is None else counts.passed + counts.failed
+    if counts is None or not measured_count:
         return None
-    cases = max(1, min(counts.cases, measured))
-    return _Part(min(counts.passed / measured * cases, cases), cases)
+    cases = max(1, min(counts.cases, measured_count))
+    return _Part(min(counts.passed / measured_count * cases, cases), cases)

@@ -13,13 +13,13 @@ from proctor.safe_text import cut, one_line, visible
 from proctor.verdicts import score_of
 
 _BY_SCORE = (Verdict.PASS, Verdict.FAIL)
-_CALLS = 50
-_CHANGED_LINES = 60
-_CLIPPED = 160
+_MAX_CALLS = 50
+_MAX_CHANGED_LINES = 60
+_MAX_CALL_LENGTH = 160
 
 
 def lines(row: Row, rule: PassRule) -> Iterator[str]:
-    """What was asked and answered, what an agent did for it, and what each assertion came to.
+    """Yields the prompt, the answer, an agent's actions and the result of each assertion.
 
     Of a sealed trial only verdict and score.
 
@@ -34,7 +34,7 @@ def _lines(row: Row, rule: PassRule) -> Iterator[str]:
     trial, case = row.trial, row.case
     yield f"{row.verdict.value.upper()} {one_line(trial_name(trial.case_id, trial.repeat))}"
     if row.sealed:
-        yield from _sealed(row)
+        yield from _sealed_lines(row)
         return
     if case.input:
         yield from _block("question", question_of(case))
@@ -47,7 +47,7 @@ def _lines(row: Row, rule: PassRule) -> Iterator[str]:
     elif trial.target is not None:
         yield from _block("target", trial.target)
     if trial.output is not None:
-        yield from _answered(trial.output)
+        yield from _answer_lines(trial.output)
     else:
         yield from _block("no answer", why(trial))
     below, mean = gates_of(trial), score_of(trial)
@@ -56,11 +56,11 @@ def _lines(row: Row, rule: PassRule) -> Iterator[str]:
     elif row.verdict in _BY_SCORE and mean is not None and rule.threshold is not None:
         yield from _block("score", f"{mean:.2f} (passes from {rule.threshold:g})")
     for score in trial.scores:
-        yield from _scored(score)
+        yield from _score_lines(score)
     yield ""
 
 
-def _sealed(row: Row) -> Iterator[str]:
+def _sealed_lines(row: Row) -> Iterator[str]:
     mean = score_of(row.trial)
     if mean is not None:
         yield from _block("score", f"{mean:.2f}")
@@ -68,51 +68,53 @@ def _sealed(row: Row) -> Iterator[str]:
     yield ""
 
 
-def _answered(output: Output) -> Iterator[str]:
+def _answer_lines(output: Output) -> Iterator[str]:
     """What the target did, in the order in which it did it."""
-    calls = [_called(call) for call in output.tool_calls[:_CALLS]]
+    calls = [_call_line(call) for call in output.tool_calls[:_MAX_CALLS]]
     if calls:
-        yield from _block("tools", "\n".join([*calls, *_more(len(output.tool_calls) - _CALLS, "call")]))
+        yield from _block("tools", "\n".join([*calls, *_more(len(output.tool_calls) - _MAX_CALLS, "call")]))
     yield from _block("answer", output.text)
     if output.file_changes:
-        changed = output.file_changes.splitlines()
-        more = _more(len(changed) - _CHANGED_LINES, "line")
-        yield from _block("changes", "\n".join([*changed[:_CHANGED_LINES], *more]))
+        change_lines = output.file_changes.splitlines()
+        more = _more(len(change_lines) - _MAX_CHANGED_LINES, "line")
+        yield from _block("changes", "\n".join([*change_lines[:_MAX_CHANGED_LINES], *more]))
     if output.usage is not None:
-        used = f"{output.usage.input_tokens:,} tokens in, {output.usage.output_tokens:,} out"
+        tokens = f"{output.usage.input_tokens:,} tokens in, {output.usage.output_tokens:,} out"
         took = output.duration_ms or output.latency_ms or None
-        yield from _block("took", f"{milliseconds(took)} · {used} · cost {cost(output.cost_usd)}")
+        yield from _block("took", f"{milliseconds(took)} · {tokens} · cost {cost(output.cost_usd)}")
 
 
-def _called(call: ToolCall) -> str:
-    given = f" {_clip(_text(call.arguments))}" if call.arguments else ""
-    gave = "" if call.output is None else f" → {_clip(_text(call.output))}"
+def _call_line(call: ToolCall) -> str:
+    arguments = f" {_clip(_text(call.arguments))}" if call.arguments else ""
+    result = "" if call.output is None else f" → {_clip(_text(call.output))}"
     took = "" if call.duration_ms is None else f" · {milliseconds(call.duration_ms)}"
-    return f"{one_line(call.name)}{given}{gave}{took}"
+    return f"{one_line(call.name)}{arguments}{result}{took}"
 
 
-def _scored(score: Score) -> Iterator[str]:
+def _score_lines(score: Score) -> Iterator[str]:
     value = "–" if score.value is None else f"{score.value:.2f}"
-    yield _hung(f"  {score.outcome.value:<8} {value}  {score.name}: {score.reason or 'as asked'}")
+    yield _hang_indent(f"  {score.outcome.value:<8} {value}  {score.name}: {score.reason or 'as asked'}")
     for entry in score.entries:
         sign = {True: "✓", False: "✗", None: "?"}[entry.passed]
-        yield _hung(f"           {sign} {entry.text}" + (f" – {entry.evidence}" if entry.evidence else ""))
+        yield _hang_indent(
+            f"           {sign} {entry.text}" + (f" – {entry.evidence}" if entry.evidence else "")
+        )
     for judgment in score.judgments:
         verdict = {True: "passes it", False: "fails it", None: "gives no verdict"}[judgment.passed]
         by = "" if judgment.evaluator is None else f" by {judgment.evaluator!r}"
-        said = " ".join((judgment.raw if judgment.feedback is None else judgment.feedback).split())
-        yield f"           {judgment.judge}{by} {verdict}" + (f": {said}" if said else "")
+        feedback = " ".join((judgment.raw if judgment.feedback is None else judgment.feedback).split())
+        yield f"           {judgment.judge}{by} {verdict}" + (f": {feedback}" if feedback else "")
 
 
-def _hung(text: str) -> str:
+def _hang_indent(text: str) -> str:
     """A text whose further lines are indented, so that none looks like a line of the sheet."""
     return f"\n{'':<13}".join(text.splitlines())
 
 
 def _block(name: str, text: str) -> Iterator[str]:
-    first, *rest = text.splitlines() or [""]
+    first, *other_lines = text.splitlines() or [""]
     yield f"  {name + ':':<10} {first}"
-    for line in rest:
+    for line in other_lines:
         yield f"  {'':<10} {line}".rstrip()
 
 
@@ -122,7 +124,7 @@ def _text(value: object) -> str:
 
 
 def _clip(text: str) -> str:
-    return cut(text, _CLIPPED)
+    return cut(text, _MAX_CALL_LENGTH)
 
 
 def _more(count: int, what: str) -> list[str]:

@@ -64,7 +64,9 @@ def certify_bundle(
     return Certified(
         statement=found.statement,
         measured=of,
-        word=word_of(found.standing, hidden=of.hidden, recounted=recounted, imported=found.run.imported),
+        word=word_of(
+            found.standing, hidden_trials=of.hidden_trials, recounted=recounted, imported=found.run.imported
+        ),
         forced=against,
         standing=found.standing,
         signers=tuple((one.id, one.name) for one in found.signatures),
@@ -89,7 +91,7 @@ def _measured(found: Verified) -> Measured:
         split=found.statement.split,
         cases=found.statement.claim.cases,
         not_measured=whole.errors + whole.unscored,
-        hidden=found.hidden,
+        hidden_trials=found.hidden,
     )
 
 
