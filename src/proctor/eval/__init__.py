@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from proctor.eval.agent_runs.records import AgentRun, TurnDetail, summarize_agent_runs
+    from proctor.eval.agent_runs import AgentRun, TurnDetail, summarize_agent_runs
     from proctor.eval.bench.bench import Bench, BenchCall, summarize_metric
     from proctor.eval.chat.client import ChatClient
     from proctor.eval.file_assertions import ASSERTION_KINDS, AssertionGrader, AssertionResult, GradeResult
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     from proctor.eval.refusals import HEDGE_PHRASES, REFUSAL_PATTERNS, is_refusal
     from proctor.eval.sandbox.sandbox import CodeSandbox, SandboxResult, humaneval_run
     from proctor.eval.scorers import contains, exact_match, mcq_letter, numeric_equal, numeric_match
-    from proctor.eval.trajectory.trajectory import Trajectory, TrajectoryIter
+    from proctor.eval.trajectory import Trajectory, TrajectoryIter
     from proctor.eval.vertical.bench import VerticalBench, VerticalQA
 
 _HOMES = {
     "ASSERTION_KINDS": "file_assertions",
-    "AgentRun": "agent_runs.records",
+    "AgentRun": "agent_runs",
     "AssertionGrader": "file_assertions",
     "AssertionResult": "file_assertions",
     "BUILTIN_RUBRICS": "judge.rubrics",
@@ -91,9 +91,9 @@ _HOMES = {
     "RUBRIC_RELEVANCE": "judge.rubrics",
     "Rubric": "graded",
     "SandboxResult": "sandbox.sandbox",
-    "Trajectory": "trajectory.trajectory",
-    "TrajectoryIter": "trajectory.trajectory",
-    "TurnDetail": "agent_runs.records",
+    "Trajectory": "trajectory",
+    "TrajectoryIter": "trajectory",
+    "TurnDetail": "agent_runs",
     "VerticalBench": "vertical.bench",
     "VerticalQA": "vertical.bench",
     "contains": "scorers",
@@ -113,7 +113,7 @@ _HOMES = {
     "prior_art_relevance": "patents",
     "prior_art_relevance_full": "patents",
     "score_answer": "graded",
-    "summarize_agent_runs": "agent_runs.records",
+    "summarize_agent_runs": "agent_runs",
     "summarize_metric": "bench.bench",
 }
 
