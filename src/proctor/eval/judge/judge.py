@@ -41,17 +41,17 @@ _REPLY_FORMAT = {
 
 
 class JudgeError(Exception):
-    """The judge could not be asked, or what came back is no chat completion. A full sentence."""
+    """The call to the judge failed, or its reply is no chat completion. The message is a full sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeResult:
-    """What a judge says of one answer."""
+    """A judge's score of one answer, with its reason."""
 
     score: float | None
-    """On the rubric's scale; None where no score can be read."""
+    """On the rubric's scale; None if no score can be read."""
     rationale: str
-    """The judge's reason; the whole reply where it gives none that can be told apart."""
+    """The judge's reason; the whole reply if no reason can be separated from it."""
     raw: str
     """The reply as it came."""
 
@@ -137,16 +137,16 @@ class JudgedAnswers:
 
 @dataclass
 class Judge:
-    """Asks a model to grade answers by a rubric. Safe to use from several threads.
+    """Has a model grade answers by a rubric. Safe to use from several threads.
 
-    As a context manager it closes what it opened itself, which is a target that was given by name.
+    As a context manager it closes a target that it opened by name.
 
     Args:
-        client: who judges. Any object with `chat(messages, max_tokens=, temperature=)` that returns a
+        client: the judge. Any object with `chat(messages, max_tokens=, temperature=)` that returns a
             dictionary as OpenAI's chat completions do; or a target of Proctor: an object with `async
             answer(prompt)` that gives an `Output`, or a name such as "local", "openai:gpt-5.2",
             "scripted:FILE" or one of targets.yaml.
-        rubric: what it is told to go by, as its system message.
+        rubric: the instructions for grading, as the system message.
         max_tokens: the longest reply. A model that thinks before it answers needs far more, such as 4096: a
             reply that is cut off has no score.
         temperature: of the judge.
@@ -157,7 +157,7 @@ class Judge:
             verdict. Any other client is only asked with `max_tokens` and `temperature`.
 
     Raises:
-        TypeError: the client cannot be asked.
+        TypeError: the client has neither `chat` nor `answer`, and is no name.
         UsageError: there is no target of that name.
         ValueError: the scale is no range.
     """
@@ -169,7 +169,7 @@ class Judge:
     scale: Scale | None = None
     json_reply: bool = True
     unscored: list[JudgeResult] = field(default_factory=list, init=False, compare=False, repr=False)
-    """Every result without a score, in the order in which they came. They stay until you clear the list."""
+    """Every result without a score, in order of arrival. They stay until you clear the list."""
 
     def __post_init__(self) -> None:
         """Checks the scale, and opens the client if it has no `chat`."""
@@ -211,13 +211,13 @@ class Judge:
 
     @property
     def score_range(self) -> Scale | None:
-        """The least and the greatest score: of `scale`, else of the rubric; None where neither says."""
+        """The least and the greatest score: of `scale`, else of the rubric; None if neither has them."""
         own = self.rubric.scale if isinstance(self.rubric, RubricText) else None
         return own if self.scale is None else self.scale
 
     @classmethod
     def builtin(cls, client: Any, kind: str, **options: Any) -> Self:
-        """A judge by one of the rubrics in `BUILTIN_RUBRICS`.
+        """Returns a judge with one of the rubrics in `BUILTIN_RUBRICS`.
 
         Args:
             client: as of the class.
@@ -235,7 +235,7 @@ class Judge:
 
     @staticmethod
     def parse(raw: Any, scale: Scale | None = None, *, prediction: str = "") -> JudgeResult:
-        """A judge's reply as a score and a rationale.
+        """Parses a judge's reply into a score and a rationale.
 
         A score stands in a JSON object under `score` (fenced or not, after prose or thinking), also where
         the object was cut off, or in prose such as "Score: 4/5". Different scores are none, as the judge may
@@ -265,14 +265,14 @@ class Judge:
         reference: str | None = None,
         context: str | None = None,
     ) -> JudgeResult:
-        """Have one answer graded; what is None is left out of what the judge is shown.
+        """Grades one answer; arguments that are None are left out of the judge's prompt.
 
         A result without a score is added to `unscored`. A reply that gives the rubric's form back, with its
         placeholder for the rationale, has none.
 
         Args:
             prediction: the answer to grade.
-            question: what was asked.
+            question: the question that was asked.
             reference: a right answer.
             context: passages that the answer should be drawn from.
 
@@ -297,7 +297,7 @@ class Judge:
         return result
 
     def grade_all(self, answers: Iterable[Mapping[str, Any]], *, workers: int = 1) -> JudgedAnswers:
-        """Have many answers graded; a failed call is recorded with its reason and ends nothing.
+        """Grades many answers; a failed call is recorded with its reason and does not end the others.
 
         To see how steady a judge is, give the same answer several times, at a temperature above 0.
 
@@ -329,12 +329,12 @@ class Judge:
         return JudgedAnswers(tuple(judged_answers), self.score_range)
 
     def counts(self) -> dict[str, int]:
-        """How many replies had a score, how many had none, and how many calls failed."""
+        """Returns how many replies had a score, how many had none, and how many calls failed."""
         with self._lock:
             return dict(self._counts)
 
     def close(self) -> None:
-        """Close the target that was given by name. Safe to call twice; a client of yours stays open."""
+        """Closes a target that was opened by name. Safe to call twice; a client of yours stays open."""
         if self._own_client is not None:
             self._own_client.close()
 
@@ -350,12 +350,13 @@ class Judge:
         Raises:
             JudgeError: the call failed, or the reply has no content.
         """
+        from proctor.eval.chat.client import ChatClient
         from proctor.eval.judge.replies import is_content
 
         client = self.client if self._own_client is None else self._own_client
-        options: dict[str, Any] = (
-            {"response_format": _REPLY_FORMAT} if self.json_reply and _is_chat_client(client) else {}
-        )
+        options: dict[str, Any] = {}
+        if self.json_reply and isinstance(client, ChatClient):
+            options["response_format"] = _REPLY_FORMAT
         try:
             reply = client.chat(messages, max_tokens=self.max_tokens, temperature=self.temperature, **options)
         except Exception as error:
@@ -387,13 +388,6 @@ def _parse_answer(answer: Mapping[str, Any], place: int) -> tuple[str, dict[str,
         )
     arguments = {name: answer[name] for name in _ANSWER_KEYS if name in answer}
     return str(answer.get("id", place)), arguments
-
-
-def _is_chat_client(client: Any) -> bool:
-    """Whether it is a `ChatClient`."""
-    from proctor.eval.chat.client import ChatClient
-
-    return isinstance(client, ChatClient)
 
 
 def _build_messages(
