@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from proctor.eval.agent_runs import AgentRun, TurnDetail, summarize_agent_runs
-    from proctor.eval.bench.bench import Bench, BenchCall, summarize_metric
+    from proctor.eval.bench.bench import Bench
+    from proctor.eval.bench.calls import BenchCall
+    from proctor.eval.bench.statistics import summarize_metric
     from proctor.eval.chat.client import ChatClient
     from proctor.eval.file_assertions import ASSERTION_KINDS, AssertionGrader, AssertionResult, GradeResult
     from proctor.eval.graded import (
@@ -63,7 +65,7 @@ _HOMES = {
     "AssertionResult": "file_assertions",
     "BUILTIN_RUBRICS": "judge.rubrics",
     "Bench": "bench.bench",
-    "BenchCall": "bench.bench",
+    "BenchCall": "bench.calls",
     "CHECK_KINDS": "graded",
     "ChatClient": "chat.client",
     "CheckResult": "graded",
@@ -114,7 +116,7 @@ _HOMES = {
     "prior_art_relevance_full": "patents",
     "score_answer": "graded",
     "summarize_agent_runs": "agent_runs",
-    "summarize_metric": "bench.bench",
+    "summarize_metric": "bench.statistics",
 }
 
 _MODULES = ("graded", "vertical")

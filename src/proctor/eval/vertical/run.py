@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from proctor.eval.bench.bench import Bench, BenchCall
-from proctor.eval.bench.runner import Places
+from proctor.eval.bench.bench import Bench, OrderedCalls
+from proctor.eval.bench.calls import BenchCall
 
 if TYPE_CHECKING:
     from proctor.charts import Chart
@@ -132,7 +132,7 @@ class Sweep:
         self._records = records
         self._on_row = on_row
         self._lock = RLock()
-        self._places = Places(run)
+        self._ordered_calls = OrderedCalls(run)
 
     def __call__(self, asked: Asked) -> Awaitable[None] | None:
         """Ask one question, and keep what came of it."""
@@ -191,12 +191,12 @@ class Sweep:
 
     def _keep(self, place: int, call: BenchCall) -> None:
         with self._lock:
-            if self._places.add(place, call) and self._on_row is not None:
+            if self._ordered_calls.add(place, call) and self._on_row is not None:
                 self._on_row()
 
     def close(self) -> None:
         """Keep nothing from now on."""
-        self._places.close()
+        self._ordered_calls.close()
 
 
 def name_of(scorer: Scorer) -> str:
