@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     from proctor.eval.sandbox.sandbox import CodeSandbox, SandboxResult, humaneval_run
     from proctor.eval.scorers import contains, exact_match, mcq_letter, numeric_equal, numeric_match
     from proctor.eval.trajectory import Trajectory, TrajectoryIter
-    from proctor.eval.vertical.bench import VerticalBench, VerticalQA
+    from proctor.eval.vertical.bench import VerticalBench
+    from proctor.eval.vertical.rows import VerticalQA
 
 _HOMES = {
     "ASSERTION_KINDS": "file_assertions",
@@ -97,7 +98,7 @@ _HOMES = {
     "TrajectoryIter": "trajectory",
     "TurnDetail": "agent_runs",
     "VerticalBench": "vertical.bench",
-    "VerticalQA": "vertical.bench",
+    "VerticalQA": "vertical.rows",
     "contains": "scorers",
     "exact_match": "scorers",
     "extract_last_json": "graded",
