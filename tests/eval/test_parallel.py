@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patience import PATIENCE_S
-from proctor.eval.parallel import AHEAD, Outcome, in_order
+from proctor.eval.parallel import MAX_AHEAD, Outcome, in_order
 
 
 async def doubled_soon(number: int) -> int:
@@ -108,7 +108,7 @@ def test_a_slow_item_holds_no_more_than_the_look_ahead_back() -> None:
     def items() -> Iterator[int]:
         for number in range(10_000):
             taken.append(number)
-            if number == AHEAD * 2 - 1:
+            if number == MAX_AHEAD * 2 - 1:
                 free.set()  # the first ends only now
             yield number
 
@@ -119,7 +119,7 @@ def test_a_slow_item_holds_no_more_than_the_look_ahead_back() -> None:
 
     with closing(in_order(work, items(), workers=2)) as outcomes:
         assert next(outcomes).result() == 0
-        assert len(taken) == AHEAD * 2
+        assert len(taken) == MAX_AHEAD * 2
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -1,4 +1,4 @@
-"""Whether an answer is none: it declines, does not know, or was not told. A heuristic over wording.
+"""Whether an answer declines or does not know. A heuristic over wording.
 
 The catalogues are those of the graders `refusal` and `hedges`. Everything here is a constant or a pure
 function, so any number of threads may use it.
@@ -24,7 +24,7 @@ def is_refusal(text: str | None) -> bool:
     None, an empty text and one of white space only say nothing, and count as refusals.
 
     Raises:
-        TypeError: the text is neither a text nor None.
+        TypeError: the value is neither a text nor None.
     """
     if text is None:
         return True
@@ -34,10 +34,10 @@ def is_refusal(text: str | None) -> bool:
 
 
 class _Patterns(tuple[re.Pattern[str], ...]):
-    """Patterns, each compiled when it is first looked at: all together take longer than an import may.
+    """Patterns, each compiled at first use: compiling all takes too long for an import.
 
-    People add to the catalogue as to any tuple, so it is one. As such it holds the sources, and all that
-    looks at its elements is told to take the patterns.
+    Users extend the catalogue like any tuple, so it is one. The tuple holds the sources, and every access to
+    its elements returns patterns.
     """
 
     __slots__ = ()
@@ -79,11 +79,11 @@ class _Patterns(tuple[re.Pattern[str], ...]):
         return tuple, (list(self),)
 
     def index(self, *args: Any) -> int:
-        """As of a tuple of patterns."""
+        """Returns the result for a tuple of patterns."""
         return self._all().index(*args)
 
     def count(self, pattern: object) -> int:
-        """As of a tuple of patterns."""
+        """Returns the result for a tuple of patterns."""
         return self._all().count(pattern)
 
     def _all(self) -> tuple[re.Pattern[str], ...]:
@@ -96,7 +96,7 @@ def _compiled(source: Any) -> re.Pattern[str]:
 
 
 REFUSAL_PATTERNS: tuple[re.Pattern[str], ...] = _Patterns(pattern_sources())  # type: ignore[arg-type]
-"""The whole catalogue, for `search` in texts as they are written: what declines, then what does not know.
+"""The whole catalogue, for `search` in unchanged texts: declining first, then not knowing.
 
-`is_refusal` looks for the same words, and leaves aside what a text quotes, its code and its conditions.
+`is_refusal` looks for the same words, but ignores quotes, code and conditions of a text.
 """

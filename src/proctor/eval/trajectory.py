@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from proctor.eval.json_files import plain
-from proctor.eval.jsonl_rows import DroppedRow, objects_of, shown
+from proctor.eval.jsonl_rows import DroppedRow, describe_value, objects_of
 
 if TYPE_CHECKING:
     from proctor.charts import Chart, Point
@@ -429,7 +429,8 @@ def _parse_baseline(header: dict[str, Any], name: str) -> float | None:
         return None if value is None else float(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(
-            f"The header's {name!r} is {shown(value)}, which is no number; the header is used without it."
+            f"The header's {name!r} is {describe_value(value)}, which is no number; "
+            "the header is used without it."
         ) from None
 
 
@@ -441,7 +442,7 @@ def _parse_iteration(row: dict[str, Any], score_field: str) -> TrajectoryIter:
     if proposal is None:
         proposal = {}
     if not isinstance(proposal, dict):
-        raise ValueError(f"'proposal' is {shown(proposal)}, and not an object.")
+        raise ValueError(f"'proposal' is {describe_value(proposal)}, and not an object.")
     if _is_deep(proposal):
         raise ValueError(f"'proposal' is nested more than {_MAX_DEPTH} levels deep.")
     return TrajectoryIter(
@@ -461,7 +462,7 @@ def _number(row: dict[str, Any], name: str, kind: type[int] | type[float]) -> fl
     try:
         return kind(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name!r} is {shown(value)}, which is no number.") from None
+        raise ValueError(f"{name!r} is {describe_value(value)}, which is no number.") from None
 
 
 def _text(value: Any) -> str:

@@ -329,7 +329,7 @@ class Bench:
     def to_dict(self, *, include_outputs: bool = False) -> dict[str, Any]:
         """Returns the summary, and the calls as dictionaries.
 
-        Lists, dictionaries and dataclasses in them are copied, with None for NaN and infinities.
+        Lists, dictionaries and dataclasses in them are copy_data, with None for NaN and infinities.
 
         Args:
             include_outputs: whether calls have their `output`.
@@ -370,14 +370,14 @@ class Bench:
         Raises:
             OSError: the file cannot be read.
         """
-        from proctor.eval.jsonl_rows import object_of, trials_of
+        from proctor.eval.jsonl_rows import list_trials, read_object
 
-        whole = object_of(path)
+        whole = read_object(path)
         if whole is None:
             return cls.from_jsonl(path)
         bench = cls(Path(path).stem)
         if not isinstance(whole.get("calls"), list):
-            rows = trials_of(whole["runs"]) if isinstance(whole.get("runs"), list) else [whole]
+            rows = list_trials(whole["runs"]) if isinstance(whole.get("runs"), list) else [whole]
             bench._add_rows(enumerate(rows, 1))
             return bench
         summary = whole["summary"] if isinstance(whole.get("summary"), dict) else {}
@@ -472,10 +472,10 @@ class OrderedCalls:
 
 
 def _row(call: BenchCall, *, include_outputs: bool) -> dict[str, Any]:
-    from proctor.eval.json_files import copied
+    from proctor.eval.json_files import copy_data
 
     row = vars(call)
-    return {name: copied(value) for name, value in row.items() if include_outputs or name != "output"}
+    return {name: copy_data(value) for name, value in row.items() if include_outputs or name != "output"}
 
 
 def _extract_metrics(output: Any, names: Sequence[str], key: str | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from proctor import stats
 from proctor.eval.bench.calls import BenchCall, finite_number
-from proctor.eval.json_files import plain, text_of
+from proctor.eval.json_files import plain, to_text
 
 LATENCY = "latency_ms"
 
@@ -146,8 +146,8 @@ def group_by_tag(calls: Iterable[BenchCall], by: str) -> dict[str, list[BenchCal
     groups: dict[str, list[BenchCall]] = {}
     tags: dict[str, None] = {}
     for call in calls:
-        tags.update(dict.fromkeys(map(text_of, call.tags)))
-        groups.setdefault(text_of(call.tags[by]) if by in call.tags else f"(no {by})", []).append(call)
+        tags.update(dict.fromkeys(map(to_text, call.tags)))
+        groups.setdefault(to_text(call.tags[by]) if by in call.tags else f"(no {by})", []).append(call)
     if groups and by not in tags:
         tag_list = f"their tags are {', '.join(tags)}" if tags else "they have no tags"
         raise ValueError(f"No call has the tag {by!r}; {tag_list}.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
 from proctor.errors import ProctorError, TargetTimeout, UsageError
-from proctor.eval.loop_thread import Background
+from proctor.eval.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from typing import Self
@@ -111,8 +111,10 @@ class ChatClient:
         self._timeout_s = timeout_s
         self._max_tokens = max_tokens
         self._temperature = temperature
-        self._background = Background(
-            "The client is closed. Make another one.", parting_s=_PARTING_SECONDS, closing=source.aclose
+        self._background = LoopThread(
+            "The client is closed. Make another one.",
+            close_timeout_s=_PARTING_SECONDS,
+            on_close=source.aclose,
         )
         self._end = finalize(self, _end, self._background)
         self._lock = Lock()
@@ -231,7 +233,7 @@ _PARTING_SECONDS = 10.0
 _TOTALS = ("calls", "failed", "input_tokens", "output_tokens", "cost_usd", "without_cost")
 
 
-def _end(background: Background) -> None:
+def _end(background: LoopThread) -> None:
     """End the loop of a client that nobody closed; at the program's end not all can be closed any more."""
     with suppress(Exception):
         background.close()

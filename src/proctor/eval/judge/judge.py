@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from proctor.errors import ProctorError
 from proctor.eval.json_files import plain
-from proctor.eval.judge.rubrics import BUILTIN_RUBRICS, RUBRIC_CORRECTNESS, RubricText, Scale, checked_scale
+from proctor.eval.judge.rubrics import BUILTIN_RUBRICS, RUBRIC_CORRECTNESS, RubricText, Scale, check_scale
 
 if TYPE_CHECKING:
     from typing import Self
@@ -176,7 +176,7 @@ class Judge:
         self._lock = Lock()
         self._counts = {"scored": 0, "unscored": 0, "failed": 0}
         if self.scale is not None:
-            self.scale = checked_scale(self.scale)
+            self.scale = check_scale(self.scale)
         self._own_client = None if callable(getattr(self.client, "chat", None)) else self._open_client()
 
     def __repr__(self) -> str:
@@ -251,10 +251,10 @@ class Judge:
         Raises:
             TypeError: the reply is something else.
         """
-        from proctor.eval.judge.replies import read, text_of
+        from proctor.eval.judge.replies import content_text, parse_reply
 
-        text = text_of(raw)
-        score, rationale = read(text, scale, prediction)
+        text = content_text(raw)
+        score, rationale = parse_reply(text, scale, prediction)
         return JudgeResult(score, rationale, text)
 
     def grade(

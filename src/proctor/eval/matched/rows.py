@@ -8,7 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from proctor.eval.jsonl_rows import DroppedRow, objects_of, shown
+from proctor.eval.jsonl_rows import DroppedRow, describe_value, objects_of
 
 Rows = Iterable[dict[str, Any]] | str | Path
 """Rows, or a file of them as JSON Lines."""
@@ -69,7 +69,7 @@ def _number_rows(rows: Any, dropped: list[DroppedRow]) -> Iterator[tuple[int, Ma
         if isinstance(row, Mapping):
             yield number, row
         else:
-            dropped.append(DroppedRow(number, f"The row is {shown(row)}, and not an object."))
+            dropped.append(DroppedRow(number, f"The row is {describe_value(row)}, and not an object."))
 
 
 def _parse_outcome(row: Mapping[str, Any]) -> Outcome:
@@ -77,7 +77,7 @@ def _parse_outcome(row: Mapping[str, Any]) -> Outcome:
     grade = row.get("final_grade")
     grade = {} if grade is None else grade
     if not isinstance(grade, Mapping):
-        raise ValueError(f"'final_grade' is {shown(grade)}, and not an object.")
+        raise ValueError(f"'final_grade' is {describe_value(grade)}, and not an object.")
     task_id, stopped = row.get("task_id"), row.get("stopped")
     return Outcome(
         task_id="" if task_id is None else str(task_id),
@@ -95,10 +95,10 @@ def _kinds(assertions: Any) -> Iterator[tuple[str, bool]]:
     if assertions is None:
         return
     if not isinstance(assertions, list | tuple):
-        raise ValueError(f"'assertions' is {shown(assertions)}, and not a list.")
+        raise ValueError(f"'assertions' is {describe_value(assertions)}, and not a list.")
     for place, assertion in enumerate(assertions):
         if not isinstance(assertion, Mapping):
-            raise ValueError(f"'assertions[{place}]' is {shown(assertion)}, and not an object.")
+            raise ValueError(f"'assertions[{place}]' is {describe_value(assertion)}, and not an object.")
         kind = assertion.get("kind")
         yield "" if kind is None else str(kind), _passed(assertion, f"assertions[{place}]")
 
@@ -111,7 +111,7 @@ def _passed(graded: Mapping[str, Any], where: str) -> bool:
         return bool(value)
     if isinstance(value, str) and value.strip().lower() in _TRUTH_WORDS:
         return _TRUTH_WORDS[value.strip().lower()]
-    raise ValueError(f"'{where}.passed' is {shown(value)}, which is neither true nor false.")
+    raise ValueError(f"'{where}.passed' is {describe_value(value)}, which is neither true nor false.")
 
 
 def _count(grade: Mapping[str, Any], name: str) -> int:
@@ -121,7 +121,7 @@ def _count(grade: Mapping[str, Any], name: str) -> int:
     except (TypeError, ValueError, OverflowError):
         count = -1
     if not 0 <= count <= _MAX_COUNT or (isinstance(value, float) and value != count):
-        raise ValueError(f"'final_grade.{name}' is {shown(value)}, which is no count.")
+        raise ValueError(f"'final_grade.{name}' is {describe_value(value)}, which is no count.")
     return count
 
 
@@ -132,5 +132,5 @@ def _amount(row: Mapping[str, Any], name: str) -> float | None:
     try:
         amount = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name!r} is {shown(value)}, which is no number.") from None
+        raise ValueError(f"{name!r} is {describe_value(value)}, which is no number.") from None
     return amount if isfinite(amount) else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proctor.eval.jsonl_rows import DroppedRow, check_new, object_of, objects_of, trials_of
+from proctor.eval.jsonl_rows import DroppedRow, check_new, list_trials, objects_of, read_object
 from proctor.eval.parallel import in_order
 from proctor.eval.passk.estimators import trial_of
 from proctor.eval.passk.result import PassAtKResult, TaskCount, Ungraded, count_of, result_of
@@ -198,7 +198,7 @@ def grade_completions(
 
 def _rows(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[int, Any]]:
     """The rows of a file with their lines, and those inside its dumps and reports with their places there."""
-    whole = object_of(path)
+    whole = read_object(path)
     for line, row in objects_of(path, dropped) if whole is None else ((1, whole),):
         yield from _parts(line, row)
 
@@ -210,7 +210,7 @@ def _parts(line: int, row: dict[str, Any]) -> Iterator[tuple[int, Any]]:
     elif isinstance(row.get("per_task"), list):
         yield from enumerate(row["per_task"], 1)
     elif isinstance(row.get("runs"), list):
-        yield from enumerate(trials_of(row["runs"]), 1)
+        yield from enumerate(list_trials(row["runs"]), 1)
     else:
         yield line, row
 
