@@ -1,8 +1,8 @@
 """The verifier's toolbox: benches, judges, trajectories, pass@k, comparisons, scorers and graded checks.
 
-Every tool works by itself on plain Python values, without a store and without a suite. Each name is imported
-when it is first used. The names and meanings are those of `fieldkit.eval`; what goes beyond them has names
-of its own.
+In: plain Python values or JSON Lines; no store and no suite is needed. Out: results with statistics, reports
+and charts. Each name is imported when it is first used; start with the module of the name in `_HOMES`.
+Names and meanings are those of `fieldkit.eval`; additions have names of their own.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ _HOMES = {
 }
 
 _MODULES = ("graded", "vertical")
-"""Modules that are reached as attributes, without an import of their own."""
+"""Modules that are available as attributes without an import."""
 
 __all__ = [
     "ASSERTION_KINDS",
@@ -186,7 +186,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported from its module (PEP 562)."""
+    """Imports a public name from its module (PEP 562)."""
     if name in _MODULES:
         return import_module(f"proctor.eval.{name}")
     if name not in _HOMES:
@@ -195,5 +195,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Returns the public names."""
     return sorted((*__all__, *_MODULES))
