@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proctor.eval.json_files import plain
-from proctor.eval.sandbox.confined_files import ConfinedRoot, NoFile, Outside, TooLarge
+from proctor.eval.sandbox.confined_files import NoFile, Outside, SafeRoot, TooLarge
 
 if TYPE_CHECKING:
     from proctor.charts import Chart
@@ -73,7 +73,7 @@ class GradeResult:
     @property
     def skipped(self) -> int:
         """How many of the passed assertions were skipped."""
-        return sum(one.skipped for one in self.assertions)
+        return sum(assertion.skipped for assertion in self.assertions)
 
     def to_dict(self) -> dict[str, Any]:
         """The keys `task_id`, `passed`, `n_passed`, `n_total` and `assertions`, ready for JSON."""
@@ -163,7 +163,7 @@ class AssertionGrader:
         """
         fields = task if isinstance(task, Mapping) else {}
         seeds = _SeedContents(_extract_seeds(fields) if seed_files is None else seed_files)
-        with ConfinedRoot(post_state_root) as root:
+        with SafeRoot(post_state_root) as root:
             results = [self._check(assertion, root, seeds) for assertion in _extract_assertions(task)]
         passed = sum(result.passed for result in results)
         return GradeResult(
@@ -185,12 +185,12 @@ class AssertionGrader:
         Raises:
             ValueError: `workers` is below 1.
         """
-        from proctor.eval.parallel import in_order
+        from proctor.eval.parallel import map_ordered
 
-        with closing(in_order(lambda pair: self.grade(*pair), pairs, workers=workers)) as outcomes:
+        with closing(map_ordered(lambda pair: self.grade(*pair), pairs, workers=workers)) as outcomes:
             return GradeBatch(tuple(outcome.result() for outcome in outcomes))
 
-    def _check(self, assertion: Any, root: ConfinedRoot, seeds: _SeedContents) -> AssertionResult:
+    def _check(self, assertion: Any, root: SafeRoot, seeds: _SeedContents) -> AssertionResult:
         if isinstance(assertion, AssertionResult):  # one that could not even be read
             return assertion
         if not isinstance(assertion, Mapping):
@@ -246,7 +246,7 @@ class _AssertionContext:
 
     assertion: Mapping[str, Any]
     path: str
-    root: ConfinedRoot
+    root: SafeRoot
     seeds: _SeedContents
     size_limit: int
 

@@ -40,7 +40,7 @@ def plain(value: Any, _within: tuple[int, ...] = ()) -> Any:
 
 
 def copy_data(value: Any, _within: tuple[int, ...] = ()) -> Any:
-    """Returns the value with lists, tuples and dictionaries copy_data, and dataclasses as dictionaries.
+    """Returns the value with lists, tuples and dictionaries copied, and dataclasses as dictionaries.
 
     NaN and infinities become None, which JSON can hold. All other values stay as they are, so that locks,
     clients and generators do no harm; so do values that contain themselves or are nested too deep.

@@ -60,7 +60,7 @@ def is_recorded(on_error: OnError) -> bool:
 
 
 @overload
-def in_order(
+def map_ordered(
     function: Callable[[Item], Awaitable[Value]],
     items: Iterable[Item],
     *,
@@ -71,7 +71,7 @@ def in_order(
 
 
 @overload
-def in_order(
+def map_ordered(
     function: Callable[[Item], Value],
     items: Iterable[Item],
     *,
@@ -81,7 +81,7 @@ def in_order(
 ) -> Generator[Outcome[Item, Value], None, None]: ...
 
 
-def in_order(
+def map_ordered(
     function: Callable[[Item], Any],
     items: Iterable[Item],
     *,
@@ -89,7 +89,7 @@ def in_order(
     should_stop: Callable[[], bool] | None = None,
     on_outcome: Callable[[Outcome[Item, Any]], None] | None = None,
 ) -> Generator[Outcome[Item, Any], None, None]:
-    """Calls a function on each item, up to `workers` at once; yields the outcomes in the order of the items.
+    """Calls a function on each item, up to `workers` at once; yields outcomes in the order of the items.
 
     `items` and `should_stop` are only ever used in the caller's thread; an item is taken when a worker is
     free for it. With one worker a plain function is called in the caller's thread too, and nothing is called
@@ -97,8 +97,8 @@ def in_order(
     this also works where a loop is running already, as in a notebook.
 
     Wrap it, so that leaving early ends it at once:
-    `with closing(in_order(work, items, workers=8)) as outcomes: …`. On an early end (also by Ctrl-C) no item
-    is started, coroutines are cancelled, and running plain calls end by themselves without an outcome.
+    `with closing(map_ordered(work, items, workers=8)) as outcomes: …`. On an early end (also by Ctrl-C) no
+    item is started, coroutines are cancelled, and running plain calls end by themselves without an outcome.
 
     Args:
         function: called with one item; may be async. From several threads when there are several workers.

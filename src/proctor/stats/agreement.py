@@ -41,7 +41,7 @@ def kappa(pairs: Sequence[tuple[Any, Any]]) -> Kappa | None:
     by_chance = sum(first[label] * second[label] for label in first)  # over count squared
     if count == 0 or by_chance == count * count:
         return None
-    agreeing = sum(number for (left, right), number in cells.items() if left == right)
+    agreeing = sum(number for (a, b), number in cells.items() if a == b)
     chance = by_chance / count**2
     value = (agreeing / count - chance) / (1 - chance)
     error = _error(cells, first, second, value, chance)
@@ -59,14 +59,14 @@ def _error(
     """Returns the standard error, equation 13 of Fleiss, Cohen and Everitt."""
     count, shortfall = cells.total(), 1 - value
     agreed = fsum(
-        number / count * (1 - (first[left] + second[left]) / count * shortfall) ** 2
-        for (left, right), number in cells.items()
-        if left == right
+        number / count * (1 - (first[a] + second[a]) / count * shortfall) ** 2
+        for (a, b), number in cells.items()
+        if a == b
     )
     differed = fsum(
-        number / count * ((second[left] + first[right]) / count * shortfall) ** 2
-        for (left, right), number in cells.items()
-        if left != right
+        number / count * ((second[a] + first[b]) / count * shortfall) ** 2
+        for (a, b), number in cells.items()
+        if a != b
     )
     variance = agreed + differed - (value - chance * shortfall) ** 2
     return sqrt(max(0.0, variance) / count) / (1 - chance)

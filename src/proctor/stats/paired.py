@@ -213,7 +213,7 @@ def paired_bootstrap(
         seed: the same values, draws and seed give the same interval on every machine.
 
     Returns:
-        None when there is nothing to draw from: smaller_count than two groups, or no difference between them.
+        None when there is nothing to draw from: fewer than two groups, or no difference between them.
 
     Source: as `proctor.stats.bca`; groups as in A. C. Davison and D. V. Hinkley, "Bootstrap Methods and their
     Application" (1997), section 3.8.

@@ -130,7 +130,7 @@ class Bench:
             ValueError: `on_error` or `workers` is none of these.
             OSError: `partial` cannot be written.
         """
-        from proctor.eval.parallel import in_order, is_recorded
+        from proctor.eval.parallel import is_recorded, map_ordered
 
         records = is_recorded(on_error)
         tasks = (
@@ -147,7 +147,7 @@ class Bench:
                 if ordered_calls.add(outcome.item.place, self._make_call(outcome)):
                     advance()
 
-            outcomes = in_order(lambda task: fn(task.input), tasks, workers=workers, on_outcome=keep)
+            outcomes = map_ordered(lambda task: fn(task.input), tasks, workers=workers, on_outcome=keep)
             try:
                 with closing(outcomes):
                     for outcome in outcomes:
@@ -329,7 +329,7 @@ class Bench:
     def to_dict(self, *, include_outputs: bool = False) -> dict[str, Any]:
         """Returns the summary, and the calls as dictionaries.
 
-        Lists, dictionaries and dataclasses in them are copy_data, with None for NaN and infinities.
+        Lists, dictionaries and dataclasses in them are copied, with None for NaN and infinities.
 
         Args:
             include_outputs: whether calls have their `output`.

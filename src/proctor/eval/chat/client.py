@@ -16,7 +16,7 @@ from proctor.eval.loop_thread import LoopThread
 if TYPE_CHECKING:
     from typing import Self
 
-    from proctor.eval.chat.sources import Source
+    from proctor.eval.chat.sources import TargetSource
     from proctor.model import Message, Output, Prompt
 
 
@@ -105,7 +105,7 @@ class ChatClient:
 
     def _setup(
         self,
-        source: Source,
+        source: TargetSource,
         description: str,
         timeout_s: float,
         max_tokens: int | None,
@@ -248,7 +248,7 @@ def _close_quietly(loop_thread: LoopThread) -> None:
         loop_thread.close()
 
 
-async def _answer(source: Source, prompt: Prompt, max_tokens: int | None) -> Output:
+async def _answer(source: TargetSource, prompt: Prompt, max_tokens: int | None) -> Output:
     return await (await source.target(max_tokens)).answer(prompt)
 
 

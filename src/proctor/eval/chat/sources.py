@@ -29,7 +29,7 @@ _KEY_VARIABLE = "PROCTOR_CHAT_CLIENT_KEY"
 _FOLDER = Path(".proctor")
 
 
-class Source(Protocol):
+class TargetSource(Protocol):
     """Answers the prompts of a client; used in one event loop only."""
 
     @property
@@ -109,7 +109,7 @@ class ObjectSource:
 
 def endpoint_source(
     base_url: str, model: str, api_key: str | None, environ: dict[str, str], patience: Patience
-) -> Source:
+) -> TargetSource:
     """Returns the source for a model at an OpenAI-compatible address.
 
     Raises:
@@ -126,7 +126,7 @@ def endpoint_source(
     return SpecSource(spec, environ, patience)
 
 
-def target_source(target: Any, environ: dict[str, str], patience: Patience) -> Source:
+def target_source(target: Any, environ: dict[str, str], patience: Patience) -> TargetSource:
     """Returns the source for a target by name, by specification, or as an object.
 
     Raises:

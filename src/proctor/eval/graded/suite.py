@@ -257,7 +257,7 @@ class GradedPromptSuite:
         """
         from contextlib import closing
 
-        from proctor.eval.parallel import in_order
+        from proctor.eval.parallel import map_ordered
 
         phrases = to_phrases(hedges)
         selection = self.prompts if prompts is None else prompts
@@ -265,7 +265,7 @@ class GradedPromptSuite:
         def ask(prompt: GradedPrompt) -> Any:
             return model_fn(prompt.prompt)
 
-        with closing(in_order(ask, selection, workers=workers)) as outcomes:
+        with closing(map_ordered(ask, selection, workers=workers)) as outcomes:
             results = tuple(
                 _grade_answer(outcome.item, outcome.value, phrases, outcome.error) for outcome in outcomes
             )

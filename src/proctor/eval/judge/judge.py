@@ -311,12 +311,12 @@ class Judge:
         """
         from contextlib import closing
 
-        from proctor.eval.parallel import in_order
+        from proctor.eval.parallel import map_ordered
 
         requests = [_parse_answer(answer, place) for place, answer in enumerate(answers, 1)]
         judged_answers = []
         with closing(
-            in_order(lambda request: self.grade(**request[1]), requests, workers=workers)
+            map_ordered(lambda request: self.grade(**request[1]), requests, workers=workers)
         ) as outcomes:
             for outcome in outcomes:
                 answer_id = outcome.item[0]

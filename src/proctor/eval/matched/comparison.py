@@ -21,7 +21,7 @@ _MAX_DROPPED = 5
 _GROUP_KEYS = ("n", "passed", "n_assertions_passed", "n_assertions_total")
 
 
-def persona_of(task_id: str) -> str:
+def extract_persona(task_id: str) -> str:
     """Returns the middle parts of an id: "synth-tax-lawyer-03" gives "tax-lawyer".
 
     Parts are separated by "-"; an id of fewer than three parts is its own group.
@@ -194,7 +194,7 @@ class MatchedBaseComparison:
     "wall_seconds": 12.3}. Whatever is missing counts as failed, 0 or "?".
     """
 
-    group_extractor: Callable[[str], str] | None = persona_of
+    group_extractor: Callable[[str], str] | None = extract_persona
     """The group of a task id; None for no groups."""
 
     def stats(self, rows: Rows) -> GroupStats:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from proctor.eval.parallel import OnError, in_order, is_recorded
+from proctor.eval.parallel import OnError, is_recorded, map_ordered
 from proctor.eval.passk.result import (
     PassAtKResult,
     TaskCount,
@@ -110,7 +110,7 @@ class PassAtK:
         self._check(problems, samples)
         pairs = [(text, task) for task, texts in zip(problems, samples, strict=True) for text in texts]
         rows, counts, ungraded = [], [], []
-        with closing(in_order(lambda pair: grader(*pair), pairs, workers=workers)) as outcomes:
+        with closing(map_ordered(lambda pair: grader(*pair), pairs, workers=workers)) as outcomes:
             for task, texts in zip(problems, samples, strict=True):
                 name = str(task.get(task_id_field, ""))
                 grades = []

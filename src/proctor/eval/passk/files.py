@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proctor.eval.jsonl_rows import DroppedRow, check_new, list_trials, objects_of, read_object
-from proctor.eval.parallel import in_order
+from proctor.eval.parallel import map_ordered
 from proctor.eval.passk.estimators import parse_trial
 from proctor.eval.passk.result import PassAtKResult, TaskCount, Ungraded, build_result, parse_count
 
@@ -180,7 +180,7 @@ def grade_completions(
         ValueError: workers is below 1.
     """
     pending, n_graded = answers.completions, 0
-    outcomes = in_order(
+    outcomes = map_ordered(
         lambda completion: grader(completion.text, completion.problem), pending, workers=workers
     )
     try:

@@ -14,7 +14,7 @@ import sys
 from errno import ENOMEM
 
 from proctor.eval.sandbox.calls import ERROR, INVALID_DATA, VALUE, CallChannel, ChannelClosed, rebuild_error
-from proctor.eval.sandbox.lockdown import CannotLock, die_with_parent, lock, protect
+from proctor.eval.sandbox.lockdown import CannotLock, apply_lockdown, protect, set_parent_death_signal
 from proctor.eval.sandbox.wire import NotPlain
 
 TYPE_CHECKING = False  # importing `typing` would take longer than starting Python
@@ -38,9 +38,9 @@ def main(job: dict[str, Any]) -> None:
     """Runs a job: of the texts in `programs` the first that is Python is used.
 
     `stdin`, `report` and `tests` are handles; the last is None for a program without tests. The other keys
-    are those of `lockdown.lock`.
+    are those of `lockdown.apply_lockdown`.
     """
-    die_with_parent()
+    set_parent_death_signal()
     os.dup2(job["stdin"], 0)
     os.close(job["stdin"])
     sys.argv = ["program"]
@@ -59,7 +59,7 @@ def _report(job: dict[str, Any], word: str, reason: str = "") -> None:
 
 def _run_program(job: dict[str, Any]) -> None:
     try:
-        lock(job)
+        apply_lockdown(job)
     except CannotLock as error:
         _report(job, "unlocked", str(error))
         return
@@ -84,7 +84,7 @@ def _run_with_tests(job: dict[str, Any]) -> None:
     if child == 0:
         for handle in (job["report"], job["tests"], to_program[1], to_tests[0]):
             os.close(handle)
-        die_with_parent()
+        set_parent_death_signal()
         _serve_calls(job, to_program[0], to_tests[1])
     os.close(to_program[0])
     os.close(to_tests[1])
@@ -106,7 +106,7 @@ class _Tests(CallChannel):
 def _serve_calls(job: dict[str, Any], requests: int, replies: int) -> NoReturn:
     tests = _Tests(requests, replies)
     try:
-        lock(job)
+        apply_lockdown(job)
         tests.send(VALUE, "locked")
     except CannotLock as error:
         tests.send(ERROR, str(error))
@@ -231,7 +231,7 @@ def _run_tests(job: dict[str, Any], program: _Program) -> None:
     with os.fdopen(job["tests"], "rb") as file:
         prompt, tests, entry_point = marshal.load(file)  # noqa: S302  # the caller's own
     try:
-        lock(job)
+        apply_lockdown(job)
     except CannotLock as error:
         _report(job, "unlocked", str(error))
         return

@@ -51,7 +51,7 @@ class TooLarge(Exception):
     """A file is larger than may be read; the text has both sizes."""
 
 
-class ConfinedRoot:
+class SafeRoot:
     """A folder and its files, as a context manager for one thread. The folder may change meanwhile.
 
     Every method raises `Outside` for a path that leads out, and OSError or ValueError for one that cannot be
@@ -63,7 +63,7 @@ class ConfinedRoot:
         self._real = os.path.realpath(folder)
         self._root_handles: list[int] = []
 
-    def __enter__(self) -> ConfinedRoot:
+    def __enter__(self) -> SafeRoot:
         if _STEPWISE:
             # A root that is not there has nothing in it: every path below it is absent.
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -114,7 +114,7 @@ class ConfinedRoot:
     def _status(self, path: str) -> os.stat_result | None:
         if not _STEPWISE:
             return os.stat(self._resolve(path))  # noqa: PTH116
-        with _PathWalk(self._root_handles, self._folder, self._real) as walk:
+        with _PathWalker(self._root_handles, self._folder, self._real) as walk:
             return walk.status(path)
 
     def _open(self, path: str) -> tuple[int, int]:
@@ -124,7 +124,7 @@ class ConfinedRoot:
             checked_status = os.stat(place)  # noqa: PTH116
             _check_regular(checked_status)
             return _confirm_same_file(os.open(place, _FILE_FLAGS), checked_status)
-        with _PathWalk(self._root_handles, self._folder, self._real) as walk:
+        with _PathWalker(self._root_handles, self._folder, self._real) as walk:
             checked_status = walk.status(path)
             _check_regular(checked_status)
             return _confirm_same_file(os.open(walk.name, _FILE_FLAGS, dir_fd=walk.folder), checked_status)
@@ -136,7 +136,7 @@ class ConfinedRoot:
         return place
 
 
-class _PathWalk:
+class _PathWalker:
     """One walk from the root to a name, with the open folders on the way."""
 
     def __init__(self, root: list[int], *spellings: str) -> None:
@@ -146,7 +146,7 @@ class _PathWalk:
         self._links = 0
         self.name = "."
 
-    def __enter__(self) -> _PathWalk:
+    def __enter__(self) -> _PathWalker:
         return self
 
     def __exit__(

@@ -57,7 +57,7 @@ _NETWORK_FILES = (
 
 
 def compute_grants(timeout_s: float, memory_mb: int, network: bool, isolation: str) -> dict[str, Any]:
-    """Returns the limits of a `CodeSandbox` as `lockdown.lock` takes them."""
+    """Returns the limits of a `CodeSandbox` as `lockdown.apply_lockdown` takes them."""
     seconds, memory = ceil(timeout_s), memory_mb * 1_048_576
     limits = {
         "RLIMIT_CPU": (seconds, seconds + 1),

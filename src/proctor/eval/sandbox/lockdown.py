@@ -45,13 +45,13 @@ def protect() -> None:
         _libc().prctl(_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def die_with_parent() -> None:
+def set_parent_death_signal() -> None:
     """Has the system end this process when its parent ends (Linux only)."""
     if sys.platform == "linux":
         _libc().prctl(_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
-def lock(job: dict[str, Any]) -> None:
+def apply_lockdown(job: dict[str, Any]) -> None:
     """Gives up everything that the job does not grant, for good.
 
     Args:

@@ -205,9 +205,9 @@ class CodeSandbox:
             UsageError: as `run`.
             ValueError: `workers` is below 1.
         """
-        from proctor.eval.parallel import in_order
+        from proctor.eval.parallel import map_ordered
 
-        with closing(in_order(self.run, programs, workers=workers)) as outcomes:
+        with closing(map_ordered(self.run, programs, workers=workers)) as outcomes:
             return SandboxBatch(tuple(outcome.result() for outcome in outcomes))
 
     def _memory_reason(self) -> str:

@@ -14,7 +14,7 @@ from proctor.eval.bench.bench import OrderedCalls
 from proctor.eval.bench.calls import BenchCall
 from proctor.eval.jsonl_rows import DroppedRow
 from proctor.eval.judge.patent_scorers import office_action_argument, patent_claim_validity
-from proctor.eval.parallel import OnError, in_order, is_recorded
+from proctor.eval.parallel import OnError, is_recorded, map_ordered
 from proctor.eval.patents import irac_structure, prior_art_relevance
 from proctor.eval.scorers import exact_match, mcq_letter, numeric_match
 from proctor.eval.vertical.rows import HintedQA, VerticalQA, check_limit, read_questions
@@ -170,7 +170,7 @@ class VerticalBench:
             result.aborted = should_abort is not None and bool(should_abort())
             return result.aborted
 
-        outcomes = in_order(runner, tasks, workers=workers, should_stop=should_stop)
+        outcomes = map_ordered(runner, tasks, workers=workers, should_stop=should_stop)
         with result, closing(outcomes):
             try:
                 for outcome in outcomes:
