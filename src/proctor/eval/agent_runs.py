@@ -95,7 +95,7 @@ class AgentRun:
             status_field: the key of the status.
             wall_field: the key of the seconds in all.
             turns_field: the key of the list of turns. Of a turn `duration` or `duration_s` is its seconds;
-                what is no object is a turn without anything.
+                any other value is an empty turn.
             candidates_field: the key of the list of final answers.
 
         Raises:

@@ -156,5 +156,5 @@ def to_text(value: Any) -> str:
     """Returns the `str` of a value, or the name of its type if `str` fails."""
     try:
         return str(value)
-    except Exception:  # noqa: BLE001  # somebody else's __str__, and a dump must not fail by it
+    except Exception:  # noqa: BLE001  # of a foreign __str__; a dump must not fail
         return f"… ({type(value).__name__})"

@@ -18,7 +18,7 @@ __all__ = ["ALL_HEDGE_PHRASES", "HEDGE_PHRASES", "REFUSAL_PATTERNS", "is_refusal
 
 
 def is_refusal(text: str | None) -> bool:
-    """Whether a text declines, or says that it does not know, or that the answer is not in what it was given.
+    """Whether a text declines, says that it does not know, or that its sources do not hold the answer.
 
     English, German, French, Spanish, Italian and Chinese; the page on refusals says how often it is right.
     None, an empty text and one of white space only say nothing, and count as refusals.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 100
 """How many levels a proposal may be nested."""
 _MAX_PLAIN_STEPS = 60
-"""Up to so many iterations, a line has a point for each of them."""
+"""Up to this number of iterations a line has a point for each."""
 _MAX_DOTS = 2000
 
 

@@ -159,7 +159,7 @@ def _count_signs(steps: Sequence[int], observed: int) -> float:
     if len(set(steps)) == 1:
         more = (len(steps) + observed // steps[0]) // 2
         return sign_test(more, len(steps) - more)
-    # Way number by sum of what is positive, in the digits of one number: each step shifts and adds.
+    # The number of ways for each positive sum, in the digits of one integer: each step shifts and adds.
     max_sum, width = (sum(steps) - observed) // 2, len(steps) + 1
     mask = (1 << (max_sum + 1) * width) - 1
     ways = 1

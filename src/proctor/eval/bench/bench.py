@@ -221,7 +221,7 @@ class Bench:
         it was measured.
 
         Raises:
-            TypeError: a declared metric was recorded with what is no number.
+            TypeError: a declared metric was recorded with a value that is no number.
         """
         calls = list(self.calls)
         if not calls:
@@ -277,7 +277,7 @@ class Bench:
             by: add it with a row for each value of this tag.
 
         Raises:
-            TypeError: a declared metric was recorded with what is no number.
+            TypeError: a declared metric was recorded with a value that is no number.
             ValueError: no call has the tag `by`.
         """
         from proctor.safe_text import markdown_text
@@ -335,7 +335,7 @@ class Bench:
             include_outputs: whether calls have their `output`.
 
         Raises:
-            TypeError: a declared metric was recorded with what is no number.
+            TypeError: a declared metric was recorded with a value that is no number.
         """
         rows = [_row(call, include_outputs=include_outputs) for call in list(self.calls)]
         return {"summary": self.summary(), "calls": rows}
@@ -352,7 +352,7 @@ class Bench:
 
         Raises:
             OSError: it cannot be written.
-            TypeError: a declared metric was recorded with what is no number.
+            TypeError: a declared metric was recorded with a value that is no number.
         """
         import json
 

@@ -105,7 +105,7 @@ class SuiteScore:
         return {category: _count(group) for category, group in groups.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """As data for JSON: name, n, passed, share, ci95, by_category, unanswered, unknown, results."""
+        """Returns data for JSON: name, n, passed, share, ci95, by_category, unanswered, unknown, results."""
         return {
             "name": self.name,
             **_count(self.results),

@@ -143,7 +143,7 @@ def _read_scores(text: str, scale: Scale | None) -> tuple[set[float | None], str
             _score(verdict, scale) for _, value in objects for verdict in verdict_objects(value, "score")
         }
     if _BRACE.search(outside) and any(len(verdict_objects(value, "score")) > 1 for _, value in objects):
-        scores.add(None)  # it may be unclear what is a part of what
+        scores.add(None)  # it may be unclear which object contains which
     if not holders and not keyed and not _PROSE.search(_BEGINS.split(outside, maxsplit=1)[0]):
         return set(), text  # an object that was cut off holds no verdict
     if len(scores) > 1 or not holders or holders[-1] is None or _BRACE.search(outside):

@@ -77,7 +77,7 @@ Instruction = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """That an argument, with a mask laid over it, has a value; or has another one."""
+    """Checks that a masked argument has a value, or with `differs` that it has another one."""
 
     argument: int
     value: int
@@ -86,7 +86,7 @@ class _Check:
 
 
 def _not_truncating(argument: int) -> tuple[_Check, ...]:
-    """That the flags of an opening truncate only what they open for writing, with 1 or 2 in O_ACCMODE."""
+    """Returns checks that flags of `open` truncate only files opened for writing (1 or 2 in O_ACCMODE)."""
     return tuple(_Check(argument, flags, _TRUNCATES, differs=True) for flags in (0o1000, 0o1003))
 
 
