@@ -1,6 +1,6 @@
-"""Numbers to charts: Vega-Lite specifications, drawn as SVG by vl-convert. Pure; knows no noun.
+"""Charts of numbers: Vega-Lite specifications, drawn as SVG by vl-convert. Pure, without any type of Proctor.
 
-A notebook draws a `Chart` by itself; `svg` needs the extra `charts`.
+Notebooks draw a `Chart` themselves; `svg` needs the extra `charts`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ COLOURS = (
     *("#3b6ea8", "#d9822b", "#3f8f6b", "#a3557f", "#7a7a7a", "#8a6d3b"),
     *("#6fb8e0", "#e3c13c", "#1c2f52", "#e08fb4", "#8fcfae", "#5b3f99"),
 )
-"""Of up to twelve series. The first six are told apart also by those who see no red or green."""
+"""Colours for up to twelve series. The first six can be distinguished with red-green colour blindness."""
 DARK_COLOURS = (
     *("#7fa8dc", "#e8993f", "#5fb58c", "#cf7fa8", "#a3a3a3", "#c4a15f"),
     *("#b3dcf5", "#f0d566", "#5c7fbd", "#f0b6cf", "#c3e8d5", "#a58be0"),
 )
 """The same series on a dark page."""
 WIDTH = 520
-"""Of what is within the axes, in pixels."""
-_LETTER = 6.6
-"""How wide a letter of a label is, about."""
-_LONGEST = 72
+"""Width of the area within the axes, in pixels."""
+_LETTER_WIDTH = 6.6
+"""Approximate width of a letter in a label, in pixels."""
+_MAX_LEGEND_LENGTH = 72
 """Letters of a label in a legend."""
 
 _INK, _GRID, _DOTS = "#222", "#e8e8e8", "#b5b5b5"
@@ -42,7 +42,7 @@ _DARK = dict(zip(COLOURS, DARK_COLOURS, strict=True)) | {
     _DOTS: "#6a7078",
     "white": "transparent",
 }
-"""What each colour of a drawing is on a dark page, which shows through."""
+"""Each colour with its replacement on a dark page; the background becomes transparent."""
 _DARK_TEXT = {
     "axis": {"labelColor": "#a3a8af", "titleColor": "#a3a8af", "domainColor": "#7b828b"},
     "legend": {"labelColor": _DARK[_INK]},
@@ -50,7 +50,7 @@ _DARK_TEXT = {
     "text": {"color": _DARK[_INK]},
     "rule": {"color": _DARK[_INK]},
 }
-"""What is written on it, and lines that have no colour of their own."""
+"""Text and uncoloured lines on a dark page."""
 
 _CONFIG = {
     "font": "Helvetica, Arial, sans-serif",
@@ -64,16 +64,16 @@ _CONFIG = {
     "range": {"category": list(COLOURS)},
 }
 
-_WORDS = frozenset({"data", "domain", "sort", "title", "text", "labelExpr"})
+_TEXT_PARTS = frozenset({"data", "domain", "sort", "title", "text", "labelExpr"})
 """Parts of a specification that hold texts of the data."""
 
 Scale = Literal["number", "share"]
-"""How values are written: as they are, or as per cents of a share from 0 to 1."""
+"""How values are written: as numbers, or as per cents of a share from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: a value, and its interval where there is one."""
+    """One bar: a value, and its interval if it has one."""
 
     label: str
     value: float
@@ -84,7 +84,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point of a line: a value, and its interval where there is one."""
+    """One point of a line: a value, and its interval if it has one."""
 
     x: float
     y: float
@@ -106,10 +106,10 @@ class Chart:
         return f"<Chart {self.spec.get('title', '')!r}>"
 
     def svg(self, *, dark: bool = False) -> str:
-        """The drawing as SVG; the same chart gives the same text.
+        """Returns the drawing as SVG; the same chart gives the same text.
 
         Args:
-            dark: for a dark page, in lighter colours and without a ground of its own.
+            dark: for a dark page, in lighter colours and without a background.
 
         Raises:
             UsageError: the extra `charts` is not installed.
@@ -118,11 +118,11 @@ class Chart:
         return re.sub(
             r'(?<=url\(#)clip\d+(?=\))|(?<= id=")clip\d+(?=")',
             lambda clip: names.setdefault(clip[0], f"clip{len(names) + 1}"),
-            drawer().vegalite_to_svg(json.dumps(_darkened(self.spec) if dark else self.spec)),
+            drawer().vegalite_to_svg(json.dumps(_to_dark(self.spec) if dark else self.spec)),
         )
 
     def save(self, path: str | Path) -> Path:
-        """Write the drawing as SVG to a file, and give its path.
+        """Writes the drawing as SVG to a file, and returns its path.
 
         Raises:
             UsageError: as `svg`.
@@ -133,33 +133,33 @@ class Chart:
         return target
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, Any]:
-        """As data, and as a picture for notebooks that cannot draw it, if the extra is installed."""
+        """Returns the data, and SVG for notebooks that cannot draw it if the extra is installed."""
         bundle: dict[str, Any] = {"application/vnd.vegalite.v5+json": self.spec}
         if find_spec("vl_convert") is not None:
             bundle["image/svg+xml"] = self.svg()
         return bundle
 
 
-def _darkened(spec: dict[str, Any]) -> dict[str, Any]:
-    """The same drawing for a dark page."""
-    dark: dict[str, Any] = _recoloured(spec)
+def _to_dark(spec: dict[str, Any]) -> dict[str, Any]:
+    """Returns the same drawing for a dark page."""
+    dark: dict[str, Any] = _recolour(spec)
     config = dark.get("config", {})
     for part, colours in _DARK_TEXT.items():
         config[part] = {**config.get(part, {}), **colours}
     return {**dark, "config": config}
 
 
-def _recoloured(thing: Any) -> Any:
-    """Without a look at the data, whose words are no colours."""
-    if isinstance(thing, dict):
-        return {name: part if name in _WORDS else _recoloured(part) for name, part in thing.items()}
-    if isinstance(thing, list | tuple):
-        return [_recoloured(part) for part in thing]
-    return _DARK.get(thing, thing) if isinstance(thing, str) else thing
+def _recolour(part: Any) -> Any:
+    """Replaces colours, except in the data, whose texts are no colours."""
+    if isinstance(part, dict):
+        return {name: value if name in _TEXT_PARTS else _recolour(value) for name, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [_recolour(value) for value in part]
+    return _DARK.get(part, part) if isinstance(part, str) else part
 
 
 def drawer() -> Any:
-    """The package that draws.
+    """Imports the package that draws.
 
     Raises:
         UsageError: the extra `charts` is not installed.
@@ -174,13 +174,13 @@ def drawer() -> Any:
 
 
 def bars(values: Sequence[Bar], *, title: str, unit: str, scale: Scale = "number") -> Chart:
-    """Horizontal bars in the order given, with a line for each interval; series stand beside one another.
+    """Draws horizontal bars in the order of the values, with a line for each interval; series side by side.
 
     Args:
         values: the bars; labels may repeat only between series.
-        title: what stands above.
-        unit: what the values are, such as "accuracy" or "ms".
-        scale: how they are written.
+        title: the title of the chart.
+        unit: the unit or measure of the values, such as "accuracy" or "ms".
+        scale: how the values are written.
 
     Raises:
         ValueError: there are no values.
@@ -188,7 +188,7 @@ def bars(values: Sequence[Bar], *, title: str, unit: str, scale: Scale = "number
     labels = list(dict.fromkeys(bar.label for bar in values))
     series = list(dict.fromkeys(bar.series for bar in values))
     y: dict[str, Any] = {"field": "label", "type": "nominal", "sort": labels, "title": None}
-    y["axis"] = {"labelExpr": _shortened(labels, 44)}
+    y["axis"] = {"labelExpr": _label_expression(labels, 44)}
     shared: dict[str, Any] = {"y": y}
     if len(series) > 1:
         y["scale"] = {"paddingInner": 0.15, "paddingOuter": 0.08}
@@ -198,13 +198,13 @@ def bars(values: Sequence[Bar], *, title: str, unit: str, scale: Scale = "number
         _row(label=bar.label, value=bar.value, low=bar.low, high=bar.high, series=bar.series)
         for bar in values
     ]
-    across = _axis("value", unit, scale)
+    x_axis = _axis("value", unit, scale)
     if scale == "number":
-        across["axis"] = _whole_ticks([0, *(bar.value for bar in values)])
+        x_axis["axis"] = _whole_ticks([0, *(bar.value for bar in values)])
     layers: list[dict[str, Any]] = [
         {
             "mark": {"type": "bar", "opacity": 0.85, "cornerRadiusEnd": 2},
-            "encoding": {"x": across, "color": colour},
+            "encoding": {"x": x_axis, "color": colour},
         }
     ]
     if any(bar.low is not None for bar in values):
@@ -217,21 +217,21 @@ def bars(values: Sequence[Bar], *, title: str, unit: str, scale: Scale = "number
 def forest(
     values: Sequence[Bar], *, title: str, unit: str, scale: Scale = "share", origin: float | None = None
 ) -> Chart:
-    """A dot for each value on a line for its interval, one below the other, in the order given.
+    """Draws a dot for each value on a line for its interval, one below the other.
 
     Args:
-        values: the dots; each label stands once.
-        title: what stands above.
-        unit: what the values are, such as "share of answers".
-        scale: how they are written.
-        origin: a value that is marked by a line from top to bottom, such as no difference.
+        values: the dots, in order; labels must not repeat.
+        title: the title of the chart.
+        unit: the unit or measure of the values, such as "share of answers".
+        scale: how the values are written.
+        origin: a value with a vertical line, such as no difference.
 
     Raises:
         ValueError: there are no values.
     """
     labels = [bar.label for bar in values]
     y: dict[str, Any] = {"field": "label", "type": "nominal", "sort": labels, "title": None}
-    y["axis"] = {"labelExpr": _shortened(labels, 52), "grid": True}
+    y["axis"] = {"labelExpr": _label_expression(labels, 52), "grid": True}
     data = [_row(label=bar.label, value=bar.value, low=bar.low, high=bar.high) for bar in values]
     line = {"type": "rule", "strokeWidth": 2.5, "color": COLOURS[0], "opacity": 0.55}
     layers: list[dict[str, Any]] = [
@@ -259,13 +259,13 @@ def lines(
     steps: bool = False,
     dots: Sequence[Point] = (),
 ) -> Chart:
-    """Lines through points, with a band for the intervals.
+    """Draws lines through points, with a band for the intervals.
 
     Args:
         points: in any order; each series is a line, or a solid one and a dashed one.
-        title: what stands above.
-        x: what the horizontal values are.
-        y: what the vertical values are.
+        title: the title of the chart.
+        x: the title of the horizontal axis.
+        y: the title of the vertical axis.
         scale: how the vertical values are written.
         steps: a value holds until the next one, as a best so far does.
         dots: single points in grey behind the lines.
@@ -275,41 +275,43 @@ def lines(
     """
     series = list(dict.fromkeys(point.series for point in points))
     ticks = _whole_ticks([point.x for point in points])
-    across = {"field": "x", "type": "quantitative", "title": x, "axis": {"grid": False, **ticks}}
-    up = _axis("y", y, scale, zero=False)
+    x_axis = {"field": "x", "type": "quantitative", "title": x, "axis": {"grid": False, **ticks}}
+    y_axis = _axis("y", y, scale, zero=False)
     line = {"type": "line", "point": len(points) <= 60, "interpolate": "step-after" if steps else "linear"}
     colour = _colour(series, "stroke")
     layers: list[dict[str, Any]] = []
     if dots:
-        at = [_row(x=dot.x, y=dot.y) for dot in dots]
-        encoding = {"x": across, "y": up}
+        dot_rows = [_row(x=dot.x, y=dot.y) for dot in dots]
+        encoding = {"x": x_axis, "y": y_axis}
         layers.append(
             {
-                "data": {"values": at},
+                "data": {"values": dot_rows},
                 "mark": {"type": "point", "filled": True, "color": _DOTS, "size": 28},
                 "encoding": encoding,
             }
         )
     if any(point.low is not None for point in points):
         band = {
-            "x": across,
+            "x": x_axis,
             "y": _axis("low", y, scale, zero=False),
             "y2": {"field": "high"},
             "color": colour,
         }
         layers.append({"mark": {"type": "area", "opacity": 0.18}, "encoding": band})
-    drawn = {"x": across, "y": up, "color": colour}
-    data = [_row(x=one.x, y=one.y, low=one.low, high=one.high, series=one.series) for one in points]
+    line_encoding = {"x": x_axis, "y": y_axis, "color": colour}
+    data = [
+        _row(x=point.x, y=point.y, low=point.low, high=point.high, series=point.series) for point in points
+    ]
     if any(point.dashed for point in points):
         dashes = {"domain": [False, True], "range": [[1, 0], [5, 4]]}
-        drawn["strokeDash"] = {"field": "dashed", "type": "nominal", "scale": dashes, "legend": None}
+        line_encoding["strokeDash"] = {"field": "dashed", "type": "nominal", "scale": dashes, "legend": None}
         data = [{**row, "dashed": point.dashed} for row, point in zip(data, points, strict=True)]
-    layers.append({"mark": line, "encoding": drawn})
+    layers.append({"mark": line, "encoding": line_encoding})
     return Chart(_spec(data, title, {"height": 260, "layer": layers}))
 
 
 def layered(rows: Sequence[dict[str, Any]], layers: Sequence[dict[str, Any]], *, title: str) -> Chart:
-    """Any layers of Vega-Lite over shared rows, in the fonts, colours and size of the other charts.
+    """Draws any layers of Vega-Lite over shared rows, in the fonts, colours and size of the other charts.
 
     Raises:
         ValueError: there are no rows.
@@ -318,7 +320,7 @@ def layered(rows: Sequence[dict[str, Any]], layers: Sequence[dict[str, Any]], *,
 
 
 def _row(**values: Any) -> dict[str, Any]:
-    """Without what is not there; NaN and infinities have no place in a drawing."""
+    """Returns the values that can be drawn: no None, NaN or infinity."""
     return {
         name: value
         for name, value in values.items()
@@ -327,27 +329,27 @@ def _row(**values: Any) -> dict[str, Any]:
 
 
 def _colour(series: Sequence[str], symbol: str) -> dict[str, Any]:
-    """A colour for each series, and a legend that is not wider than the chart."""
+    """Returns the colour of each series, with a legend that is not wider than the chart."""
     if len(series) <= 1:
         return {"value": COLOURS[0]}
-    widest = min(_LONGEST, max(map(len, series))) * _LETTER + 32
+    widest = min(_MAX_LEGEND_LENGTH, max(map(len, series))) * _LETTER_WIDTH + 32
     columns = max(1, min(len(series), int(WIDTH / widest)))
     legend = {"symbolType": symbol, "symbolOpacity": 1, "columns": columns}
-    legend |= {"symbolStrokeWidth": 3, "labelExpr": _shortened(series, _LONGEST)}
+    legend |= {"symbolStrokeWidth": 3, "labelExpr": _label_expression(series, _MAX_LEGEND_LENGTH)}
     return {"field": "series", "type": "nominal", "sort": list(series), "legend": legend}
 
 
-def _shortened(labels: Sequence[str], longest: int) -> str:
-    """Vega's expression for labels of which long ones lose their middle, while all of them still differ."""
+def _label_expression(labels: Sequence[str], max_length: int) -> str:
+    """Returns Vega's expression that shortens long labels in the middle, so that all still differ."""
 
-    def cut(label: str, half: int) -> str:
+    def shorten(label: str, half: int) -> str:
         return label if len(label) <= 2 * half else f"{label[:half]}…{label[-half:]}"
 
-    half = longest // 2
-    while len({cut(label, half) for label in labels}) < len(set(labels)):
+    half = max_length // 2
+    while len({shorten(label, half) for label in labels}) < len(set(labels)):
         half *= 2
-    inside = f"slice(datum.label, 0, {half}) + '…' + slice(datum.label, -{half})"
-    return f"length(datum.label) > {2 * half} ? {inside} : datum.label"
+    shortened = f"slice(datum.label, 0, {half}) + '…' + slice(datum.label, -{half})"
+    return f"length(datum.label) > {2 * half} ? {shortened} : datum.label"
 
 
 def _axis(field: str, title: str, scale: Scale, *, zero: bool = True) -> dict[str, Any]:
@@ -359,13 +361,13 @@ def _axis(field: str, title: str, scale: Scale, *, zero: bool = True) -> dict[st
 
 
 def _whole_ticks(values: Sequence[float]) -> dict[str, Any]:
-    """An axis without ticks between whole numbers, where all values are such."""
+    """Returns an axis without ticks between whole numbers, if all values are whole."""
     if not values or not all(isinstance(value, int) for value in values):
         return {}
     return {"tickCount": max(1, min(10, max(values) - min(values)))}
 
 
-def _spec(data: Sequence[dict[str, Any]], title: str, rest: dict[str, Any]) -> dict[str, Any]:
+def _spec(data: Sequence[dict[str, Any]], title: str, parts: dict[str, Any]) -> dict[str, Any]:
     if not data:
         raise ValueError(f"There is nothing to draw: {title!r} has no values.")
     spec = {
@@ -375,16 +377,16 @@ def _spec(data: Sequence[dict[str, Any]], title: str, rest: dict[str, Any]) -> d
         "padding": 12,
         "config": _CONFIG,
         "data": {"values": data},
-        **rest,
+        **parts,
     }
-    whole: dict[str, Any] = _drawable(spec)
-    return whole
+    escaped: dict[str, Any] = _escape(spec)
+    return escaped
 
 
-def _drawable(thing: Any) -> Any:
-    """With escapes for what no SVG can hold, over which the drawing would end the process."""
-    if isinstance(thing, str):
-        return visible(thing)
-    if isinstance(thing, dict):
-        return {name: _drawable(value) for name, value in thing.items()}
-    return [_drawable(value) for value in thing] if isinstance(thing, list | tuple) else thing
+def _escape(part: Any) -> Any:
+    """Escapes characters that no SVG can hold, which would crash the drawing."""
+    if isinstance(part, str):
+        return visible(part)
+    if isinstance(part, dict):
+        return {name: _escape(value) for name, value in part.items()}
+    return [_escape(value) for value in part] if isinstance(part, list | tuple) else part

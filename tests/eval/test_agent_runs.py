@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.eval import AgentRun, TurnDetail, summarize_agent_runs
-from proctor.eval.agent_runs.records import AgentRuns
+from proctor.eval.agent_runs import AgentRuns
 
 RECORD: dict[str, Any] = {
     "input_data": {"arxiv_id": "q-17", "question": "Who first measured it?"},

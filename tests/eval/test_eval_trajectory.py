@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.eval import Trajectory, TrajectoryIter
-from proctor.eval.trajectory.trajectory import Mode
+from proctor.eval.trajectory import Mode
 
 Load = Callable[..., Trajectory]
 

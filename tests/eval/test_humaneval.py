@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from proctor.errors import UsageError
 from proctor.eval import humaneval_run
-from proctor.eval.sandbox.child import _compiled
-from proctor.eval.sandbox.humaneval import problem_of, programs_of
+from proctor.eval.sandbox.child import _compile_first
+from proctor.eval.sandbox.humaneval import build_programs, parse_problem
 
 PROBLEM = {
     "task_id": "own/0",
@@ -54,7 +54,7 @@ WHOLE = f"def half(text):\n{RIGHT}"
 )
 def test_an_answer_is_understood_in_every_dress(text: str) -> None:
     names: dict[str, Any] = {}
-    exec(_compiled(programs_of(text, problem_of(PROBLEM))), names)
+    exec(_compile_first(build_programs(text, parse_problem(PROBLEM))), names)
     assert (names["half"]("abcd"), names["half"]("")) == ("ab", "")
 
 
@@ -105,4 +105,4 @@ def test_a_problem_that_is_none_is_told() -> None:
 
 @given(st.text(st.sampled_from("`~ \n\tdefhal(tx):~ python<think>/")))
 def test_any_text_makes_programs(text: str) -> None:
-    assert all(isinstance(one, str) for one in programs_of(text, problem_of(PROBLEM)))
+    assert all(isinstance(one, str) for one in build_programs(text, parse_problem(PROBLEM)))

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.eval.json_files import append_lines, copied, plain, write_whole
+from proctor.eval.json_files import append_lines, copy_data, plain, write_whole
 from proctor.model import Message
 
 
@@ -81,7 +81,7 @@ def test_what_is_nested_without_end_can_be_written() -> None:
     deep: list[Any] = []
     for _ in range(5000):
         deep = [deep]
-    json.dumps(plain(copied(deep)))
+    json.dumps(plain(copy_data(deep)))
 
 
 @given(
@@ -100,7 +100,7 @@ def test_anything_becomes_strict_json(value: Any) -> None:
 def test_copies_share_no_container_and_hand_on_the_rest() -> None:
     lock = threading.Lock()
     value = {"a": [1, {"b": lock}], "c": Answer("t", [2])}
-    copy = copied(value)
+    copy = copy_data(value)
     assert copy == {"a": [1, {"b": lock}], "c": {"text": "t", "parts": [2]}}
     assert copy["a"] is not value["a"]
     assert copy["a"][1]["b"] is lock

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from proctor.eval import DroppedRow
-from proctor.eval.jsonl_rows import object_of, objects_of, rows_of
+from proctor.eval.jsonl_rows import objects_of, read_object, read_rows
 
 
 def read(folder: Path, data: bytes) -> tuple[list[tuple[int, Any]], list[DroppedRow]]:
     path = folder / "rows.jsonl"
     path.write_bytes(data)
     dropped: list[DroppedRow] = []
-    return list(rows_of(path, dropped)), dropped
+    return list(read_rows(path, dropped)), dropped
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_no_object_is_left_out_of_objects(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        list(rows_of(tmp_path / "none.jsonl", []))
+        list(read_rows(tmp_path / "none.jsonl", []))
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_a_file_of_one_object_is_that_object(tmp_path: Path, content: bytes, found: object) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(content)
-    assert object_of(path) == found
+    assert read_object(path) == found

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from proctor import stats
 from proctor.eval import GroupStats, MatchedBaseComparison, MatchedBaseComparisonResult
-from proctor.eval.matched.comparison import persona_of
+from proctor.eval.matched.comparison import extract_persona
 
 Row = dict[str, Any]
 
@@ -51,7 +51,7 @@ def compared(baseline: Any, candidate: Any, **options: Any) -> MatchedBaseCompar
     ],
 )
 def test_the_group_of_a_task_is_the_middle_of_its_id(task_id: str, group: str) -> None:
-    assert persona_of(task_id) == group
+    assert extract_persona(task_id) == group
 
 
 def test_a_rollout_is_counted() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.eval import AgentRun, Bench, GradedPromptSuite, Judge, MatchedBaseComparison, PassAtK
-from proctor.eval.agent_runs.records import AgentRuns
+from proctor.eval.agent_runs import AgentRuns
 from proctor.eval.graded import CheckSpec, GradedPrompt
 from proctor.eval.notebook import table
 from proctor.safe_text import one_line

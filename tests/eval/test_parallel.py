@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from patience import PATIENCE_S
-from proctor.eval.parallel import AHEAD, Outcome, in_order
+from proctor.eval.parallel import MAX_AHEAD, Outcome, map_ordered
 
 
 async def doubled_soon(number: int) -> int:
@@ -35,18 +35,18 @@ def broken_at_two(number: int) -> int:
 @pytest.mark.parametrize("workers", [1, 2, 7])
 @pytest.mark.parametrize("function", [doubled, doubled_soon])
 def test_outcomes_come_in_the_order_of_the_items(function: Any, workers: int) -> None:
-    found = [(one.item, one.result()) for one in in_order(function, range(20), workers=workers)]
+    found = [(one.item, one.result()) for one in map_ordered(function, range(20), workers=workers)]
     assert found == [(number, number * 2) for number in range(20)]
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 4))
 def test_nothing_is_lost_or_doubled(items: list[int], workers: int) -> None:
-    assert [one.result() for one in in_order(lambda item: item, items, workers=workers)] == items
+    assert [one.result() for one in map_ordered(lambda item: item, items, workers=workers)] == items
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_an_exception_is_an_outcome(workers: int) -> None:
-    outcomes = list(in_order(broken_at_two, range(4), workers=workers))
+    outcomes = list(map_ordered(broken_at_two, range(4), workers=workers))
     assert [one.value for one in outcomes] == [0, 1, None, 3]
     assert isinstance(outcomes[2].error, LookupError)
     with pytest.raises(LookupError, match="no two"):
@@ -65,7 +65,7 @@ def test_what_is_no_exception_is_raised(workers: int) -> None:
 
     for function in (interrupted, interrupted_soon):
         with pytest.raises(KeyboardInterrupt):
-            list(in_order(function, range(9), workers=workers))
+            list(map_ordered(function, range(9), workers=workers))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -75,7 +75,7 @@ def test_errors_of_the_items_are_raised_after_nothing_else(workers: int) -> None
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        list(in_order(doubled, items(), workers=workers))
+        list(map_ordered(doubled, items(), workers=workers))
 
 
 def test_one_worker_calls_in_this_thread_and_nothing_ahead() -> None:
@@ -85,7 +85,7 @@ def test_one_worker_calls_in_this_thread_and_nothing_ahead() -> None:
         began.append(number)
         return threading.current_thread()
 
-    outcomes = in_order(work, range(5))
+    outcomes = map_ordered(work, range(5))
     assert next(outcomes).result() is threading.current_thread()
     assert began == [0]
 
@@ -97,7 +97,7 @@ def test_as_many_run_at_once_as_there_are_workers(function: bool) -> None:
     async def meet(_: int) -> int:
         return await asyncio.to_thread(together.wait)
 
-    found = list(in_order(meet if function else lambda _: together.wait(), range(6), workers=3))
+    found = list(map_ordered(meet if function else lambda _: together.wait(), range(6), workers=3))
     assert [one.error for one in found] == [None] * 6
 
 
@@ -108,7 +108,7 @@ def test_a_slow_item_holds_no_more_than_the_look_ahead_back() -> None:
     def items() -> Iterator[int]:
         for number in range(10_000):
             taken.append(number)
-            if number == AHEAD * 2 - 1:
+            if number == MAX_AHEAD * 2 - 1:
                 free.set()  # the first ends only now
             yield number
 
@@ -117,9 +117,9 @@ def test_a_slow_item_holds_no_more_than_the_look_ahead_back() -> None:
             free.wait(5)
         return number
 
-    with closing(in_order(work, items(), workers=2)) as outcomes:
+    with closing(map_ordered(work, items(), workers=2)) as outcomes:
         assert next(outcomes).result() == 0
-        assert len(taken) == AHEAD * 2
+        assert len(taken) == MAX_AHEAD * 2
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -130,14 +130,16 @@ def test_once_it_should_stop_nothing_begins_and_what_began_is_given(workers: int
         asked.append(len(asked))
         return len(asked) > 4
 
-    found = [one.result() for one in in_order(doubled, range(99), workers=workers, should_stop=should_stop)]
+    found = [
+        one.result() for one in map_ordered(doubled, range(99), workers=workers, should_stop=should_stop)
+    ]
     assert found == [0, 2, 4, 6]
     assert len(asked) == 5
 
 
 def test_it_works_inside_a_running_loop() -> None:
     async def notebook() -> list[int]:
-        return [one.result() for one in in_order(doubled_soon, range(4), workers=2)]
+        return [one.result() for one in map_ordered(doubled_soon, range(4), workers=2)]
 
     assert asyncio.run(notebook()) == [0, 2, 4, 6]
 
@@ -146,7 +148,7 @@ def test_coroutines_share_one_loop() -> None:
     async def loop(_: int) -> int:
         return id(asyncio.get_running_loop())
 
-    assert len({one.result() for one in in_order(loop, range(8), workers=4)}) == 1
+    assert len({one.result() for one in map_ordered(loop, range(8), workers=4)}) == 1
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -164,7 +166,7 @@ def test_closing_cancels_coroutines_and_leaves_no_thread(workers: int) -> None:
             raise
         return number
 
-    with closing(in_order(work, range(50), workers=workers)) as outcomes:
+    with closing(map_ordered(work, range(50), workers=workers)) as outcomes:
         assert next(outcomes).result() == 0
     assert len(cancelled) <= workers
     for thread in set(threading.enumerate()) - before:
@@ -176,19 +178,19 @@ def test_a_coroutine_that_cancels_itself_is_an_outcome() -> None:
     async def quits(_: int) -> int:
         raise asyncio.CancelledError
 
-    (outcome,) = in_order(quits, [1])
+    (outcome,) = map_ordered(quits, [1])
     assert isinstance(outcome.error, CancelledError)  # and nobody is told that the work has ended
 
 
 def test_workers_are_at_least_one() -> None:
     with pytest.raises(ValueError, match="workers must be at least 1, not 0"):
-        list(in_order(doubled, [1], workers=0))
+        list(map_ordered(doubled, [1], workers=0))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_each_outcome_is_heard_when_it_is_there(workers: int) -> None:
     heard: list[Outcome[int, int]] = []
-    given = list(in_order(broken_at_two, range(6), workers=workers, on_outcome=heard.append))
+    given = list(map_ordered(broken_at_two, range(6), workers=workers, on_outcome=heard.append))
     assert sorted(heard, key=lambda one: one.item) == given
     assert all(one.seconds >= 0 for one in given)
 
@@ -202,7 +204,7 @@ def test_nothing_is_heard_of_what_the_end_cancelled() -> None:
             under_way.set()
             await asyncio.sleep(60)
 
-    with closing(in_order(work, range(3), workers=3, on_outcome=heard.append)) as outcomes:
+    with closing(map_ordered(work, range(3), workers=3, on_outcome=heard.append)) as outcomes:
         next(outcomes)
         under_way.wait(5)
     assert [one.item for one in heard] == [0]
@@ -214,4 +216,4 @@ def test_what_hearing_raises_is_raised(workers: int) -> None:
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="the disk is full"):
-        list(in_order(doubled, range(6), workers=workers, on_outcome=full))
+        list(map_ordered(doubled, range(6), workers=workers, on_outcome=full))

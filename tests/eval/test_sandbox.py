@@ -14,7 +14,7 @@ from patience import PATIENCE_S, wait_until
 from proctor.errors import UsageError
 from proctor.eval import CodeSandbox, SandboxResult
 from proctor.eval.sandbox import limits as job
-from proctor.eval.sandbox.supervisor import folder_is_over, remove_folder
+from proctor.eval.sandbox.supervisor import folder_exceeds_limit, remove_folder
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 
@@ -116,7 +116,7 @@ def test_what_was_written_before_a_timeout_is_kept() -> None:
 
 
 def test_processor_time_is_limited_also_for_many_threads() -> None:
-    grants = job.grants_of(0.4, 512, False, "kernel")
+    grants = job.compute_grants(0.4, 512, False, "kernel")
     assert grants["limits"]["RLIMIT_CPU"] == (1, 2)
     program = "import resource; assert resource.getrlimit(resource.RLIMIT_CPU) == (5, 6)"
     assert run(program, timeout_s=5).passed
@@ -168,8 +168,8 @@ def test_a_folder_that_fills_up_ends_the_program(program: str) -> None:
 
 
 def test_files_that_are_nowhere_to_be_seen_are_noticed_on_the_disk(tmp_path: Path) -> None:
-    assert folder_is_over(tmp_path, least_free=10**18)
-    assert not folder_is_over(tmp_path)
+    assert folder_exceeds_limit(tmp_path, min_free=10**18)
+    assert not folder_exceeds_limit(tmp_path)
 
 
 def test_threads_are_limited() -> None:
@@ -286,8 +286,8 @@ def test_another_system_is_never_silently_weaker(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_kernel_that_refuses_a_part_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = job.grants_of(1, 512, False, "kernel") | {"filter": b"\xff" * 8}
-    monkeypatch.setattr("proctor.eval.sandbox.sandbox.grants_of", lambda *_: wrong)
+    wrong = job.compute_grants(1, 512, False, "kernel") | {"filter": b"\xff" * 8}
+    monkeypatch.setattr("proctor.eval.sandbox.sandbox.compute_grants", lambda *_: wrong)
     assert "seccomp is refused: Invalid argument" in CodeSandbox.lack()
     with pytest.raises(UsageError, match="seccomp is refused: Invalid argument"):
         CodeSandbox().run("print(1)")

@@ -156,7 +156,7 @@ def test_network_is_there_only_for_who_asks() -> None:
 
 
 def test_who_may_use_the_network_sees_certificates_and_no_private_keys() -> None:
-    readable = job.grants_of(1, 512, True, "kernel")["readable"]
+    readable = job.compute_grants(1, 512, True, "kernel")["readable"]
     assert "/etc/ssl/certs" in readable
     for keys in ("/etc/ssl/private", "/etc/pki/tls/private"):
         assert [path for path in readable if Path(keys).is_relative_to(path)] == []

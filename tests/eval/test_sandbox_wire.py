@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.eval.sandbox.calls import Line
-from proctor.eval.sandbox.wire import ITEMS_MOST, NotPlain, Reader, Writer
+from proctor.eval.sandbox.calls import CallChannel
+from proctor.eval.sandbox.wire import MAX_ITEMS, NotPlain, Reader, Writer
 
 
 def packed(value: Any) -> bytes:
-    writer = Writer(Line(-1, -1))
+    writer = Writer(CallChannel(-1, -1))
     writer.write(value)
     return bytes(writer.parts)
 
 
 def unpacked(content: bytes) -> Any:
-    return Reader(content, Line(-1, -1)).whole()
+    return Reader(content, CallChannel(-1, -1)).read_value()
 
 
 PLAIN = (
@@ -90,7 +90,7 @@ def test_iterators_cross_as_their_items_and_objects_do_not() -> None:
     assert list(unpacked(packed(map(str, [1, 2])))) == ["1", "2"]
     assert list(unpacked(packed({"a": 1}.values()))) == [1]
     with pytest.raises(RuntimeError, match="Only the first 10,000 items"):
-        list(unpacked(packed(iter(range(ITEMS_MOST + 1)))))
+        list(unpacked(packed(iter(range(MAX_ITEMS + 1)))))
 
 
 def test_what_derives_from_a_plain_value_becomes_plain() -> None:

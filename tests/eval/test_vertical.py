@@ -28,12 +28,8 @@ from proctor.eval import (
     patent_claim_validity,
     prior_art_relevance,
 )
-from proctor.eval.vertical.bench import (
-    PATENT_STRATEGIST_SCORER_FNS,
-    PATENT_STRATEGIST_SCORERS,
-    HintedQA,
-    VerticalRun,
-)
+from proctor.eval.vertical import HintedQA, VerticalRun
+from proctor.eval.vertical.bench import PATENT_STRATEGIST_SCORER_FNS, PATENT_STRATEGIST_SCORERS
 
 Row = dict[str, Any]
 PATENT = {"family": "D", "use_case": "exam", "scoring_mode": "closed"}

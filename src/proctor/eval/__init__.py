@@ -1,8 +1,8 @@
 """The verifier's toolbox: benches, judges, trajectories, pass@k, comparisons, scorers and graded checks.
 
-Every tool works by itself on plain Python values, without a store and without a suite. Each name is imported
-when it is first used. The names and meanings are those of `fieldkit.eval`; what goes beyond them has names
-of its own.
+In: plain Python values or JSON Lines; no store and no suite is needed. Out: results with statistics, reports
+and charts. Each name is imported when it is first used; start with the module of the name in `_HOMES`.
+Names and meanings are those of `fieldkit.eval`; additions have names of their own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from proctor.eval.agent_runs.records import AgentRun, TurnDetail, summarize_agent_runs
-    from proctor.eval.bench.bench import Bench, BenchCall, summarize_metric
+    from proctor.eval.agent_runs import AgentRun, TurnDetail, summarize_agent_runs
+    from proctor.eval.bench.bench import Bench
+    from proctor.eval.bench.calls import BenchCall
+    from proctor.eval.bench.statistics import summarize_metric
     from proctor.eval.chat.client import ChatClient
     from proctor.eval.file_assertions import ASSERTION_KINDS, AssertionGrader, AssertionResult, GradeResult
     from proctor.eval.graded import (
@@ -53,17 +55,18 @@ if TYPE_CHECKING:
     from proctor.eval.refusals import HEDGE_PHRASES, REFUSAL_PATTERNS, is_refusal
     from proctor.eval.sandbox.sandbox import CodeSandbox, SandboxResult, humaneval_run
     from proctor.eval.scorers import contains, exact_match, mcq_letter, numeric_equal, numeric_match
-    from proctor.eval.trajectory.trajectory import Trajectory, TrajectoryIter
-    from proctor.eval.vertical.bench import VerticalBench, VerticalQA
+    from proctor.eval.trajectory import Trajectory, TrajectoryIter
+    from proctor.eval.vertical.bench import VerticalBench
+    from proctor.eval.vertical.rows import VerticalQA
 
 _HOMES = {
     "ASSERTION_KINDS": "file_assertions",
-    "AgentRun": "agent_runs.records",
+    "AgentRun": "agent_runs",
     "AssertionGrader": "file_assertions",
     "AssertionResult": "file_assertions",
     "BUILTIN_RUBRICS": "judge.rubrics",
     "Bench": "bench.bench",
-    "BenchCall": "bench.bench",
+    "BenchCall": "bench.calls",
     "CHECK_KINDS": "graded",
     "ChatClient": "chat.client",
     "CheckResult": "graded",
@@ -91,11 +94,11 @@ _HOMES = {
     "RUBRIC_RELEVANCE": "judge.rubrics",
     "Rubric": "graded",
     "SandboxResult": "sandbox.sandbox",
-    "Trajectory": "trajectory.trajectory",
-    "TrajectoryIter": "trajectory.trajectory",
-    "TurnDetail": "agent_runs.records",
+    "Trajectory": "trajectory",
+    "TrajectoryIter": "trajectory",
+    "TurnDetail": "agent_runs",
     "VerticalBench": "vertical.bench",
-    "VerticalQA": "vertical.bench",
+    "VerticalQA": "vertical.rows",
     "contains": "scorers",
     "exact_match": "scorers",
     "extract_last_json": "graded",
@@ -113,12 +116,12 @@ _HOMES = {
     "prior_art_relevance": "patents",
     "prior_art_relevance_full": "patents",
     "score_answer": "graded",
-    "summarize_agent_runs": "agent_runs.records",
-    "summarize_metric": "bench.bench",
+    "summarize_agent_runs": "agent_runs",
+    "summarize_metric": "bench.statistics",
 }
 
 _MODULES = ("graded", "vertical")
-"""Modules that are reached as attributes, without an import of their own."""
+"""Modules that are available as attributes without an import."""
 
 __all__ = [
     "ASSERTION_KINDS",
@@ -183,7 +186,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported from its module (PEP 562)."""
+    """Imports a public name from its module (PEP 562)."""
     if name in _MODULES:
         return import_module(f"proctor.eval.{name}")
     if name not in _HOMES:
@@ -192,5 +195,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Returns the public names."""
     return sorted((*__all__, *_MODULES))

@@ -1,4 +1,4 @@
-"""Records to JSON, to cells and to files: whatever is in them, and whole or not at all."""
+"""Converts any values to JSON, and writes files atomically."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-DEEPEST = 200
-"""Values nested deeper than this are named and not written; JSON's own readers end not far beyond."""
+_MAX_DEPTH = 200
+"""Values nested deeper are replaced by the name of their type; JSON readers fail not far beyond."""
 
 
 def plain(value: Any, _within: tuple[int, ...] = ()) -> Any:
-    """The value as what JSON can say, and never an error.
+    """Returns the value as JSON can hold it; never raises.
 
     NaN and infinities become null, sets sorted lists, numpy's numbers and arrays numbers and lists, and
     records (of dataclasses and msgspec, and any object with attributes) objects of their fields; all else
-    becomes text. Where a value holds itself, or is nested too deep, its kind is named.
+    becomes text. A value that contains itself, or is nested too deep, becomes the name of its type.
     """
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, Real):
         return _number(value)
-    if id(value) in _within or len(_within) >= DEEPEST:
+    if id(value) in _within or len(_within) >= _MAX_DEPTH:
         return f"… ({type(value).__name__})"
     within = (*_within, id(value))
     if isinstance(value, Mapping):
@@ -33,37 +33,37 @@ def plain(value: Any, _within: tuple[int, ...] = ()) -> Any:
         return [plain(item, within) for item in value]
     if isinstance(value, set | frozenset):
         return [plain(item, within) for item in _sorted(value)]
-    held = _held(value)
-    if held is None:
-        return text_of(value)
-    return _object(held.items(), within) if isinstance(held, dict) else plain(held, within)
+    contents = _contents(value)
+    if contents is None:
+        return to_text(value)
+    return _object(contents.items(), within) if isinstance(contents, dict) else plain(contents, within)
 
 
-def copied(value: Any, _within: tuple[int, ...] = ()) -> Any:
-    """The value with its lists, tuples and dictionaries copied and its dataclasses as dictionaries.
+def copy_data(value: Any, _within: tuple[int, ...] = ()) -> Any:
+    """Returns the value with lists, tuples and dictionaries copied, and dataclasses as dictionaries.
 
-    NaN and infinities become None, which JSON can say. Anything else is handed on as it is, so that locks,
-    clients and generators are no obstacle; and so is what holds itself, or is nested too deep.
+    NaN and infinities become None, which JSON can hold. All other values stay as they are, so that locks,
+    clients and generators do no harm; so do values that contain themselves or are nested too deep.
     """
     if isinstance(value, float) and not isfinite(value):
         return None
-    if id(value) in _within or len(_within) >= DEEPEST:
+    if id(value) in _within or len(_within) >= _MAX_DEPTH:
         return value
     within = (*_within, id(value))
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: copied(getattr(value, field.name), within) for field in fields(value)}
+        return {field.name: copy_data(getattr(value, field.name), within) for field in fields(value)}
     if type(value) is dict:
-        return {key: copied(item, within) for key, item in value.items()}
+        return {key: copy_data(item, within) for key, item in value.items()}
     if type(value) is list or type(value) is tuple:
-        return type(value)(copied(item, within) for item in value)
+        return type(value)(copy_data(item, within) for item in value)
     return value
 
 
 def write_whole(path: str | Path, text: str) -> Path:
-    """Write a UTF-8 file that is there whole or not at all, and give its path; missing folders are made.
+    """Writes a UTF-8 file atomically, and returns its path; missing folders are made.
 
     Raises:
-        OSError: it cannot be written; an older file is then as it was.
+        OSError: the file cannot be written; an older file is then unchanged.
     """
     import os
 
@@ -86,12 +86,12 @@ def write_whole(path: str | Path, text: str) -> Path:
 
 
 def append_lines(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Add rows to a file of JSON Lines, in UTF-8; a last line that a crash cut off is ended first.
+    """Adds rows to a file of JSON Lines, in UTF-8; a last line that a crash cut off is ended first.
 
-    The file is closed again, so that what is written outlives this process. Missing folders are made.
+    The file is closed again, so that its content outlives this process. Missing folders are made.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     import json
 
@@ -117,29 +117,29 @@ def _number(value: Real) -> int | float | None:
 
 
 def _object(items: Iterable[tuple[Any, Any]], within: tuple[int, ...]) -> dict[str, Any]:
-    written: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, item in items:
         name = key if isinstance(key, str) else _key(key)
-        written[name if name not in written else f"{name} ({type(key).__name__})"] = plain(item, within)
-    return written
+        result[name if name not in result else f"{name} ({type(key).__name__})"] = plain(item, within)
+    return result
 
 
 def _key(key: Any) -> str:
-    """A key that is no text, as JSON writes it where it can."""
+    """Returns a key that is no text in the spelling of JSON, if it has one."""
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
-    return text_of(key)
+    return to_text(key)
 
 
 def _sorted(values: set[Any] | frozenset[Any]) -> list[Any]:
     try:
         return sorted(values)
     except TypeError:
-        return sorted(values, key=lambda value: (type(value).__name__, text_of(value)))
+        return sorted(values, key=lambda value: (type(value).__name__, to_text(value)))
 
 
-def _held(value: Any) -> Any:
-    """What a record or an array holds; None of what only has a text."""
+def _contents(value: Any) -> Any:
+    """Returns the contents of a record or an array; None for a value that has only a text."""
     if isinstance(value, type):
         return None
     if is_dataclass(value):
@@ -152,9 +152,9 @@ def _held(value: Any) -> Any:
     return getattr(value, "__dict__", None) or None
 
 
-def text_of(value: Any) -> str:
-    """What `str` says, or the kind of a value that it fails on."""
+def to_text(value: Any) -> str:
+    """Returns the `str` of a value, or the name of its type if `str` fails."""
     try:
         return str(value)
-    except Exception:  # noqa: BLE001  # somebody else's __str__, and a dump must not fail by it
+    except Exception:  # noqa: BLE001  # of a foreign __str__; a dump must not fail
         return f"… ({type(value).__name__})"

@@ -1,6 +1,6 @@
-"""Files of JSON Lines to rows, for tools that go on past a line that they cannot use, and say which.
+"""Reads files of JSON Lines; lines that cannot be used are left out and listed with their reasons.
 
-Also what tools that read exported runs of Proctor share.
+Also reads what tools for exported runs of Proctor share.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 BOM = "\ufeff"
-_UTF_16 = ("\udcff\udcfe", "\udcfe\udcff")
-"""How such a file begins, as `surrogateescape` reads it."""
+_UTF_16_MARKS = ("\udcff\udcfe", "\udcfe\udcff")
+"""The start of such a file, as `surrogateescape` reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,35 +24,35 @@ class DroppedRow:
     line: int
     """From 1."""
     reason: str
-    """Why, as a sentence."""
+    """The reason, as a sentence."""
 
 
-def rows_of(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[int, Any]]:
-    """The JSON values of a file with their lines, from 1; lines that are not JSON are added to `dropped`.
+def read_rows(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[int, Any]]:
+    """Yields the JSON values of a file with their line numbers; lines that are no JSON go to `dropped`.
 
     A file that is one JSON list is read as its items, each with its place in the list. A byte order mark,
-    CRLF and blank lines are forgiven. Memory holds one line at a time, except for a list.
+    CRLF and blank lines are allowed. Memory holds one line at a time, except for a list.
 
     Args:
         path: the file, in UTF-8.
-        dropped: what is left out is appended here while the file is read.
+        dropped: lines that are left out are appended here while the file is read.
 
     Raises:
         OSError: the file cannot be read.
     """
     with Path(path).open(encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-        first = True
-        for number, written in enumerate(file, 1):
-            if number == 1 and written.startswith(_UTF_16):
+        is_first = True
+        for number, text in enumerate(file, 1):
+            if number == 1 and text.startswith(_UTF_16_MARKS):
                 dropped.append(DroppedRow(1, "The file is UTF-16. Save it as UTF-8."))
                 return
-            line = (written.removeprefix(BOM) if number == 1 else written).strip()
+            line = (text.removeprefix(BOM) if number == 1 else text).strip()
             if not line:
                 continue
-            if first and _begins_list(line):
-                yield from _listed(line + file.read(), dropped)
+            if is_first and _begins_list(line):
+                yield from _read_list(line + file.read(), dropped)
                 return
-            first = False
+            is_first = False
             try:
                 line.encode("utf-8")
                 yield number, json.loads(line)
@@ -63,16 +63,16 @@ def rows_of(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[int, 
 
 
 def objects_of(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """As `rows_of`, with what is not an object dropped too."""
-    for number, row in rows_of(path, dropped):
+    """Yields the objects of a file as `read_rows`; other values go to `dropped` too."""
+    for number, row in read_rows(path, dropped):
         if isinstance(row, dict):
             yield number, row
         else:
             dropped.append(DroppedRow(number, "The line is JSON, and not an object."))
 
 
-def object_of(path: str | Path) -> dict[str, Any] | None:
-    """The object that a file is as a whole, on one line or several; None where it is anything else.
+def read_object(path: str | Path) -> dict[str, Any] | None:
+    """Reads a file that is one object, on one line or several; returns None if it is anything else.
 
     Raises:
         OSError: the file cannot be read.
@@ -81,35 +81,35 @@ def object_of(path: str | Path) -> dict[str, Any] | None:
         first = next((line for line in file if line.strip()), "")
         if first.lstrip().startswith("{"):
             try:
-                found = json.loads(first)
+                value = json.loads(first)
             except ValueError:
-                found = json.loads(first + file.read())
-            return None if any(map(str.strip, file)) else found
+                value = json.loads(first + file.read())
+            return None if any(map(str.strip, file)) else value
     return None
 
 
-def trials_of(runs: list[Any]) -> list[Any]:
-    """The trials of exported runs, one run after the other."""
-    there = (run.get("trials") for run in runs if isinstance(run, dict))
-    return [trial for trials in there if isinstance(trials, list) for trial in trials]
+def list_trials(runs: list[Any]) -> list[Any]:
+    """Returns the trials of exported runs, one run after the other."""
+    trial_lists = (run.get("trials") for run in runs if isinstance(run, dict))
+    return [trial for trials in trial_lists if isinstance(trials, list) for trial in trials]
 
 
-def check_new(trial: Mapping[str, Any], seen: set[tuple[str, ...]]) -> None:
-    """Add a trial of an exported run to those that were seen; one without the number of its repeat is new.
+def check_new(trial: Mapping[str, Any], trials: set[tuple[str, ...]]) -> None:
+    """Adds a trial of an exported run to the known trials; a trial without a repeat number is always new.
 
     Raises:
-        ValueError: it is one of them.
+        ValueError: the trial is known already.
     """
     if not isinstance(trial.get("repeat"), int):
         return
-    one = tuple(str(trial.get(name)) for name in ("run", "target", "case_id", "repeat"))
-    if one in seen:
-        raise ValueError(f"Repeat {one[3]} of case {one[2]!r} of this run was there before; that one counts.")
-    seen.add(one)
+    key = tuple(str(trial.get(name)) for name in ("run", "target", "case_id", "repeat"))
+    if key in trials:
+        raise ValueError(f"Repeat {key[3]} of case {key[2]!r} of this run was there before; that one counts.")
+    trials.add(key)
 
 
-def shown(value: Any) -> str:
-    """A value of a row for a message: a list or an object by its kind, anything else in few letters."""
+def describe_value(value: Any) -> str:
+    """Describes a value for a message: a list or an object by its kind, anything else by a short repr."""
     if isinstance(value, list | tuple | Mapping):
         return "an object" if isinstance(value, Mapping) else "a list"
     text = repr(value)
@@ -117,7 +117,7 @@ def shown(value: Any) -> str:
 
 
 def _begins_list(line: str) -> bool:
-    """Whether a list of objects begins here; a line that is a whole list is a row like any other."""
+    """Whether a list of objects begins here; a line with a complete list of other values is a normal row."""
     if not line.startswith("["):
         return False
     try:
@@ -127,7 +127,7 @@ def _begins_list(line: str) -> bool:
     return bool(value) and isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
-def _listed(text: str, dropped: list[DroppedRow]) -> Iterator[tuple[int, Any]]:
+def _read_list(text: str, dropped: list[DroppedRow]) -> Iterator[tuple[int, Any]]:
     try:
         text.encode("utf-8")
         yield from enumerate(json.loads(text), 1)

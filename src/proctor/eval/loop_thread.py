@@ -14,46 +14,50 @@ if TYPE_CHECKING:
     import asyncio
 
 Value = TypeVar("Value")
-_Begun: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Event]"
+_Start: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Event]"
 
 
-class Background:
-    """Runs coroutines for any thread. The loop begins at the first one; its thread keeps no program alive."""
+class LoopThread:
+    """Runs coroutines for any thread. The loop starts with the first; its thread keeps no program alive."""
 
     def __init__(
-        self, closed: str, *, parting_s: float, closing: Callable[[], Awaitable[None]] | None = None
+        self,
+        closed_message: str,
+        *,
+        close_timeout_s: float,
+        on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Starts nothing yet.
+        """Prepares the loop; the first coroutine starts it.
 
         Args:
-            closed: what is said to those who come after the end, as a sentence.
-            parting_s: how long `close` waits for what is cancelled and closed in the loop, in seconds.
-            closing: awaited in the loop before it ends, after everything else was cancelled.
+            closed_message: the error for calls after the end, as a sentence.
+            close_timeout_s: how long `close` waits for tasks to be cancelled and for `on_close`, in seconds.
+            on_close: awaited in the loop before it ends, after everything else was cancelled.
         """
-        self._said = closed
-        self._parting_s = parting_s
-        self._closing = closing
+        self._closed_message = closed_message
+        self._close_timeout_s = close_timeout_s
+        self._on_close = on_close
         self._lock = Lock()
         self._closed = False
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._leave: asyncio.Event | None = None
+        self._stop_event: asyncio.Event | None = None
         self._error: Exception | None = None
 
     def wait(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
-        """What the coroutine gives; it is cancelled where waiting is interrupted.
+        """Waits for a coroutine and returns its result; cancels it if the wait is interrupted.
 
         Raises:
-            UsageError: the loop has ended, is that of the process that forked this one, or would wait for
+            UsageError: the loop has ended, belongs to the process that forked this one, or would wait for
                 itself.
-            Exception: what the coroutine raises.
+            Exception: the coroutine raised it.
         """
         from asyncio import run_coroutine_threadsafe  # 60 ms that importing this module shall not take
         from concurrent.futures import CancelledError
 
         try:
             with self._lock:
-                future = run_coroutine_threadsafe(coroutine, self._begun())
+                future = run_coroutine_threadsafe(coroutine, self._get_loop())
         except BaseException:
             coroutine.close()
             raise
@@ -62,61 +66,61 @@ class Background:
         except CancelledError:
             if not self._closed:  # it cancelled itself
                 raise
-            raise UsageError(self._said) from None
+            raise UsageError(self._closed_message) from None
         finally:
             future.cancel()  # does nothing where it is done
 
     def close(self) -> None:
-        """Cancel what is under way and end the loop. Safe to call twice, and from the loop's own thread.
+        """Cancels running coroutines and ends the loop. Safe to call twice, and from the loop's own thread.
 
         Raises:
-            Exception: what `closing` raised.
+            Exception: `on_close` raised it.
         """
         with self._lock:
             self._closed = True
-            thread, loop, leave = self._thread, self._loop, self._leave
-        if thread is None or loop is None or leave is None:
+            thread, loop, stop_event = self._thread, self._loop, self._stop_event
+        if thread is None or loop is None or stop_event is None:
             return
         with suppress(RuntimeError):  # it has ended already
-            loop.call_soon_threadsafe(leave.set)
+            loop.call_soon_threadsafe(stop_event.set)
         if thread is current_thread():
             return
-        thread.join(self._parting_s)
+        thread.join(self._close_timeout_s)
         error, self._error = self._error, None
         if error is not None:
             raise error
 
-    def _begun(self) -> asyncio.AbstractEventLoop:
+    def _get_loop(self) -> asyncio.AbstractEventLoop:
         if self._closed:
-            raise UsageError(self._said)
+            raise UsageError(self._closed_message)
         if self._loop is None:
-            ready: SimpleQueue[_Begun | BaseException] = SimpleQueue()
+            ready: SimpleQueue[_Start | BaseException] = SimpleQueue()
             self._thread = Thread(target=self._run, args=(ready,), daemon=True, name="proctor-loop")
             self._thread.start()
-            begun = ready.get()
-            if isinstance(begun, BaseException):
-                raise begun
-            self._loop, self._leave = begun
+            start = ready.get()
+            if isinstance(start, BaseException):
+                raise start
+            self._loop, self._stop_event = start
         elif self._thread is not None and not self._thread.is_alive():
             raise UsageError("A forked process cannot use what was open before the fork. Make its own there.")
         elif self._thread is current_thread():
             raise UsageError("A target cannot wait for the client that is asking it.")
         return self._loop
 
-    def _run(self, ready: SimpleQueue[_Begun | BaseException]) -> None:
+    def _run(self, ready: SimpleQueue[_Start | BaseException]) -> None:
         import asyncio
 
         async def serve() -> None:
-            leave = asyncio.Event()
-            ready.put((asyncio.get_running_loop(), leave))
-            await leave.wait()
+            stop_event = asyncio.Event()
+            ready.put((asyncio.get_running_loop(), stop_event))
+            await stop_event.wait()
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
             try:
-                if self._closing is not None:
-                    await self._closing()
+                if self._on_close is not None:
+                    await self._on_close()
             except Exception as error:  # noqa: BLE001  # `close` raises it
                 self._error = error
 

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from proctor.eval.bench.tables import figure
 from proctor.safe_text import cut
 
-_LONGEST = 200
+_MAX_CELL_LENGTH = 200
 """Characters of a cell that are shown."""
-_MOST = 60
+_MAX_ROWS = 60
 """Rows of a table that are shown: the first ones and the last, which may be that of all."""
 
 
@@ -30,8 +29,10 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
             shown.
     """
     rows = list(rows)
-    if len(rows) > _MOST:
-        rows[_MOST - 2 : -1] = [(f"… {len(rows) - _MOST + 1:,} more rows", *[""] * (len(columns) - 1))]
+    if len(rows) > _MAX_ROWS:
+        rows[_MAX_ROWS - 2 : -1] = [
+            (f"… {len(rows) - _MAX_ROWS + 1:,} more rows", *[""] * (len(columns) - 1))
+        ]
     head = "".join(f"<th>{_text(name)}</th>" for name in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return (
@@ -40,20 +41,27 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     )
 
 
+def format_number(value: float | None) -> str:
+    """Returns a number with four digits, or with all digits before its point; a dash for None."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
 def _cell(value: Any) -> str:
     align = "left" if isinstance(value, str) else "right"
-    return f'<td style="text-align: {align}">{_text(_shown(value))}</td>'
+    return f'<td style="text-align: {align}">{_text(_cell_text(value))}</td>'
 
 
-def _shown(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     if value is None:
         return "–"
     if isinstance(value, tuple | list):
-        return " to ".join(map(figure, value))
+        return " to ".join(map(format_number, value))
     if isinstance(value, int):
         return f"{value:,}"
-    return figure(value) if isinstance(value, float) else str(value)
+    return format_number(value) if isinstance(value, float) else str(value)
 
 
 def _text(text: str) -> str:
-    return escape(cut(text, _LONGEST))
+    return escape(cut(text, _MAX_CELL_LENGTH))

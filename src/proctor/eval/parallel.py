@@ -1,4 +1,4 @@
-"""A function over items, several at once: outcomes come in the order of the items."""
+"""Calls a function on many items, several at once, with outcomes in the order of the items."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from threading import Thread
 from time import perf_counter
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast, get_args, overload
 
-from proctor.eval.loop_thread import Background
+from proctor.eval.loop_thread import LoopThread
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
-_Awaited: TypeAlias = tuple[Value | None, Exception | None, float]
-"""The value or the exception, and the seconds."""
+_TimedResult: TypeAlias = tuple[Value | None, Exception | None, float]
+"""The value or the exception, and the seconds it took."""
 
 OnError = Literal["record", "raise"]
-"""What follows an exception: it is kept with its item, or the first one in their order is raised."""
+"""How an exception is handled: recorded with its item, or the first in the order of items is raised."""
 
-AHEAD = 32
-"""For each worker, how many outcomes may wait for an earlier one: a slow item neither stalls the others nor
+MAX_AHEAD = 32
+"""Outcomes per worker that may wait for an earlier one, so that a slow item neither stalls the others nor
 fills the memory."""
-PARTING_SECONDS = 2.0
-"""How long the end waits for coroutines that were cancelled."""
+CLOSE_TIMEOUT_S = 2.0
+"""How long the end waits for cancelled coroutines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Item, Value]):
-    """What became of one item: a value, or the exception that the function raised."""
+    """The outcome of one item: a value, or the exception that the function raised."""
 
     item: Item
     value: Value | None = None
     error: Exception | None = None
     seconds: float = 0.0
-    """How long the function took; of an async one, from when it began to be awaited."""
+    """How long the function took; for an async function, from the start of its await."""
 
     def result(self) -> Value:
-        """The value.
+        """Returns the value.
 
         Raises:
-            Exception: what the function raised.
+            Exception: the function raised it.
         """
         if self.error is not None:
             raise self.error
@@ -49,7 +49,7 @@ class Outcome(Generic[Item, Value]):
 
 
 def is_recorded(on_error: OnError) -> bool:
-    """Whether exceptions are kept and not raised.
+    """Whether exceptions are recorded and not raised.
 
     Raises:
         ValueError: `on_error` is neither `record` nor `raise`.
@@ -60,7 +60,7 @@ def is_recorded(on_error: OnError) -> bool:
 
 
 @overload
-def in_order(
+def map_ordered(
     function: Callable[[Item], Awaitable[Value]],
     items: Iterable[Item],
     *,
@@ -71,7 +71,7 @@ def in_order(
 
 
 @overload
-def in_order(
+def map_ordered(
     function: Callable[[Item], Value],
     items: Iterable[Item],
     *,
@@ -81,7 +81,7 @@ def in_order(
 ) -> Generator[Outcome[Item, Value], None, None]: ...
 
 
-def in_order(
+def map_ordered(
     function: Callable[[Item], Any],
     items: Iterable[Item],
     *,
@@ -89,7 +89,7 @@ def in_order(
     should_stop: Callable[[], bool] | None = None,
     on_outcome: Callable[[Outcome[Item, Any]], None] | None = None,
 ) -> Generator[Outcome[Item, Any], None, None]:
-    """Call a function on each item, up to `workers` at once, and give the outcomes in the order of the items.
+    """Calls a function on each item, up to `workers` at once; yields outcomes in the order of the items.
 
     `items` and `should_stop` are only ever used in the caller's thread; an item is taken when a worker is
     free for it. With one worker a plain function is called in the caller's thread too, and nothing is called
@@ -97,97 +97,98 @@ def in_order(
     this also works where a loop is running already, as in a notebook.
 
     Wrap it, so that leaving early ends it at once:
-    `with closing(in_order(work, items, workers=8)) as outcomes: …`. On an early end (also by Ctrl-C) no item
-    is begun, coroutines are cancelled, and plain calls that run already end by themselves, unheard.
+    `with closing(map_ordered(work, items, workers=8)) as outcomes: …`. On an early end (also by Ctrl-C) no
+    item is started, coroutines are cancelled, and running plain calls end by themselves without an outcome.
 
     Args:
         function: called with one item; may be async. From several threads when there are several workers.
-        items: taken one by one; at most `AHEAD * workers` outcomes wait to be given.
+        items: taken one by one; at most `MAX_AHEAD * workers` outcomes wait to be given.
         workers: how many are worked on at once, at least 1.
-        should_stop: asked before each item; once it is true no item is begun; those begun are still given.
-        on_outcome: hears each outcome when it is there, in any order, in the thread that worked on it.
+        should_stop: called before each item; once it returns true no item is started; outcomes of started
+            items are still yielded.
+        on_outcome: called with each outcome when it is ready, in any order, in the thread of the worker.
 
     Raises:
-        ValueError: `workers` is below 1; when the first outcome is asked for, as all else.
-        BaseException: what `items`, `should_stop` or `on_outcome` raise, and what the function raises that
-            is no `Exception`, such as KeyboardInterrupt. Its exceptions are in the outcomes.
+        ValueError: `workers` is below 1; raised with the first outcome, like all errors.
+        BaseException: raised by `items`, `should_stop` or `on_outcome`, or by the function if it is no
+            `Exception`, such as KeyboardInterrupt. Exceptions of the function are in the outcomes.
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}.")
-    loop = Background("The work has ended; nothing more is awaited.", parting_s=PARTING_SECONDS)
+    loop = LoopThread("The work has ended; nothing more is awaited.", close_timeout_s=CLOSE_TIMEOUT_S)
 
-    ended = False
+    is_closed = False
 
     def work(item: Item) -> Outcome[Item, Any]:
-        outcome = _outcome(function, item, loop)
-        if on_outcome is not None and not ended:  # then it was cancelled, and nothing came of it
+        outcome = _call(function, item, loop)
+        if on_outcome is not None and not is_closed:  # then it was cancelled, and nothing came of it
             on_outcome(outcome)
         return outcome
 
     try:
-        wanted = _until(items, should_stop)
-        yield from map(work, wanted) if workers == 1 else _threaded(work, wanted, workers)
+        accepted = _take_until(items, should_stop)
+        yield from (map(work, accepted) if workers == 1 else _map_in_threads(work, accepted, workers))
     finally:
-        ended = True
+        is_closed = True
         loop.close()
 
 
-def _until(items: Iterable[Item], should_stop: Callable[[], bool] | None) -> Iterator[Item]:
+def _take_until(items: Iterable[Item], should_stop: Callable[[], bool] | None) -> Iterator[Item]:
     for item in items:
         if should_stop is not None and should_stop():
             return
         yield item
 
 
-def _outcome(function: Callable[[Item], Any], item: Item, loop: Background) -> Outcome[Item, Any]:
-    began = perf_counter()
+def _call(function: Callable[[Item], Any], item: Item, loop: LoopThread) -> Outcome[Item, Any]:
+    start = perf_counter()
     try:
         value = function(item)
         if isawaitable(value):
-            return Outcome(item, *_awaited(value, loop))
-        return Outcome(item, value, None, perf_counter() - began)
+            return Outcome(item, *_wait_for(value, loop))
+        return Outcome(item, value, None, perf_counter() - start)
     except Exception as error:  # noqa: BLE001  # the outcome
-        return Outcome(item, None, error, perf_counter() - began)
+        return Outcome(item, None, error, perf_counter() - start)
 
 
-def _awaited(awaitable: Awaitable[Value], loop: Background) -> _Awaited[Value]:
+def _wait_for(awaitable: Awaitable[Value], loop: LoopThread) -> _TimedResult[Value]:
     try:
-        return loop.wait(_timed(awaitable))
+        return loop.wait(_time_awaitable(awaitable))
     finally:
         if iscoroutine(awaitable) and getcoroutinestate(awaitable) == CORO_CREATED:
-            awaitable.close()  # what was never begun would be complained of
+            awaitable.close()  # else Python warns that it was never awaited
 
 
-def _threaded(
+def _map_in_threads(
     work: Callable[[Item], Outcome[Item, Value]], items: Iterator[Item], workers: int
 ) -> Iterator[Outcome[Item, Value]]:
-    crew = _Crew(work, workers)
-    done: dict[int, Outcome[Item, Value]] = {}
-    given = begun = 0
-    more = True
+    pool = _WorkerPool(work, workers)
+    outcomes: dict[int, Outcome[Item, Value]] = {}
+    next_place = started = 0
+    has_more = True
     try:
         while True:
-            while more and crew.free and begun - given < AHEAD * workers:
+            while has_more and pool.has_free_worker and started - next_place < MAX_AHEAD * workers:
                 try:
                     item = next(items)
                 except StopIteration:
-                    more = False
+                    has_more = False
                 else:
-                    crew.begin(begun, item)
-                    begun += 1
-            if given == begun:
+                    pool.start(started, item)
+                    started += 1
+            if next_place == started:
                 return
-            if given not in done:
-                place, outcome = crew.finished()
-                done[place] = outcome
+            if next_place not in outcomes:
+                place, outcome = pool.wait()
+                outcomes[place] = outcome
             else:
-                yield done.pop(given)
-                given += 1
+                yield outcomes.pop(next_place)
+                next_place += 1
     finally:
-        crew.dismiss()
+        pool.stop()
 
 
-class _Crew(Generic[Item, Value]):
+class _WorkerPool(Generic[Item, Value]):
     """Threads that work on items; daemons, so that a call that hangs keeps no program from ending."""
 
     def __init__(self, work: Callable[[Item], Outcome[Item, Value]], workers: int) -> None:
@@ -199,10 +200,10 @@ class _Crew(Generic[Item, Value]):
         self._outbox: SimpleQueue[tuple[int, Outcome[Item, Value] | BaseException]] = SimpleQueue()
 
     @property
-    def free(self) -> bool:
+    def has_free_worker(self) -> bool:
         return self._busy < self._workers
 
-    def begin(self, place: int, item: Item) -> None:
+    def start(self, place: int, item: Item) -> None:
         if self._busy == len(self._threads):
             thread = Thread(target=self._serve, daemon=True, name=f"proctor-worker-{len(self._threads)}")
             self._threads.append(thread)
@@ -210,15 +211,15 @@ class _Crew(Generic[Item, Value]):
         self._busy += 1
         self._inbox.put((place, item))
 
-    def finished(self) -> tuple[int, Outcome[Item, Value]]:
-        """The next one to finish, in no order."""
+    def wait(self) -> tuple[int, Outcome[Item, Value]]:
+        """Waits for the next outcome, in no order."""
         place, outcome = self._outbox.get()
         self._busy -= 1
         if isinstance(outcome, BaseException):
             raise outcome
         return place, outcome
 
-    def dismiss(self) -> None:
+    def stop(self) -> None:
         for _ in self._threads:
             self._inbox.put(None)
 
@@ -227,14 +228,14 @@ class _Crew(Generic[Item, Value]):
             place, item = task
             try:
                 self._outbox.put((place, self._work(item)))
-            except BaseException as error:  # noqa: BLE001  # raised again by `finished`, in the caller's thread
+            except BaseException as error:  # noqa: BLE001  # raised again by `wait`, in the caller's thread
                 self._outbox.put((place, error))
 
 
-async def _timed(awaitable: Awaitable[Value]) -> _Awaited[Value]:
-    began = perf_counter()
+async def _time_awaitable(awaitable: Awaitable[Value]) -> _TimedResult[Value]:
+    start = perf_counter()
     try:
         value = await awaitable
     except Exception as error:  # noqa: BLE001  # the outcome
-        return None, error, perf_counter() - began
-    return value, None, perf_counter() - began
+        return None, error, perf_counter() - start
+    return value, None, perf_counter() - start

@@ -38,26 +38,26 @@ IRAC_PARTS = MappingProxyType(
         ),
     }
 )
-"""The four parts, and what tells that each is there: headings, labels, and the words that such prose uses.
+"""The four parts with the patterns that find each: headings, labels, and typical words.
 
-No two runs of white space stand side by side in a pattern, so a long one is walked through once.
+No two runs of white space are adjacent in a pattern, so that matching takes linear time.
 """
 
 
 def irac_parts(predicted: str) -> tuple[str, ...]:
-    """Which of `issue`, `rule`, `application` and `conclusion` an argument shows, in this order."""
+    """Returns which of `issue`, `rule`, `application` and `conclusion` an argument shows, in this order."""
     text = predicted or ""
     return tuple(part for part, sign in IRAC_PARTS.items() if re.search(sign, text, re.IGNORECASE))
 
 
 def irac_structure(predicted: str, expected: str = "") -> float:  # noqa: ARG001  # every scorer has two
-    """How many of the four parts of a legal argument a text shows: 0.0, 0.25, 0.5, 0.75 or 1.0.
+    """Returns the share of the four parts of a legal argument that a text shows: 0.0, 0.25, 0.5, 0.75 or 1.0.
 
-    It sees form only: a text that names the parts and says nothing scores 1.0. `irac_parts` says which.
+    Checks form only: a text that names the parts without content scores 1.0. `irac_parts` returns which.
 
     Args:
         predicted: the argument; empty text and None score 0.0.
-        expected: not looked at; it is there so that this is a scorer like the others.
+        expected: unused; present so that this is a scorer like the others.
     """
     return len(irac_parts(predicted)) / len(IRAC_PARTS)
 
@@ -70,9 +70,9 @@ Ranking = str | Sequence[Any] | None
 HIGHEST_RATING = 10
 """A list of numbers up to this one is of ratings; larger numbers are names, such as those of patents."""
 
-_MARKS = re.compile(r"(?:(?:\d{1,3}(?:\)|\.(?!\d))|[-*•](?!\d))\s*)+(?=\S)")
-"""What stands before an item of a written list. A point or a dash with a digit after it is a part of a name
-or of a number, as in 3.14 or -1."""
+_ITEM_MARKS = re.compile(r"(?:(?:\d{1,3}(?:\)|\.(?!\d))|[-*•](?!\d))\s*)+(?=\S)")
+"""Marks before an item of a list. A point or a dash before a digit belongs to a name or a number, as in 3.14
+or -1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +80,20 @@ class PriorArtRelevanceResult:
     """How well two rankings agree."""
 
     spearman_rho: float
-    """Spearman's rank correlation, -1.0 to 1.0; 0.0 also where it is undefined."""
+    """Spearman's rank correlation, -1.0 to 1.0; 0.0 also if it is undefined."""
     mse_likert: float | None
-    """The mean squared difference of two lists of ratings; None where names are ranked."""
+    """The mean squared difference of two lists of ratings; None if names are ranked."""
     n: int
-    """The items in the expected ranking; of a repeated name each."""
+    """The items in the expected ranking, repeated names included."""
 
 
 def prior_art_relevance(predicted: Ranking, expected: Ranking) -> float:
-    """Spearman's rho between two rankings, as `prior_art_relevance_full` has it."""
+    """Returns Spearman's rho of `prior_art_relevance_full`."""
     return prior_art_relevance_full(predicted, expected).spearman_rho
 
 
 def prior_art_relevance_full(predicted: Ranking, expected: Ranking) -> PriorArtRelevanceResult:
-    """Spearman's rho between two rankings, with the mean squared difference where both are ratings.
+    """Returns Spearman's rho between two rankings, and the mean squared difference of two lists of ratings.
 
     Text is read as a JSON array, or else one item a line, or else items between commas; numbers, dashes and
     stars before items are left out, and so are blank items. Two lists of as many numbers from 0 to 10 are
@@ -110,11 +110,12 @@ def prior_art_relevance_full(predicted: Ranking, expected: Ranking) -> PriorArtR
         TypeError: a ranking is neither text nor a list.
     """
     ours, gold = _items(predicted), _items(expected)
-    one, two = _ratings(ours), _ratings(gold)
-    if one and two and len(one) == len(two):
-        error = fsum((a - b) ** 2 for a, b in zip(one, two, strict=True)) / len(one)
-        return PriorArtRelevanceResult(_rho(one, two) or 0.0, error, len(one))
-    return PriorArtRelevanceResult(_rho_of_names(ours, gold) or 0.0, None, len(gold))
+    our_ratings, gold_ratings = _ratings(ours), _ratings(gold)
+    if our_ratings and gold_ratings and len(our_ratings) == len(gold_ratings):
+        pairs = zip(our_ratings, gold_ratings, strict=True)
+        error = fsum((a - b) ** 2 for a, b in pairs) / len(our_ratings)
+        return PriorArtRelevanceResult(_rho(our_ratings, gold_ratings) or 0.0, error, len(our_ratings))
+    return PriorArtRelevanceResult(_name_rho(ours, gold) or 0.0, None, len(gold))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class RankingAgreement:
 
 
 def ranking_agreement(predicted: Ranking, expected: Ranking) -> RankingAgreement:
-    """How well two rankings of names agree; stricter than `prior_art_relevance`.
+    """Compares two rankings of names; stricter than `prior_art_relevance`.
 
     Items are always names, also where all are numbers. Case and runs of white space do not matter. Rho is
     None, not 0.0, with fewer than two expected names, and where the prediction has none of them.
@@ -140,50 +141,50 @@ def ranking_agreement(predicted: Ranking, expected: Ranking) -> RankingAgreement
     Raises:
         TypeError: a ranking is neither text nor a list.
     """
-    ours = _once(" ".join(item.split()).casefold() for item in _items(predicted))
-    gold = _once(" ".join(item.split()).casefold() for item in _items(expected))
+    ours = _first_places(" ".join(item.split()).casefold() for item in _items(predicted))
+    gold = _first_places(" ".join(item.split()).casefold() for item in _items(expected))
     missing = tuple(name for name in gold if name not in ours)
     extra = tuple(name for name in ours if name not in gold)
-    return RankingAgreement(_rho_of_names(list(ours), list(gold)), len(gold), missing, extra)
+    return RankingAgreement(_name_rho(list(ours), list(gold)), len(gold), missing, extra)
 
 
 def _items(ranking: Ranking) -> list[str]:
-    """The items of a ranking, best first, without blank ones."""
+    """Returns the items of a ranking, best first, without blank ones."""
     if ranking is None:
         return []
     if isinstance(ranking, str):
-        return _items_of_text(_unfenced(ranking.strip()))
+        return _split_items(_strip_fence(ranking.strip()))
     if isinstance(ranking, bytes | bytearray) or not isinstance(ranking, Sequence):
         raise TypeError(f"A ranking must be text or a list, not {type(ranking).__name__}.")
     return [text for item in ranking if (text := str(item).strip())]
 
 
-def _items_of_text(text: str) -> list[str]:
+def _split_items(text: str) -> list[str]:
     if text.startswith("["):
         try:
-            listed = json.loads(text)
+            values = json.loads(text)
         except (ValueError, RecursionError):
             pass  # no JSON, and its brackets belong to its names
         else:
-            return _items(listed)
+            return _items(values)
     chunks = (chunk.strip() for chunk in text.split("\n" if "\n" in text else ","))
-    return [_unmarked(chunk) for chunk in chunks if chunk]
+    return [_strip_mark(chunk) for chunk in chunks if chunk]
 
 
-def _unfenced(text: str) -> str:
-    """What stands between the fences of a block of code that is the whole text."""
+def _strip_fence(text: str) -> str:
+    """Returns the text without fences around all of it."""
     if text.startswith("```") and text.endswith("```") and "\n" in text:
         return text[text.index("\n") : -3].strip()
     return text
 
 
-def _unmarked(item: str) -> str:
-    marks = _MARKS.match(item)
+def _strip_mark(item: str) -> str:
+    marks = _ITEM_MARKS.match(item)
     return item[marks.end() :] if marks else item
 
 
 def _ratings(items: Sequence[str]) -> list[float] | None:
-    """The items as ratings; None where one of them is none."""
+    """Returns the items as ratings; None if one of them is no rating."""
     try:
         numbers = [float(item) for item in items]
     except ValueError:
@@ -192,32 +193,32 @@ def _ratings(items: Sequence[str]) -> list[float] | None:
     return numbers if rated else None
 
 
-def _once(names: Iterable[str]) -> dict[str, int]:
-    """Each name with its first place, from 0."""
+def _first_places(names: Iterable[str]) -> dict[str, int]:
+    """Returns each name with its first place, from 0."""
     places: dict[str, int] = {}
     for name in names:
         places.setdefault(name, len(places))
     return places
 
 
-def _rho_of_names(predicted: Sequence[str], expected: Sequence[str]) -> float | None:
-    ours, gold = _once(predicted), _once(expected)
+def _name_rho(predicted: Sequence[str], expected: Sequence[str]) -> float | None:
+    ours, gold = _first_places(predicted), _first_places(expected)
     return _rho([ours.get(name, len(ours)) for name in gold], list(gold.values()))
 
 
-def _rho(one: Sequence[float], two: Sequence[float]) -> float | None:
-    """The correlation of the ranks of two lists of equal length; None where one of them is all one value."""
-    ranks, others = _ranks(one), _ranks(two)
+def _rho(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Returns the correlation of the ranks of two lists of equal length; None if one has a single value."""
+    ranks, others = _ranks(first), _ranks(second)
     middle = (len(ranks) + 1) / 2  # the mean of both: ties share a mean
     spread = fsum((rank - middle) ** 2 for rank in ranks) * fsum((rank - middle) ** 2 for rank in others)
     if not spread:
         return None
-    together = fsum((a - middle) * (b - middle) for a, b in zip(ranks, others, strict=True))
-    return max(-1.0, min(1.0, together / sqrt(spread)))
+    covariance = fsum((a - middle) * (b - middle) for a, b in zip(ranks, others, strict=True))
+    return max(-1.0, min(1.0, covariance / sqrt(spread)))
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each value, from 1; equal ones share their mean rank."""
+    """Returns the rank of each value, from 1; equal values share their mean rank."""
     ranks = [0.0] * len(values)
     below = 0
     for _, tied in groupby(sorted(range(len(values)), key=values.__getitem__), key=values.__getitem__):

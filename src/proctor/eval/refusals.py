@@ -1,4 +1,4 @@
-"""Whether an answer is none: it declines, does not know, or was not told. A heuristic over wording.
+"""Whether an answer declines or does not know. A heuristic over wording.
 
 The catalogues are those of the graders `refusal` and `hedges`. Everything here is a constant or a pure
 function, so any number of threads may use it.
@@ -18,13 +18,13 @@ __all__ = ["ALL_HEDGE_PHRASES", "HEDGE_PHRASES", "REFUSAL_PATTERNS", "is_refusal
 
 
 def is_refusal(text: str | None) -> bool:
-    """Whether a text declines, or says that it does not know, or that the answer is not in what it was given.
+    """Whether a text declines, says that it does not know, or that its sources do not hold the answer.
 
     English, German, French, Spanish, Italian and Chinese; the page on refusals says how often it is right.
     None, an empty text and one of white space only say nothing, and count as refusals.
 
     Raises:
-        TypeError: the text is neither a text nor None.
+        TypeError: the value is neither a text nor None.
     """
     if text is None:
         return True
@@ -34,10 +34,10 @@ def is_refusal(text: str | None) -> bool:
 
 
 class _Patterns(tuple[re.Pattern[str], ...]):
-    """Patterns, each compiled when it is first looked at: all together take longer than an import may.
+    """Patterns, each compiled at first use: compiling all takes too long for an import.
 
-    People add to the catalogue as to any tuple, so it is one. As such it holds the sources, and all that
-    looks at its elements is told to take the patterns.
+    Users extend the catalogue like any tuple, so it is one. The tuple holds the sources, and every access to
+    its elements returns patterns.
     """
 
     __slots__ = ()
@@ -79,11 +79,11 @@ class _Patterns(tuple[re.Pattern[str], ...]):
         return tuple, (list(self),)
 
     def index(self, *args: Any) -> int:
-        """As of a tuple of patterns."""
+        """Returns the result for a tuple of patterns."""
         return self._all().index(*args)
 
     def count(self, pattern: object) -> int:
-        """As of a tuple of patterns."""
+        """Returns the result for a tuple of patterns."""
         return self._all().count(pattern)
 
     def _all(self) -> tuple[re.Pattern[str], ...]:
@@ -98,9 +98,9 @@ def _compiled(source: Any) -> re.Pattern[str]:
 ALL_HEDGE_PHRASES: tuple[str, ...]
 """`HEDGE_PHRASES`, more English phrases, and those of the other five languages."""
 REFUSAL_PATTERNS: tuple[re.Pattern[str], ...]
-"""The whole catalogue, for `search` in texts as they are written: what declines, then what does not know.
+"""The whole catalogue, for `search` in unchanged texts: declining first, then not knowing.
 
-`is_refusal` looks for the same words, and leaves aside what a text quotes, its code and its conditions.
+`is_refusal` looks for the same words, but ignores quotes, code and conditions of a text.
 """
 
 

@@ -1,4 +1,4 @@
-"""Scorers for short answers: two texts to 1.0 or 0.0.
+"""Scorers for short answers: compare two texts and return 1.0 or 0.0.
 
 Every function is pure, and so safe in any thread. Each takes time in proportion to its texts.
 """
@@ -35,8 +35,8 @@ def contains(predicted: str, expected: str) -> float:
         TypeError: one of them is no text.
     """
     try:
-        wanted = expected.strip().lower()
-        return 1.0 if wanted and wanted in predicted.lower() else 0.0
+        substring = expected.strip().lower()
+        return 1.0 if substring and substring in predicted.lower() else 0.0
     except (AttributeError, TypeError):
         raise not_text(predicted, expected) from None
 

@@ -1,4 +1,4 @@
-"""Statistics on plain numbers. Pure; knows no noun; needs the standard library alone.
+"""Statistics on plain numbers. Pure, without any type of Proctor; needs only the standard library.
 
 Each name is imported from its file when it is first used.
 """
@@ -92,13 +92,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported from its module (PEP 562)."""
+    """Imports a public name from its module (PEP 562)."""
     if name not in _HOMES:
         raise AttributeError(f"module 'proctor.stats' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"proctor.stats.{_HOMES[name]}"), name)
-    return found
+    value = globals()[name] = getattr(import_module(f"proctor.stats.{_HOMES[name]}"), name)
+    return value
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Returns the public names."""
     return sorted(__all__)

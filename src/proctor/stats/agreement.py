@@ -20,16 +20,16 @@ class Kappa(NamedTuple):
 
 
 def kappa(pairs: Sequence[tuple[Any, Any]]) -> Kappa | None:
-    """Cohen's kappa of two raters: 1 is full agreement, 0 is what chance gives, with its 95 % interval.
+    """Returns Cohen's kappa of two raters with its 95 % interval: 1 is full agreement, 0 is chance.
 
-    Where the large-sample error is 0, as with full agreement, that error says nothing about few pairs: the
+    If the large-sample error is 0, as with full agreement, that error says nothing about few pairs: the
     interval is then the Wilson interval of the share of agreeing pairs, on kappa's scale.
 
     Args:
-        pairs: what each of the two says of one thing after another; any hashable values.
+        pairs: the two ratings of each item; any hashable values.
 
     Returns:
-        None when it is undefined: without pairs, or when both only ever say one and the same thing.
+        None if it is undefined: without pairs, or if both raters only ever give the same single rating.
 
     Source: J. Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological
     Measurement 20 (1960), 37-46; the error is that of J. L. Fleiss, J. Cohen and B. S. Everitt, "Large sample
@@ -37,11 +37,11 @@ def kappa(pairs: Sequence[tuple[Any, Any]]) -> Kappa | None:
     """
     count = len(pairs)
     cells = Counter(pairs)
-    first, second = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
+    first, second = Counter(rating for rating, _ in pairs), Counter(rating for _, rating in pairs)
     by_chance = sum(first[label] * second[label] for label in first)  # over count squared
     if count == 0 or by_chance == count * count:
         return None
-    agreeing = sum(many for (one, other), many in cells.items() if one == other)
+    agreeing = sum(number for (a, b), number in cells.items() if a == b)
     chance = by_chance / count**2
     value = (agreeing / count - chance) / (1 - chance)
     error = _error(cells, first, second, value, chance)
@@ -56,36 +56,36 @@ def kappa(pairs: Sequence[tuple[Any, Any]]) -> Kappa | None:
 def _error(
     cells: Counter[tuple[Any, Any]], first: Counter[Any], second: Counter[Any], value: float, chance: float
 ) -> float:
-    """The standard error, equation 13 of Fleiss, Cohen and Everitt."""
-    count, rest = cells.total(), 1 - value
+    """Returns the standard error, equation 13 of Fleiss, Cohen and Everitt."""
+    count, shortfall = cells.total(), 1 - value
     agreed = fsum(
-        many / count * (1 - (first[one] + second[one]) / count * rest) ** 2
-        for (one, other), many in cells.items()
-        if one == other
+        number / count * (1 - (first[a] + second[a]) / count * shortfall) ** 2
+        for (a, b), number in cells.items()
+        if a == b
     )
     differed = fsum(
-        many / count * ((second[one] + first[other]) / count * rest) ** 2
-        for (one, other), many in cells.items()
-        if one != other
+        number / count * ((second[a] + first[b]) / count * shortfall) ** 2
+        for (a, b), number in cells.items()
+        if a != b
     )
-    variance = agreed + differed - (value - chance * rest) ** 2
+    variance = agreed + differed - (value - chance * shortfall) ** 2
     return sqrt(max(0.0, variance) / count) / (1 - chance)
 
 
 Level = Literal["nominal", "ordinal", "interval"]
-"""What ratings are: names; names in an order; or numbers whose differences count."""
+"""The level of ratings: names; ordered names; or numbers whose differences count."""
 
 
 def alpha(ratings: Sequence[Sequence[Any | None]], level: Level = "nominal") -> float | None:
-    """Krippendorff's alpha of any number of raters: 1 is full agreement, 0 is what chance gives.
+    """Returns Krippendorff's alpha of any number of raters: 1 is full agreement, 0 is chance.
 
     Args:
-        ratings: a row for each thing that was rated, with one rating from each rater; None is one that is
-            missing. Things with fewer than two ratings say nothing about agreement and are left out.
-        level: what the ratings are.
+        ratings: a row for each item, with one rating from each rater; None is a missing rating. Items with
+            fewer than two ratings say nothing about agreement and are left out.
+        level: the level of the ratings.
 
     Returns:
-        None when it is undefined: nothing was rated twice, or all ratings are the same.
+        None if it is undefined: no item was rated twice, or all ratings are the same.
 
     Source: K. Krippendorff, "Computing Krippendorff's alpha-reliability" (2011). The ordinal difference of
     two ratings is that of their mean ranks; squared differences from all others are summed by way of the
@@ -97,18 +97,18 @@ def alpha(ratings: Sequence[Sequence[Any | None]], level: Level = "nominal") -> 
     """
     rows = [[rating for rating in row if rating is not None] for row in ratings]
     units = [row for row in rows if len(row) > 1]
-    everything = [rating for row in units for rating in row]
-    numbers = (rating for rating in everything if isinstance(rating, float))
-    check_finite(everything if level == "interval" else filter(isnan, numbers))
+    all_ratings = [rating for row in units for rating in row]
+    numbers = (rating for rating in all_ratings if isinstance(rating, float))
+    check_finite(all_ratings if level == "interval" else filter(isnan, numbers))
     if level == "ordinal":
-        ranks = _mean_ranks(everything)
+        ranks = _mean_ranks(all_ratings)
         units = [[ranks[rating] for rating in row] for row in units]
-        everything = [ranks[rating] for rating in everything]
-    differing = _names_differing if level == "nominal" else _numbers_differing
-    expected = differing(everything) / (len(everything) - 1) if everything else 0.0
+        all_ratings = [ranks[rating] for rating in all_ratings]
+    disagreement = _count_differing_pairs if level == "nominal" else _sum_squared_differences
+    expected = disagreement(all_ratings) / (len(all_ratings) - 1) if all_ratings else 0.0
     if not expected:
         return None
-    return 1 - fsum(differing(row) / (len(row) - 1) for row in units) / expected
+    return 1 - fsum(disagreement(row) / (len(row) - 1) for row in units) / expected
 
 
 def _mean_ranks(ratings: Sequence[Any]) -> dict[Any, float]:
@@ -120,13 +120,13 @@ def _mean_ranks(ratings: Sequence[Any]) -> dict[Any, float]:
     return ranks
 
 
-def _names_differing(ratings: Sequence[Any]) -> float:
-    """How many ordered pairs differ."""
-    return len(ratings) ** 2 - sum(many * many for many in Counter(ratings).values())
+def _count_differing_pairs(ratings: Sequence[Any]) -> float:
+    """Returns how many ordered pairs differ."""
+    return len(ratings) ** 2 - sum(number * number for number in Counter(ratings).values())
 
 
-def _numbers_differing(ratings: Sequence[float]) -> float:
-    """The squared differences of all ordered pairs, summed."""
+def _sum_squared_differences(ratings: Sequence[float]) -> float:
+    """Returns the sum of the squared differences of all ordered pairs."""
     if min(ratings) == max(ratings):
         return 0.0  # and not the rounding error of the mean
     mean = fsum(ratings) / len(ratings)

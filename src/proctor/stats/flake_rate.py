@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 
 def flake_rate(outcomes: Sequence[Sequence[bool]]) -> float | None:
-    """The share of cases whose repeats do not all agree; None when no case has two repeats.
+    """Returns the share of cases whose repeats do not all agree; None if no case has two repeats.
 
     Args:
         outcomes: for each case, whether each of its repeats passed. Cases with fewer than two repeats say
             nothing about agreement and are left out.
     """
-    repeated = [case for case in outcomes if len(case) > 1]
-    return sum(len(set(case)) > 1 for case in repeated) / len(repeated) if repeated else None
+    repeated_cases = [case for case in outcomes if len(case) > 1]
+    return (
+        sum(len(set(case)) > 1 for case in repeated_cases) / len(repeated_cases) if repeated_cases else None
+    )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import exp, lgamma, log, log1p
 
 _TINY = 1e-300
-_MOST_STEPS = 100_000
+_MAX_STEPS = 100_000
 
 
 def incomplete_beta(a: float, b: float, x: float) -> float:
-    """I_x(a, b): the probability that a Beta(a, b) variable is below x.
+    """Returns I_x(a, b), the probability that a Beta(a, b) variable is below x.
 
     Args:
         a: the first shape, above 0.
@@ -30,10 +30,10 @@ def incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """1 + d1 / (1 + d2 / (1 + …)) of 8.17.22."""
+    """Returns 1 + d1 / (1 + d2 / (1 + …)) of 8.17.22."""
     value = upper = 1.0
     lower = 0.0
-    for step in range(1, _MOST_STEPS):
+    for step in range(1, _MAX_STEPS):
         half, odd = divmod(step, 2)
         if odd:
             term = -(a + half) * (a + b + half) * x / ((a + 2 * half) * (a + 2 * half + 1))
@@ -48,7 +48,7 @@ def _fraction(a: float, b: float, x: float) -> float:
 
 
 def at_most(hits: int, draws: int, share: float) -> float:
-    """The probability that a Binomial(draws, share) variable is at most `hits`."""
+    """Returns the probability that a Binomial(draws, share) variable is at most `hits`."""
     if hits < 0:
         return 0.0
     return 1.0 if hits >= draws else incomplete_beta(draws - hits, hits + 1, 1.0 - share)

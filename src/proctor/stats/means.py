@@ -10,7 +10,7 @@ from proctor.stats.proportions import Z_95
 
 
 def check_finite(values: Iterable[float]) -> None:
-    """Refuse what is no number or endless.
+    """Checks that all values are finite.
 
     Raises:
         ValueError: a value is not finite.
@@ -21,7 +21,7 @@ def check_finite(values: Iterable[float]) -> None:
 
 
 def deviation(values: Sequence[float]) -> float | None:
-    """The standard deviation of a sample, over n - 1; None below two values.
+    """Returns the standard deviation of a sample, over n - 1; None below two values.
 
     Raises:
         ValueError: a value is not finite.
@@ -36,7 +36,7 @@ def deviation(values: Sequence[float]) -> float | None:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float | None:
-    """The value below which that share of sorted numbers lies, interpolated linearly; None of none.
+    """Returns the value below which that share of sorted numbers lies, interpolated linearly; None if empty.
 
     Source: definition 7 of R. J. Hyndman and Y. Fan, "Sample quantiles in statistical packages",
     The American Statistician 50 (1996), 361-365.
@@ -56,7 +56,7 @@ def quantile(ordered: Sequence[float], share: float) -> float | None:
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % t-interval of the mean of independent values, as (low, high); None below two values.
+    """Returns the 95 % t-interval of the mean of independent values, as (low, high); None below two values.
 
     Source: Student, "The probable error of a mean", Biometrika 6 (1908), 1-25; the variance is that of a
     sample, over n - 1.
@@ -73,14 +73,14 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def clustered_error(values: Sequence[float], groups: Sequence[Hashable]) -> float | None:
-    """The standard error of a mean whose values come in groups, such as the repeats of one case.
+    """Returns the standard error of a mean whose values come in groups, such as the repeats of one case.
 
     Values of a group may depend on one another in any way; groups are independent. It is the cluster-robust
     error with the correction G / (G - 1) for G groups (CR1), and of groups of one value each the usual error.
 
     Args:
         values: the values.
-        groups: what each of them belongs to.
+        groups: the group of each value.
 
     Returns:
         None below two groups.
@@ -97,16 +97,16 @@ def clustered_error(values: Sequence[float], groups: Sequence[Hashable]) -> floa
     members: dict[Hashable, list[float]] = {}
     for group, value in zip(groups, values, strict=True):
         members.setdefault(group, []).append(value)
-    many = len(members)
-    if many < 2:
+    count = len(members)
+    if count < 2:
         return None
     mean = fsum(values) / len(values)
-    squares = fsum(fsum(value - mean for value in each) ** 2 for each in members.values())
-    return sqrt(many / (many - 1) * squares) / len(values)
+    squares = fsum(fsum(value - mean for value in group) ** 2 for group in members.values())
+    return sqrt(count / (count - 1) * squares) / len(values)
 
 
 def clustered_interval(values: Sequence[float], groups: Sequence[Hashable]) -> tuple[float, float] | None:
-    """The 95 % t-interval of a mean whose values come in groups, as (low, high); None below two groups.
+    """Returns the 95 % t-interval of a mean of grouped values, as (low, high); None below two groups.
 
     The error is `clustered_error`, the degrees of freedom are those of the groups, less one.
 
@@ -121,7 +121,7 @@ def clustered_interval(values: Sequence[float], groups: Sequence[Hashable]) -> t
     return mean - spread, mean + spread
 
 
-_NEAR_NORMAL = (
+_NORMAL_EXPANSION = (
     (Z_95**3 + Z_95) / 4,
     (5 * Z_95**5 + 16 * Z_95**3 + 3 * Z_95) / 96,
     (3 * Z_95**7 + 19 * Z_95**5 + 17 * Z_95**3 - 15 * Z_95) / 384,
@@ -130,7 +130,7 @@ _NEAR_NORMAL = (
 
 @lru_cache(maxsize=256)
 def t_95(freedom: int) -> float:
-    """The 97.5 % point of Student's t distribution, to ten digits.
+    """Returns the 97.5 % point of Student's t distribution, to ten digits.
 
     Args:
         freedom: its degrees of freedom, a whole number of at least 1.
@@ -145,7 +145,7 @@ def t_95(freedom: int) -> float:
     if freedom < 1:
         raise ValueError(f"freedom must be at least 1, not {freedom}.")
     if freedom > 1000:  # the series has as many terms; this one is as exact there
-        return Z_95 + fsum(term / freedom**power for power, term in enumerate(_NEAR_NORMAL, 1))
+        return Z_95 + fsum(term / freedom**power for power, term in enumerate(_NORMAL_EXPANSION, 1))
     low, high = 0.0, pi / 2
     while low < (angle := (low + high) / 2) < high:
         if _within(angle, freedom) < 0.95:
@@ -156,14 +156,14 @@ def t_95(freedom: int) -> float:
 
 
 def _within(angle: float, freedom: int) -> float:
-    """The probability that |t| is below sqrt(freedom) tan(angle)."""
-    odd = freedom % 2
+    """Returns the probability that |t| is below sqrt(freedom) tan(angle)."""
+    is_odd = freedom % 2
     square = cos(angle) ** 2
-    term = total = cos(angle) if odd else 1.0
-    for place in range(2 + odd, freedom, 2):
+    term = total = cos(angle) if is_odd else 1.0
+    for place in range(2 + is_odd, freedom, 2):
         # Even: 1 + 1/2 c^2 + (1·3)/(2·4) c^4 …; odd: c + 2/3 c^3 + (2·4)/(3·5) c^5 …
         term *= square * (place - 1) / place
         total += term
-    if not odd:
+    if not is_odd:
         return sin(angle) * total
     return 2 / pi * (angle + (sin(angle) * total if freedom > 1 else 0.0))

@@ -1,4 +1,4 @@
-"""Two sides over the same pairs: the difference, its interval, and whether chance explains it."""
+"""Two sides over the same pairs: the difference, its interval, and tests against chance."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from proctor.stats.proportions import wilson
 
 
 def newcombe_paired(both: int, first: int, second: int, neither: int) -> tuple[float, float] | None:
-    """The 95 % hybrid score interval of the difference of two shares over the same pairs, within -1..1.
+    """Returns the 95 % hybrid score interval of the difference of two shares over the same pairs.
 
-    The difference is `(first - second) / pairs`. None of no pairs.
+    The difference is `(first - second) / pairs`, the interval within -1..1. None without pairs.
 
     Args:
         both: pairs in which both passed.
@@ -30,22 +30,22 @@ def newcombe_paired(both: int, first: int, second: int, neither: int) -> tuple[f
     if min(both, first, second, neither) < 0:
         raise ValueError(f"counts must be 0 or more, not {(both, first, second, neither)}.")
     pairs = both + first + second + neither
-    mine, others = wilson(both + first, pairs), wilson(both + second, pairs)
-    if mine is None or others is None:
+    bounds, other_bounds = wilson(both + first, pairs), wilson(both + second, pairs)
+    if bounds is None or other_bounds is None:
         return None
     share, other = (both + first) / pairs, (both + second) / pairs
     correlation = _corrected_phi(both, first, second, neither)
-    below = _joined(share - mine[0], others[1] - other, correlation)
-    above = _joined(mine[1] - share, other - others[0], correlation)
+    below = _combine_distances(share - bounds[0], other_bounds[1] - other, correlation)
+    above = _combine_distances(bounds[1] - share, other - other_bounds[0], correlation)
     return max(-1.0, share - other - below), min(1.0, share - other + above)
 
 
-def _joined(one: float, two: float, correlation: float) -> float:
-    return sqrt(max(0.0, one * one - 2 * correlation * one * two + two * two))
+def _combine_distances(first: float, second: float, correlation: float) -> float:
+    return sqrt(max(0.0, first * first - 2 * correlation * first * second + second * second))
 
 
 def _corrected_phi(both: int, first: int, second: int, neither: int) -> float:
-    """The correlation of the pairs, corrected towards 0 where it is positive."""
+    """Returns the correlation of the pairs, corrected towards 0 if it is positive."""
     margins = (both + first) * (second + neither) * (both + second) * (first + neither)
     if not margins:
         return 0.0
@@ -56,7 +56,7 @@ def _corrected_phi(both: int, first: int, second: int, neither: int) -> float:
 
 
 def mcnemar(first: int, second: int) -> float:
-    """The two-sided p-value of McNemar's exact test: that pairs differ one way as often as the other.
+    """Returns the two-sided p-value of McNemar's exact test: that pairs differ one way as often as the other.
 
     Args:
         first: pairs in which only the first passed.
@@ -72,7 +72,7 @@ def mcnemar(first: int, second: int) -> float:
 
 
 def sign_test(positive: int, negative: int) -> float:
-    """The two-sided p-value of the exact sign test: that differences are as often above 0 as below.
+    """Returns the two-sided p-value of the exact sign test: that differences are as often above 0 as below.
 
     Args:
         positive: differences above 0.
@@ -86,30 +86,30 @@ def sign_test(positive: int, negative: int) -> float:
     """
     if positive < 0 or negative < 0:
         raise ValueError(f"counts must be 0 or more, not {(positive, negative)}.")
-    differing, fewer = positive + negative, min(positive, negative)
-    if differing > 2000:  # whole numbers of so many digits are slow
+    n_differing, smaller_count = positive + negative, min(positive, negative)
+    if n_differing > 2000:  # integers with thousands of digits are slow
         from proctor.stats.incomplete_beta import at_most
 
-        return min(1.0, 2 * at_most(fewer, differing, 0.5))
+        return min(1.0, 2 * at_most(smaller_count, n_differing, 0.5))
     ways = tail = 1
-    for hits in range(fewer):
-        ways = ways * (differing - hits) // (hits + 1)
+    for hits in range(smaller_count):
+        ways = ways * (n_differing - hits) // (hits + 1)
         tail += ways
-    return min(1.0, 2 * tail / (1 << differing))
+    return min(1.0, 2 * tail / (1 << n_differing))
 
 
 def permutation(differences: Sequence[float], draws: int = 10000, seed: int = 0) -> float:
-    """The two-sided p-value of the paired permutation test: that each sign may as well be the other one.
+    """Returns the two-sided p-value of the paired permutation test: that signs are arbitrary.
 
-    Of all ways to turn signs round, the share whose mean is as far from 0 as the one found. It is exact where
-    all ways can be counted: for few differences, and for many that are multiples of one number, such as
-    verdicts or scores in thirds. Otherwise `draws` random ways are tried, and the way found is one of them,
-    so that p is never 0.
+    The p-value is the share of all sign combinations whose mean is at least as far from 0 as the observed
+    one. It is exact if all combinations can be counted: for few differences, and for many that are multiples
+    of one number, such as verdicts or scores in thirds. Otherwise `draws` random combinations are tried, and
+    the observed one is counted among them, so that p is never 0.
 
     Args:
         differences: first less second, of each pair.
-        draws: how many ways are tried when they are too many to count.
-        seed: the same seed tries the same ways.
+        draws: how many combinations are tried if there are too many to count.
+        seed: the same seed tries the same combinations.
 
     Source: R. A. Fisher, "The Design of Experiments" (1935), section 21; the count of random ways as in
     B. Phipson and G. K. Smyth, "Permutation p-values should never be zero", Statistical Applications in
@@ -125,74 +125,74 @@ def permutation(differences: Sequence[float], draws: int = 10000, seed: int = 0)
     check_finite(differences)
     check_draws(draws)
     sizes = [abs(value) for value in differences if value]
-    found = abs(fsum(differences))
+    observed = abs(fsum(differences))
     if not sizes:
         return 1.0
     if (steps := _steps(sizes)) is not None:
-        return _counted(steps, round(found / sizes[0] * steps[0]))
-    enough = found - 1e-9 * fsum(sizes)  # sums in another order differ by their rounding errors
+        return _count_signs(steps, round(observed / sizes[0] * steps[0]))
+    threshold = observed - 1e-9 * fsum(sizes)  # sums in another order differ by their rounding errors
     if 1 << len(sizes) <= draws:
         sums = _sums(sizes)
-        return sum(abs(each) >= enough for each in sums) / len(sums)
-    return _drawn(sizes, enough, draws, seed)
+        return sum(abs(total) >= threshold for total in sums) / len(sums)
+    return _draw_signs(sizes, threshold, draws, seed)
 
 
-_MOST_WORK = 2_000_000_000
-"""Bytes that an exact count may add up."""
+_MAX_WORK_BYTES = 2_000_000_000
+"""How many bytes an exact count may add up."""
 
 
 def _steps(sizes: Sequence[float]) -> list[int] | None:
-    """The sizes in multiples of one number, when there is one for which counting is cheap."""
+    """Returns the sizes as multiples of one number, if there is one for which counting is cheap."""
     shares = {size: Fraction(size).limit_denominator(1000) for size in set(sizes)}
     if any(abs(share - size) > 1e-12 * size for size, share in shares.items()):
         return None
     unit = lcm(*(share.denominator for share in shares.values()))
-    whole = {size: int(share * unit) for size, share in shares.items()}
-    total, count = sum(whole[size] for size in sizes), len(sizes)
-    if len(whole) > 1 and total * count * count // 16 > _MOST_WORK:
+    multiples = {size: int(share * unit) for size, share in shares.items()}
+    total, count = sum(multiples[size] for size in sizes), len(sizes)
+    if len(multiples) > 1 and total * count * count // 16 > _MAX_WORK_BYTES:
         return None
-    return [whole[size] for size in sizes]
+    return [multiples[size] for size in sizes]
 
 
-def _counted(steps: Sequence[int], found: int) -> float:
-    """The share of ways to sign the steps whose sum is at least `found` from 0."""
+def _count_signs(steps: Sequence[int], observed: int) -> float:
+    """Returns the share of ways to sign the steps whose sum is at least `observed` from 0."""
     if len(set(steps)) == 1:
-        more = (len(steps) + found // steps[0]) // 2
+        more = (len(steps) + observed // steps[0]) // 2
         return sign_test(more, len(steps) - more)
-    # Way number by sum of what is positive, in the digits of one number: each step shifts and adds.
-    most, width = (sum(steps) - found) // 2, len(steps) + 1
-    kept = (1 << (most + 1) * width) - 1
+    # The number of ways for each positive sum, in the digits of one integer: each step shifts and adds.
+    max_sum, width = (sum(steps) - observed) // 2, len(steps) + 1
+    mask = (1 << (max_sum + 1) * width) - 1
     ways = 1
     for step in steps:
-        ways += (ways << step * width) & kept
-        ways &= kept
+        ways += (ways << step * width) & mask
+        ways &= mask
     return min(1.0, 2 * (ways % ((1 << width) - 1)) / (1 << len(steps)))
 
 
 def _sums(sizes: Sequence[float]) -> list[float]:
-    """The sums of the sizes with all combinations of signs."""
+    """Returns the sums of the sizes with all combinations of signs."""
     sums = [0.0]
     for size in sizes:
         sums = [value + sign for sign in (size, -size) for value in sums]
     return sums
 
 
-def _drawn(sizes: Sequence[float], enough: float, draws: int, seed: int) -> float:
+def _draw_signs(sizes: Sequence[float], threshold: float, draws: int, seed: int) -> float:
     from collections import Counter
     from random import Random
 
     counts = Counter(sizes)
-    alike = [(size, count) for size, count in counts.items() if count > 8]  # all of a size at once
-    single = [size for size in sizes if counts[size] <= 8]
-    tables = [_sums(single[start : start + 8]) for start in range(0, len(single), 8)]
+    repeated = [(size, count) for size, count in counts.items() if count > 8]  # all of a size at once
+    remaining = [size for size in sizes if counts[size] <= 8]
+    tables = [_sums(remaining[start : start + 8]) for start in range(0, len(remaining), 8)]
     if tables:
         tables[-1] *= 256 // len(tables[-1])  # each byte that is drawn signs eight differences
-    drawn, far = Random(seed), 0  # noqa: S311  # no secret
+    random, n_far = Random(seed), 0  # noqa: S311  # no secret
     for _ in range(draws):
-        total = sum(map(getitem, tables, drawn.randbytes(len(tables))))
-        total += sum(size * (2 * drawn.getrandbits(count).bit_count() - count) for size, count in alike)
-        far += abs(total) >= enough
-    return (far + 1) / (draws + 1)
+        total = sum(map(getitem, tables, random.randbytes(len(tables))))
+        total += sum(size * (2 * random.getrandbits(count).bit_count() - count) for size, count in repeated)
+        n_far += abs(total) >= threshold
+    return (n_far + 1) / (draws + 1)
 
 
 def paired_bootstrap(
@@ -202,13 +202,13 @@ def paired_bootstrap(
     draws: int = 5000,
     seed: int = 0,
 ) -> tuple[float, float] | None:
-    """The 95 % bootstrap interval (BCa) of the mean difference, first less second, over the same pairs.
+    """Returns the 95 % bootstrap interval (BCa) of the mean difference, first minus second, of pairs.
 
     Args:
         first: the values of one side.
         second: those of the other, in the same order.
-        groups: what each pair belongs to, such as its case when there are repeats. Whole groups are drawn,
-            as pairs of one group tell less than as many independent ones.
+        groups: the group of each pair, such as its case if there are repeats. Whole groups are drawn, as
+            pairs of one group say less than the same number of independent pairs.
         draws: how many samples are drawn.
         seed: the same values, draws and seed give the same interval on every machine.
 
@@ -224,11 +224,11 @@ def paired_bootstrap(
     """
     from proctor.stats.resampling import accelerated
 
-    differences = [one - other for one, other in zip(first, second, strict=True)]
+    differences = [left - right for left, right in zip(first, second, strict=True)]
     if groups is None:
         return accelerated(differences, [1] * len(differences), draws, seed)
-    gathered: dict[Hashable, list[float]] = {}
+    grouped: dict[Hashable, list[float]] = {}
     for group, difference in zip(groups, differences, strict=True):
-        gathered.setdefault(group, []).append(difference)
-    members = list(gathered.values())
-    return accelerated([fsum(each) for each in members], [len(each) for each in members], draws, seed)
+        grouped.setdefault(group, []).append(difference)
+    members = list(grouped.values())
+    return accelerated([fsum(group) for group in members], [len(group) for group in members], draws, seed)

@@ -1,4 +1,4 @@
-"""Several answers to one question: how often one of k passes, and how often all of them do."""
+"""Several answers to one question: how often one of k passes, and how often all of them pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import prod
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """The unbiased estimate that at least one of k answers passes, from n answers of which c passed.
+    """Returns the unbiased estimate that at least one of k answers passes, from n answers of which c passed.
 
     `1 - C(n-c, k) / C(n, k)` as a product, which neither overflows nor cancels for large n.
 
@@ -15,16 +15,16 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     Raises:
         ValueError: not 1 <= k <= n, or not 0 <= c <= n.
     """
-    _check_drawn(n, c, k)
+    _check_counts(n, c, k)
     if n - c < k:
         return 1.0
-    fewer = min(c, k)  # the product has as many factors as the smaller of the two, by symmetry
-    more = max(c, k)
-    return 1.0 - prod((n - more - place) / (n - place) for place in range(fewer))
+    n_factors = min(c, k)  # the product has as many factors as the smaller of the two, by symmetry
+    larger = max(c, k)
+    return 1.0 - prod((n - larger - place) / (n - place) for place in range(n_factors))
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float:
-    """The unbiased estimate that all of k answers pass, from n answers of which c passed: C(c, k) / C(n, k).
+    """Returns the unbiased estimate that all of k answers pass: C(c, k) / C(n, k) for c passed of n answers.
 
     Source: S. Yao et al., "τ-bench: A Benchmark for Tool-Agent-User Interaction in Real-World Domains"
     (2024), arXiv:2406.12045, where it is called pass^k.
@@ -32,11 +32,11 @@ def pass_hat_k(n: int, c: int, k: int) -> float:
     Raises:
         ValueError: not 1 <= k <= n, or not 0 <= c <= n.
     """
-    _check_drawn(n, c, k)
+    _check_counts(n, c, k)
     return prod((c - place) / (n - place) for place in range(k)) if k <= c else 0.0
 
 
-def _check_drawn(n: int, c: int, k: int) -> None:
+def _check_counts(n: int, c: int, k: int) -> None:
     if n < 1 or k < 1:
         raise ValueError(f"k and n must be at least 1, not n={n} and k={k}.")
     if not 0 <= c <= n:

@@ -1,4 +1,4 @@
-"""Power: what so many cases can show, and how many cases would show it."""
+"""Power: which difference a number of cases can show, and how many cases show a difference."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from math import comb, exp, lgamma, log, log1p, sqrt
 from proctor.stats.incomplete_beta import at_most
 from proctor.stats.proportions import Z_95
 
-_MOST_EXACT = 1000
-"""Expected differing pairs up to which power is summed exactly; beyond, the normal distribution will do."""
-_MOST_CASES = 10_000_000
+_MAX_EXACT_PAIRS = 1000
+"""Expected differing pairs up to which power is summed exactly; above, it is approximated."""
+_MAX_CASES = 10_000_000
 
 
 def power_paired(cases: int, difference: float, discordant: float) -> float:
-    """The chance that McNemar's exact test at 5 %, two-sided, shows a true difference of two paired shares.
+    """Returns the chance that McNemar's exact test, two-sided at 5 %, shows a difference of paired shares.
 
-    It is exact: summed over how many pairs may differ, and for each over how they may. Where more than
+    It is exact: summed over the number of differing pairs, and for each over their directions. If more than
     1,000 pairs are expected to differ it is the normal approximation with continuity correction, which then
     is right to a tenth of a point where up to nine pairs in ten differ, and to 1.4 points where all do.
 
@@ -44,23 +44,26 @@ def power_paired(cases: int, difference: float, discordant: float) -> float:
     if not discordant:
         return 0.0
     expected = cases * discordant
-    if expected > _MOST_EXACT:
+    if expected > _MAX_EXACT_PAIRS:
         return _power_of_many(cases, size, discordant)
-    around = 8 * sqrt(expected) + 30  # farther off than this is no pair in 10**12
-    least, most = max(0, int(expected - around)), min(cases, int(expected + around))
-    favoured, limits = (1 + size / discordant) / 2, _limits(int(_MOST_EXACT + 8 * sqrt(_MOST_EXACT) + 30))
+    margin = 8 * sqrt(expected) + 30  # farther off are fewer than one in 10**12
+    fewest, most = max(0, int(expected - margin)), min(cases, int(expected + margin))
+    win_share, limits = (
+        (1 + size / discordant) / 2,
+        _limits(int(_MAX_EXACT_PAIRS + 8 * sqrt(_MAX_EXACT_PAIRS) + 30)),
+    )
     power = 0.0
-    for differing in range(least, most + 1):
-        fewer = limits[differing]
-        shown = at_most(fewer, differing, 1 - favoured) + at_most(fewer, differing, favoured)
-        power += _binomial(differing, cases, discordant) * shown
+    for differing in range(fewest, most + 1):
+        limit = limits[differing]
+        significant = at_most(limit, differing, 1 - win_share) + at_most(limit, differing, win_share)
+        power += _binomial(differing, cases, discordant) * significant
     return min(1.0, power)
 
 
 def smallest_difference(
     cases: int, discordant: float | Callable[[float], float] | None = None, power: float = 0.8
 ) -> float | None:
-    """The smallest true difference of two paired shares that so many cases show with that power.
+    """Returns the smallest true difference of two paired shares that this number of cases shows.
 
     Args:
         cases: how many pairs there are.
@@ -79,23 +82,23 @@ def smallest_difference(
     _check_power(power)
     low, high = 0.0, 1.0 if discordant is None or callable(discordant) else discordant
 
-    def shown(difference: float) -> bool:
+    def is_shown(difference: float) -> bool:
         if discordant is None:
             differing = (1 + difference * difference) / 2
         else:
             differing = discordant(difference) if callable(discordant) else discordant
         return power_paired(cases, difference, differing) >= power
 
-    if not shown(high):
+    if not is_shown(high):
         return None
     while high - low > 1e-6:
         middle = (low + high) / 2
-        low, high = (low, middle) if shown(middle) else (middle, high)
+        low, high = (low, middle) if is_shown(middle) else (middle, high)
     return high
 
 
 def cases_needed(difference: float, discordant: float, power: float = 0.8) -> int | None:
-    """How many pairs show a true difference of two paired shares with that power.
+    """Returns how many pairs show a true difference of two paired shares with that power.
 
     Where nearly all pairs differ power rises unsteadily with their number, and a few fewer may do.
 
@@ -111,15 +114,15 @@ def cases_needed(difference: float, discordant: float, power: float = 0.8) -> in
         ValueError: one of the shares is outside its range.
     """
     _check_power(power)
-    if power_paired(_MOST_CASES, difference, discordant) < power:
+    if power_paired(_MAX_CASES, difference, discordant) < power:
         return None
     low, high = 0, 1
     while power_paired(high, difference, discordant) < power:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        enough = power_paired(middle, difference, discordant) >= power
-        low, high = (low, middle) if enough else (middle, high)
+        is_enough = power_paired(middle, difference, discordant) >= power
+        low, high = (low, middle) if is_enough else (middle, high)
     return high
 
 
@@ -138,7 +141,7 @@ def _power_of_many(cases: int, size: float, discordant: float) -> float:
 
 
 def _binomial(hits: int, draws: int, share: float) -> float:
-    """The probability of just so many hits."""
+    """Returns the probability of exactly this number of hits."""
     if share >= 1.0:
         return float(hits == draws)
     ways = lgamma(draws + 1) - lgamma(hits + 1) - lgamma(draws - hits + 1)
@@ -147,7 +150,7 @@ def _binomial(hits: int, draws: int, share: float) -> float:
 
 @lru_cache(maxsize=1)
 def _limits(most: int) -> list[int]:
-    """For 0 up to `most` differing pairs, how many of the rarer kind still are significant; -1 for none.
+    """Returns for 0 to `most` differing pairs how many of the rarer kind are still significant; -1 for none.
 
     That is the largest number for which twice the tail of a fair coin is at most 1/20.
     """

@@ -1,4 +1,4 @@
-"""Shares of what passed: their intervals, and those of the difference of two independent ones."""
+"""Shares that passed: their intervals, and those of the difference of two independent shares."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Z_95 = 1.959963984540054
 
 
 def reaches(value: float, bar: float) -> bool:
-    """Whether a value is at least a bar; the rounding error of a sum of weighted thirds is forgiven."""
+    """Whether a value is at least a bar; allows for the rounding error of a sum of weighted thirds."""
     return value >= bar - 1e-9
 
 
 def wilson(passed: float, total: float, z: float = Z_95) -> tuple[float, float] | None:
-    """The Wilson score interval of a share, as (low, high) within 0..1; None when there is nothing to count.
+    """Returns the Wilson score interval of a share, as (low, high) within 0..1; None if `total` is 0.
 
     Unlike the textbook interval it never leaves 0..1 and has width at 0 % and 100 %. `passed` may be
     fractional: with repeats a case counts once, by the share of its trials that passed.
@@ -39,7 +39,7 @@ def wilson(passed: float, total: float, z: float = Z_95) -> tuple[float, float] 
 
 
 def clopper_pearson(passed: int, total: int) -> tuple[float, float] | None:
-    """The 95 % exact interval of a share, as (low, high) within 0..1; None when there is nothing to count.
+    """Returns the 95 % exact interval of a share, as (low, high) within 0..1; None if `total` is 0.
 
     It contains the true share at least 95 % of the time, whatever that share is, and mostly more often.
 
@@ -58,7 +58,7 @@ def clopper_pearson(passed: int, total: int) -> tuple[float, float] | None:
 
 
 def _exact_high(passed: int, total: int) -> float:
-    """The share at which `passed` or fewer come with a probability of 2.5 %."""
+    """Returns the share at which `passed` or fewer have a probability of 2.5 %."""
     from proctor.stats.incomplete_beta import at_most
 
     low, high = passed / total, 1.0
@@ -75,10 +75,10 @@ def _exact_high(passed: int, total: int) -> float:
 def newcombe(
     passed: float, total: float, other_passed: float, other_total: float, z: float = Z_95
 ) -> tuple[float, float] | None:
-    """The hybrid score interval of the difference of two independent shares, as (low, high) within -1..1.
+    """Returns the hybrid score interval of the difference of two independent shares, within -1..1.
 
     The difference is `passed / total - other_passed / other_total`. Unlike the textbook interval it has width
-    also where both shares are 0 or 1. None when one of them is of nothing.
+    also if both shares are 0 or 1. None if a total is 0.
 
     Source: method 10 of R. G. Newcombe, "Interval estimation for the difference between independent
     proportions: comparison of eleven methods", Statistics in Medicine 17 (1998), 873-890.
@@ -86,10 +86,10 @@ def newcombe(
     Raises:
         ValueError: `passed` or `other_passed` is not within 0 and its total.
     """
-    mine, others = wilson(passed, total, z), wilson(other_passed, other_total, z)
-    if mine is None or others is None:
+    bounds, other_bounds = wilson(passed, total, z), wilson(other_passed, other_total, z)
+    if bounds is None or other_bounds is None:
         return None
     share, other = passed / total, other_passed / other_total
-    below = hypot(share - mine[0], others[1] - other)
-    above = hypot(mine[1] - share, other - others[0])
+    below = hypot(share - bounds[0], other_bounds[1] - other)
+    above = hypot(bounds[1] - share, other - other_bounds[0])
     return max(-1.0, share - other - below), min(1.0, share - other + above)

@@ -1,4 +1,4 @@
-"""Intervals from samples of the sample."""
+"""Bootstrap intervals: quantiles of resampled means."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from proctor.stats.means import check_finite, quantile
 
 
 def bootstrap(values: Sequence[float], draws: int = 5000, seed: int = 0) -> tuple[float, float] | None:
-    """The 95 % percentile bootstrap interval of the mean of independent values; None below two values.
+    """Returns the 95 % percentile bootstrap interval of the mean; None below two values.
 
-    The same values, draws and seed give the same interval on every machine.
+    Values must be independent. The same values, draws and seed give the same interval on every machine.
 
     Source: B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
 
@@ -25,8 +25,8 @@ def bootstrap(values: Sequence[float], draws: int = 5000, seed: int = 0) -> tupl
     check_draws(draws)
     if len(values) < 2:
         return None
-    drawn, count = Random(seed), len(values)  # noqa: S311  # no secret
-    means = sorted(fsum(drawn.choices(values, k=count)) / count for _ in range(draws))
+    random, count = Random(seed), len(values)  # noqa: S311  # no secret
+    means = sorted(fsum(random.choices(values, k=count)) / count for _ in range(draws))
     low, high = quantile(means, 0.025), quantile(means, 0.975)
     assert low is not None
     assert high is not None
@@ -34,9 +34,9 @@ def bootstrap(values: Sequence[float], draws: int = 5000, seed: int = 0) -> tupl
 
 
 def bca(values: Sequence[float], draws: int = 5000, seed: int = 0) -> tuple[float, float] | None:
-    """The 95 % bias-corrected and accelerated bootstrap interval of the mean of independent values.
+    """Returns the 95 % bias-corrected and accelerated bootstrap interval of the mean of independent values.
 
-    It follows a lopsided sample better than `bootstrap` does. The same values, draws and seed give the same
+    It fits a skewed sample better than `bootstrap`. The same values, draws and seed give the same
     interval on every machine.
 
     Returns:
@@ -54,7 +54,7 @@ def bca(values: Sequence[float], draws: int = 5000, seed: int = 0) -> tuple[floa
 
 
 def check_draws(draws: int) -> None:
-    """Refuse to draw nothing.
+    """Checks the number of draws.
 
     Raises:
         ValueError: `draws` is below 1.
@@ -63,16 +63,16 @@ def check_draws(draws: int) -> None:
         raise ValueError(f"draws must be at least 1, not {draws}.")
 
 
-_MOST_GROUPS = 1000
+_MAX_GROUPS = 1000
 
 
 def accelerated(
     sums: Sequence[float], counts: Sequence[int], draws: int, seed: int
 ) -> tuple[float, float] | None:
-    """The BCa interval of `sum(sums) / sum(counts)`, drawing groups of that sum and that count each.
+    """Returns the BCa interval of `sum(sums) / sum(counts)`, drawing groups of that sum and that count each.
 
-    More than a thousand groups are put together at random into a thousand blocks, which are drawn whole: the
-    interval of so many hardly differs, and takes a fraction of the time.
+    More than a thousand groups are combined at random into a thousand blocks, which are drawn whole: the
+    interval hardly differs, and takes a fraction of the time.
 
     Raises:
         ValueError: a sum is not finite, or `draws` is below 1.
@@ -83,33 +83,35 @@ def accelerated(
 
     check_finite(sums)
     check_draws(draws)
-    if len(sums) > _MOST_GROUPS:
+    if len(sums) > _MAX_GROUPS:
         sums, counts = _blocks(sums, counts, seed)
-    total, members, many = fsum(sums), sum(counts), len(sums)
-    if many < 2:
+    total, members, n_groups = fsum(sums), sum(counts), len(sums)
+    if n_groups < 2:
         return None
-    without = [(total - each) / (members - count) for each, count in zip(sums, counts, strict=True)]
-    middle = fsum(without) / many
-    spread = fsum((middle - each) ** 2 for each in without)
+    jackknife_means = [
+        (total - group_sum) / (members - count) for group_sum, count in zip(sums, counts, strict=True)
+    ]
+    middle = fsum(jackknife_means) / n_groups
+    spread = fsum((middle - mean) ** 2 for mean in jackknife_means)
     if spread <= 1e-24 * max(1.0, middle * middle):
         return None
-    drawn, places = Random(seed), range(many)  # noqa: S311  # no secret
+    random, places = Random(seed), range(n_groups)  # noqa: S311  # no secret
     means = []
     for _ in range(draws):
-        sample = drawn.choices(places, k=many)
+        sample = random.choices(places, k=n_groups)
         means.append(fsum(map(sums.__getitem__, sample)) / sum(map(counts.__getitem__, sample)))
     means.sort()
-    acceleration = fsum((middle - each) ** 3 for each in without) / (6 * spread**1.5)
+    acceleration = fsum((middle - mean) ** 3 for mean in jackknife_means) / (6 * spread**1.5)
     normal = NormalDist()
     bias = normal.inv_cdf(_share_below(means, total / members))
 
-    def end(share: float) -> float:
+    def get_bound(share: float) -> float:
         shifted = bias + normal.inv_cdf(share)
-        found = quantile(means, normal.cdf(bias + shifted / (1 - acceleration * shifted)))
-        assert found is not None
-        return found
+        bound = quantile(means, normal.cdf(bias + shifted / (1 - acceleration * shifted)))
+        assert bound is not None
+        return bound
 
-    return end(0.025), end(0.975)
+    return get_bound(0.025), get_bound(0.975)
 
 
 def _blocks(sums: Sequence[float], counts: Sequence[int], seed: int) -> tuple[list[float], list[int]]:
@@ -117,17 +119,17 @@ def _blocks(sums: Sequence[float], counts: Sequence[int], seed: int) -> tuple[li
 
     order = list(range(len(sums)))
     Random(seed).shuffle(order)  # noqa: S311  # no secret
-    blocks = [order[start::_MOST_GROUPS] for start in range(_MOST_GROUPS)]
+    blocks = [order[start::_MAX_GROUPS] for start in range(_MAX_GROUPS)]
     return (
         [fsum(map(sums.__getitem__, block)) for block in blocks],
         [sum(map(counts.__getitem__, block)) for block in blocks],
     )
 
 
-def _share_below(ordered: Sequence[float], value: float) -> float:
-    """The share of sorted numbers below a value, those equal to it counted half; never 0 or 1."""
+def _share_below(values: Sequence[float], value: float) -> float:
+    """Returns the share of sorted values below a value, equal ones counted half; never 0 or 1."""
     from bisect import bisect_left, bisect_right
 
     close = 1e-12 * max(1.0, abs(value))  # sums in another order differ by their rounding errors
-    below, up_to = bisect_left(ordered, value - close), bisect_right(ordered, value + close)
-    return min(max((below + up_to) / 2, 0.5), len(ordered) - 0.5) / len(ordered)
+    below, up_to = bisect_left(values, value - close), bisect_right(values, value + close)
+    return min(max((below + up_to) / 2, 0.5), len(values) - 0.5) / len(values)

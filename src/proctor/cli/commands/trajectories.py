@@ -17,7 +17,7 @@ from proctor.reports.formatting import NONE, percent
 from proctor.safe_text import one_line
 
 if TYPE_CHECKING:
-    from proctor.eval.trajectory.trajectory import Trajectory
+    from proctor.eval.trajectory import Trajectory
 
 Named = Mapping[str, "Trajectory"]
 
@@ -71,7 +71,7 @@ def command(
 
 
 def _read(path: str, score_field: str, higher_is_better: bool) -> Trajectory:
-    from proctor.eval.trajectory.trajectory import Trajectory
+    from proctor.eval.trajectory import Trajectory
 
     with reading(path) as where:
         found = Trajectory.from_jsonl(where, score_field=score_field, lower_is_better=not higher_is_better)
@@ -104,7 +104,7 @@ def _fields_of_numbers(path: str) -> list[str]:
 def _chart(named: Named) -> Any:
     if len(named) == 1:
         return next(iter(named.values())).chart()
-    from proctor.eval.trajectory.charts import best_chart
+    from proctor.eval.trajectory import best_chart
 
     return best_chart(dict(zip(labels_of(named), named.values(), strict=True)))
 
@@ -172,7 +172,7 @@ def _knobs(named: Named, knobs: Mapping[str, int], top: int) -> Iterator[list[st
 
 
 def _modes(named: Named, names: Sequence[str], top: int) -> Table:
-    from proctor.eval.trajectory.rows import Mode
+    from proctor.eval.trajectory import Mode
 
     counted = [{Mode(row["knob"], row["value"]): row for row in one.modes()} for one in named.values()]
     totals: Counter[Mode] = Counter()

@@ -1,4 +1,5 @@
 """`Bench`: calls to models, measured and kept as JSON Lines.
 
-In: prompts and a function that answers them. Out: calls, tables and statistics. Start with `bench.py`.
+In: prompts and a function that answers them. Out: calls, statistics, tables and charts.
+Start with `bench.py`.
 """

@@ -1,57 +1,43 @@
-"""Calls with their latencies and metrics: recorded, summed up, reported and dumped."""
+"""`Bench`: calls with their latencies and metrics, run, recorded, summarized, reported, dumped and loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
-from proctor.eval.bench.statistics import Statistic, grouped, statistics_of, summarize_metric
+from proctor.eval.bench.calls import BenchCall, finite_number, parse_call
+from proctor.eval.bench.statistics import Statistic, compute_statistics, group_by_tag, summarize_metric
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from proctor.charts import Chart
     from proctor.eval.jsonl_rows import DroppedRow
-    from proctor.eval.parallel import OnError
-
-__all__ = ["Bench", "BenchCall", "summarize_metric"]
+    from proctor.eval.parallel import OnError, Outcome
 
 Input = TypeVar("Input")
 
-RESERVED = ("name", "n", "n_success", "n_failure", "latency_ms", "wall_seconds")
+_RESERVED = ("name", "n", "n_success", "n_failure", "latency_ms", "wall_seconds")
 """The keys of a summary, which no metric may take."""
 _COLUMNS = ("mean", "median", "min", "max")
 
 
 @dataclass
-class BenchCall:
-    """One call."""
-
-    input: Any
-    output: Any
-    """What it gave; None of a failed one."""
-    latency_ms: float
-    success: bool = True
-    error: str | None = None
-    """Of a failed one, `TypeName: message`."""
-    metrics: dict[str, Any] = field(default_factory=dict)
-    tags: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
 class Bench:
-    """Calls of one thing, with their latencies in milliseconds and their metrics.
+    """Calls of one function or model, with their latencies in milliseconds and their metrics.
 
-    As a context manager it measures the seconds from beginning to end. `record` and `run` may be used from
-    several threads at once.
+    As a context manager it measures the wall time of its block. `record` and `run` may be used from several
+    threads at once.
 
     Args:
-        name: what stands above the report.
-        metrics: what `summary` and `report` show beside the latency.
-        metrics_key: where the outputs of `run` have the metrics; None: they are the outputs' own keys.
-        calls: those there are already.
+        name: the title of the report.
+        metrics: the names that `summary` and `report` show beside the latency.
+        metrics_key: the key under which the outputs of `run` hold the metrics; None: the top level.
+        calls: those that exist already.
         wall_seconds: how long they took.
         partial: a file of JSON Lines to which each call is added when it ends; `load` reads it back.
         partial_outputs: whether outputs are in it too.
@@ -72,11 +58,11 @@ class Bench:
     """The lines that `load` could not use."""
 
     def __post_init__(self) -> None:
-        given: object = self.metrics
-        if isinstance(given, str):
+        metrics: object = self.metrics
+        if isinstance(metrics, str):
             raise TypeError(f"metrics must be a list of names, not the text {self.metrics!r}.")
         for name in self.metrics:
-            if name in RESERVED:
+            if name in _RESERVED:
                 raise ValueError(
                     f"A metric cannot be called {name!r}: summary() has a key of that name. "
                     f"Give it another name, such as {name + '_value'!r}."
@@ -91,17 +77,18 @@ class Bench:
         self._prepare()
 
     def _prepare(self) -> None:
-        """What a copy has anew: these are no fields."""
+        """Sets what is not copied with the fields."""
         from threading import RLock
 
         self._lock = RLock()
-        self._began: float | None = None
-        self._headed: str | None = None
+        self._start: float | None = None
+        self._path_with_head: str | None = None
+        """The partial file to which the head was written."""
 
     def __enter__(self) -> Self:
         from time import perf_counter
 
-        self._began = perf_counter()
+        self._start = perf_counter()
         return self
 
     def __exit__(
@@ -109,10 +96,10 @@ class Bench:
     ) -> None:
         from time import perf_counter
 
-        if self._began is not None:
-            self.wall_seconds = perf_counter() - self._began
+        if self._start is not None:
+            self.wall_seconds = perf_counter() - self._start
         with self._lock:
-            if self.partial is not None and self._headed is not None:
+            if self.partial is not None and self._path_with_head is not None:
                 self._append({"wall_seconds": self.wall_seconds})
 
     def run(
@@ -125,7 +112,7 @@ class Bench:
         workers: int = 1,
         progress: bool = False,
     ) -> Bench:
-        """Call a function on each input, measure it, and give this bench.
+        """Calls a function on each input, measures it, and returns this bench.
 
         A call is in `calls` as soon as it ends, at its input's place; so Ctrl-C and errors leave what is
         done. The metrics are the numbers that the output, a dictionary, has under the declared names; true,
@@ -143,10 +130,41 @@ class Bench:
             ValueError: `on_error` or `workers` is none of these.
             OSError: `partial` cannot be written.
         """
-        from proctor.eval.bench.runner import sweep
+        from proctor.eval.parallel import is_recorded, map_ordered
 
-        sweep(self, fn, inputs, on_error=on_error, tag_fn=tag_fn, workers=workers, progress=progress)
+        records = is_recorded(on_error)
+        tasks = (
+            _Task(place, item, dict(tag_fn(item) or {}) if tag_fn is not None else {})
+            for place, item in enumerate(inputs)
+        )
+        total = len(inputs) if isinstance(inputs, Sized) else None
+        ordered_calls = OrderedCalls(self)
+        with _progress_bar(self.name, total, is_visible=progress) as advance:
+
+            def keep(outcome: Outcome[_Task[Input], Any]) -> None:
+                if outcome.error is not None and not records:
+                    return
+                if ordered_calls.add(outcome.item.place, self._make_call(outcome)):
+                    advance()
+
+            outcomes = map_ordered(lambda task: fn(task.input), tasks, workers=workers, on_outcome=keep)
+            try:
+                with closing(outcomes):
+                    for outcome in outcomes:
+                        if not records:
+                            outcome.result()
+            finally:
+                ordered_calls.close()
         return self
+
+    def _make_call(self, outcome: Outcome[_Task[Input], Any]) -> BenchCall:
+        task, output, error = outcome.item, outcome.value, outcome.error
+        latency_ms = round(outcome.seconds * 1000, 2)
+        if error is not None:
+            message = f"{type(error).__name__}: {error}"
+            return BenchCall(task.input, None, latency_ms, False, message, {}, task.tags)
+        metrics = _extract_metrics(output, self.metrics, self.metrics_key)
+        return BenchCall(task.input, output, latency_ms, metrics=metrics, tags=task.tags)
 
     def record(
         self,
@@ -159,31 +177,31 @@ class Bench:
         tags: Mapping[str, Any] | None = None,
         **metrics: Any,
     ) -> BenchCall:
-        """Add a call that was measured elsewhere, and give it.
+        """Adds a call that was measured elsewhere, and returns it.
 
         Args:
-            input: what was asked.
-            output: what came back.
+            input: the input of the call.
+            output: its result.
             latency_ms: how long it took.
-            success: whether it did what it should; of failed calls only their number is summed up.
+            success: whether the call succeeded; failed calls are only counted.
             error: why it failed.
-            tags: what `statistics(by=…)` may group by.
+            tags: values that `statistics(by=…)` may group by.
             **metrics: numbers by their names, kept as they are. Those not declared are in `statistics` only.
 
         Raises:
             OSError: `partial` cannot be written.
         """
         call = BenchCall(input, output, latency_ms, success, error, metrics, dict(tags or {}))
-        self._keep(call)
+        self._insert(call)
         return call
 
-    def _keep(self, call: BenchCall, before: BenchCall | None = None) -> None:
-        """Add a call, before that one or else at the end."""
+    def _insert(self, call: BenchCall, before: BenchCall | None = None) -> None:
+        """Inserts a call before another one, or else at the end."""
         with self._lock:
             place = len(self.calls)
             if before is not None:
                 backwards = range(place - 1, -1, -1)  # it is near the end
-                place = next((one for one in backwards if self.calls[one] is before), place)
+                place = next((index for index in backwards if self.calls[index] is before), place)
             self.calls.insert(place, call)
             if self.partial is not None:
                 self._append(_row(call, include_outputs=self.partial_outputs))
@@ -193,23 +211,23 @@ class Bench:
 
         path = str(self.partial)
         head = {"bench": self.name, "metrics": list(self.metrics), "metrics_key": self.metrics_key}
-        append_lines(path, [row] if self._headed == path else [head, row])
-        self._headed = path
+        append_lines(path, [row] if self._path_with_head == path else [head, row])
+        self._path_with_head = path
 
     def summary(self) -> dict[str, Any]:
-        """The counts, and of the successful calls `summarize_metric` of the latency and each declared metric.
+        """Returns counts, and `summarize_metric` of the latency and each declared metric of successful calls.
 
-        Keys: name, n, and unless n is 0 n_success, n_failure, latency_ms, the metrics, and wall_seconds where
+        Keys: name, n, and unless n is 0 n_success, n_failure, latency_ms, the metrics, and wall_seconds if
         it was measured.
 
         Raises:
-            TypeError: a declared metric was recorded with what is no number.
+            TypeError: a declared metric was recorded with a value that is no number.
         """
         calls = list(self.calls)
         if not calls:
             return {"name": self.name, "n": 0}
         successful = [call for call in calls if call.success]
-        told: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "name": self.name,
             "n": len(calls),
             "n_success": len(successful),
@@ -218,12 +236,12 @@ class Bench:
         }
         for name in self.metrics:
             try:
-                told[name] = summarize_metric(call.metrics.get(name) for call in successful)
+                summary[name] = summarize_metric(call.metrics.get(name) for call in successful)
             except TypeError as error:
                 raise TypeError(f"Metric {name!r}: {error}") from None
         if self.wall_seconds:
-            told["wall_seconds"] = round(self.wall_seconds, 3)
-        return told
+            summary["wall_seconds"] = round(self.wall_seconds, 3)
+        return summary
 
     @overload
     def statistics(self, *, by: None = None) -> dict[str, Statistic]: ...
@@ -232,52 +250,54 @@ class Bench:
     def statistics(self, *, by: str) -> dict[str, dict[str, Statistic]]: ...
 
     def statistics(self, *, by: str | None = None) -> dict[str, Statistic] | dict[str, dict[str, Statistic]]:
-        """Percentiles, deviations and 95 % intervals of the latency and of each metric, by their names.
+        """Returns percentiles, deviations and 95 % intervals of the latency and each metric, by their names.
 
         Args:
-            by: a tag; the statistics are then of each of its values. Calls without it are `(no TAG)`.
+            by: a tag; returns the statistics for each of its values. Calls without it are `(no TAG)`.
 
         Raises:
             ValueError: no call has that tag.
         """
         calls = list(self.calls)
         if by is None:
-            return statistics_of(calls, self.metrics, self.metrics_key)
+            return compute_statistics(calls, self.metrics, self.metrics_key)
         return {
-            group: statistics_of(some, self.metrics, self.metrics_key)
-            for group, some in grouped(calls, by).items()
+            value: compute_statistics(group, self.metrics, self.metrics_key)
+            for value, group in group_by_tag(calls, by).items()
         }
 
     def _labelled(self, by: str | None) -> Sequence[tuple[str, dict[str, Statistic]]]:
         return [("", self.statistics())] if by is None else list(self.statistics(by=by).items())
 
     def report(self, *, statistics: bool = False, by: str | None = None) -> str:
-        """The summary as a Markdown table; below it the interval of each metric that is only ever 0 or 1.
+        """Returns the summary as a Markdown table, and the interval of each metric that is only ever 0 or 1.
 
         Args:
-            statistics: a second table stands below, with percentiles and intervals.
-            by: it does, with a row for each value of this tag.
+            statistics: add a second table with percentiles and intervals.
+            by: add it with a row for each value of this tag.
 
         Raises:
-            TypeError: a declared metric was recorded with what is no number.
+            TypeError: a declared metric was recorded with a value that is no number.
             ValueError: no call has the tag `by`.
         """
         from proctor.safe_text import markdown_text
 
-        told = self.summary()
-        lines = [f"### Bench: {markdown_text(self.name)} (n={told['n']})"]
-        if told.get("n_failure"):
-            lines.append(f"- success: {told['n_success']} / {told['n']}, failures: {told['n_failure']}")
-        if "wall_seconds" in told:
-            lines.append(f"- wall: {told['wall_seconds']}s")
+        summary = self.summary()
+        lines = [f"### Bench: {markdown_text(self.name)} (n={summary['n']})"]
+        if summary.get("n_failure"):
+            lines.append(
+                f"- success: {summary['n_success']} / {summary['n']}, failures: {summary['n_failure']}"
+            )
+        if "wall_seconds" in summary:
+            lines.append(f"- wall: {summary['wall_seconds']}s")
         lines += ["", f"| metric | {' | '.join(_COLUMNS)} |", "|---|---:|---:|---:|---:|"]
         for name in ("latency_ms", *self.metrics):
-            cells = told.get(name, {})
+            cells = summary.get(name, {})
             values = [str(cells.get(column, "—")) for column in _COLUMNS]
             lines.append(f"| {' | '.join([markdown_text(name), *values])} |")
         if by is not None or not statistics:  # else the table below has it
-            shares = [each for each in self.statistics().values() if each.unit == "share" and each.n]
-            lines += [""] * bool(shares) + [f"- {markdown_text(each.sure())}" for each in shares]
+            shares = [share for share in self.statistics().values() if share.unit == "share" and share.n]
+            lines += [""] * bool(shares) + [f"- {markdown_text(share.sure())}" for share in shares]
         if statistics or by is not None:
             from proctor.eval.bench.tables import markdown
 
@@ -293,7 +313,7 @@ class Bench:
         return self.report(statistics=True)
 
     def chart(self, *metrics: str, by: str | None = None) -> Chart:
-        """Bars of the latency's percentiles, or of the means of metrics with their 95 % intervals.
+        """Draws the latency's percentiles, or the means of metrics with their 95 % intervals, as bars.
 
         Args:
             *metrics: names, also `latency_ms` for its mean; none for the percentiles of the latency.
@@ -307,33 +327,32 @@ class Bench:
         return chart(self._labelled(by), metrics, title=self.name)
 
     def to_dict(self, *, include_outputs: bool = False) -> dict[str, Any]:
-        """The summary, and the calls as dictionaries.
+        """Returns the summary, and the calls as dictionaries.
 
-        Lists, dictionaries and dataclasses in them are copied, with None for NaN and infinities; outputs only
-        where they are asked for.
+        Lists, dictionaries and dataclasses in them are copied, with None for NaN and infinities.
 
         Args:
             include_outputs: whether calls have their `output`.
 
         Raises:
-            TypeError: a declared metric was recorded with what is no number.
+            TypeError: a declared metric was recorded with a value that is no number.
         """
         rows = [_row(call, include_outputs=include_outputs) for call in list(self.calls)]
         return {"summary": self.summary(), "calls": rows}
 
     def dump(self, path: str | Path, *, include_outputs: bool = False) -> Path:
-        """Write `to_dict` as JSON, and give the file's path; missing folders are made.
+        """Writes `to_dict` as JSON, and returns the file's path; missing folders are made.
 
         NaN and infinities are null, sets sorted lists, objects their attributes, and all else text. The file
-        is there whole or not at all.
+        is never written in part.
 
         Args:
-            path: the file; one that is there is replaced.
+            path: the file; an existing one is replaced.
             include_outputs: whether calls have their `output`.
 
         Raises:
             OSError: it cannot be written.
-            TypeError: a declared metric was recorded with what is no number.
+            TypeError: a declared metric was recorded with a value that is no number.
         """
         import json
 
@@ -343,32 +362,158 @@ class Bench:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """A bench from a dump, from a partial file, or from any JSON Lines of calls.
+        """Loads a bench from a dump, from a partial file, or from any JSON Lines of calls.
 
-        What cannot be used is in `dropped`, such as a last line that a crash cut off. Latencies that JSON
-        could not write are NaN again. Exported runs of Proctor are read too.
+        Lines that cannot be used are in `dropped`, such as a last line that a crash cut off. Latencies that
+        JSON could not write are NaN again. Exported runs of Proctor are read too.
 
         Raises:
             OSError: the file cannot be read.
         """
-        from proctor.eval.bench.files import load
+        from proctor.eval.jsonl_rows import list_trials, read_object
 
-        return load(path, cls)
+        whole = read_object(path)
+        if whole is None:
+            return cls.from_jsonl(path)
+        bench = cls(Path(path).stem)
+        if not isinstance(whole.get("calls"), list):
+            rows = list_trials(whole["runs"]) if isinstance(whole.get("runs"), list) else [whole]
+            bench._add_rows(enumerate(rows, 1))
+            return bench
+        summary = whole["summary"] if isinstance(whole.get("summary"), dict) else {}
+        bench.name = str(summary.get("name", bench.name))
+        bench._add_rows(enumerate(whole["calls"], 1))
+        bench.metrics = [name for name in summary if name not in _RESERVED] or bench.metrics
+        bench.wall_seconds = finite_number(summary.get("wall_seconds")) or 0.0
+        return bench
 
     @classmethod
     def from_jsonl(cls, path: str | Path) -> Self:
-        """As `load`, from JSON Lines.
+        """Loads a bench from JSON Lines, otherwise as `load`.
 
         Raises:
             OSError: the file cannot be read.
         """
-        from proctor.eval.bench.files import from_jsonl
+        from proctor.eval.jsonl_rows import objects_of
 
-        return from_jsonl(path, cls)
+        bench = cls(Path(path).stem)
+        dropped: list[DroppedRow] = []
+        bench._add_rows(objects_of(path, dropped))
+        bench.dropped = sorted([*dropped, *bench.dropped], key=lambda row: row.line)
+        return bench
+
+    def _add_rows(self, rows: Iterable[tuple[int, Any]]) -> None:
+        """Adds the calls of rows; declares the metrics of their heads, or else all that calls have."""
+        from proctor.eval.jsonl_rows import DroppedRow, check_new
+
+        head_metrics: dict[str, None] = {}
+        trials: set[tuple[str, ...]] = set()
+        for line, row in rows:
+            try:
+                if isinstance(row, dict) and "bench" in row and "latency_ms" not in row:
+                    head_metrics.update(self._read_head(row))
+                elif isinstance(row, dict) and set(row) == {"wall_seconds"}:
+                    self.wall_seconds += finite_number(row["wall_seconds"]) or 0.0
+                else:
+                    call = parse_call(row)
+                    if "case_id" in row:
+                        check_new(row, trials)
+                    self.calls.append(call)
+            except ValueError as error:
+                self.dropped.append(DroppedRow(line, str(error)))
+        names = head_metrics or {name: None for call in self.calls for name in call.metrics}
+        self.metrics = [name for name in names if name not in _RESERVED]
+
+    def _read_head(self, row: dict[str, Any]) -> dict[str, None]:
+        """Takes name and key from the head of a partial file, and returns the metrics that it declares."""
+        names = row.get("metrics")
+        if not isinstance(row["bench"], str) or not isinstance(names, list):
+            raise ValueError("The line has `bench` and is no head of a partial file.")
+        key = row.get("metrics_key")
+        self.name, self.metrics_key = row["bench"], key if isinstance(key, str) else None
+        return dict.fromkeys(map(str, names))
+
+
+@dataclass(frozen=True, slots=True)
+class _Task(Generic[Input]):
+    """An input with its place and tags."""
+
+    place: int
+    input: Input
+    tags: dict[str, Any]
+
+
+class OrderedCalls:
+    """Adds calls to a bench when they end, in the order of their inputs, also while others add theirs."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._places: list[int] = []
+        self._calls: list[BenchCall] = []
+        self._closed = False
+
+    def add(self, place: int, call: BenchCall) -> bool:
+        """Adds the call; returns whether it was added, as none is after `close`."""
+        from bisect import bisect
+
+        with self._bench._lock:
+            if self._closed:
+                return False
+            rank = bisect(self._places, place)
+            self._bench._insert(call, self._calls[rank] if rank < len(self._calls) else None)
+            self._places.insert(rank, place)
+            self._calls.insert(rank, call)
+            return True
+
+    def close(self) -> None:
+        """Adds no more calls."""
+        with self._bench._lock:
+            self._closed = True
 
 
 def _row(call: BenchCall, *, include_outputs: bool) -> dict[str, Any]:
-    from proctor.eval.json_files import copied
+    from proctor.eval.json_files import copy_data
 
     row = vars(call)
-    return {name: copied(value) for name, value in row.items() if include_outputs or name != "output"}
+    return {name: copy_data(value) for name, value in row.items() if include_outputs or name != "output"}
+
+
+def _extract_metrics(output: Any, names: Sequence[str], key: str | None) -> dict[str, Any]:
+    """Returns the numbers that an output, or its part under `key`, has under these names."""
+    source = output.get(key) if key is not None and isinstance(output, dict) else output
+    if not isinstance(source, dict):
+        return {}
+    return {
+        name: _as_float(source[name])
+        for name in names
+        if isinstance(source.get(name), Real) and not isinstance(source[name], bool)
+    }
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+@contextmanager
+def _progress_bar(name: str, total: int | None, *, is_visible: bool) -> Iterator[Callable[[], None]]:
+    """Shows a bar on stderr, and yields the function that moves it by one call."""
+    if not is_visible:
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    has_display = console.is_terminal or console.is_jupyter
+    with Progress(*columns, console=console, transient=True, disable=not has_display) as progress:
+        row = progress.add_task(name, total=total)
+        yield lambda: progress.advance(row)

@@ -1,27 +1,25 @@
-"""Numbers of calls to their summary, and to true medians, percentiles and 95 % intervals, also by tag."""
+"""Statistics of calls: rounded summaries; medians, percentiles and 95 % intervals, also by tag."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum, isfinite
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from numbers import Integral
+from typing import Any
 
 from proctor import stats
-from proctor.eval.json_files import plain, text_of
-
-if TYPE_CHECKING:
-    from proctor.eval.bench.bench import BenchCall
+from proctor.eval.bench.calls import BenchCall, finite_number
+from proctor.eval.json_files import plain, to_text
 
 LATENCY = "latency_ms"
 
 
 def summarize_metric(values: Iterable[Any]) -> dict[str, Any]:
-    """How many numbers there are, and their mean, median, least and greatest.
+    """Returns how many numbers there are, and their mean, median, least and greatest.
 
-    Of no numbers only `n`. The mean is rounded to two decimals; the median is one of the numbers, of an even
-    count the greater of the middle two. `Bench.statistics` has unrounded means and true medians.
+    Without numbers only `n`. The mean is rounded to two decimals; the median is one of the numbers, of an
+    even count the greater of the middle two. `Bench.statistics` has unrounded means and true medians.
 
     Args:
         values: numbers; None, NaN and infinities are left out, and not in `n`. Those of other libraries, such
@@ -30,21 +28,21 @@ def summarize_metric(values: Iterable[Any]) -> dict[str, Any]:
     Raises:
         TypeError: a value is no number.
     """
-    kept = sorted(_own(value) for value in values if value is not None and _is_finite(value))
-    if not kept:
+    numbers = sorted(_builtin(value) for value in values if value is not None and _is_finite(value))
+    if not numbers:
         return {"n": 0}
-    count = len(kept)
+    count = len(numbers)
     return {
         "n": count,
-        "mean": round(sum(kept) / count, 2),
-        "median": kept[count // 2],
-        "min": kept[0],
-        "max": kept[-1],
+        "mean": round(sum(numbers) / count, 2),
+        "median": numbers[count // 2],
+        "min": numbers[0],
+        "max": numbers[-1],
     }
 
 
-def _own(value: Any) -> Any:
-    """The number as JSON can write it."""
+def _builtin(value: Any) -> Any:
+    """Returns the number as a type that JSON can write."""
     if type(value) in (int, float, bool):
         return value
     return int(value) if isinstance(value, Integral) else float(value)
@@ -61,9 +59,9 @@ def _is_finite(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """What the successful calls say of the latency or of one metric.
+    """Statistics of the latency or of one metric over the successful calls.
 
-    Numbers are None where `n` is 0, and where they would be beyond what a float can hold.
+    Numbers are None if `n` is 0, and if they would be too large for a float.
     """
 
     name: str
@@ -75,10 +73,10 @@ class Statistic:
     missing: int
     """Successful calls that do not."""
     failed: int
-    """Failed calls. They are in none of the numbers, but for those that say so."""
+    """Failed calls. They count only in the two numbers called `…_failed_as_0`."""
     mean: float | None
     interval: tuple[float, float] | None
-    """The 95 % interval of the mean: Wilson's of a share, else Student's; None where there is none."""
+    """The 95 % interval of the mean: Wilson's of a share, else Student's; None if there is none."""
     median: float | None
     """For an even `n` the middle of the middle two."""
     stdev: float | None
@@ -92,7 +90,7 @@ class Statistic:
     p99: float | None
     max: float | None
     mean_failed_as_0: float | None
-    """The mean where each failed call counts as 0; None of the latency."""
+    """The mean if each failed call counts as 0; None for the latency."""
     interval_failed_as_0: tuple[float, float] | None
     """Its 95 % interval."""
 
@@ -102,74 +100,66 @@ class Statistic:
     def _repr_html_(self) -> str:
         from proctor.eval.notebook import table
 
-        shown = {
+        rows = {
             name.replace("interval", "95 % interval").replace("_", " "): getattr(self, name)
             for name in self.__slots__[2:]
         }
         unit = f" in {self.unit}" if self.unit else ""
-        return table(f"{self.name}{unit}", ["", "value"], shown.items())
+        return table(f"{self.name}{unit}", ["", "value"], rows.items())
 
     def sure(self) -> str:
-        """The mean of how many values, with its interval, as a line below a table that has neither."""
+        """Returns the mean, the number of values and the interval, as one line."""
         low, high = self.interval or (None, None)
         between = "" if low is None or high is None else f", 95 % interval {low:.3f} to {high:.3f}"
         mean = "none" if self.mean is None else f"{self.mean:.3f}"
         return f"{self.name}: {mean} of n = {self.n}{between}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As data for JSON: the fields, with `ci95` and `ci95_failed_as_0` for the intervals."""
+        """Returns data for JSON: the fields, with `ci95` and `ci95_failed_as_0` for the intervals."""
         return {name.replace("interval", "ci95"): plain(getattr(self, name)) for name in self.__slots__}
 
 
-def statistics_of(
+def compute_statistics(
     calls: Sequence[BenchCall], metrics: Iterable[str], metrics_key: str | None = None
 ) -> dict[str, Statistic]:
-    """The statistics of the latency and of each metric, those that were declared first.
+    """Returns the statistics of the latency and of each metric, the declared ones first.
 
     Args:
         calls: in any order.
-        metrics: the metrics that were declared.
-        metrics_key: where outputs had them; an ending such as `_ms` tells their unit.
+        metrics: the declared metrics.
+        metrics_key: the key of the outputs that holds them; an ending such as `_ms` gives their unit.
     """
     names = dict.fromkeys((LATENCY, *metrics))
     for call in calls:
-        names.update(dict.fromkeys(name for name, value in call.metrics.items() if number(value) is not None))
+        names.update(
+            dict.fromkeys(name for name, value in call.metrics.items() if finite_number(value) is not None)
+        )
     return {name: _statistic(name, calls, metrics_key) for name in names}
 
 
-def grouped(calls: Iterable[BenchCall], by: str) -> dict[str, list[BenchCall]]:
-    """The calls by what a tag says, in the order of their first; calls without it are `(no TAG)`.
+def group_by_tag(calls: Iterable[BenchCall], by: str) -> dict[str, list[BenchCall]]:
+    """Groups calls by the value of a tag, in the order of first use; calls without it are `(no TAG)`.
 
     Raises:
-        ValueError: calls are there, and none has that tag.
+        ValueError: there are calls, and none has that tag.
     """
     groups: dict[str, list[BenchCall]] = {}
-    known: dict[str, None] = {}
+    tags: dict[str, None] = {}
     for call in calls:
-        known.update(dict.fromkeys(map(text_of, call.tags)))
-        groups.setdefault(text_of(call.tags[by]) if by in call.tags else f"(no {by})", []).append(call)
-    if groups and by not in known:
-        there = f"their tags are {', '.join(known)}" if known else "they have no tags"
-        raise ValueError(f"No call has the tag {by!r}; {there}.")
+        tags.update(dict.fromkeys(map(to_text, call.tags)))
+        groups.setdefault(to_text(call.tags[by]) if by in call.tags else f"(no {by})", []).append(call)
+    if groups and by not in tags:
+        tag_list = f"their tags are {', '.join(tags)}" if tags else "they have no tags"
+        raise ValueError(f"No call has the tag {by!r}; {tag_list}.")
     return groups
-
-
-def number(value: Any) -> float | None:
-    """A value as a finite number, or None; true and false are 1 and 0."""
-    if type(value) is not float:
-        if not isinstance(value, Real):
-            return None
-        try:
-            value = float(value)
-        except (OverflowError, ValueError):
-            return None
-    return value if isfinite(value) else None
 
 
 def _statistic(name: str, calls: Sequence[BenchCall], metrics_key: str | None) -> Statistic:
     successful = [call for call in calls if call.success]
-    told = [number(call.latency_ms if name == LATENCY else call.metrics.get(name)) for call in successful]
-    values = sorted(value for value in told if value is not None)
+    measures = [
+        finite_number(call.latency_ms if name == LATENCY else call.metrics.get(name)) for call in successful
+    ]
+    values = sorted(value for value in measures if value is not None)
     failed = len(calls) - len(successful)
     unit = _unit(name, values, metrics_key)
     with_failures = [] if name == LATENCY else [0.0] * failed + values
@@ -232,8 +222,8 @@ _UNITS = (("_ms", "ms"), ("_s", "s"), ("_seconds", "s"), ("_usd", "USD"), ("toke
 
 
 def _unit(name: str, values: Sequence[float], metrics_key: str | None) -> str:
-    for written in (name, metrics_key or ""):
+    for text in (name, metrics_key or ""):
         for ending, unit in _UNITS:
-            if written.endswith(ending):
+            if text.endswith(ending):
                 return unit
     return "share" if values and all(value in (0.0, 1.0) for value in values) else ""

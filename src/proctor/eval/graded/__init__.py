@@ -1,6 +1,7 @@
 """Graded prompts: checks of one answer, and suites of prompts with a check each.
 
-The names stand here together; `graded_checks` and `graded_suite` define them.
+In: prompts, checks and answers. Out: whether each answer passes and why. `checks.py` checks one answer;
+`suite.py` reads a file of prompts and scores the answers to it.
 """
 
 from proctor.eval.graded.checks import (

@@ -1,4 +1,4 @@
-"""Checks of one answer: an answer and a check to a pass or a failure, and why.
+"""Checks of one answer: whether it passes, and why.
 
 Every record is frozen and every function pure, so any number of threads may use them.
 """
@@ -50,7 +50,7 @@ class CheckSpec:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> CheckSpec:
-        """The check that a JSON object describes; keys that are no fields are left out.
+        """Parses a JSON object as a check; unknown keys are ignored.
 
         A text where a list belongs is a list of one; null and an empty text are an empty list.
 
@@ -60,21 +60,24 @@ class CheckSpec:
         """
         if not isinstance(d.get("kind"), str):
             raise ValueError(f"check.kind must be a string, got {d.get('kind')!r}.")
-        some, every, keys = (texts_of(d.get(name), f"check.{name}") for name in ("any", "all", "keys"))
-        return cls(d["kind"], some, every, keys, d.get("value"), _tolerance(d.get("tolerance")))
+        any_texts, all_texts, keys = (
+            parse_texts(d.get(name), f"check.{name}") for name in ("any", "all", "keys")
+        )
+        return cls(d["kind"], any_texts, all_texts, keys, d.get("value"), _tolerance(d.get("tolerance")))
 
     def with_substitutions(self, substitutions: Mapping[str, Any]) -> CheckSpec:
-        """The check with `{{name}}` replaced in `any`, `all` and `keys`, one name after the other.
+        """Returns the check with `{{name}}` replaced in `any`, `all` and `keys`, one name after the other.
 
         A name that has no substitution stays as it is; see `placeholders`.
         """
-        some, every, keys = (
-            tuple(_filled(text, substitutions) for text in texts) for texts in (self.any, self.all, self.keys)
+        any_texts, all_texts, keys = (
+            tuple(_substitute(text, substitutions) for text in texts)
+            for texts in (self.any, self.all, self.keys)
         )
-        return replace(self, any=some, all=every, keys=keys)
+        return replace(self, any=any_texts, all=all_texts, keys=keys)
 
     def placeholders(self) -> tuple[str, ...]:
-        """The names that still stand as `{{name}}` in `any`, `all` or `keys`, each once."""
+        """Returns the names that still stand as `{{name}}` in `any`, `all` or `keys`, each once."""
         texts = (*self.any, *self.all, *self.keys)
         return tuple(dict.fromkeys(name for text in texts for name in _PLACEHOLDER.findall(text)))
 
@@ -96,21 +99,21 @@ class Rubric:
 
     @classmethod
     def single(cls, spec: CheckSpec) -> Rubric:
-        """A rubric of one check."""
+        """Returns a rubric of one check."""
         return cls((spec,))
 
     def with_substitutions(self, substitutions: Mapping[str, Any]) -> Rubric:
-        """The rubric with the placeholders of every check replaced; see `CheckSpec.with_substitutions`."""
+        """Returns the rubric with `CheckSpec.with_substitutions` applied to every check."""
         return Rubric(tuple(check.with_substitutions(substitutions) for check in self.checks))
 
     def placeholders(self) -> tuple[str, ...]:
-        """The names that still stand as `{{name}}` in a check, each once."""
+        """Returns the names that still stand as `{{name}}` in a check, each once."""
         return tuple(dict.fromkeys(name for check in self.checks for name in check.placeholders()))
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What became of a check."""
+    """The result of a check."""
 
     passed: bool
     why: str
@@ -120,7 +123,7 @@ class CheckResult:
 def score_answer(
     answer: str | None, spec: CheckSpec | Rubric, *, hedges: Iterable[str] = HEDGE_PHRASES
 ) -> CheckResult:
-    """Check an answer.
+    """Checks an answer.
 
     Args:
         answer: None counts as an empty text.
@@ -135,17 +138,19 @@ def score_answer(
     if not isinstance(answer, str | None):
         raise TypeError(f"answer must be a text or None, not {answer!r}.")
     text = answer or ""
-    phrases = phrases_of(hedges)
+    phrases = to_phrases(hedges)
     if isinstance(spec, Rubric):
-        results = [_checked(text, check, phrases) for check in spec.checks]
-        return CheckResult(all(one.passed for one in results), " + ".join(one.why for one in results))
+        results = [_apply_check(text, check, phrases) for check in spec.checks]
+        return CheckResult(
+            all(result.passed for result in results), " + ".join(result.why for result in results)
+        )
     if not isinstance(spec, CheckSpec):
         raise TypeError(f"spec must be a CheckSpec or a Rubric, not {spec!r}.")
-    return _checked(text, spec, phrases)
+    return _apply_check(text, spec, phrases)
 
 
 def extract_last_json(text: str | None) -> dict[str, Any] | None:
-    """The last JSON object that stands in a text, whatever prose and fences are around it, or None.
+    """Returns the last JSON object in a text, whatever prose and fences are around it, or None.
 
     Objects nest, and braces inside their strings do not end them; an object inside another is not looked for
     by itself. NaN and infinities are no JSON. Where a text has too many beginnings of objects to try them
@@ -174,7 +179,7 @@ def _objects_in(text: str) -> list[str]:
 # --- the kinds ---------------------------------------------------------------------------------------------
 
 
-def _checked(answer: str, spec: CheckSpec, hedges: tuple[str, ...]) -> CheckResult:
+def _apply_check(answer: str, spec: CheckSpec, hedges: tuple[str, ...]) -> CheckResult:
     if spec.kind == "substring":
         return _substring(answer.casefold(), spec)
     if spec.kind == "json_keys":
@@ -196,22 +201,22 @@ def _substring(folded: str, spec: CheckSpec) -> CheckResult:
         return CheckResult(False, f"missing required {missing}")
     if not spec.any:
         return CheckResult(True, f"matched all {list(spec.all)}")
-    hit = next((term for term in spec.any if term.casefold() in folded), None)
-    if hit is None:
+    match = next((term for term in spec.any if term.casefold() in folded), None)
+    if match is None:
         return CheckResult(False, f"none of {list(spec.any)} in answer")
-    return CheckResult(True, f"matched {hit!r}")
+    return CheckResult(True, f"matched {match!r}")
 
 
 def _json_keys(answer: str, spec: CheckSpec) -> CheckResult:
-    found = extract_last_json(answer)
-    if found is None:
+    answer_object = extract_last_json(answer)
+    if answer_object is None:
         return CheckResult(False, "no parseable JSON object in answer")
-    missing = [key for key in spec.keys if key not in found]
+    missing = [key for key in spec.keys if key not in answer_object]
     if not missing:
         return CheckResult(True, "ok")
     # Both are failures; the wording is that of fieldkit, which sees no object with a brace in a string.
-    told = f"missing keys {missing}" if _has_plain_object(answer) else "no parseable JSON object in answer"
-    return CheckResult(False, told)
+    why = f"missing keys {missing}" if _has_plain_object(answer) else "no parseable JSON object in answer"
+    return CheckResult(False, why)
 
 
 def _has_plain_object(answer: str) -> bool:
@@ -261,8 +266,8 @@ def _numeric(answer: str, spec: CheckSpec) -> CheckResult:
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-def texts_of(value: Any, name: str) -> tuple[str, ...]:
-    """A JSON value as a tuple of texts: a text is a list of one, null and an empty text an empty list.
+def parse_texts(value: Any, name: str) -> tuple[str, ...]:
+    """Parses a JSON value as a tuple of texts: a text is a list of one, null and an empty text an empty list.
 
     Raises:
         ValueError: it is neither null, nor a text, nor a list of texts.
@@ -276,8 +281,8 @@ def texts_of(value: Any, name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def phrases_of(value: Iterable[str]) -> tuple[str, ...]:
-    """Texts as a tuple; a single one is a tuple of one, and not its letters."""
+def to_phrases(value: Iterable[str]) -> tuple[str, ...]:
+    """Returns texts as a tuple; a single text becomes a tuple of one, not of its letters."""
     return (value,) if isinstance(value, str) else tuple(value)
 
 
@@ -291,7 +296,7 @@ def _tolerance(value: Any) -> float:
     return tolerance
 
 
-def _filled(text: str, substitutions: Mapping[str, Any]) -> str:
+def _substitute(text: str, substitutions: Mapping[str, Any]) -> str:
     for name, value in substitutions.items():
         text = text.replace("{{" + name + "}}", str(value))
     return text

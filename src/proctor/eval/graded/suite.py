@@ -1,4 +1,4 @@
-"""Suites of graded prompts: a file of prompts with a check each, and what a model's answers to them score.
+"""Suites of graded prompts: a file of prompts with a check each, and the score of a model's answers.
 
 Every record is frozen, so any number of threads may use one suite.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from proctor.eval.graded.checks import CheckSpec, Rubric, phrases_of, score_answer, texts_of
+from proctor.eval.graded.checks import CheckSpec, Rubric, parse_texts, score_answer, to_phrases
 from proctor.eval.json_files import plain
 from proctor.graders.lexicons.hedging import HEDGE_PHRASES
 from proctor.safe_text import markdown_code, markdown_text
@@ -41,21 +41,21 @@ class GradedPrompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptResult:
-    """What became of one prompt."""
+    """The result of one prompt."""
 
     id: str
     category: str
     passed: bool
     why: str
     answer: str | None = None
-    """None where there is none."""
+    """None if there is no answer."""
     error: str | None = None
-    """What the model raised: "KindOfException: its words"."""
+    """The exception of the model: "TypeName: message"."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteScore:
-    """What the answers to a suite's prompts came to. A prompt without an answer did not pass."""
+    """The results of a suite's prompts. A prompt without an answer did not pass."""
 
     name: str
     results: tuple[PromptResult, ...]
@@ -69,10 +69,10 @@ class SuiteScore:
     def _repr_html_(self) -> str:
         from proctor.eval.notebook import table
 
-        rows = [*self.by_category().items(), ("all", _counted(self.results))]
-        shares = [(name or "–", f"{row['passed']}/{row['n']}", _share(row)) for name, row in rows]
-        failed = [(one.id, one.why) for one in self.results if not one.passed]
-        failed += [(one, "there is no such prompt") for one in self.unknown]
+        rows = [*self.by_category().items(), ("all", _count(self.results))]
+        shares = [(name or "–", f"{row['passed']}/{row['n']}", _format_share(row)) for name, row in rows]
+        failed = [(result.id, result.why) for result in self.results if not result.passed]
+        failed += [(prompt_id, "there is no such prompt") for prompt_id in self.unknown]
         tables = [table(self.name, ["category", "passed", "share (95 %)"], shares)]
         return "".join([*tables, *([table("Not passed", ["prompt", "reason"], failed)] if failed else [])])
 
@@ -84,12 +84,12 @@ class SuiteScore:
     @property
     def passed(self) -> int:
         """How many passed."""
-        return sum(one.passed for one in self.results)
+        return sum(result.passed for result in self.results)
 
     @property
     def unanswered(self) -> tuple[str, ...]:
         """The ids of the prompts to which there is no answer."""
-        return tuple(one.id for one in self.results if one.answer is None)
+        return tuple(result.id for result in self.results if result.answer is None)
 
     def interval(self) -> tuple[float, float] | None:
         """The 95 % Wilson interval of the share that passed, within 0..1; None without prompts."""
@@ -100,15 +100,15 @@ class SuiteScore:
     def by_category(self) -> dict[str, dict[str, Any]]:
         """{category: {"n", "passed", "share", "ci95": [low, high]}}, in the order of the suite."""
         groups: dict[str, list[PromptResult]] = {}
-        for one in self.results:
-            groups.setdefault(one.category, []).append(one)
-        return {category: _counted(group) for category, group in groups.items()}
+        for result in self.results:
+            groups.setdefault(result.category, []).append(result)
+        return {category: _count(group) for category, group in groups.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """As data for JSON: name, n, passed, share, ci95, by_category, unanswered, unknown, results."""
+        """Returns data for JSON: name, n, passed, share, ci95, by_category, unanswered, unknown, results."""
         return {
             "name": self.name,
-            **_counted(self.results),
+            **_count(self.results),
             "by_category": self.by_category(),
             "unanswered": list(self.unanswered),
             "unknown": list(self.unknown),
@@ -116,36 +116,38 @@ class SuiteScore:
         }
 
     def report(self) -> str:
-        """Markdown: a table of the categories, and each prompt that did not pass with the reason."""
-        rows = [*self.by_category().items(), ("all", _counted(self.results))]
+        """Returns Markdown: a table of the categories, and each prompt that did not pass with its reason."""
+        rows = [*self.by_category().items(), ("all", _count(self.results))]
         lines = ["| category | passed | share (95 %) |", "|---|---:|---|"]
         lines += [
-            f"| {markdown_text(name or '–')} | {row['passed']}/{row['n']} | {_share(row)} |"
+            f"| {markdown_text(name or '–')} | {row['passed']}/{row['n']} | {_format_share(row)} |"
             for name, row in rows
         ]
         failed = [
-            f"- {markdown_code(one.id)}: {markdown_text(one.why)}" for one in self.results if not one.passed
+            f"- {markdown_code(result.id)}: {markdown_text(result.why)}"
+            for result in self.results
+            if not result.passed
         ]
-        failed += [f"- {markdown_code(one)}: there is no such prompt" for one in self.unknown]
+        failed += [f"- {markdown_code(prompt_id)}: there is no such prompt" for prompt_id in self.unknown]
         return "\n".join(
             [f"# {markdown_text(self.name)}", "", *lines, *(["", *failed] if failed else []), ""]
         )
 
     def chart(self) -> Chart:
-        """Bars of the share that passed, by category and of all, with 95 % Wilson intervals.
+        """Draws the share that passed, by category and in all, with 95 % Wilson intervals, as bars.
 
         Raises:
             ValueError: there are no prompts.
         """
         from proctor.charts import Bar, bars
 
-        rows = [*self.by_category().items(), ("all", _counted(self.results))]
-        drawn = [
+        rows = [*self.by_category().items(), ("all", _count(self.results))]
+        share_bars = [
             Bar(f"{name or '–'} ({row['passed']}/{row['n']})", row["share"], *row["ci95"])
             for name, row in rows
             if row["n"]
         ]
-        return bars(drawn, title=self.name, unit="share of the prompts that pass", scale="share")
+        return bars(share_bars, title=self.name, unit="share of the prompts that pass", scale="share")
 
 
 @dataclass(frozen=True)
@@ -158,16 +160,16 @@ class GradedPromptSuite:
 
     @classmethod
     def load(cls, path: str | Path, substitutions: Mapping[str, Any] | None = None) -> GradedPromptSuite:
-        """The suite of a JSON file: {"suite", "notes", "prompts": [{"id", "prompt", "check": {…}, …}]}.
+        """Reads the suite of a JSON file: {"suite", "notes", "prompts": [{"id", "prompt", "check": {…}, …}]}.
 
         Args:
             path: the file, in UTF-8.
-            substitutions: what `{{name}}` stands for in checks; prompts are left as they are.
+            substitutions: the values of `{{name}}` in checks; prompts are left as they are.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it is no JSON (NaN is none either), has no list `prompts`, or has a prompt without
-                `id` or `prompt`, with an id that another has, or with a check that is none.
+            ValueError: the file is no JSON (NaN is not allowed), has no list `prompts`, or has a prompt
+                without `id` or `prompt`, with the id of another one, or with an invalid check.
         """
         import json
 
@@ -175,38 +177,40 @@ class GradedPromptSuite:
         data = json.loads(text, parse_constant=lambda name: _refuse_constant(path, name))
         if not isinstance(data, dict) or not isinstance(data.get("prompts"), list):
             raise ValueError(f"{path}: expected top-level object with a `prompts` list.")
-        prompts = tuple(_prompt(row, substitutions or {}) for row in data["prompts"])
-        seen: set[str] = set()
-        for one in prompts:
-            if one.id in seen:
-                raise ValueError(f"{path}: two prompts have the id {one.id!r}; give each an id of its own.")
-            seen.add(one.id)
+        prompts = tuple(_parse_prompt(row, substitutions or {}) for row in data["prompts"])
+        ids: set[str] = set()
+        for prompt in prompts:
+            if prompt.id in ids:
+                raise ValueError(
+                    f"{path}: two prompts have the id {prompt.id!r}; give each an id of its own."
+                )
+            ids.add(prompt.id)
         return cls(str(data.get("suite") or Path(path).stem), prompts, str(data.get("notes") or ""))
 
     def select(
         self, *, core_only: bool = False, available_conditions: Iterable[str] = ()
     ) -> tuple[GradedPrompt, ...]:
-        """The prompts that should run, in order.
+        """Returns the prompts that should run, in order.
 
         Args:
             core_only: leave out those that are not `core`.
-            available_conditions: what is there; a prompt with another `conditional` is left out.
+            available_conditions: the conditions that hold; a prompt with another `conditional` is left out.
         """
-        conditions = phrases_of(available_conditions)
+        conditions = to_phrases(available_conditions)
         return tuple(
-            one
-            for one in self.prompts
-            if (one.core or not core_only) and (not one.conditional or one.conditional in conditions)
+            prompt
+            for prompt in self.prompts
+            if (prompt.core or not core_only) and (not prompt.conditional or prompt.conditional in conditions)
         )
 
     def by_id(self, prompt_id: str) -> GradedPrompt | None:
-        """The prompt of that id, or None."""
-        return next((one for one in self.prompts if one.id == prompt_id), None)
+        """Returns the prompt with this id, or None."""
+        return next((prompt for prompt in self.prompts if prompt.id == prompt_id), None)
 
     def unresolved(self) -> dict[str, tuple[str, ...]]:
-        """{id: names that still stand as `{{name}}` in its check}, of the prompts that have any."""
-        named = ((one.id, one.check.placeholders()) for one in self.prompts)
-        return {prompt_id: names for prompt_id, names in named if names}
+        """Returns {id: names that still stand as `{{name}}` in its check}, for prompts that have any."""
+        placeholders = ((prompt.id, prompt.check.placeholders()) for prompt in self.prompts)
+        return {prompt_id: names for prompt_id, names in placeholders if names}
 
     def score(
         self,
@@ -215,20 +219,20 @@ class GradedPromptSuite:
         prompts: Iterable[GradedPrompt] | None = None,
         hedges: Iterable[str] = HEDGE_PHRASES,
     ) -> SuiteScore:
-        """Check the answers to the whole suite.
+        """Checks the answers to the suite.
 
         Args:
             answers: {prompt id: answer}; a prompt without one, or with None, does not pass.
-            prompts: only these, such as what `select` gives.
+            prompts: only these, such as the result of `select`.
             hedges: as for `score_answer`.
         """
-        phrases = phrases_of(hedges)
-        chosen = self.prompts if prompts is None else prompts
-        known = {one.id for one in self.prompts}
+        phrases = to_phrases(hedges)
+        selection = self.prompts if prompts is None else prompts
+        suite_ids = {prompt.id for prompt in self.prompts}
         return SuiteScore(
             self.name,
-            tuple(_result(one, answers.get(one.id), phrases) for one in chosen),
-            tuple(prompt_id for prompt_id in answers if prompt_id not in known),
+            tuple(_grade_answer(prompt, answers.get(prompt.id), phrases) for prompt in selection),
+            tuple(prompt_id for prompt_id in answers if prompt_id not in suite_ids),
         )
 
     def run(
@@ -239,51 +243,53 @@ class GradedPromptSuite:
         hedges: Iterable[str] = HEDGE_PHRASES,
         workers: int = 1,
     ) -> SuiteScore:
-        """Ask a model every prompt, and check what it answers.
+        """Asks a model every prompt, and checks its answers.
 
         Args:
-            model_fn: `model_fn(prompt)` gives the answer; may be async. A prompt for which it raises does not
-                pass, and its result has the error.
-            prompts: only these, such as what `select` gives.
+            model_fn: `model_fn(prompt)` returns the answer; may be async. A prompt for which it raises does
+                not pass, and its result has the error.
+            prompts: only these, such as the result of `select`.
             hedges: as for `score_answer`.
-            workers: how many prompts are asked at once, from so many threads.
+            workers: how many prompts are asked at once, each from its own thread.
 
         Raises:
             ValueError: `workers` is below 1.
         """
         from contextlib import closing
 
-        from proctor.eval.parallel import in_order
+        from proctor.eval.parallel import map_ordered
 
-        phrases = phrases_of(hedges)
-        chosen = self.prompts if prompts is None else prompts
+        phrases = to_phrases(hedges)
+        selection = self.prompts if prompts is None else prompts
 
-        def ask(one: GradedPrompt) -> Any:
-            return model_fn(one.prompt)
+        def ask(prompt: GradedPrompt) -> Any:
+            return model_fn(prompt.prompt)
 
-        with closing(in_order(ask, chosen, workers=workers)) as outcomes:
-            results = tuple(_result(said.item, said.value, phrases, said.error) for said in outcomes)
+        with closing(map_ordered(ask, selection, workers=workers)) as outcomes:
+            results = tuple(
+                _grade_answer(outcome.item, outcome.value, phrases, outcome.error) for outcome in outcomes
+            )
         return SuiteScore(self.name, results)
 
 
-def _result(
+def _grade_answer(
     prompt: GradedPrompt, answer: Any, hedges: tuple[str, ...], error: Exception | None = None
 ) -> PromptResult:
     if error is None and not isinstance(answer, str | None):
         error = TypeError(f"the model answered {answer!r}, which is no text")
     if error is not None:
-        told = f"{type(error).__name__}: {error}"
-        return PromptResult(prompt.id, prompt.category, False, told, None, told)
+        message = f"{type(error).__name__}: {error}"
+        return PromptResult(prompt.id, prompt.category, False, message, None, message)
     if answer is None:
         return PromptResult(prompt.id, prompt.category, False, "no answer")
-    checked = score_answer(answer, prompt.check, hedges=hedges)
-    return PromptResult(prompt.id, prompt.category, checked.passed, checked.why, answer)
+    result = score_answer(answer, prompt.check, hedges=hedges)
+    return PromptResult(prompt.id, prompt.category, result.passed, result.why, answer)
 
 
-def _counted(results: Iterable[PromptResult]) -> dict[str, Any]:
+def _count(results: Iterable[PromptResult]) -> dict[str, Any]:
     from proctor.stats import wilson
 
-    passed = [one.passed for one in results]
+    passed = [result.passed for result in results]
     return {
         "n": len(passed),
         "passed": sum(passed),
@@ -292,7 +298,7 @@ def _counted(results: Iterable[PromptResult]) -> dict[str, Any]:
     }
 
 
-def _share(row: Mapping[str, Any]) -> str:
+def _format_share(row: Mapping[str, Any]) -> str:
     if row["share"] is None:
         return "–"
     low, high = row["ci95"]
@@ -302,7 +308,7 @@ def _share(row: Mapping[str, Any]) -> str:
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-def _prompt(row: Any, substitutions: Mapping[str, Any]) -> GradedPrompt:
+def _parse_prompt(row: Any, substitutions: Mapping[str, Any]) -> GradedPrompt:
     if not isinstance(row, dict):
         raise ValueError(f"prompt entry not an object: {row!r}.")
     for name in ("id", "prompt"):
@@ -312,16 +318,16 @@ def _prompt(row: Any, substitutions: Mapping[str, Any]) -> GradedPrompt:
         id=str(row["id"]),
         prompt=str(row["prompt"]),
         category=str(row.get("category") or ""),
-        core=_truth(row, "core", True),
-        vibe=_truth(row, "vibe", False),
+        core=_parse_bool(row, "core", True),
+        vibe=_parse_bool(row, "vibe", False),
         conditional=row.get("conditional"),
-        expect_tool_any=texts_of(row.get("expect_tool_any"), f"expect_tool_any of prompt {row['id']!r}"),
-        check=_check(row).with_substitutions(substitutions),
+        expect_tool_any=parse_texts(row.get("expect_tool_any"), f"expect_tool_any of prompt {row['id']!r}"),
+        check=_parse_check(row).with_substitutions(substitutions),
         note=row.get("note"),
     )
 
 
-def _truth(row: Mapping[str, Any], name: str, default: bool) -> bool:
+def _parse_bool(row: Mapping[str, Any], name: str, default: bool) -> bool:
     value = row.get(name)
     if value is None:
         return default
@@ -330,18 +336,18 @@ def _truth(row: Mapping[str, Any], name: str, default: bool) -> bool:
     return value
 
 
-def _check(row: Mapping[str, Any]) -> CheckSpec | Rubric:
-    written = row.get("check")
-    if not written:
+def _parse_check(row: Mapping[str, Any]) -> CheckSpec | Rubric:
+    value = row.get("check")
+    if not value:
         return CheckSpec("substring")
-    checks = written if isinstance(written, list) else [written]
-    if not all(isinstance(one, dict) for one in checks):
-        raise ValueError(f"`check` of prompt {row['id']!r} must be an object, not {written!r}.")
+    checks = value if isinstance(value, list) else [value]
+    if not all(isinstance(check, dict) for check in checks):
+        raise ValueError(f"`check` of prompt {row['id']!r} must be an object, not {value!r}.")
     try:
-        specs = tuple(CheckSpec.from_dict(one) for one in checks)
+        specs = tuple(CheckSpec.from_dict(check) for check in checks)
     except ValueError as error:
         raise ValueError(f"Prompt {row['id']!r}: {error}") from None
-    return Rubric(specs) if isinstance(written, list) else specs[0]
+    return Rubric(specs) if isinstance(value, list) else specs[0]
 
 
 def _refuse_constant(path: str | Path, name: str) -> NoReturn:

@@ -1,25 +1,31 @@
-"""A model that grades answers by a rubric: what it is asked, and what its replies are read as.
+"""A model that grades answers by a rubric, one answer or many.
 
-The messages are those of fieldkit.eval. What is read of a reply is stricter: see `judge_replies`.
+The messages are those of fieldkit.eval. Replies are read more strictly: see `replies`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import fsum
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from proctor.errors import ProctorError
-from proctor.eval.judge.rubrics import BUILTIN_RUBRICS, RUBRIC_CORRECTNESS, RubricText, Scale, checked_scale
+from proctor.eval.json_files import plain
+from proctor.eval.judge.rubrics import BUILTIN_RUBRICS, RUBRIC_CORRECTNESS, RubricText, Scale, check_scale
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from proctor.charts import Chart
     from proctor.eval.chat.client import ChatClient
-    from proctor.eval.judge.batch import JudgedAnswers
 
-_FORM = {
+_ANSWER_KEYS = ("prediction", "question", "reference", "context")
+_MAX_BARS = 30
+"""More answers than this are drawn as a count for each score."""
+_REPLY_FORMAT = {
     "type": "json_schema",
     "json_schema": {
         "name": "grade",
@@ -35,33 +41,112 @@ _FORM = {
 
 
 class JudgeError(Exception):
-    """The judge could not be asked, or what came back is no chat completion. A full sentence."""
+    """The call to the judge failed, or its reply is no chat completion. The message is a full sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeResult:
-    """What a judge says of one answer."""
+    """A judge's score of one answer, with its reason."""
 
     score: float | None
-    """On the rubric's scale; None where no score can be read."""
+    """On the rubric's scale; None if no score can be read."""
     rationale: str
-    """The judge's reason; the whole reply where it gives none that can be told apart."""
+    """The judge's reason; the whole reply if no reason can be separated from it."""
     raw: str
     """The reply as it came."""
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """One answer and what the judge made of it."""
+
+    id: str
+    """The answer's own id, else its place, from 1."""
+    result: JudgeResult | None
+    """None if the call failed."""
+    error: str | None = None
+    """Why the call failed."""
+
+    @property
+    def score(self) -> float | None:
+        """The score on the rubric's scale; None if there is none."""
+        return None if self.result is None else self.result.score
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswers:
+    """The judged answers in the order of the input."""
+
+    answers: tuple[JudgedAnswer, ...]
+    scale: Scale | None
+    """The least and the greatest score, if the judge has them."""
+
+    def scores(self) -> list[float | None]:
+        """Returns the score of each answer, None for an answer without one."""
+        return [answer.score for answer in self.answers]
+
+    def statistics(self) -> dict[str, Any]:
+        """Returns counts, the mean of the existing scores, and its 95 % interval.
+
+        Returns:
+            `n`, `scored`, `unscored` (replies without a score) and `failed` (calls); `mean` and `ci95`,
+            Student's interval, on the rubric's scale; None if there are too few scores.
+        """
+        from proctor.stats import mean_interval
+
+        scores = self._existing_scores()
+        failed = sum(answer.result is None for answer in self.answers)
+        return {
+            "n": len(self.answers),
+            "scored": len(scores),
+            "unscored": len(self.answers) - len(scores) - failed,
+            "failed": failed,
+            "mean": fsum(scores) / len(scores) if scores else None,
+            "ci95": plain(mean_interval(scores)),
+        }
+
+    def chart(self) -> Chart:
+        """Draws the score of each answer as a bar; of more than 30 answers, how many got each score.
+
+        Raises:
+            ValueError: no answer has a score.
+        """
+        from proctor.charts import Bar, bars
+
+        scores = self._existing_scores()
+        missing = len(self.answers) - len(scores)
+        title = f"Scores of {len(scores)} answers"
+        if missing:
+            title = f"Scores of {len(scores)} of {len(self.answers)} answers; {missing:,} without"
+        if len(self.answers) > _MAX_BARS:
+            counts = [(f"{score:g}", scores.count(score)) for score in sorted(set(scores), reverse=True)]
+            return bars([Bar(label, count) for label, count in counts], title=title, unit="answers")
+        uses = Counter[str]()
+        score_bars = []
+        for answer in self.answers:
+            uses[answer.id] += 1
+            if answer.score is not None:
+                label = answer.id if uses[answer.id] == 1 else f"{answer.id} ({uses[answer.id]})"
+                score_bars.append(Bar(label, answer.score))
+        scale = "" if self.scale is None else f", from {self.scale[0]:g} to {self.scale[1]:g}"
+        return bars(score_bars, title=title, unit=f"score{scale}")
+
+    def _existing_scores(self) -> list[float]:
+        return [score for score in self.scores() if score is not None]
+
+
 @dataclass
 class Judge:
-    """Asks a model to grade answers by a rubric. Safe to use from several threads.
+    """Has a model grade answers by a rubric. Safe to use from several threads.
 
-    As a context manager it closes what it opened itself, which is a target that was given by name.
+    As a context manager it closes a target that it opened by name.
 
     Args:
-        client: who judges. Any object with `chat(messages, max_tokens=, temperature=)` that returns a
+        client: the judge. Any object with `chat(messages, max_tokens=, temperature=)` that returns a
             dictionary as OpenAI's chat completions do; or a target of Proctor: an object with `async
             answer(prompt)` that gives an `Output`, or a name such as "local", "openai:gpt-5.2",
             "scripted:FILE" or one of targets.yaml.
-        rubric: what it is told to go by, as its system message.
+        rubric: the instructions for grading, as the system message.
         max_tokens: the longest reply. A model that thinks before it answers needs far more, such as 4096: a
             reply that is cut off has no score.
         temperature: of the judge.
@@ -72,7 +157,7 @@ class Judge:
             verdict. Any other client is only asked with `max_tokens` and `temperature`.
 
     Raises:
-        TypeError: the client cannot be asked.
+        TypeError: the client has neither `chat` nor `answer`, and is no name.
         UsageError: there is no target of that name.
         ValueError: the scale is no range.
     """
@@ -84,25 +169,25 @@ class Judge:
     scale: Scale | None = None
     json_reply: bool = True
     unscored: list[JudgeResult] = field(default_factory=list, init=False, compare=False, repr=False)
-    """Every result without a score, in the order in which they came. They stay until you clear the list."""
+    """Every result without a score, in order of arrival. They stay until you clear the list."""
 
     def __post_init__(self) -> None:
-        """Find out how the client is asked."""
+        """Checks the scale, and opens the client if it has no `chat`."""
         self._lock = Lock()
         self._counts = {"scored": 0, "unscored": 0, "failed": 0}
         if self.scale is not None:
-            self.scale = checked_scale(self.scale)
-        self._opened = None if callable(getattr(self.client, "chat", None)) else self._open()
+            self.scale = check_scale(self.scale)
+        self._own_client = None if callable(getattr(self.client, "chat", None)) else self._open_client()
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {name}" for name, count in self.counts().items())
-        return f"<Judge {self._asked()}: {counts}>"
+        return f"<Judge {self._client_name()}: {counts}>"
 
     def _repr_html_(self) -> str:
         from proctor.eval.notebook import table
 
         rows = {
-            "asks": self._asked(),
+            "asks": self._client_name(),
             "rubric": self.rubric,
             "scores": self.score_range,
             "max_tokens": self.max_tokens,
@@ -111,10 +196,10 @@ class Judge:
         }
         return table("Judge", ["", "value"], rows.items())
 
-    def _asked(self) -> str:
+    def _client_name(self) -> str:
         return repr(self.client) if isinstance(self.client, str) else type(self.client).__name__
 
-    def _open(self) -> ChatClient:
+    def _open_client(self) -> ChatClient:
         if not isinstance(self.client, str) and not callable(getattr(self.client, "answer", None)):
             raise TypeError(
                 f"A judge cannot ask a value of type {type(self.client).__name__}. Give an object with "
@@ -126,13 +211,13 @@ class Judge:
 
     @property
     def score_range(self) -> Scale | None:
-        """The least and the greatest score: of `scale`, else of the rubric; None where neither says."""
+        """The least and the greatest score: of `scale`, else of the rubric; None if neither has them."""
         own = self.rubric.scale if isinstance(self.rubric, RubricText) else None
         return own if self.scale is None else self.scale
 
     @classmethod
     def builtin(cls, client: Any, kind: str, **options: Any) -> Self:
-        """A judge by one of the rubrics in `BUILTIN_RUBRICS`.
+        """Returns a judge with one of the rubrics in `BUILTIN_RUBRICS`.
 
         Args:
             client: as of the class.
@@ -144,13 +229,13 @@ class Judge:
         """
         rubric = BUILTIN_RUBRICS.get(kind)
         if rubric is None:
-            known = ", ".join(sorted(BUILTIN_RUBRICS))
-            raise ValueError(f"There is no built-in rubric {kind!r}. Known are: {known}.")
+            names = ", ".join(sorted(BUILTIN_RUBRICS))
+            raise ValueError(f"There is no built-in rubric {kind!r}. Known are: {names}.")
         return cls(client, rubric, **options)
 
     @staticmethod
     def parse(raw: Any, scale: Scale | None = None, *, prediction: str = "") -> JudgeResult:
-        """A judge's reply as a score and a rationale.
+        """Parses a judge's reply into a score and a rationale.
 
         A score stands in a JSON object under `score` (fenced or not, after prose or thinking), also where
         the object was cut off, or in prose such as "Score: 4/5". Different scores are none, as the judge may
@@ -166,10 +251,10 @@ class Judge:
         Raises:
             TypeError: the reply is something else.
         """
-        from proctor.eval.judge.replies import read, text_of
+        from proctor.eval.judge.replies import content_text, parse_reply
 
-        text = text_of(raw)
-        score, rationale = read(text, scale, prediction)
+        text = content_text(raw)
+        score, rationale = parse_reply(text, scale, prediction)
         return JudgeResult(score, rationale, text)
 
     def grade(
@@ -180,14 +265,14 @@ class Judge:
         reference: str | None = None,
         context: str | None = None,
     ) -> JudgeResult:
-        """Have one answer graded; what is None is left out of what the judge is shown.
+        """Grades one answer; arguments that are None are left out of the judge's prompt.
 
         A result without a score is added to `unscored`. A reply that gives the rubric's form back, with its
         placeholder for the rationale, has none.
 
         Args:
             prediction: the answer to grade.
-            question: what was asked.
+            question: the question that was asked.
             reference: a right answer.
             context: passages that the answer should be drawn from.
 
@@ -196,9 +281,9 @@ class Judge:
         """
         from proctor.eval.judge.replies import is_copied
 
-        messages = _messages(self.rubric, prediction, question, reference, context)
+        messages = _build_messages(self.rubric, prediction, question, reference, context)
         try:
-            result = self.parse(self._content(messages), self.score_range, prediction=prediction)
+            result = self.parse(self._request_reply(messages), self.score_range, prediction=prediction)
         except JudgeError:
             with self._lock:
                 self._counts["failed"] += 1
@@ -212,7 +297,7 @@ class Judge:
         return result
 
     def grade_all(self, answers: Iterable[Mapping[str, Any]], *, workers: int = 1) -> JudgedAnswers:
-        """Have many answers graded; a failed call is recorded with its reason and ends nothing.
+        """Grades many answers; a failed call is recorded with its reason and does not end the others.
 
         To see how steady a judge is, give the same answer several times, at a temperature above 0.
 
@@ -224,19 +309,34 @@ class Judge:
             ValueError: an answer lacks `prediction` or has something that `grade` does not take, or
                 `workers` is below 1.
         """
-        from proctor.eval.judge.batch import graded_by
+        from contextlib import closing
 
-        return graded_by(self, answers, workers)
+        from proctor.eval.parallel import map_ordered
+
+        requests = [_parse_answer(answer, place) for place, answer in enumerate(answers, 1)]
+        judged_answers = []
+        with closing(
+            map_ordered(lambda request: self.grade(**request[1]), requests, workers=workers)
+        ) as outcomes:
+            for outcome in outcomes:
+                answer_id = outcome.item[0]
+                if outcome.error is None:
+                    judged_answers.append(JudgedAnswer(answer_id, outcome.value))
+                elif isinstance(outcome.error, JudgeError):
+                    judged_answers.append(JudgedAnswer(answer_id, None, str(outcome.error)))
+                else:
+                    raise outcome.error
+        return JudgedAnswers(tuple(judged_answers), self.score_range)
 
     def counts(self) -> dict[str, int]:
-        """How many replies had a score, how many had none, and how many calls failed."""
+        """Returns how many replies had a score, how many had none, and how many calls failed."""
         with self._lock:
             return dict(self._counts)
 
     def close(self) -> None:
-        """Close the target that was given by name. Safe to call twice; a client of yours stays open."""
-        if self._opened is not None:
-            self._opened.close()
+        """Closes a target that was opened by name. Safe to call twice; a client of yours stays open."""
+        if self._own_client is not None:
+            self._own_client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -244,18 +344,21 @@ class Judge:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _content(self, messages: list[dict[str, str]]) -> Any:
-        """The content of the judge's reply.
+    def _request_reply(self, messages: list[dict[str, str]]) -> Any:
+        """Calls the judge and returns the content of its reply.
 
         Raises:
-            JudgeError: there is none.
+            JudgeError: the call failed, or the reply has no content.
         """
+        from proctor.eval.chat.client import ChatClient
         from proctor.eval.judge.replies import is_content
 
-        client = self.client if self._opened is None else self._opened
-        more: dict[str, Any] = {"response_format": _FORM} if self.json_reply and _is_own(client) else {}
+        client = self.client if self._own_client is None else self._own_client
+        options: dict[str, Any] = {}
+        if self.json_reply and isinstance(client, ChatClient):
+            options["response_format"] = _REPLY_FORMAT
         try:
-            reply = client.chat(messages, max_tokens=self.max_tokens, temperature=self.temperature, **more)
+            reply = client.chat(messages, max_tokens=self.max_tokens, temperature=self.temperature, **options)
         except Exception as error:
             kind = "" if isinstance(error, ProctorError) else f"{type(error).__name__}: "
             raise JudgeError(f"The judge could not be asked: {kind}{error}") from error
@@ -264,21 +367,30 @@ class Judge:
         except (TypeError, KeyError, IndexError) as error:
             raise JudgeError(
                 "The judge's reply is no chat completion: choices[0].message.content is not in "
-                f"{_shown(reply)} ({type(error).__name__})."
+                f"{_excerpt(reply)} ({type(error).__name__})."
             ) from error
         if not is_content(content):
-            raise JudgeError(f"The content of the judge's reply is no text: {_shown(content)}.")
+            raise JudgeError(f"The content of the judge's reply is no text: {_excerpt(content)}.")
         return content
 
 
-def _is_own(client: Any) -> bool:
-    """Whether it is a `ChatClient`."""
-    from proctor.eval.chat.client import ChatClient
+def _parse_answer(answer: Mapping[str, Any], place: int) -> tuple[str, dict[str, Any]]:
+    """Returns the id, and the arguments of `grade`.
 
-    return isinstance(client, ChatClient)
+    Raises:
+        ValueError: the answer lacks `prediction`, or has a key that `grade` does not take.
+    """
+    unknown = sorted(set(answer) - {"id", *_ANSWER_KEYS})
+    if answer.get("prediction") is None or unknown:
+        problem = f"has {unknown[0]!r}" if unknown else "has no prediction"
+        raise ValueError(
+            f"Answer {place} {problem}. Give `id` and any of {', '.join(_ANSWER_KEYS)}; prediction always."
+        )
+    arguments = {name: answer[name] for name in _ANSWER_KEYS if name in answer}
+    return str(answer.get("id", place)), arguments
 
 
-def _messages(
+def _build_messages(
     rubric: str, prediction: str, question: str | None, reference: str | None, context: str | None
 ) -> list[dict[str, str]]:
     lines = (
@@ -286,13 +398,13 @@ def _messages(
         ("Reference answer: ", reference),
         ("Context passages:\n\n", context),
     )
-    shown = [f"{label}{text}" for label, text in lines if text is not None]
+    sections = [f"{label}{text}" for label, text in lines if text is not None]
     return [
         {"role": "system", "content": str(rubric)},
-        {"role": "user", "content": "\n".join((*shown, f"Predicted answer: {prediction}", "", "Grade:"))},
+        {"role": "user", "content": "\n".join((*sections, f"Predicted answer: {prediction}", "", "Grade:"))},
     ]
 
 
-def _shown(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 200 else text[:199] + "…"

@@ -1,4 +1,4 @@
-"""Scorers that ask a judge: of patent claims, and of responses to office actions."""
+"""Scorers with a judge: for patent claims, and for responses to office actions."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _SCALE = (0.0, 1.0)
 def patent_claim_validity(
     predicted: str, expected: str, *, judge: Judge, rubric: Mapping[str, Any] | None = None
 ) -> float:
-    """How well a patent claim stands, from 0 to 1: the mean of seven dimensions, as a judge sees them.
+    """Returns how good a patent claim is, from 0 to 1: the mean of seven dimensions, as a judge grades them.
 
     A reply without a score counts 0.0 and is in `judge.unscored`.
 
     Args:
         predicted: the claim.
-        expected: a claim that is known to be good; empty for none.
+        expected: a good claim for comparison; empty for none.
         judge: one with `rubric=RUBRIC_PATENT_CLAIM_VALIDITY`, or with a rubric of yours on the same scale.
         rubric: hints for the judge on this row, such as `cited_prior_art`, `claim_type`,
             `dependency_target` or `statutory_focus`.
 
     Raises:
-        JudgeError: the judge could not be asked.
+        JudgeError: the call to the judge failed.
         ValueError: the judge has another of Proctor's rubrics, or another scale.
     """
     _check(judge, RUBRIC_PATENT_CLAIM_VALIDITY, "RUBRIC_PATENT_CLAIM_VALIDITY")
@@ -43,29 +43,29 @@ def patent_claim_validity(
 def office_action_argument(
     predicted: str, expected: str, *, judge: Judge, rubric: Mapping[str, Any] | None = None
 ) -> float:
-    """How good a response to an office action is, from 0 to 1: the mean of four dimensions.
+    """Returns how good a response to an office action is, from 0 to 1: the mean of four dimensions.
 
     A reply without a score counts 0.0 and is in `judge.unscored`.
 
     Args:
         predicted: the response.
-        expected: a response that is known to be good; empty for none.
+        expected: a good response for comparison; empty for none.
         judge: one with `rubric=RUBRIC_OFFICE_ACTION_ARGUMENT`, or with a rubric of yours on the same scale.
         rubric: hints for the judge on this row, such as `rejection_type`, `required_citations`,
             `claim_count` or `relies_on_official_notice`.
 
     Raises:
-        JudgeError: the judge could not be asked.
+        JudgeError: the call to the judge failed.
         ValueError: the judge has another of Proctor's rubrics, or another scale.
     """
     _check(judge, RUBRIC_OFFICE_ACTION_ARGUMENT, "RUBRIC_OFFICE_ACTION_ARGUMENT")
     return _score(judge, predicted, expected, rubric)
 
 
-def _check(judge: Judge, wanted: str, name: str) -> None:
-    """Refuse a judge whose scores would mean something else."""
+def _check(judge: Judge, rubric: str, name: str) -> None:
+    """Raises ValueError for a judge whose scores would mean something else."""
     others = {*BUILTIN_RUBRICS.values(), RUBRIC_PATENT_CLAIM_VALIDITY, RUBRIC_OFFICE_ACTION_ARGUMENT}
-    if judge.rubric != wanted and judge.rubric in others:
+    if judge.rubric != rubric and judge.rubric in others:
         raise ValueError(f"The judge goes by another rubric. Make it with Judge(client, rubric={name}).")
     scale = judge.score_range
     if scale is not None and scale != _SCALE:
@@ -83,7 +83,7 @@ def _score(judge: Judge, predicted: str, expected: str, rubric: Mapping[str, Any
 
 
 def _hints(rubric: Mapping[str, Any]) -> str:
-    """The hints in the order of their names, so that equal hints make equal prompts."""
+    """Returns the hints in the order of their names, so that equal hints make equal prompts."""
     lines = ["Hints:"]
     for key in sorted(rubric, key=str):
         value = rubric[key]

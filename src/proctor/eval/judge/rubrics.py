@@ -1,7 +1,7 @@
-"""What a judge is told to grade by: the rubrics that come with Proctor, and files of a user's own.
+"""Rubrics, the instructions of a judge: those that come with Proctor, and files of your own.
 
 A rubric is a Markdown file. It may begin with a line `---`, a line `scale: LOW..HIGH` and a line `---`; these
-say which scores there are and are not shown to the judge. The rest is the judge's system message.
+give the range of scores and are not shown to the judge. The rest is the judge's system message.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ Scale = tuple[float, float]
 
 _FOLDER = Path(__file__).parents[2] / "rubrics"
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-_FRONT = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_HEAD = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _SCALE = re.compile(r"(-?\d+(?:\.\d+)?) *\.\. *(-?\d+(?:\.\d+)?)")
 
 
 class RubricText(str):
-    """The text of a rubric, which also knows the range of its scores. Everywhere else it is a plain `str`."""
+    """The text of a rubric with the range of its scores; otherwise a plain `str`."""
 
     scale: Scale | None
-    """The least and the greatest score; None where the rubric does not say."""
+    """The least and the greatest score; None if the rubric does not give them."""
 
     def __new__(cls, text: str, scale: Scale | None = None) -> RubricText:
-        """A rubric.
+        """Makes a rubric.
 
         Args:
-            text: what the judge is told, as its system message.
+            text: the system message of the judge.
             scale: the least and the greatest score; others are refused. None lets every finite score pass.
 
         Raises:
             ValueError: the scale is no range.
         """
-        made = super().__new__(cls, text)
-        made.scale = None if scale is None else checked_scale(scale)
-        return made
+        rubric = super().__new__(cls, text)
+        rubric.scale = None if scale is None else check_scale(scale)
+        return rubric
 
     @classmethod
     def from_file(cls, path: str | Path, scale: Scale | None = None) -> RubricText:
-        """A rubric of your own, from a Markdown file in UTF-8.
+        """Reads a rubric of your own from a Markdown file in UTF-8.
 
         Args:
             path: the file, which may begin with `---`, `scale: 0..5`, `---`.
@@ -48,21 +48,21 @@ class RubricText(str):
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it is not UTF-8, it is empty, or what stands before its text cannot be understood.
+            ValueError: the file is not UTF-8, is empty, or has an invalid head.
         """
         try:
-            written = Path(path).read_text(encoding="utf-8-sig")
+            content = Path(path).read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
             raise ValueError(f"The rubric {str(path)!r} is not UTF-8: {error}. Save it as UTF-8.") from None
-        text, own = _parts(written, str(path))
-        return cls(text, own if scale is None else scale)
+        text, file_scale = _split_head(content, str(path))
+        return cls(text, file_scale if scale is None else scale)
 
 
-def checked_scale(scale: Scale) -> Scale:
-    """The scale as two floats.
+def check_scale(scale: Scale) -> Scale:
+    """Returns the scale as two floats.
 
     Raises:
-        ValueError: it is no pair of finite numbers of which the first is less than the second.
+        ValueError: the scale is no pair of finite numbers of which the first is less than the second.
     """
     try:
         low, high = (float(end) for end in scale)
@@ -74,38 +74,38 @@ def checked_scale(scale: Scale) -> Scale:
 
 
 def load_rubric(name: str) -> RubricText:
-    """A rubric that comes with Proctor, read anew, with its `scale`.
+    """Reads a rubric that comes with Proctor, with its `scale`.
 
-    For a file elsewhere there is `RubricText.from_file(path)`.
+    For other files use `RubricText.from_file(path)`.
 
     Args:
         name: without folder and ending, such as "patent_claim_validity".
 
     Raises:
-        FileNotFoundError: there is none of that name; a path is never a name.
+        FileNotFoundError: there is no rubric of that name; a path is never a name.
     """
     path = _FOLDER / f"{name}.md"
     if not _NAME.fullmatch(name) or not path.is_file():
-        known = ", ".join(sorted(file.stem for file in _FOLDER.glob("*.md")))
+        names = ", ".join(sorted(file.stem for file in _FOLDER.glob("*.md")))
         raise FileNotFoundError(
-            f"There is no rubric {name!r}. Known are: {known}. Read a file of your own with "
+            f"There is no rubric {name!r}. Known are: {names}. Read a file of your own with "
             "proctor.eval.judge.rubrics.RubricText.from_file(path)."
         )
     return RubricText.from_file(path)
 
 
-def _parts(written: str, path: str) -> tuple[str, Scale | None]:
-    """The text without what stands before it, and the scale."""
-    front = _FRONT.match(written)
-    text = (written[front.end() :] if front else written).strip()
+def _split_head(content: str, path: str) -> tuple[str, Scale | None]:
+    """Returns the text without its head, and the scale."""
+    head = _HEAD.match(content)
+    text = (content[head.end() :] if head else content).strip()
     if not text:
         raise ValueError(f"The rubric {path!r} is empty. Write what the judge is to go by.")
     scale: Scale | None = None
-    for number, line in enumerate(front[1].splitlines() if front else (), 2):
+    for number, line in enumerate(head[1].splitlines() if head else (), 2):
         key, _, value = line.partition(":")
-        found = _SCALE.fullmatch(value.strip()) if key.strip() == "scale" else None
-        if found:
-            scale = checked_scale((float(found[1]), float(found[2])))
+        match = _SCALE.fullmatch(value.strip()) if key.strip() == "scale" else None
+        if match:
+            scale = check_scale((float(match[1]), float(match[2])))
         elif line.strip():
             raise ValueError(
                 f"{path}:{number}: {line!r} cannot be understood. Between the lines `---` only "

@@ -1,4 +1,5 @@
-"""`MatchedComparison`: arms compared on the same questions.
+"""`MatchedBaseComparison`: two rollouts compared on the same tasks.
 
-In: rows with an arm and a question each. Out: paired tests and a report. Start with `comparison.py`.
+In: rows of graded tasks, of a baseline and a candidate. Out: counts, paired tests, a report and a chart.
+Start with `comparison.py`.
 """

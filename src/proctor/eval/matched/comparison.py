@@ -1,26 +1,30 @@
-"""Two rollouts of the same tasks, side by side: a baseline and a candidate."""
+"""Two rollouts of the same tasks, side by side: a baseline and a candidate, with report and chart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from proctor.eval.jsonl_rows import DroppedRow
-from proctor.eval.matched.rows import Outcome, Rows, outcomes_of
+from proctor.eval.matched.paired import NO_VALUE, Paired, count_rows, list_ids, pair_outcomes
+from proctor.eval.matched.rows import Outcome, Rows, read_outcomes
+from proctor.safe_text import markdown_text
+from proctor.stats import wilson
 
 if TYPE_CHECKING:
-    from proctor.charts import Chart
-    from proctor.eval.matched.paired import Paired
+    from proctor.charts import Bar, Chart
 
-_GROUP = ("n", "passed", "n_assertions_passed", "n_assertions_total")
+_MAX_DROPPED = 5
+"""How many dropped rows of each side are written out."""
+_GROUP_KEYS = ("n", "passed", "n_assertions_passed", "n_assertions_total")
 
 
-def persona_of(task_id: str) -> str:
-    """What stands between the first and the last part of an id: "synth-tax-lawyer-03" gives "tax-lawyer".
+def extract_persona(task_id: str) -> str:
+    """Returns the middle parts of an id: "synth-tax-lawyer-03" gives "tax-lawyer".
 
-    Parts are separated by "-"; an id of fewer than three is its own group.
+    Parts are separated by "-"; an id of fewer than three parts is its own group.
     """
     parts = task_id.split("-")
     return "-".join(parts[1:-1]) if len(parts) >= 3 else task_id
@@ -41,24 +45,24 @@ class GroupStats:
     by_kind: dict[str, dict[str, int]]
     """{kind of assertion: {"n", "passed"}}."""
     stops: dict[str, int]
-    """How many rollouts ended for which reason; "?" where the row does not say."""
+    """How many rollouts ended for each reason; "?" if the row does not say."""
     mean_turns: float
     """A row without n_turns, or with none that is finite, counts as 0."""
     mean_wall: float
     """Seconds; as for the turns."""
     dropped: tuple[DroppedRow, ...] = ()
-    """Rows that could not be used and count nowhere above."""
+    """Rows that could not be used; they are in none of the counts."""
 
     def task_pass_pct(self) -> float:
-        """Per cent of the tasks that passed; 0.0 of none."""
+        """Returns the per cent of the tasks that passed; 0.0 without tasks."""
         return _per_cent(self.n_passed, self.n)
 
     def assertion_pass_pct(self) -> float:
-        """Per cent of the assertions that passed; 0.0 of none."""
+        """Returns the per cent of the assertions that passed; 0.0 without assertions."""
         return _per_cent(self.n_assertions_passed, self.n_assertions_total)
 
     def to_dict(self) -> dict[str, Any]:
-        """As data for JSON: the fields but `dropped`, sorted by key inside, with both shares in per cent."""
+        """Returns data for JSON: the fields but `dropped`, sorted by key, and both shares in per cent."""
         return {
             "n": self.n,
             "n_passed": self.n_passed,
@@ -88,7 +92,7 @@ class MatchedBaseComparisonResult:
     per_kind: list[dict[str, Any]]
     """{"kind", "baseline_pct", "candidate_pct", "delta_pp", "n": the larger of both sides}."""
     baseline_outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
-    """What each row of the baseline came to."""
+    """The result of each row of the baseline."""
     candidate_outcomes: tuple[Outcome, ...] = field(default=(), repr=False)
 
     def __repr__(self) -> str:
@@ -99,12 +103,39 @@ class MatchedBaseComparisonResult:
         )
 
     def _repr_html_(self) -> str:
-        from proctor.eval.matched.report import html_of
+        from proctor.eval.notebook import table
 
-        return html_of(self)
+        old, new, delta = self.baseline, self.candidate, self.overall_delta
+        overall = [
+            ("tasks passed", _tasks(old), _tasks(new), f"{delta['delta_task_pp']:+.1f} pp"),
+            (
+                "assertions passed",
+                _assertions(old),
+                _assertions(new),
+                f"{delta['delta_assertion_pp']:+.1f} pp",
+            ),
+            ("mean turns", old.mean_turns, new.mean_turns, delta["delta_mean_turns"]),
+            ("mean seconds", old.mean_wall, new.mean_wall, delta["delta_mean_wall"]),
+        ]
+        groups = [
+            (row["group"], row["baseline_task_pct"], row["candidate_task_pct"], row["delta_task_pp"])
+            for row in self.per_group
+        ]
+        kinds = [
+            (row["kind"], row["baseline_pct"], row["candidate_pct"], row["delta_pp"]) for row in self.per_kind
+        ]
+        return "".join(
+            table(title, [first, "baseline", "candidate", "difference"], rows)
+            for title, first, rows in (
+                ("Matched-base comparison", "", overall),
+                ("Tasks passed by group, in per cent", "group", groups),
+                ("Assertions passed by kind, in per cent", "kind", kinds),
+            )
+            if rows
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """As data for JSON; `paired().to_dict()` has what is compared task by task."""
+        """Returns data for JSON; `paired().to_dict()` has what is compared task by task."""
         return {
             "baseline": self.baseline.to_dict(),
             "candidate": self.candidate.to_dict(),
@@ -114,45 +145,60 @@ class MatchedBaseComparisonResult:
         }
 
     def paired(self) -> Paired:
-        """The tasks of both sides joined by their ids, with a test and intervals of the differences."""
-        from proctor.eval.matched.paired import paired_of  # the statistics are seldom needed
-
-        return paired_of(self.baseline_outcomes, self.candidate_outcomes)
+        """Joins the tasks of both sides by their ids, with a test and intervals of the differences."""
+        return pair_outcomes(self.baseline_outcomes, self.candidate_outcomes)
 
     def report(self) -> str:
-        """Markdown: a table of the whole, of groups and kinds; then pairs, intervals, and what is amiss."""
-        from proctor.eval.matched.report import report_of
-
-        return report_of(self)
+        """Returns Markdown: tables of the totals, groups and kinds; then pairs, intervals and notes."""
+        lines = list(_table_lines(self))
+        if lines[-1]:
+            lines.append("")
+        lines += self.paired().report_lines()
+        lines += ["", *_interval_lines(self)]
+        notes = list(_notes(self))
+        if notes:
+            lines += ["", "**Notes**", "", *(f"- {note}" for note in notes)]
+        return "\n".join(lines)
 
     def chart(self, *, top_n: int = 20) -> Chart:
-        """Bars of the share of tasks that passed, of all and by group, with 95 % Wilson intervals.
+        """Draws the share of tasks that passed, of all and by group, as bars with 95 % Wilson intervals.
 
         Args:
-            top_n: only so many groups, the largest; the title tells when there are more.
+            top_n: at most this many groups, the largest; the title says if there are more.
 
         Raises:
             ValueError: there are no tasks.
         """
-        from proctor.eval.matched.report import chart_of
+        from proctor.charts import bars
 
-        return chart_of(self, top_n)
+        sides = (("baseline", self.baseline), ("candidate", self.candidate))
+        values = [bar for name, side in sides for bar in _bar("all tasks", side.n_passed, side.n, name)]
+        groups = sorted(self.per_group, key=lambda row: -row["n"])[:top_n]
+        for row in groups:
+            label = f"{row['group'] or '(empty)'} (n = {row['n']})"
+            for name, side in sides:
+                counts = side.by_group.get(row["group"], {"passed": 0, "n": 0})
+                values += _bar(label, counts["passed"], counts["n"], name)
+        title = "Tasks that passed, with 95 % intervals"
+        if len(groups) < len(self.per_group):
+            title += f" (the {len(groups)} largest of {len(self.per_group)} groups)"
+        return bars(values, title=title, unit="tasks passed", scale="share")
 
 
 @dataclass
 class MatchedBaseComparison:
-    """Compares two rollouts over the same tasks. It holds nothing but its setting: threads may share it.
+    """Compares two rollouts over the same tasks. Threads may share it.
 
     A row: {"task_id": "synth-lawyer-03", "final_grade": {"passed": true, "n_passed": 3, "n_total": 3,
     "assertions": [{"kind": "file_exists", "passed": true}]}, "stopped": "task_complete", "n_turns": 5,
     "wall_seconds": 12.3}. Whatever is missing counts as failed, 0 or "?".
     """
 
-    group_extractor: Callable[[str], str] | None = persona_of
+    group_extractor: Callable[[str], str] | None = extract_persona
     """The group of a task id; None for no groups."""
 
     def stats(self, rows: Rows) -> GroupStats:
-        """The counts of one rollout.
+        """Counts the tasks and assertions of one rollout.
 
         Args:
             rows: rows, or the path of a file of JSON Lines.
@@ -161,10 +207,10 @@ class MatchedBaseComparison:
             OSError: the file cannot be read.
             TypeError: `rows` is a single row, or no rows at all.
         """
-        return self._counted(rows)[0]
+        return self._count(rows)[0]
 
     def compare(self, baseline: Rows, candidate: Rows) -> MatchedBaseComparisonResult:
-        """Both rollouts with their differences, candidate minus baseline.
+        """Compares two rollouts; differences are candidate minus baseline.
 
         Args:
             baseline: rows, or the path of a file of JSON Lines.
@@ -174,8 +220,8 @@ class MatchedBaseComparison:
             OSError: a file cannot be read.
             TypeError: one of them is a single row, or no rows at all.
         """
-        old, old_outcomes = self._counted(baseline)
-        new, new_outcomes = self._counted(candidate)
+        old, old_outcomes = self._count(baseline)
+        new, new_outcomes = self._count(candidate)
         delta = {
             "delta_task_pp": new.task_pass_pct() - old.task_pass_pct(),
             "delta_assertion_pp": new.assertion_pass_pct() - old.assertion_pass_pct(),
@@ -192,29 +238,31 @@ class MatchedBaseComparison:
             candidate_outcomes=new_outcomes,
         )
 
-    def _counted(self, rows: Rows) -> tuple[GroupStats, tuple[Outcome, ...]]:
+    def _count(self, rows: Rows) -> tuple[GroupStats, tuple[Outcome, ...]]:
         dropped: list[DroppedRow] = []
-        outcomes = tuple(outcomes_of(rows, dropped))
+        outcomes = tuple(read_outcomes(rows, dropped))
         by_group: dict[str, dict[str, int]] = {}
         by_kind: dict[str, dict[str, int]] = {}
         stops: dict[str, int] = {}
-        for one in outcomes:
-            stops[one.stopped] = stops.get(one.stopped, 0) + 1
+        for outcome in outcomes:
+            stops[outcome.stopped] = stops.get(outcome.stopped, 0) + 1
             if self.group_extractor is not None:
-                counts = by_group.setdefault(str(self.group_extractor(one.task_id)), dict.fromkeys(_GROUP, 0))
-                _add(counts, zip(_GROUP, (1, one.passed, one.n_passed, one.n_total), strict=True))
-            for kind, passed in one.kinds:
+                group = str(self.group_extractor(outcome.task_id))
+                counts = by_group.setdefault(group, dict.fromkeys(_GROUP_KEYS, 0))
+                numbers = (1, outcome.passed, outcome.n_passed, outcome.n_total)
+                _add(counts, zip(_GROUP_KEYS, numbers, strict=True))
+            for kind, passed in outcome.kinds:
                 _add(by_kind.setdefault(kind, {"n": 0, "passed": 0}), (("n", 1), ("passed", passed)))
         stats = GroupStats(
             n=len(outcomes),
-            n_passed=sum(one.passed for one in outcomes),
-            n_assertions_passed=sum(one.n_passed for one in outcomes),
-            n_assertions_total=sum(one.n_total for one in outcomes),
+            n_passed=sum(outcome.passed for outcome in outcomes),
+            n_assertions_passed=sum(outcome.n_passed for outcome in outcomes),
+            n_assertions_total=sum(outcome.n_total for outcome in outcomes),
             by_group=by_group,
             by_kind=by_kind,
             stops=stops,
-            mean_turns=_mean(one.n_turns for one in outcomes),
-            mean_wall=_mean(one.wall_seconds for one in outcomes),
+            mean_turns=_mean(outcome.n_turns for outcome in outcomes),
+            mean_wall=_mean(outcome.wall_seconds for outcome in outcomes),
             dropped=tuple(dropped),
         )
         return stats, outcomes
@@ -226,10 +274,10 @@ def _add(counts: dict[str, int], more: Iterable[tuple[str, int]]) -> None:
 
 
 def _group_row(group: str, old: GroupStats, new: GroupStats) -> dict[str, Any]:
-    nothing = dict.fromkeys(_GROUP, 0)
-    before, after = old.by_group.get(group, nothing), new.by_group.get(group, nothing)
+    no_counts = dict.fromkeys(_GROUP_KEYS, 0)
+    before, after = old.by_group.get(group, no_counts), new.by_group.get(group, no_counts)
     tasks = [_per_cent(side["passed"], side["n"]) for side in (before, after)]
-    asserted = [
+    assertions = [
         _per_cent(side["n_assertions_passed"], side["n_assertions_total"]) for side in (before, after)
     ]
     return {
@@ -238,15 +286,15 @@ def _group_row(group: str, old: GroupStats, new: GroupStats) -> dict[str, Any]:
         "baseline_task_pct": round(tasks[0], 2),
         "candidate_task_pct": round(tasks[1], 2),
         "delta_task_pp": round(tasks[1] - tasks[0], 2),
-        "baseline_assertion_pct": round(asserted[0], 2),
-        "candidate_assertion_pct": round(asserted[1], 2),
-        "delta_assertion_pp": round(asserted[1] - asserted[0], 2),
+        "baseline_assertion_pct": round(assertions[0], 2),
+        "candidate_assertion_pct": round(assertions[1], 2),
+        "delta_assertion_pp": round(assertions[1] - assertions[0], 2),
     }
 
 
 def _kind_row(kind: str, old: GroupStats, new: GroupStats) -> dict[str, Any]:
-    nothing = {"n": 0, "passed": 0}
-    before, after = old.by_kind.get(kind, nothing), new.by_kind.get(kind, nothing)
+    no_counts = {"n": 0, "passed": 0}
+    before, after = old.by_kind.get(kind, no_counts), new.by_kind.get(kind, no_counts)
     shares = [_per_cent(side["passed"], side["n"]) for side in (before, after)]
     return {
         "kind": kind,
@@ -262,11 +310,146 @@ def _per_cent(part: int, whole: int) -> float:
 
 
 def _rounded(value: float) -> float | None:
-    """With two decimals; None for what JSON does not have, which a mean of huge numbers can come to."""
+    """Returns two decimals; None for what JSON cannot hold, such as the mean of huge numbers."""
     return round(value, 2) if isfinite(value) else None
 
 
 def _mean(amounts: Iterable[float | None]) -> float:
-    """The mean, where what is missing counts as 0."""
-    known = [amount or 0.0 for amount in amounts]
-    return sum(known) / len(known) if known else 0.0
+    """Returns the mean; a missing amount counts as 0."""
+    values = [amount or 0.0 for amount in amounts]
+    return sum(values) / len(values) if values else 0.0
+
+
+def _table_lines(result: MatchedBaseComparisonResult) -> Iterator[str]:
+    old, new, delta = result.baseline, result.candidate, result.overall_delta
+    yield "### Matched-base comparison"
+    yield ""
+    yield "| metric | baseline | candidate | Δ |"
+    yield "|---|---:|---:|---:|"
+    yield f"| task pass | {_tasks(old)} | {_tasks(new)} | {delta['delta_task_pp']:+.1f} pp |"
+    assertion_delta = f"{delta['delta_assertion_pp']:+.1f} pp"
+    yield f"| per-assertion | {_assertions(old)} | {_assertions(new)} | {assertion_delta} |"
+    yield f"| mean turns | {old.mean_turns:.2f} | {new.mean_turns:.2f} | {delta['delta_mean_turns']:+.2f} |"
+    yield f"| mean wall (s) | {old.mean_wall:.2f} | {new.mean_wall:.2f} | {delta['delta_mean_wall']:+.2f} |"
+    yield ""
+    if result.per_group:
+        yield from ("**Per group**", "")
+        yield "| group | base task% | cand task% | Δ pp | base asrt% | cand asrt% | Δ pp |"
+        yield "|---|---:|---:|---:|---:|---:|---:|"
+        for row in result.per_group:
+            tasks = f"{row['baseline_task_pct']:.1f}% | {row['candidate_task_pct']:.1f}%"
+            assertions = f"{row['baseline_assertion_pct']:.1f}% | {row['candidate_assertion_pct']:.1f}%"
+            yield (
+                f"| {markdown_text(row['group'])} | {tasks} | {row['delta_task_pp']:+.1f} | "
+                f"{assertions} | {row['delta_assertion_pp']:+.1f} |"
+            )
+        yield ""
+    if result.per_kind:
+        yield from ("**Per assertion kind**", "")
+        yield "| kind | base | candidate | Δ pp |"
+        yield "|---|---:|---:|---:|"
+        for row in result.per_kind:
+            yield (
+                f"| {markdown_text(row['kind'])} | {row['baseline_pct']:.1f}% | "
+                f"{row['candidate_pct']:.1f}% | {row['delta_pp']:+.1f} |"
+            )
+
+
+def _tasks(side: GroupStats) -> str:
+    return f"{side.n_passed}/{side.n} ({side.task_pass_pct():.1f}%)"
+
+
+def _assertions(side: GroupStats) -> str:
+    return f"{side.n_assertions_passed}/{side.n_assertions_total} ({side.assertion_pass_pct():.1f}%)"
+
+
+def _interval_lines(result: MatchedBaseComparisonResult) -> Iterator[str]:
+    """Yields the section with the interval of each share in the tables.
+
+    The assertions of a task depend on one another, so a share of assertions is treated as one over tasks.
+    """
+    yield from ("**Each share with its 95 % interval over tasks**", "")
+    yield "| | baseline | 95 % interval | candidate | 95 % interval |"
+    yield "|---|---:|---:|---:|---:|"
+    sides = (result.baseline, result.candidate)
+    yield _interval_row("task pass", [(side.n_passed, side.n, side.n) for side in sides])
+    assertions = [(side.n_assertions_passed, side.n_assertions_total, side.n) for side in sides]
+    yield _interval_row("per-assertion", assertions)
+    for row in result.per_group:
+        group_counts = [side.by_group.get(row["group"], dict.fromkeys(_GROUP_KEYS, 0)) for side in sides]
+        tasks = [(counts["passed"], counts["n"], counts["n"]) for counts in group_counts]
+        yield _interval_row(f"{row['group']}, tasks", tasks)
+        assertions = [
+            (counts["n_assertions_passed"], counts["n_assertions_total"], counts["n"])
+            for counts in group_counts
+        ]
+        yield _interval_row(f"{row['group']}, assertions", assertions)
+    for row in result.per_kind:
+        kind = row["kind"]
+        cells = []
+        for side, outcomes in zip(sides, (result.baseline_outcomes, result.candidate_outcomes), strict=True):
+            counts = side.by_kind.get(kind, {"n": 0, "passed": 0})
+            tasks_with_kind = sum(any(name == kind for name, _ in outcome.kinds) for outcome in outcomes)
+            cells.append((counts["passed"], counts["n"], tasks_with_kind))
+        yield _interval_row(kind, cells)
+
+
+def _interval_row(name: str, sides: Iterable[tuple[int, int, int]]) -> str:
+    """Returns a table row; each side is (passed, total, number of tasks)."""
+    cells = [markdown_text(name)]
+    for passed, total, tasks in sides:
+        cells.append(f"{passed}/{total}" if total else NO_VALUE)
+        bounds = None
+        if total and 0 <= passed <= total:
+            tasks = min(tasks, total)
+            bounds = wilson(min(passed / total * tasks, tasks), tasks)
+        cells.append(NO_VALUE if bounds is None else f"{100 * bounds[0]:.1f} – {100 * bounds[1]:.1f}%")
+    return f"| {' | '.join(cells)} |"
+
+
+def _notes(result: MatchedBaseComparisonResult) -> Iterator[str]:
+    sides = (
+        ("baseline", result.baseline, result.candidate, result.baseline_outcomes),
+        ("candidate", result.candidate, result.baseline, result.candidate_outcomes),
+    )
+    for name, side, other, outcomes in sides:
+        if side.dropped:
+            yield _dropped_note(name, side.dropped)
+        for noun, own_counts, other_counts in (
+            ("group", side.by_group, other.by_group),
+            ("kind", side.by_kind, other.by_kind),
+        ):
+            absent = sorted(set(other_counts) - set(own_counts))
+            if absent:
+                ids = list_ids(absent)
+                yield f"The {name} has nothing of the {noun} {ids}: its 0.0% there measures nothing."
+        yield from _missing_measure_notes(name, outcomes)
+
+
+def _dropped_note(name: str, dropped: Sequence[DroppedRow]) -> str:
+    reasons = " ".join(f"{row.line}: {markdown_text(row.reason)}" for row in dropped[:_MAX_DROPPED])
+    more = len(dropped) - _MAX_DROPPED
+    ending = f" And {more} more." if more > 0 else ""
+    verb = "is" if len(dropped) == 1 else "are"
+    return (
+        f"{count_rows(len(dropped))} of the {name} could not be used and {verb} left out. {reasons}{ending}"
+    )
+
+
+def _missing_measure_notes(name: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
+    counts = (
+        ("n_turns", sum(outcome.n_turns is None for outcome in outcomes)),
+        ("wall_seconds", sum(outcome.wall_seconds is None for outcome in outcomes)),
+    )
+    for measure, count in counts:
+        if count:
+            verb = "counts" if count == 1 else "count"
+            yield f"{count_rows(count)} of the {name} without a finite {measure} {verb} as 0 in its mean."
+
+
+def _bar(label: str, passed: int, total: int, series: str) -> list[Bar]:
+    """Returns one bar, or none without tasks."""
+    from proctor.charts import Bar
+
+    bounds = wilson(passed, total)
+    return [] if bounds is None else [Bar(label, passed / total, *bounds, series=series)]

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from proctor import stats
 from proctor.eval.json_files import plain
 from proctor.eval.matched.rows import Outcome
+from proctor.safe_text import markdown_text
 
+NO_VALUE = "–"
+"""A cell without a number."""
+_MAX_IDS = 10
+"""How many ids of a list are written out."""
 Pair = tuple[Outcome, Outcome]
 
 
@@ -27,7 +32,7 @@ class PairedDelta:
     median: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """As data for JSON."""
+        """Returns the fields as data for JSON."""
         row = {"n": self.n, "mean": self.mean, "ci95": self.interval, "median": self.median}
         return {name: plain(value) for name, value in row.items()}
 
@@ -36,8 +41,8 @@ class PairedDelta:
 class Paired:
     """The tasks of a baseline and a candidate, joined by id.
 
-    An id that one side has more than once pairs with nothing, since nobody knows with which row; neither does
-    a row without an id. Lists of ids are in the order of their rows.
+    An id that one side has more than once is not paired, since it is unclear with which row; neither is a row
+    without an id. Lists of ids are in the order of their rows.
     """
 
     n: int
@@ -66,20 +71,20 @@ class Paired:
     """Of the share of a task's assertions that passed, in percentage points."""
 
     def delta_task_pp(self) -> float | None:
-        """The difference of the shares that passed, in percentage points; None of no pairs."""
+        """Returns the difference of the shares that passed, in percentage points; None of no pairs."""
         return 100 * (len(self.gained) - len(self.lost)) / self.n if self.n else None
 
     def interval_pp(self) -> tuple[float, float] | None:
-        """The 95 % interval of `delta_task_pp`, as (low, high): `stats.newcombe_paired`. None of no pairs."""
+        """Returns the 95 % interval of `delta_task_pp` by `stats.newcombe_paired`; None of no pairs."""
         bounds = stats.newcombe_paired(self.both, len(self.gained), len(self.lost), self.neither)
         return None if bounds is None else (100 * bounds[0], 100 * bounds[1])
 
     def p_value(self) -> float | None:
-        """McNemar's exact p-value, two-sided: `stats.mcnemar`. None of no pairs."""
+        """Returns McNemar's exact p-value, two-sided: `stats.mcnemar`. None of no pairs."""
         return stats.mcnemar(len(self.gained), len(self.lost)) if self.n else None
 
     def to_dict(self) -> dict[str, Any]:
-        """As data for JSON."""
+        """Returns the fields as data for JSON."""
         return {
             "n": self.n,
             "only_in_baseline": list(self.only_in_baseline),
@@ -103,55 +108,130 @@ class Paired:
         }
 
     def report(self) -> str:
-        """Markdown, also when nothing could be paired."""
-        from proctor.eval.matched.report import paired_lines
+        """Returns Markdown, also if nothing could be paired."""
+        return "\n".join(self.report_lines())
 
-        return "\n".join(paired_lines(self))
+    def report_lines(self) -> Iterator[str]:
+        """Yields the lines of the report."""
+        yield from ("**Paired by task id**", "")
+        if not self.n:
+            yield "No task is on both sides, so nothing is paired: the tables above compare different tasks."
+            yield from self._unpaired_lines()
+            return
+        yield f"{_tasks_are(self.n)} on both sides. {' '.join(self._unpaired_lines())}".rstrip()
+        yield ""
+        yield "| | candidate passes | candidate fails |"
+        yield "|---|---:|---:|"
+        yield f"| baseline passes | {self.both} | {len(self.lost)} |"
+        yield f"| baseline fails | {len(self.gained)} | {self.neither} |"
+        yield ""
+        yield from self._change_lines()
+        yield ""
+        yield "| candidate − baseline | pairs | mean | 95 % interval | median |"
+        yield "|---|---:|---:|---:|---:|"
+        yield _delta_row("turns", self.turns, 2)
+        yield _delta_row("wall (s)", self.wall_seconds, 2)
+        yield _delta_row("assertions passed (pp)", self.assertion_pp, 1)
+
+    def _unpaired_lines(self) -> Iterator[str]:
+        for side, ids in (("baseline", self.only_in_baseline), ("candidate", self.only_in_candidate)):
+            if ids:
+                yield f"{_tasks_are(len(ids))} only in the {side}: {list_ids(ids)}."
+        for side, ids in (
+            ("baseline", self.duplicates_in_baseline),
+            ("candidate", self.duplicates_in_candidate),
+        ):
+            if ids:
+                yield f"More than one row of the {side} has the id, and none is paired: {list_ids(ids)}."
+        counts = (("baseline", self.without_id_in_baseline), ("candidate", self.without_id_in_candidate))
+        for side, count in counts:
+            if count:
+                yield f"{count_rows(count)} of the {side} {'has' if count == 1 else 'have'} no id."
+
+    def _change_lines(self) -> Iterator[str]:
+        delta, bounds, p_value = self.delta_task_pp(), self.interval_pp(), self.p_value()
+        assert delta is not None
+        assert bounds is not None
+        assert p_value is not None
+        p_text = "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.4f}"
+        yield (
+            f"Task pass: {delta:+.1f} pp (95 % interval {bounds[0]:+.1f} to {bounds[1]:+.1f} pp; "
+            f"McNemar's exact test {p_text})."
+        )
+        yield ""
+        yield f"- Only the candidate passes: {list_ids(self.gained)}"
+        yield f"- Only the baseline passes: {list_ids(self.lost)}"
 
 
-def paired_of(baseline: Sequence[Outcome], candidate: Sequence[Outcome]) -> Paired:
-    """The outcomes of both sides joined by task id."""
-    before, doubled_before = _by_id(baseline)
-    after, doubled_after = _by_id(candidate)
-    doubled = {*doubled_before, *doubled_after}
-    pairs = [(one, after[name]) for name, one in before.items() if name in after and name not in doubled]
+def pair_outcomes(baseline: Sequence[Outcome], candidate: Sequence[Outcome]) -> Paired:
+    """Joins the outcomes of both sides by task id."""
+    before, before_duplicates = _by_id(baseline)
+    after, after_duplicates = _by_id(candidate)
+    duplicates = {*before_duplicates, *after_duplicates}
+    pairs = [(old, after[name]) for name, old in before.items() if name in after and name not in duplicates]
     passed = Counter((old.passed, new.passed) for old, new in pairs)
     return Paired(
         n=len(pairs),
-        only_in_baseline=tuple(name for name in before if name not in after and name not in doubled),
-        only_in_candidate=tuple(name for name in after if name not in before and name not in doubled),
-        duplicates_in_baseline=doubled_before,
-        duplicates_in_candidate=doubled_after,
-        without_id_in_baseline=sum(not one.task_id for one in baseline),
-        without_id_in_candidate=sum(not one.task_id for one in candidate),
+        only_in_baseline=tuple(name for name in before if name not in after and name not in duplicates),
+        only_in_candidate=tuple(name for name in after if name not in before and name not in duplicates),
+        duplicates_in_baseline=before_duplicates,
+        duplicates_in_candidate=after_duplicates,
+        without_id_in_baseline=sum(not outcome.task_id for outcome in baseline),
+        without_id_in_candidate=sum(not outcome.task_id for outcome in candidate),
         both=passed[True, True],
         gained=tuple(new.task_id for old, new in pairs if new.passed and not old.passed),
         lost=tuple(new.task_id for old, new in pairs if old.passed and not new.passed),
         neither=passed[False, False],
-        turns=_delta(pairs, lambda one: one.n_turns),
-        wall_seconds=_delta(pairs, lambda one: one.wall_seconds),
+        turns=_delta(pairs, lambda outcome: outcome.n_turns),
+        wall_seconds=_delta(pairs, lambda outcome: outcome.wall_seconds),
         assertion_pp=_delta(pairs, _assertion_per_cent),
     )
 
 
 def _by_id(outcomes: Sequence[Outcome]) -> tuple[dict[str, Outcome], tuple[str, ...]]:
-    """The outcomes that have an id, and the ids of more than one."""
-    counts = Counter(one.task_id for one in outcomes if one.task_id)
-    doubled = tuple(name for name, count in counts.items() if count > 1)
-    return {one.task_id: one for one in outcomes if one.task_id}, doubled
+    """Returns the outcomes by their ids, and the ids that more than one outcome has."""
+    counts = Counter(outcome.task_id for outcome in outcomes if outcome.task_id)
+    duplicates = tuple(name for name, count in counts.items() if count > 1)
+    return {outcome.task_id: outcome for outcome in outcomes if outcome.task_id}, duplicates
 
 
-def _assertion_per_cent(one: Outcome) -> float | None:
-    share = one.assertion_share()
+def _assertion_per_cent(outcome: Outcome) -> float | None:
+    share = outcome.assertion_share()
     return None if share is None else 100 * share
 
 
 def _delta(pairs: Sequence[Pair], measure: Callable[[Outcome], float | None]) -> PairedDelta:
-    measured = ((measure(old), measure(new)) for old, new in pairs)
-    deltas = sorted(new - old for old, new in measured if old is not None and new is not None)
+    values = ((measure(old), measure(new)) for old, new in pairs)
+    deltas = sorted(new - old for old, new in values if old is not None and new is not None)
     try:
         interval, median = stats.mean_interval(deltas), stats.quantile(deltas, 0.5)
     except (OverflowError, ValueError):  # beyond what a float can hold
         interval = median = None
     mean = sum(deltas) / len(deltas) if deltas else None
     return PairedDelta(n=len(deltas), mean=mean, interval=interval, median=median)
+
+
+def _delta_row(name: str, delta: PairedDelta, digits: int) -> str:
+    def figure(value: float | None) -> str:
+        return NO_VALUE if value is None else f"{value:+.{digits}f}"
+
+    interval = NO_VALUE
+    if delta.interval is not None:
+        interval = f"{figure(delta.interval[0])} to {figure(delta.interval[1])}"
+    return f"| {name} | {delta.n} | {figure(delta.mean)} | {interval} | {figure(delta.median)} |"
+
+
+def count_rows(count: int) -> str:
+    """Returns such as "1 row" or "2 rows"."""
+    return f"{count} row{'s' * (count != 1)}"
+
+
+def _tasks_are(count: int) -> str:
+    return "1 task is" if count == 1 else f"{count} tasks are"
+
+
+def list_ids(names: Iterable[str]) -> str:
+    """Returns the first names joined by commas, with how many more there are."""
+    texts = [markdown_text(name) or "(empty)" for name in names]
+    more = len(texts) - _MAX_IDS
+    return ", ".join(texts[:_MAX_IDS]) + (f" and {more} more" if more > 0 else "") or "none"

@@ -1,4 +1,4 @@
-"""Rows of graded tasks to what is counted of them; a row that cannot be used is left out, with its reason."""
+"""Reads rows of graded tasks as outcomes; a row that cannot be used is left out, with its reason."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from proctor.eval.jsonl_rows import DroppedRow, objects_of, shown
+from proctor.eval.jsonl_rows import DroppedRow, describe_value, objects_of
 
 Rows = Iterable[dict[str, Any]] | str | Path
 """Rows, or a file of them as JSON Lines."""
 
-MOST_COUNTED = 2**53
-"""Beyond it no file of JSON is sure of a whole number."""
-_SAID = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
+_MAX_COUNT = 2**53
+"""Above it JSON readers may round whole numbers."""
+_TRUTH_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one rollout of a task came to."""
+    """The result of one rollout of a task."""
 
     task_id: str
-    """Empty when the row has none."""
+    """Empty if the row has none."""
     passed: bool
     n_passed: int
     """Assertions that passed."""
@@ -32,32 +32,32 @@ class Outcome:
     kinds: tuple[tuple[str, bool], ...]
     """The kind of each assertion, and whether it passed."""
     stopped: str
-    """Why the rollout ended, "?" when the row does not say."""
+    """Why the rollout ended, "?" if the row does not say."""
     n_turns: float | None
-    """None when the row has none, or no finite number."""
+    """None if the row has none, or no finite number."""
     wall_seconds: float | None
-    """None when the row has none, or no finite number."""
+    """None if the row has none, or no finite number."""
 
     def assertion_share(self) -> float | None:
-        """The share of its assertions that passed, 0 to 1; None without assertions or where it cannot be."""
+        """Returns the share of passed assertions, 0 to 1; None if the counts do not allow one."""
         return self.n_passed / self.n_total if 0 <= self.n_passed <= self.n_total and self.n_total else None
 
 
-def outcomes_of(rows: Rows, dropped: list[DroppedRow]) -> Iterator[Outcome]:
-    """The outcomes in rows or in a file; what cannot be used is added to `dropped`, numbered from 1.
+def read_outcomes(rows: Rows, dropped: list[DroppedRow]) -> Iterator[Outcome]:
+    """Yields the outcomes in rows or in a file; unusable rows are added to `dropped`, numbered from 1.
 
     Raises:
         OSError: the file cannot be read.
         TypeError: `rows` is one row, or neither rows nor a path.
     """
-    for number, row in _numbered(rows, dropped):
+    for number, row in _number_rows(rows, dropped):
         try:
-            yield _outcome(row)
+            yield _parse_outcome(row)
         except ValueError as error:
             dropped.append(DroppedRow(number, str(error)))
 
 
-def _numbered(rows: Any, dropped: list[DroppedRow]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _number_rows(rows: Any, dropped: list[DroppedRow]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     if isinstance(rows, str | Path):
         yield from objects_of(rows, dropped)
         return
@@ -69,15 +69,15 @@ def _numbered(rows: Any, dropped: list[DroppedRow]) -> Iterator[tuple[int, Mappi
         if isinstance(row, Mapping):
             yield number, row
         else:
-            dropped.append(DroppedRow(number, f"The row is {shown(row)}, and not an object."))
+            dropped.append(DroppedRow(number, f"The row is {describe_value(row)}, and not an object."))
 
 
-def _outcome(row: Mapping[str, Any]) -> Outcome:
-    """Raises ValueError with a sentence where the row cannot be used."""
+def _parse_outcome(row: Mapping[str, Any]) -> Outcome:
+    """Returns the outcome of a row; raises ValueError with a sentence if the row cannot be used."""
     grade = row.get("final_grade")
     grade = {} if grade is None else grade
     if not isinstance(grade, Mapping):
-        raise ValueError(f"'final_grade' is {shown(grade)}, and not an object.")
+        raise ValueError(f"'final_grade' is {describe_value(grade)}, and not an object.")
     task_id, stopped = row.get("task_id"), row.get("stopped")
     return Outcome(
         task_id="" if task_id is None else str(task_id),
@@ -95,42 +95,42 @@ def _kinds(assertions: Any) -> Iterator[tuple[str, bool]]:
     if assertions is None:
         return
     if not isinstance(assertions, list | tuple):
-        raise ValueError(f"'assertions' is {shown(assertions)}, and not a list.")
+        raise ValueError(f"'assertions' is {describe_value(assertions)}, and not a list.")
     for place, assertion in enumerate(assertions):
         if not isinstance(assertion, Mapping):
-            raise ValueError(f"'assertions[{place}]' is {shown(assertion)}, and not an object.")
+            raise ValueError(f"'assertions[{place}]' is {describe_value(assertion)}, and not an object.")
         kind = assertion.get("kind")
         yield "" if kind is None else str(kind), _passed(assertion, f"assertions[{place}]")
 
 
 def _passed(graded: Mapping[str, Any], where: str) -> bool:
-    written = graded.get("passed")
-    if written is None or isinstance(written, bool):
-        return bool(written)
-    if isinstance(written, int | float) and written in (0, 1):
-        return bool(written)
-    if isinstance(written, str) and written.strip().lower() in _SAID:
-        return _SAID[written.strip().lower()]
-    raise ValueError(f"'{where}.passed' is {shown(written)}, which is neither true nor false.")
+    value = graded.get("passed")
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    if isinstance(value, int | float) and value in (0, 1):
+        return bool(value)
+    if isinstance(value, str) and value.strip().lower() in _TRUTH_WORDS:
+        return _TRUTH_WORDS[value.strip().lower()]
+    raise ValueError(f"'{where}.passed' is {describe_value(value)}, which is neither true nor false.")
 
 
 def _count(grade: Mapping[str, Any], name: str) -> int:
-    written = grade.get(name) or 0
+    value = grade.get(name) or 0
     try:
-        count = int(written)
+        count = int(value)
     except (TypeError, ValueError, OverflowError):
         count = -1
-    if not 0 <= count <= MOST_COUNTED or (isinstance(written, float) and written != count):
-        raise ValueError(f"'final_grade.{name}' is {shown(written)}, which is no count.")
+    if not 0 <= count <= _MAX_COUNT or (isinstance(value, float) and value != count):
+        raise ValueError(f"'final_grade.{name}' is {describe_value(value)}, which is no count.")
     return count
 
 
 def _amount(row: Mapping[str, Any], name: str) -> float | None:
-    written = row.get(name)
-    if written is None:
+    value = row.get(name)
+    if value is None:
         return None
     try:
-        amount = float(written)
+        amount = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name!r} is {shown(written)}, which is no number.") from None
+        raise ValueError(f"{name!r} is {describe_value(value)}, which is no number.") from None
     return amount if isfinite(amount) else None

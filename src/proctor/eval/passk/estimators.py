@@ -1,6 +1,6 @@
-"""Graded answers to pass@k and pass^k: how often one of k answers passes, and how often all of them do.
+"""Estimates pass@k and pass^k from answers: how often one of k answers passes, and how often all do.
 
-Knows nothing of files (`passk_files` reads them), and of how one answer is graded.
+Files are read by `files`; how one answer is graded is up to the caller.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from proctor.eval.parallel import OnError, in_order, is_recorded
+from proctor.eval.parallel import OnError, is_recorded, map_ordered
 from proctor.eval.passk.result import (
     PassAtKResult,
     TaskCount,
     Ungraded,
+    build_result,
     check_ks,
-    count_of,
-    result_of,
+    parse_count,
     whole_numbers,
 )
 from proctor.stats import pass_at_k, pass_hat_k
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def pass_at_k_estimator(n: int, c: int, k: int) -> float:
-    """The unbiased estimate that at least one of k answers passes: `1 - C(n-c, k) / C(n, k)`.
+    """Returns the unbiased estimate that at least one of k answers passes: `1 - C(n-c, k) / C(n, k)`.
 
     Takes at most min(c, k) steps and no large integer; exact to 1e-12 for n of a million.
 
@@ -53,7 +53,7 @@ def pass_at_k_estimator(n: int, c: int, k: int) -> float:
 
 
 def pass_hat_k_estimator(n: int, c: int, k: int) -> float:
-    """The unbiased estimate that all of k answers pass, written pass^k: `C(c, k) / C(n, k)`.
+    """Returns the unbiased estimate that all of k answers pass, written pass^k: `C(c, k) / C(n, k)`.
 
     Source: S. Yao et al., "τ-bench: A Benchmark for Tool-Agent-User Interaction in Real-World Domains"
     (2024), arXiv:2406.12045.
@@ -65,10 +65,10 @@ def pass_hat_k_estimator(n: int, c: int, k: int) -> float:
 
 @dataclass
 class PassAtK:
-    """Computes pass@k for some k. Holds nothing else, so threads may share it."""
+    """Computes pass@k for some k. Threads may share it."""
 
     ks: Sequence[int] = (1,)
-    """Each at least 1; one that is there twice counts once."""
+    """Each at least 1; repeated ones count once."""
 
     def __post_init__(self) -> None:
         self.ks = tuple(self.ks)
@@ -84,33 +84,33 @@ class PassAtK:
         workers: int = 1,
         on_error: OnError = "raise",
     ) -> PassAtKResult:
-        """Grade each answer to each task.
+        """Grades each answer to each task.
 
         Args:
             problems: the tasks.
-            samples: for each task its answers, everywhere as many.
-            grader: called as `grader(answer, problem)`; an answer passes if what it gives is true, or has
-                a true `passed`, as a `GradeResult`, `CheckResult` or `SandboxResult` does. It may be async,
+            samples: the answers to each task, the same number for all.
+            grader: called as `grader(answer, problem)`; an answer passes if the result is true, or has a
+                true `passed`, as a `GradeResult`, `CheckResult` or `SandboxResult` does. It may be async,
                 and is called from several threads when there are several workers.
-            extras_fn: called as `extras_fn(problem, answers)` after the grading; what it gives is added to
-                the task's row, where it may replace what is shown and not what is counted.
+            extras_fn: called as `extras_fn(problem, answers)` after the grading; its result is added to the
+                task's row, where it may replace displayed values, but not the counts.
             task_id_field: the key of a task's id.
             workers: how many answers are graded at once, at least 1; the order of results is the same.
-            on_error: what follows an exception of the grader: "raise" passes on the first in input order.
+            on_error: how an exception of the grader is handled: "raise" raises the first in input order.
                 "record" leaves the answer out and lists it in `ungraded`; a task of which no answer is
                 left is not in `per_task`, and a k above what is left of some task is not in `pass_at`.
 
         Raises:
             ValueError: tasks and lists of answers differ in number, lists differ in length, `ks` is empty,
                 a k is below 1 or above the number of answers, or workers is below 1.
-            Exception: what the grader raises, with on_error="raise"; or extras_fn.
+            Exception: raised by the grader, with on_error="raise", or by extras_fn.
             TypeError: a k is no whole number, or a task's answers are one text.
         """
         records = is_recorded(on_error)
         self._check(problems, samples)
         pairs = [(text, task) for task, texts in zip(problems, samples, strict=True) for text in texts]
         rows, counts, ungraded = [], [], []
-        with closing(in_order(lambda pair: grader(*pair), pairs, workers=workers)) as outcomes:
+        with closing(map_ordered(lambda pair: grader(*pair), pairs, workers=workers)) as outcomes:
             for task, texts in zip(problems, samples, strict=True):
                 name = str(task.get(task_id_field, ""))
                 grades = []
@@ -125,11 +125,11 @@ class PassAtK:
                     extras = {} if extras_fn is None else extras_fn(task, texts)
                     counts.append(count)
                     rows.append({"task_id": name, "n": count.n, "passed": count.passed, **extras})
-        left = min((count.n for count in counts), default=0 if problems else max(self.ks))
-        return result_of(counts, [k for k in self.ks if k <= left], rows=rows, ungraded=ungraded)
+        fewest = min((count.n for count in counts), default=0 if problems else max(self.ks))
+        return build_result(counts, [k for k in self.ks if k <= fewest], rows=rows, ungraded=ungraded)
 
     def from_rows(self, rows: Iterable[Mapping[str, Any] | Sequence[Any]]) -> PassAtKResult:
-        """The same from tasks whose answers are counted already.
+        """Computes the result from tasks whose answers are counted already.
 
         Args:
             rows: objects with n and passed (and task_id and whatever else), or (task_id, n, passed).
@@ -139,20 +139,20 @@ class PassAtK:
                 below 1 or above n.
             TypeError: a row is neither, or a k is no whole number.
         """
-        kept = [_as_object(row, place) for place, row in enumerate(rows, 1)]
-        counts = [count_of(row, place) for place, row in enumerate(kept, 1)]
+        objects = [_as_object(row, place) for place, row in enumerate(rows, 1)]
+        counts = [parse_count(row, place) for place, row in enumerate(objects, 1)]
         sizes = sorted({count.n for count in counts})
         if len(sizes) > 1:
             raise ValueError(
                 f"The rows have different numbers of answers: n is {sizes[0]} to {sizes[-1]}. Give each task "
                 "as many, or give one row for each answer to from_trials, where they may differ."
             )
-        return result_of(counts, self.ks, rows=kept)
+        return build_result(counts, self.ks, rows=objects)
 
     def from_trials(
         self, rows: Iterable[Mapping[str, Any]], *, task_id_field: str = "task_id"
     ) -> PassAtKResult:
-        """The same from single answers that are graded already; tasks may have different numbers of them.
+        """Computes the result from single graded answers; tasks may have different numbers of them.
 
         The estimator is unbiased for each task with that task's own n, as long as k is at most that n, so
         the mean over tasks is unbiased too: no k may be above the smallest n. A task with fewer answers
@@ -170,7 +170,7 @@ class PassAtK:
         tasks: dict[str, list[bool | None]] = {}
         ungraded: list[Ungraded] = []
         for place, row in enumerate(rows, 1):
-            name, passed = trial_of(row, place, task_id_field)
+            name, passed = parse_trial(row, place, task_id_field)
             grades = tasks.setdefault(name, [])
             if passed is None:
                 ungraded.append(Ungraded(name, len(grades), str(row.get("reason") or "passed is null")))
@@ -179,10 +179,10 @@ class PassAtK:
             TaskCount(name, len(grades) - grades.count(None), grades.count(True))
             for name, grades in tasks.items()
         ]
-        return result_of(counts, self.ks, ungraded=ungraded)
+        return build_result(counts, self.ks, ungraded=ungraded)
 
     def _check(self, problems: Sequence[Any], samples: Sequence[Sequence[Any]]) -> None:
-        """Raise for what is wrong before anything is graded."""
+        """Checks the arguments before anything is graded."""
         if len(problems) != len(samples):
             raise ValueError(
                 f"{len(problems)} problems have {len(samples)} lists of samples: one each, please."
@@ -209,12 +209,12 @@ def _as_object(row: Mapping[str, Any] | Sequence[Any], place: int) -> dict[str, 
     return dict(zip(("task_id", "n", "passed"), row, strict=True))
 
 
-def trial_of(row: Mapping[str, Any], place: int, task_id_field: str) -> tuple[str, bool | None]:
-    """The task that a row is about, and whether the answer passed; None: it was not graded.
+def parse_trial(row: Mapping[str, Any], place: int, task_id_field: str) -> tuple[str, bool | None]:
+    """Returns the task of a row, and whether the answer passed; None if it was not graded.
 
     Raises:
-        ValueError: the row says neither or only one of these.
-        TypeError: it is no object.
+        ValueError: the row has no task id or no `passed`.
+        TypeError: the row is no object.
     """
     if not isinstance(row, Mapping):
         raise TypeError(f"Row {place} is {row!r}. It must be an object with {task_id_field!r} and 'passed'.")

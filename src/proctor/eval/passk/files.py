@@ -1,4 +1,4 @@
-"""Files of answers to the counts of pass@k: counts, single answers, dumps, exported runs, and completions."""
+"""Reads files of answers for pass@k: counts, single answers, dumps, exported runs, and completions."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proctor.eval.jsonl_rows import DroppedRow, check_new, object_of, objects_of, trials_of
-from proctor.eval.parallel import in_order
-from proctor.eval.passk.estimators import trial_of
-from proctor.eval.passk.result import PassAtKResult, TaskCount, Ungraded, count_of, result_of
+from proctor.eval.jsonl_rows import DroppedRow, check_new, list_trials, objects_of, read_object
+from proctor.eval.parallel import map_ordered
+from proctor.eval.passk.estimators import parse_trial
+from proctor.eval.passk.result import PassAtKResult, TaskCount, Ungraded, build_result, parse_count
 
 NOT_GRADED = "not graded"
 _VERDICTS = {"pass": True, "fail": False, "error": None, "unscored": None}
 
 
 class Completion(NamedTuple):
-    """An answer that nobody has graded yet."""
+    """An answer that is not graded yet."""
 
     task_id: str
     text: str
@@ -31,28 +31,28 @@ class Answers:
     """The answers of a file, or of one run in it."""
 
     run: str = ""
-    """What was asked, where the rows say it, and of several runs the run."""
+    """The target, if the rows name it, and of several runs the run."""
     completions: list[Completion] = field(default_factory=list)
-    """Those still to be graded."""
+    """Answers that are still to be graded."""
     ungraded: list[Ungraded] = field(default_factory=list)
-    """Those that do not count."""
+    """Answers that do not count."""
     why_ungraded: Counter[str] = field(default_factory=Counter)
     """How many of them are an error, unscored, or not graded."""
     pooled: dict[str, None] = field(default_factory=dict)
-    """Tasks whose counts stood in more than one row."""
+    """Tasks whose counts were in more than one row."""
     _tasks: dict[str, list[int]] = field(default_factory=dict)
     """Each task with its answers, graded answers and passes."""
     trials: set[tuple[str, ...]] = field(default_factory=set)
-    """The exported trials that are in, for `check_new`."""
+    """The exported trials so far, for `check_new`."""
 
-    def count(self, counted: TaskCount) -> None:
-        """Add a task's counts."""
-        if counted.task_id in self._tasks:
-            self.pooled[counted.task_id] = None
-        self._add(counted.task_id, counted.n, counted.n, counted.passed)
+    def count(self, counts: TaskCount) -> None:
+        """Adds the counts of a task."""
+        if counts.task_id in self._tasks:
+            self.pooled[counts.task_id] = None
+        self._add(counts.task_id, counts.n, counts.n, counts.passed)
 
     def grade(self, task_id: str, passed: bool | None, *, reason: str = "", kind: str = NOT_GRADED) -> None:
-        """Add one answer; None: it was not graded, for that reason."""
+        """Adds one answer; with `passed` None it was not graded, for that reason."""
         if passed is None:
             place = self._tasks.get(task_id, [0])[0]
             self.ungraded.append(Ungraded(task_id, place, reason or kind))
@@ -60,9 +60,9 @@ class Answers:
         self._add(task_id, 1, int(passed is not None), int(passed is True))
 
     def give_up(self, reason: str) -> None:
-        """Count what is still to be graded as not graded."""
-        for one in self.completions:
-            self.grade(one.task_id, None, reason=reason)
+        """Counts the completions as not graded."""
+        for completion in self.completions:
+            self.grade(completion.task_id, None, reason=reason)
         self.completions = []
 
     @property
@@ -72,20 +72,20 @@ class Answers:
 
     @property
     def fewest(self) -> int:
-        """The answers, graded or still to be, to the task that has the fewest; 0 where there are none."""
-        sizes = Counter({one.task_id: one.n for one in self.counts})
-        sizes.update(one.task_id for one in self.completions)
+        """The fewest answers, graded or still to be graded, that a task has; 0 without tasks."""
+        sizes = Counter({count.task_id: count.n for count in self.counts})
+        sizes.update(completion.task_id for completion in self.completions)
         return min(sizes.values(), default=0)
 
     @property
     def left_out(self) -> list[str]:
-        """The tasks that have none."""
+        """The tasks without a graded answer."""
         return [name for name, (_, n, _) in self._tasks.items() if not n]
 
     def result(self, ks: Iterable[int]) -> PassAtKResult:
-        """pass@k for those ks that each task has graded answers for."""
+        """Returns pass@k for those ks that each task has enough answers for."""
         fewest = self.fewest
-        return result_of(self.counts, [k for k in ks if k <= fewest], ungraded=self.ungraded)
+        return build_result(self.counts, [k for k in ks if k <= fewest], ungraded=self.ungraded)
 
     def _add(self, task_id: str, *numbers: int) -> None:
         before = self._tasks.get(task_id, [0, 0, 0])
@@ -94,29 +94,28 @@ class Answers:
 
 @dataclass
 class AnswerFile:
-    """What a file holds."""
+    """The content of a file."""
 
     path: str
     answers: list[Answers]
-    """One, or one for each exported run; none where nothing can be used."""
+    """One, or one for each exported run; empty if no line can be used."""
     dropped: list[DroppedRow]
     """Lines that cannot be used."""
     unanswered: list[str]
-    """Problems that no completion is for, if there are problems."""
+    """Problems without a completion, if problems were given."""
 
 
 def read_answers(path: str | Path, problems: Mapping[str, Mapping[str, Any]] | None = None) -> AnswerFile:
-    """Read a file of JSON Lines, or of one JSON object.
+    """Reads a file of JSON Lines, or of one JSON object.
 
-    A row is told by its fields: `{task_id, n, passed}`, `{task_id, passed}` (true, false or null), a
-    dump of `PassAtKResult.to_dict()`, what `proctor passk --json` printed, a trial of an exported run
+    The form of a row is recognized by its fields: `{task_id, n, passed}`, `{task_id, passed}` (true, false or
+    null), a dump of `PassAtKResult.to_dict()`, output of `proctor passk --json`, a trial of an exported run
     `{case_id, verdict}`, or with `problems` `{task_id, completion}`. Rows of counts without a task_id are
     tasks of their own. Each `run` and each `target` stands by itself.
 
     Args:
         path: the file, in UTF-8.
-        problems: for each task_id what its completions are graded by; what they say of themselves, as
-            `passed`, is then not looked at.
+        problems: by task_id; their tests grade the completions, whose own `passed` is then ignored.
 
     Raises:
         OSError: the file cannot be read.
@@ -125,19 +124,19 @@ def read_answers(path: str | Path, problems: Mapping[str, Mapping[str, Any]] | N
     runs: dict[tuple[str, str], Answers] = {}
     for line, row in _rows(path, dropped):
         try:
-            _take(row, line, runs, problems)
+            _add_row(row, line, runs, problems)
         except (TypeError, ValueError) as error:
             dropped.append(DroppedRow(line, str(error)))
     targets = Counter(target for _, target in runs)
     for (run, target), answers in runs.items():
         answers.run = f"{target} ({run})" if targets[target] > 1 else target
-    answered = {one.task_id for answers in runs.values() for one in answers.completions}
-    unanswered = [name for name in problems or () if name not in answered]
+    answer_ids = {completion.task_id for answers in runs.values() for completion in answers.completions}
+    unanswered = [name for name in problems or () if name not in answer_ids]
     return AnswerFile(str(path), list(runs.values()), sorted(dropped, key=lambda row: row.line), unanswered)
 
 
 def read_problems(path: str | Path, dropped: list[DroppedRow]) -> dict[str, dict[str, Any]]:
-    """The problems of a file of JSON Lines by their task_id, as HumanEval has them.
+    """Reads the problems of a file of JSON Lines in the form of HumanEval, by their task_id.
 
     Args:
         path: the file, in UTF-8.
@@ -167,21 +166,23 @@ def grade_completions(
     workers: int = 1,
     on_graded: Callable[[bool | None], None] | None = None,
 ) -> None:
-    """Grade what is still to be graded, in place; an exception of the grader leaves the answer ungraded.
+    """Grades the completions in place; an exception of the grader leaves the answer ungraded.
 
-    Where it is interrupted, what is left is still in `answers.completions`.
+    After an interrupt the remaining completions are still in `answers.completions`.
 
     Args:
-        answers: what was read.
+        answers: the answers of a file or a run.
         grader: called as `grader(text, problem)`, from several threads when there are several workers.
         workers: how many are graded at once, at least 1.
-        on_graded: told each grade, in the order of the file.
+        on_graded: called with each grade, in the order of the file.
 
     Raises:
         ValueError: workers is below 1.
     """
-    pending, done = answers.completions, 0
-    outcomes = in_order(lambda one: grader(one.text, one.problem), pending, workers=workers)
+    pending, n_graded = answers.completions, 0
+    outcomes = map_ordered(
+        lambda completion: grader(completion.text, completion.problem), pending, workers=workers
+    )
     try:
         with closing(outcomes):
             for outcome in outcomes:
@@ -189,34 +190,34 @@ def grade_completions(
                 passed = None if error is not None else bool(outcome.value)
                 reason = "" if error is None else f"{type(error).__name__}: {error}"
                 answers.grade(outcome.item.task_id, passed, reason=reason)
-                done += 1
+                n_graded += 1
                 if on_graded is not None:
                     on_graded(passed)
     finally:
-        answers.completions = pending[done:]
+        answers.completions = pending[n_graded:]
 
 
 def _rows(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tuple[int, Any]]:
-    """The rows of a file with their lines, and those inside its dumps and reports with their places there."""
-    whole = object_of(path)
+    """Yields the rows of a file with their lines; rows inside dumps and reports with their places there."""
+    whole = read_object(path)
     for line, row in objects_of(path, dropped) if whole is None else ((1, whole),):
-        yield from _parts(line, row)
+        yield from _unpack_row(line, row)
 
 
-def _parts(line: int, row: dict[str, Any]) -> Iterator[tuple[int, Any]]:
-    """The rows inside a dump or a report, each with its place in there; any other row as it is."""
+def _unpack_row(line: int, row: dict[str, Any]) -> Iterator[tuple[int, Any]]:
+    """Yields the rows inside a dump or a report with their places in it; any other row unchanged."""
     if isinstance(row.get("passk"), list):
-        yield from enumerate(_reported(row["passk"]), 1)
+        yield from enumerate(_report_rows(row["passk"]), 1)
     elif isinstance(row.get("per_task"), list):
         yield from enumerate(row["per_task"], 1)
     elif isinstance(row.get("runs"), list):
-        yield from enumerate(trials_of(row["runs"]), 1)
+        yield from enumerate(list_trials(row["runs"]), 1)
     else:
         yield line, row
 
 
-def _reported(columns: list[Any]) -> Iterator[Any]:
-    """What `proctor passk --json` tells of each file or run: its tasks, and answers that were not graded."""
+def _report_rows(columns: list[Any]) -> Iterator[Any]:
+    """Yields the tasks and ungraded answers of each file or run in the output of `proctor passk --json`."""
     for column in columns:
         if not isinstance(column, dict) or not isinstance(column.get("per_task"), list):
             yield column
@@ -228,58 +229,58 @@ def _reported(columns: list[Any]) -> Iterator[Any]:
             yield {**row, **target, "passed": None} if isinstance(row, dict) else row
 
 
-def _take(
+def _add_row(
     row: Any,
     line: int,
     runs: dict[tuple[str, str], Answers],
     problems: Mapping[str, Mapping[str, Any]] | None,
 ) -> None:
-    """Add a row to the answers of its run.
+    """Adds a row to the answers of its run.
 
     Raises:
-        TypeError: it cannot be used.
-        ValueError: it cannot be used.
+        TypeError: the row cannot be used.
+        ValueError: the row cannot be used.
     """
     if not isinstance(row, dict):
         raise TypeError(f"Row {line} is {row!r}. It must be an object.")
     if "case_id" in row and "verdict" in row:
-        _take_trial(row, runs)
+        _add_trial(row, runs)
     elif "completion" in row and (problems is not None or "passed" not in row):
-        _take_completion(row, runs, problems)
+        _add_completion(row, runs, problems)
     elif "n" in row and "passed" in row:
-        _take_counts(row, line, runs)
+        _add_counts(row, line, runs)
     elif "passed" in row:
-        task_id, passed = trial_of(row, line, "task_id")
-        _own(runs, row).grade(task_id, passed, reason=str(row.get("reason") or "passed is null"))
+        task_id, passed = parse_trial(row, line, "task_id")
+        _answers_for(runs, row).grade(task_id, passed, reason=str(row.get("reason") or "passed is null"))
     else:
         raise ValueError(
             "The row has neither `passed` nor a `verdict`, so nothing says whether an answer passed."
         )
 
 
-def _own(runs: dict[tuple[str, str], Answers], row: Mapping[str, Any]) -> Answers:
-    """Those of the row's run and target, if it has such."""
+def _answers_for(runs: dict[tuple[str, str], Answers], row: Mapping[str, Any]) -> Answers:
+    """Returns the answers of the row's run and target."""
     return runs.setdefault((str(row.get("run") or ""), str(row.get("target") or "")), Answers())
 
 
-def _take_counts(row: Mapping[str, Any], place: int, runs: dict[tuple[str, str], Answers]) -> None:
-    counted = count_of(row, place)
-    name = counted.task_id if row.get("task_id") not in (None, "") else f"(row {place})"
-    _own(runs, row).count(TaskCount(name, counted.n, counted.passed))
+def _add_counts(row: Mapping[str, Any], place: int, runs: dict[tuple[str, str], Answers]) -> None:
+    counts = parse_count(row, place)
+    name = counts.task_id if row.get("task_id") not in (None, "") else f"(row {place})"
+    _answers_for(runs, row).count(TaskCount(name, counts.n, counts.passed))
 
 
-def _take_trial(row: Mapping[str, Any], runs: dict[tuple[str, str], Answers]) -> None:
+def _add_trial(row: Mapping[str, Any], runs: dict[tuple[str, str], Answers]) -> None:
     verdict = row.get("verdict")
     if not isinstance(verdict, str) or verdict not in _VERDICTS:
         raise ValueError(f"The verdict is {verdict!r}. It must be pass, fail, error or unscored.")
     failure = row.get("failure")
     reason = str(failure.get("message") or "") if isinstance(failure, dict) else ""
-    own = _own(runs, row)
-    check_new(row, own.trials)
-    own.grade(str(row.get("case_id")), _VERDICTS[verdict], reason=reason, kind=verdict)
+    answers = _answers_for(runs, row)
+    check_new(row, answers.trials)
+    answers.grade(str(row.get("case_id")), _VERDICTS[verdict], reason=reason, kind=verdict)
 
 
-def _take_completion(
+def _add_completion(
     row: Mapping[str, Any],
     runs: dict[tuple[str, str], Answers],
     problems: Mapping[str, Mapping[str, Any]] | None,
@@ -291,4 +292,4 @@ def _take_completion(
         raise ValueError(f"There is no problem {name!r} to grade the completion by.")
     if not isinstance(text, str):
         raise ValueError(f"The completion is {text!r}. It must be a text.")
-    _own(runs, row).completions.append(Completion(name, text, problems[name]))
+    _answers_for(runs, row).completions.append(Completion(name, text, problems[name]))

@@ -1,4 +1,4 @@
-"""Counted answers to pass@k and pass^k: means over tasks, their intervals, and curves over k. Pure."""
+"""The result of pass@k and pass^k: means over tasks, their intervals, and curves over k. Pure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 Estimator = Callable[[int, int, int], float]
 
-_WORK = 2_000_000
-"""Values drawn for an interval: with more than 400 tasks there are fewer draws."""
-_MANY_TASKS = 2_000
-"""From so many tasks on the t-interval, which is then the same and takes no second."""
-_MOST = 10**15
-_POINTS = 12
-"""Of a curve."""
+_MAX_DRAWN_VALUES = 2_000_000
+"""Values drawn for a bootstrap interval: with more than 400 tasks there are fewer draws."""
+_MIN_TASKS_FOR_T = 2_000
+"""From this number of tasks on the t-interval is used, which is then the same and fast."""
+_MAX_COUNT = 10**15
+_MAX_POINTS = 12
+"""Points of a curve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ungraded:
-    """An answer that could not be graded. It is no failed answer: it does not count."""
+    """An answer that could not be graded. It does not count, and is no failure."""
 
     task_id: str
     answer: int
@@ -52,15 +52,15 @@ class PassAtKResult:
     n_problems: int
     """Tasks with a graded answer."""
     samples_per_problem: int
-    """Graded answers to each task; where their numbers differ, the smallest. The largest k there is."""
+    """Graded answers to each task; the smallest number if they differ. The largest possible k."""
     per_task: list[dict[str, Any]]
-    """A row for each task: task_id, n, passed, and what `extras_fn` gave."""
+    """A row for each task: task_id, n, passed, and the result of `extras_fn`."""
     pass_at: dict[int, float]
     """Each k with the mean over the tasks, from 0 to 1."""
     ungraded: tuple[Ungraded, ...] = ()
     """Answers that do not count."""
     counts: tuple[tuple[int, int], ...] | None = field(default=None, repr=False, compare=False)
-    """(n, passed) of each task; None: as in `per_task`, where extras may stand over them."""
+    """(n, passed) of each task; None: as in `per_task`, where extras may replace them."""
 
     def __repr__(self) -> str:
         shares = ", ".join(f"pass@{k} = {share:.4g}" for k, share in self.pass_at.items())
@@ -77,11 +77,11 @@ class PassAtKResult:
         return table(f"pass@k of {self._size()}", columns, rows)
 
     def _size(self) -> str:
-        left_out = f", {len(self.ungraded)} ungraded" if self.ungraded else ""
-        return f"{self.n_problems} tasks, {self.samples_per_problem} answers each{left_out}"
+        ungraded = f", {len(self.ungraded)} ungraded" if self.ungraded else ""
+        return f"{self.n_problems} tasks, {self.samples_per_problem} answers each{ungraded}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: n_problems, samples_per_problem, pass_at ({"pass@1": share of 4 digits}), per_task."""
+        """Returns n_problems, samples_per_problem, pass_at ({"pass@1": share of 4 digits}) and per_task."""
         return {
             "n_problems": self.n_problems,
             "samples_per_problem": self.samples_per_problem,
@@ -90,7 +90,7 @@ class PassAtKResult:
         }
 
     def estimate(self, k: int) -> float | None:
-        """pass@k for any k from 1 to `samples_per_problem`, from 0 to 1; None without tasks.
+        """Returns pass@k for any k from 1 to `samples_per_problem`, from 0 to 1; None without tasks.
 
         Raises:
             ValueError: a task has fewer than k answers, or k is below 1.
@@ -99,11 +99,11 @@ class PassAtKResult:
         return _mean(self._values(pass_at_k, k))
 
     def interval(self, k: int) -> tuple[float, float] | None:
-        """The 95 % interval of pass@k as (low, high); None below two tasks.
+        """Returns the 95 % interval of pass@k as (low, high); None below two tasks.
 
-        A percentile bootstrap over the tasks (they are what varies, not the answers), with a fixed seed and
-        whatever their order. Where every task has the same value, resampling would have no width: there it
-        is Wilson's interval of that share of the tasks. From 2,000 tasks on it is the t-interval, within 0
+        A percentile bootstrap over the tasks (tasks vary, not answers), with a fixed seed and independent of
+        their order. If every task has the same value, resampling would have no width: then it is Wilson's
+        interval of that share of the tasks. From 2,000 tasks on it is the t-interval, within 0
         and 1.
 
         Raises:
@@ -113,35 +113,37 @@ class PassAtKResult:
         return _interval(tuple(sorted(self._values(pass_at_k, k))))
 
     def pass_hat(self, k: int) -> float | None:
-        """pass^k, that all of k answers pass: the mean over the tasks. Otherwise as `estimate`."""
+        """Returns pass^k, that all of k answers pass: the mean over the tasks. Otherwise as `estimate`."""
         return _mean(self._values(pass_hat_k, k))
 
     def pass_hat_interval(self, k: int) -> tuple[float, float] | None:
-        """The 95 % interval of pass^k, otherwise as `interval`."""
+        """Returns the 95 % interval of pass^k, otherwise as `interval`."""
         return _interval(tuple(sorted(self._values(pass_hat_k, k))))
 
     def statistics(self) -> dict[str, Any]:
-        """All of it as plain data, unrounded, for the ks of `pass_at`.
+        """Returns everything as plain data, unrounded, for the ks of `pass_at`.
 
         Keys: tasks, answers (total, min, max of a task), ungraded (answers), ungraded_tasks (ids of tasks
         that are left out), pass_at and pass_hat ({"pass@1": {"value", "ci95"}}, shares of 1 or null).
         """
         sizes = [n for n, _ in self._counts()]
         graded = {str(row.get("task_id")) for row in self.per_task}
-        nowhere = dict.fromkeys(one.task_id for one in self.ungraded if one.task_id not in graded)
+        ungraded_tasks = dict.fromkeys(
+            answer.task_id for answer in self.ungraded if answer.task_id not in graded
+        )
         return {
             "tasks": self.n_problems,
             "answers": {"total": sum(sizes), "min": min(sizes, default=0), "max": max(sizes, default=0)},
             "ungraded": len(self.ungraded),
-            "ungraded_tasks": list(nowhere),
-            "pass_at": {f"pass@{k}": _entry(self.estimate(k), self.interval(k)) for k in self._ks()},
+            "ungraded_tasks": list(ungraded_tasks),
+            "pass_at": {f"pass@{k}": _estimate_row(self.estimate(k), self.interval(k)) for k in self._ks()},
             "pass_hat": {
-                f"pass^{k}": _entry(self.pass_hat(k), self.pass_hat_interval(k)) for k in self._ks()
+                f"pass^{k}": _estimate_row(self.pass_hat(k), self.pass_hat_interval(k)) for k in self._ks()
             },
         }
 
     def chart(self) -> Chart:
-        """pass@k and pass^k over k, each with the band of its interval.
+        """Draws pass@k and pass^k over k, each with the band of its interval.
 
         Raises:
             ValueError: there are no tasks.
@@ -154,27 +156,27 @@ class PassAtKResult:
     def _counts(self) -> tuple[tuple[int, int], ...]:
         if self.counts is not None:
             return self.counts
-        return tuple((one.n, one.passed) for one in map(count_of, self.per_task))
+        return tuple((count.n, count.passed) for count in map(parse_count, self.per_task))
 
     def _values(self, estimator: Estimator, k: int) -> list[float]:
         return [estimator(*whole_numbers(n, c, k)) for n, c in self._counts()]
 
 
-def result_of(
+def build_result(
     counts: Iterable[TaskCount],
     ks: Iterable[int],
     *,
     rows: Sequence[dict[str, Any]] | None = None,
     ungraded: Iterable[Ungraded] = (),
 ) -> PassAtKResult:
-    """Counted tasks to a result; tasks without a graded answer are left out.
+    """Builds the result of counted tasks; tasks without a graded answer are left out.
 
-    Of no tasks every pass@k is 0.0; where none of some tasks has a graded answer, there is no pass@k.
+    Without tasks every pass@k is 0.0; if there are tasks and none has a graded answer, there is no pass@k.
 
     Args:
         counts: the tasks.
         ks: each from 1 to the smallest n.
-        rows: what `per_task` shows instead of the counts.
+        rows: the rows of `per_task`; None for the counts.
         ungraded: answers that do not count.
 
     Raises:
@@ -182,55 +184,55 @@ def result_of(
         TypeError: a k is no whole number.
     """
     ks, counts = list(ks), list(counts)
-    kept = [count for count in counts if count.n]
-    fewest = min(kept, key=lambda count: count.n, default=None)
+    graded_counts = [count for count in counts if count.n]
+    fewest = min(graded_counts, key=lambda count: count.n, default=None)
     if fewest is not None:
         check_ks(ks, fewest.n, f"task {fewest.task_id!r}")
-    shares = {} if counts and not kept else dict.fromkeys(ks, 0.0)
+    shares = {} if counts and not graded_counts else dict.fromkeys(ks, 0.0)
     for k in shares:
-        shares[k] = _mean([pass_at_k(one.n, one.passed, k) for one in kept]) or 0.0
+        shares[k] = _mean([pass_at_k(count.n, count.passed, k) for count in graded_counts]) or 0.0
     if rows is None:
-        rows = [{"task_id": count.task_id, "n": count.n, "passed": count.passed} for count in kept]
+        rows = [{"task_id": count.task_id, "n": count.n, "passed": count.passed} for count in graded_counts]
     return PassAtKResult(
-        n_problems=len(kept),
+        n_problems=len(graded_counts),
         samples_per_problem=fewest.n if fewest else 0,
         per_task=list(rows),
         pass_at=shares,
         ungraded=tuple(ungraded),
-        counts=tuple((one.n, one.passed) for one in kept),
+        counts=tuple((count.n, count.passed) for count in graded_counts),
     )
 
 
 def curves(results: Mapping[str, PassAtKResult]) -> Chart:
-    """pass@k and pass^k over k: of one result in two colours, of several a colour each and pass^k dashed.
+    """Draws pass@k and pass^k over k: one result in two colours, several in one each with pass^k dashed.
 
-    Each line of one or two results is in the band of its interval; of more, bands would hide one another.
+    One or two results have bands for their intervals; bands of more results would hide one another.
 
     Args:
-        results: each under the name that the legend shows; of a single one the name is not needed.
+        results: by their names in the legend; a single result needs no name.
 
     Raises:
-        ValueError: none of them has tasks.
+        ValueError: no result has tasks.
     """
     from proctor.charts import lines
 
-    named = {name: one for name, one in results.items() if one.n_problems}
-    if not named:
+    drawable = {name: result for name, result in results.items() if result.n_problems}
+    if not drawable:
         raise ValueError("There is nothing to draw: no task has a graded answer.")
-    several = len(results) > 1
+    is_comparison = len(results) > 1
     points = [
         point
-        for name, result in named.items()
-        for point in _curve(result, name if several else None, bands=len(named) <= 2)
+        for name, result in drawable.items()
+        for point in _curve(result, name if is_comparison else None, bands=len(drawable) <= 2)
     ]
-    sizes = sorted({one.n_problems for one in named.values()})
+    sizes = sorted({result.n_problems for result in drawable.values()})
     tasks = (
         f"{sizes[0]:,} task{'s' * (sizes[0] > 1)}" if len(sizes) == 1 else f"{sizes[0]:,}–{sizes[-1]:,} tasks"
     )
-    lined = (" (solid)", " (dashed)") if several else ("", "")
+    line_styles = (" (solid)", " (dashed)") if is_comparison else ("", "")
     return lines(
         points,
-        title="{}: at least one of k answers passes{}, or all of them{}".format(tasks, *lined),
+        title="{}: at least one of k answers passes{}, or all of them{}".format(tasks, *line_styles),
         x="k, answers drawn",
         y="share of tasks",
         scale="share",
@@ -241,7 +243,7 @@ def _curve(result: PassAtKResult, name: str | None, *, bands: bool) -> list[Poin
     from proctor.charts import Point
 
     points = []
-    for k in _spread(result.samples_per_problem):
+    for k in _sample_ks(result.samples_per_problem):
         for series, value, interval in (
             ("pass@k", result.estimate(k), result.interval),
             ("pass^k", result.pass_hat(k), result.pass_hat_interval),
@@ -253,63 +255,61 @@ def _curve(result: PassAtKResult, name: str | None, *, bands: bool) -> list[Poin
     return points
 
 
-def _spread(n: int) -> list[int]:
-    """Numbers from 1 to n: all of a few, else some, closer together where they are small."""
-    if n <= _POINTS:
+def _sample_ks(n: int) -> list[int]:
+    """Returns numbers from 1 to n: all if n is small, else a sample, denser for small numbers."""
+    if n <= _MAX_POINTS:
         return list(range(1, n + 1))
-    return sorted({round(n ** (place / (_POINTS - 1))) for place in range(_POINTS)})
+    return sorted({round(n ** (place / (_MAX_POINTS - 1))) for place in range(_MAX_POINTS)})
 
 
-def check_ks(ks: Iterable[int], n: int, whose: str) -> None:
-    """Raise ValueError for a k that is below 1 or above n, and TypeError for one that is no whole number."""
+def check_ks(ks: Iterable[int], n: int, task: str) -> None:
+    """Raises ValueError for a k below 1 or above n, and TypeError for one that is no whole number."""
     for k in ks:
         whole_numbers(n, 0, k)
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}.")
         if k > n:
-            raise ValueError(
-                f"k={k} is more than the {n} graded answers of {whose}, which say nothing of it."
-            )
+            raise ValueError(f"k={k} is more than the {n} graded answers of {task}, which say nothing of it.")
 
 
 def _mean(values: Sequence[float]) -> float | None:
     return fsum(values) / len(values) if values else None
 
 
-@lru_cache(maxsize=512)  # the table and the chart want the same ones
+@lru_cache(maxsize=512)  # the table and the chart need the same intervals
 def _interval(values: tuple[float, ...]) -> tuple[float, float] | None:
     count = len(values)
     if count < 2:
         return None
     if values[0] == values[-1]:
         return wilson(values[0] * count, count)
-    if count < _MANY_TASKS:
-        return bootstrap(values, draws=min(5000, _WORK // count))
+    if count < _MIN_TASKS_FOR_T:
+        return bootstrap(values, draws=min(5000, _MAX_DRAWN_VALUES // count))
     low, high = mean_interval(values) or (0.0, 1.0)
     return max(0.0, low), min(1.0, high)
 
 
-def _entry(value: float | None, bounds: tuple[float, float] | None) -> dict[str, Any]:
+def _estimate_row(value: float | None, bounds: tuple[float, float] | None) -> dict[str, Any]:
     return {"value": value, "ci95": plain(bounds)}
 
 
 def whole_numbers(n: int, c: int, k: int) -> tuple[int, int, int]:
-    """The numbers as Python's own; raises TypeError for one that is no whole number, such as 2.0."""
+    """Returns the numbers as Python's own; raises TypeError for one that is no whole number, such as 2.0."""
     try:
         return index(n), index(c), index(k)
     except TypeError as error:
         raise TypeError(f"n, c and k must be whole numbers, not {n!r}, {c!r} and {k!r}.") from error
 
 
-def count_of(row: Mapping[str, Any], place: int = 1) -> TaskCount:
-    """The counts of a row.
+def parse_count(row: Mapping[str, Any], place: int = 1) -> TaskCount:
+    """Returns the counts of a row.
 
     Raises:
-        ValueError: it has none, or they cannot be.
+        ValueError: the row has no counts, or impossible ones.
     """
     n, passed = (_number(row, name, place) for name in ("n", "passed"))
-    if max(n, abs(passed)) > _MOST:
-        raise ValueError(f"Row {place} has a count above {_MOST:,}. No task has so many answers.")
+    if max(n, abs(passed)) > _MAX_COUNT:
+        raise ValueError(f"Row {place} has a count above {_MAX_COUNT:,}. No task has so many answers.")
     if n < 1 or not 0 <= passed <= n:
         raise ValueError(f"Row {place} has n={n} and passed={passed}. It needs n >= 1 and 0 <= passed <= n.")
     return TaskCount(str(row.get("task_id", "")), n, passed)

@@ -1,8 +1,8 @@
 """What runs inside the sandbox: a whole program, or a program in one process and its tests in another.
 
-The tests are never in the process of the program. They call it through pipes, over which come only plain
-values, and only their process has the handle on which a verdict is told. So there is nothing in the program's
-reach that could be read, patched or printed to make it pass. This imports nothing but the standard library.
+The tests are never in the process of the program. They call it through pipes that carry only plain values,
+and only their process has the handle for the verdict. So the program can reach nothing that it could read,
+patch or print to pass. Imports only the standard library.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import os
 import sys
 from errno import ENOMEM
 
-from proctor.eval.sandbox.calls import ERROR, NONSENSE, VALUE, Ended, Line, error_of
-from proctor.eval.sandbox.lockdown import CannotLock, die_with_parent, lock, protect
+from proctor.eval.sandbox.calls import ERROR, INVALID_DATA, VALUE, CallChannel, ChannelClosed, rebuild_error
+from proctor.eval.sandbox.lockdown import CannotLock, apply_lockdown, protect, set_parent_death_signal
 from proctor.eval.sandbox.wire import NotPlain
 
 TYPE_CHECKING = False  # importing `typing` would take longer than starting Python
@@ -23,133 +23,133 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any, NoReturn
 
-_SAID_MOST = 1_000
+_MAX_REASON_LENGTH = 1_000
 
 
-class Gone(Ended):
-    """The program cannot answer any more; made of a word for the verdict and what it says besides."""
+class ProgramEnded(ChannelClosed):
+    """The program has ended; the arguments are a word for the verdict, and its reason."""
 
 
-class Unfit(Ended):
-    """The tests are not of a kind that can be run in this way; the text says why."""
+class UnusableTests(ChannelClosed):
+    """The tests cannot be run in this way; the text says why."""
 
 
 def main(job: dict[str, Any]) -> None:
-    """Run a job: `programs` are texts of which the first that is Python counts.
+    """Runs a job: of the texts in `programs` the first that is Python is used.
 
-    `stdin`, `report` and `tests` are handles; the last is None for a program that runs by itself. The other
-    keys are those of `lock`.
+    `stdin`, `report` and `tests` are handles; the last is None for a program without tests. The other keys
+    are those of `lockdown.apply_lockdown`.
     """
-    die_with_parent()
+    set_parent_death_signal()
     os.dup2(job["stdin"], 0)
     os.close(job["stdin"])
     sys.argv = ["program"]
     builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]  # else made by `site`
     if job["tests"] is None:
-        _run(job)
+        _run_program(job)
     else:
-        _check(job)
+        _run_with_tests(job)
 
 
-def _say(job: dict[str, Any], word: str, reason: str = "") -> None:
-    """Tell a verdict: one line, written at once."""
-    line = f"{word}\t{reason[:_SAID_MOST]}".replace("\n", " ") + "\n"
+def _report(job: dict[str, Any], word: str, reason: str = "") -> None:
+    """Writes a verdict: one line, in one write."""
+    line = f"{word}\t{reason[:_MAX_REASON_LENGTH]}".replace("\n", " ") + "\n"
     os.write(job["report"], line.encode("utf-8", "replace"))
 
 
-def _run(job: dict[str, Any]) -> None:
+def _run_program(job: dict[str, Any]) -> None:
     try:
-        lock(job)
+        apply_lockdown(job)
     except CannotLock as error:
-        _say(job, "unlocked", str(error))
+        _report(job, "unlocked", str(error))
         return
-    _say(job, "locked", str(os.getpid()))
+    _report(job, "locked", str(os.getpid()))
     try:
-        code = _compiled(job["programs"])
-        exec(code, _module("__main__"))  # noqa: S102  # what the sandbox is for
+        code = _compile_first(job["programs"])
+        exec(code, _make_module("__main__"))  # noqa: S102  # what the sandbox is for
     except SystemExit:
         raise
-    except BaseException as error:  # noqa: BLE001  # it is shown, and ends the program
+    except BaseException as error:  # noqa: BLE001  # it is printed, and ends the program
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == ENOMEM):
-            _say(job, "memory")
-        _show(error)
+            _report(job, "memory")
+        _print_error(error)
         sys.exit(1)
-    _say(job, "ended")
+    _report(job, "ended")
 
 
-def _check(job: dict[str, Any]) -> None:
+def _run_with_tests(job: dict[str, Any]) -> None:
     protect()
     to_program, to_tests = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
         for handle in (job["report"], job["tests"], to_program[1], to_tests[0]):
             os.close(handle)
-        die_with_parent()
-        _serve(job, to_program[0], to_tests[1])
+        set_parent_death_signal()
+        _serve_calls(job, to_program[0], to_tests[1])
     os.close(to_program[0])
     os.close(to_tests[1])
-    _judge(job, _Program(child, to_tests[0], to_program[1]))
+    _run_tests(job, _Program(child, to_tests[0], to_program[1]))
 
 
 # --- the program's side ------------------------------------------------------------------------------------
 
 
-class _Tests(Line):
+class _Tests(CallChannel):
     """The tests in the other process, as the program's side sees them."""
 
     def send(self, kind: bytes, value: Any, shared: Iterable[Any] = ()) -> list[Any]:
-        """As `Line.send`, after which this process may be ended."""
+        """Sends as `CallChannel.send`; flushes the output first, as this process may be killed next."""
         _flush()
         return super().send(kind, value, shared)
 
 
-def _serve(job: dict[str, Any], requests: int, replies: int) -> NoReturn:
+def _serve_calls(job: dict[str, Any], requests: int, replies: int) -> NoReturn:
     tests = _Tests(requests, replies)
     try:
-        lock(job)
+        apply_lockdown(job)
         tests.send(VALUE, "locked")
     except CannotLock as error:
         tests.send(ERROR, str(error))
         os._exit(1)
     try:
-        names = _module("candidate")
-        exec(_compiled(job["programs"]), names)  # noqa: S102  # what the sandbox is for
+        names = _make_module("candidate")
+        exec(_compile_first(job["programs"]), names)  # noqa: S102  # what the sandbox is for
         tests.send(VALUE, {name: value for name, value in names.items() if callable(value)})
-    except BaseException as error:  # noqa: BLE001  # it is told
-        _show(error)
-        tests.send(ERROR, tests.told(error))
+    except BaseException as error:  # noqa: BLE001  # it is sent
+        _print_error(error)
+        tests.send(ERROR, tests.describe_error(error))
         os._exit(1)
     while True:
         try:
             _, content = tests.receive()
-        except Ended:
+        except ChannelClosed:
             os._exit(0)
         tests.answer(content)
 
 
-def _compiled(programs: list[str]) -> CodeType:
-    """The first of the texts that is Python; raises what Python says of the first one if none is."""
-    refused: Exception | None = None
+def _compile_first(programs: list[str]) -> CodeType:
+    """Compiles the first text that is Python; raises the error of the first text if none is."""
+    first_error: Exception | None = None
     for program in programs:
         try:
             return compile(program, "<program>", "exec", dont_inherit=True)
         except (SyntaxError, ValueError, MemoryError, RecursionError, OverflowError) as error:
-            refused = refused or error
-    assert refused is not None
-    raise refused
+            first_error = first_error or error
+    assert first_error is not None
+    raise first_error
 
 
-def _module(name: str) -> dict[str, Any]:
+def _make_module(name: str) -> dict[str, Any]:
     module = sys.modules[name] = type(sys)(name)
     return module.__dict__
 
 
-def _show(error: BaseException) -> None:
-    """Print an error as Python does, from the program's first line on."""
-    behind = error.__traceback__
-    while behind is not None and behind.tb_frame.f_code.co_filename != "<program>":
-        behind = behind.tb_next
-    sys.__excepthook__(type(error), error.with_traceback(behind), behind)
+def _print_error(error: BaseException) -> None:
+    """Prints an error as Python does, with the frames of the program only."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != "<program>":
+        trace = trace.tb_next
+    sys.__excepthook__(type(error), error.with_traceback(trace), trace)
     _flush()
 
 
@@ -164,112 +164,112 @@ def _flush() -> None:
 # --- the tests' side ---------------------------------------------------------------------------------------
 
 
-class _Program(Line):
+class _Program(CallChannel):
     """The program in the other process, as the tests see it."""
 
     def __init__(self, pid: int, replies: int, requests: int) -> None:
         super().__init__(replies, requests)
         self.pid = pid
-        self.ended: Ended | None = None
-        """Why there were no more calls, also if the tests took it for an error of the program."""
+        self.end_error: ChannelClosed | None = None
+        """Why no more calls were possible, also if the tests caught the error."""
 
     def reply(self) -> tuple[bytes, Any]:
-        """The kind and the value of the next frame.
+        """Returns the kind and the value of the next frame.
 
         Raises:
-            Gone: there is none.
+            ProgramEnded: there is no more frame.
         """
         try:
             kind, content = self.receive()
             return kind, self.read(content)[0]
-        except Ended as error:
-            raise self._gone(error) from None
+        except ChannelClosed as error:
+            raise self._find_end(error) from None
 
     def functions(self) -> dict[Any, Any]:
-        """What the program defines, as soon as it has been loaded; raises the error that ended this."""
+        """Returns what the program defines, once it is loaded; raises the error that ended its loading."""
         kind, value = self.reply()
         if kind == ERROR:
-            raise error_of(value)
+            raise rebuild_error(value)
         if not isinstance(value, dict):
-            raise Gone("failed", NONSENSE)
+            raise ProgramEnded("failed", INVALID_DATA)
         return value
 
-    def call(self, number: int, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """As `Line.call`; nothing can be called any more after this has raised `Gone` or `Unfit`."""
-        if self.ended is None:
+    def call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls as `CallChannel.call`; after `ProgramEnded` or `UnusableTests` no more call is possible."""
+        if self.end_error is None:
             try:
-                return super().call(number, given, named)
+                return super().call(number, args, kwargs)
             except NotPlain as error:
-                told = "and only plain values and functions enter the sandbox"
-                self.ended = Unfit(
-                    f"they hand {error} to the program, {told}. Append them to it and use run()"
+                rule = "and only plain values and functions enter the sandbox"
+                self.end_error = UnusableTests(
+                    f"they hand {error} to the program, {rule}. Append them to it and use run()"
                 )
-            except Ended as error:
-                self.ended = self.ended or self._gone(error)
-        raise self.ended from None
+            except ChannelClosed as error:
+                self.end_error = self.end_error or self._find_end(error)
+        raise self.end_error from None
 
-    def _gone(self, error: Ended) -> Gone:
-        """What became of a program that does not answer."""
+    def _find_end(self, error: ChannelClosed) -> ProgramEnded:
+        """Returns how a program ended that does not answer."""
         import time
 
         if error.args:
-            return Gone("failed", *error.args)
+            return ProgramEnded("failed", *error.args)
         for _ in range(100):
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 code = os.waitstatus_to_exitcode(status)
-                return Gone("signal", str(-code)) if code < 0 else Gone("exited", str(code))
+                return ProgramEnded("signal", str(-code)) if code < 0 else ProgramEnded("exited", str(code))
             time.sleep(0.002)
-        return Gone("failed", "the program closed its channel")
+        return ProgramEnded("failed", "the program closed its channel")
 
 
-def _judge(job: dict[str, Any], program: _Program) -> None:
-    """Run the tests and tell the verdict."""
+def _run_tests(job: dict[str, Any], program: _Program) -> None:
+    """Runs the tests and reports the verdict."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     with os.fdopen(job["tests"], "rb") as file:
         prompt, tests, entry_point = marshal.load(file)  # noqa: S302  # the caller's own
     try:
-        lock(job)
+        apply_lockdown(job)
     except CannotLock as error:
-        _say(job, "unlocked", str(error))
+        _report(job, "unlocked", str(error))
         return
     try:
-        _begin(program)
-        _say(job, "locked", str(program.pid))
-        _test(program, prompt, tests, entry_point)
+        _wait_for_lock(program)
+        _report(job, "locked", str(program.pid))
+        _call_tests(program, prompt, tests, entry_point)
         verdict, reason = "passed", ""
-    except Gone as gone:
-        verdict, reason = gone.args
-    except Unfit as unfit:
-        verdict, reason = "unfit", str(unfit)
+    except ProgramEnded as end:
+        verdict, reason = end.args
+    except UnusableTests as error:
+        verdict, reason = "unfit", str(error)
     except CannotLock as error:
         verdict, reason = "unlocked", str(error)
     except MemoryError:
         verdict, reason = "memory", ""
     except BaseException as error:  # noqa: BLE001  # a test that does not hold
         verdict, reason = "failed", _reason(error)
-    _say(job, verdict, reason)
+    _report(job, verdict, reason)
     os._exit(0)
 
 
-def _begin(program: _Program) -> None:
+def _wait_for_lock(program: _Program) -> None:
     kind, why = program.reply()
     if kind == ERROR:
         raise CannotLock(why)
 
 
-def _test(program: _Program, prompt: str, tests: str, entry_point: str) -> None:
+def _call_tests(program: _Program, prompt: str, tests: str, entry_point: str) -> None:
     try:
         code = compile(tests, "<tests>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise Unfit(f"they are not Python: {error}") from None
+        raise UnusableTests(f"they are not Python: {error}") from None
     try:
         names = program.classes = _helpers(prompt)  # while the program is loading
         functions = program.functions()
         if entry_point not in functions:
-            raise Gone("failed", f"the program defines no function {entry_point}")
+            raise ProgramEnded("failed", f"the program defines no function {entry_point}")
         for name in functions.keys() - {"check", *vars(builtins)}:
             names.setdefault(name, functions[name])
         names[entry_point] = functions[entry_point]
@@ -279,17 +279,17 @@ def _test(program: _Program, prompt: str, tests: str, entry_point: str) -> None:
             check(names[entry_point])
     except ModuleNotFoundError as error:
         if error.name is not None:  # an error of the program comes without it
-            raise Unfit(
+            raise UnusableTests(
                 f"they or the prompt import {error.name}, and there are no packages in the sandbox"
             ) from None
         raise
-    if program.ended is not None:
-        raise program.ended
+    if program.end_error is not None:
+        raise program.end_error
 
 
 def _helpers(prompt: str) -> dict[str, Any]:
-    """What the prompt itself defines, for tests that use it; a prompt that is prose defines nothing."""
-    names = _module("tests")
+    """Returns the names that the prompt defines, for tests that use them; a prompt in prose defines none."""
+    names = _make_module("tests")
     for text in (prompt, prompt + "\n    pass\n"):
         try:
             code = compile(text, "<prompt>", "exec", dont_inherit=True)
@@ -301,10 +301,10 @@ def _helpers(prompt: str) -> dict[str, Any]:
 
 
 def _reason(error: BaseException) -> str:
-    line, behind = 0, error.__traceback__
-    while behind is not None:
-        if behind.tb_frame.f_code.co_filename == "<tests>":
-            line = behind.tb_lineno
-        behind = behind.tb_next
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"{said} (line {line} of the tests)" if line else said
+    line, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<tests>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"{text} (line {line} of the tests)" if line else text

@@ -1,4 +1,4 @@
-"""Answers to HumanEval-style problems as programs, and the problems themselves, checked."""
+"""Builds programs from answers to HumanEval-style problems, and checks the problems."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from proctor.errors import UsageError
 
 _FENCE = re.compile(r"^[ ]{0,3}(```+|~~~+)[^\n`]*\n(.*?)(?:^[ ]{0,3}\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_BODY = "    "
+_INDENT = "    "
 _STATEMENT = re.compile(r"\s|(?:return|if|for|while|with|try|import|from|yield|raise|assert)\b")
 """How the first line of the rest of a function begins, and one of prose does not."""
 
@@ -29,8 +29,8 @@ class Problem:
     """The function's name."""
 
 
-def problem_of(row: Mapping[str, Any]) -> Problem:
-    """A problem from a row with the keys `task_id` and `prompt`, which may be missing, `test`, `entry_point`.
+def parse_problem(row: Mapping[str, Any]) -> Problem:
+    """Parses a row with the keys `task_id` and `prompt`, which may be missing, `test`, `entry_point`.
 
     Raises:
         UsageError: a key is missing or not of its type.
@@ -48,8 +48,8 @@ def problem_of(row: Mapping[str, Any]) -> Problem:
     return Problem(name, row.get("prompt", ""), row["test"], row["entry_point"])
 
 
-def programs_of(text: str, problem: Problem) -> list[str]:
-    """The programs that an answer can mean, the likeliest first; of these the first that is Python counts.
+def build_programs(text: str, problem: Problem) -> list[str]:
+    """Returns the programs that an answer can mean, the likeliest first; the first that is Python is used.
 
     An answer is a whole function or the rest of one that the prompt begins, either of them bare or in a
     Markdown fence with prose around it. Of several fences the last one that defines the function counts, else
@@ -60,11 +60,11 @@ def programs_of(text: str, problem: Problem) -> list[str]:
     code = _code(text.rpartition("</think>")[2], problem.entry_point).replace("\r\n", "\n")
     prompt = problem.prompt if not problem.prompt or problem.prompt.endswith("\n") else problem.prompt + "\n"
     if _defines(code, problem.entry_point):
-        wholes = (dedent(code), _without_prose(dedent(code), problem.entry_point))
-        # The prompt's imports and helpers count too; its own function is defined anew.
-        heads = (f"{prompt}{_BODY}pass\n\n", f"{prompt}\n", "")
-        return list(dict.fromkeys(head + whole for whole in wholes for head in heads))
-    return list(dict.fromkeys(prompt + rest for rest in _rests(code)))
+        functions = (dedent(code), _without_prose(dedent(code), problem.entry_point))
+        # The prompt's imports and helpers count too; its own function is defined again.
+        heads = (f"{prompt}{_INDENT}pass\n\n", f"{prompt}\n", "")
+        return list(dict.fromkeys(head + function for function in functions for head in heads))
+    return list(dict.fromkeys(prompt + body for body in _body_variants(code)))
 
 
 def _code(text: str, name: str) -> str:
@@ -73,8 +73,8 @@ def _code(text: str, name: str) -> str:
     defining = [fence[2] for fence in fences if _defines(fence[2], name)]
     if defining:
         return defining[-1]
-    begin = next((line for line in before.splitlines() if line.strip()), "")
-    return before if not fences or _defines(before, name) or _STATEMENT.match(begin) else fences[0][2]
+    first_line = next((line for line in before.splitlines() if line.strip()), "")
+    return before if not fences or _defines(before, name) or _STATEMENT.match(first_line) else fences[0][2]
 
 
 def _defines(code: str, name: str) -> bool:
@@ -83,22 +83,22 @@ def _defines(code: str, name: str) -> bool:
 
 
 def _without_prose(code: str, name: str) -> str:
-    """From the first line that begins a statement to the end of the function."""
-    begin = re.search(r"^(?:def|class|import|from|async|@)\b", code, re.MULTILINE)
-    cut = code[begin.start() :] if begin else code
-    head = re.search(rf"^(?:async[ \t]+)?def[ \t]+{re.escape(name)}\b", cut, re.MULTILINE)
-    return cut[: head.start()] + _until_behind(cut[head.start() :]) if head else cut
+    """Returns the code from the first line that begins a statement to the end of the function."""
+    start = re.search(r"^(?:def|class|import|from|async|@)\b", code, re.MULTILINE)
+    statements = code[start.start() :] if start else code
+    head = re.search(rf"^(?:async[ \t]+)?def[ \t]+{re.escape(name)}\b", statements, re.MULTILINE)
+    return statements[: head.start()] + _cut_after_body(statements[head.start() :]) if head else statements
 
 
-def _rests(code: str) -> Iterator[str]:
-    for rest in (code, _until_behind(code)):
-        dressed = (rest, _BODY + rest.lstrip("\n").lstrip(" "), indent(dedent(rest), _BODY))
-        # One that is not indented may be Python as it is, but then it would stand behind the function.
-        yield from dressed if rest.lstrip("\n")[:1].isspace() else reversed(dressed)
+def _body_variants(code: str) -> Iterator[str]:
+    for body in (code, _cut_after_body(code)):
+        variants = (body, _INDENT + body.lstrip("\n").lstrip(" "), indent(dedent(body), _INDENT))
+        # A body that is not indented may be Python as it is, but then it would stand after the function.
+        yield from variants if body.lstrip("\n")[:1].isspace() else reversed(variants)
 
 
-def _until_behind(code: str) -> str:
-    """What stands before the first line that is not indented, the first line of all set aside."""
-    first, mark, rest = code.partition("\n")
-    behind = re.search(r"^[^\s]", rest, re.MULTILINE)
-    return first + mark + (rest[: behind.start()] if behind else rest)
+def _cut_after_body(code: str) -> str:
+    """Returns the code up to the next line that is not indented, not counting the first line."""
+    first, newline, body = code.partition("\n")
+    end = re.search(r"^[^\s]", body, re.MULTILINE)
+    return first + newline + (body[: end.start()] if end else body)

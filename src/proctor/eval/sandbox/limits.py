@@ -1,4 +1,4 @@
-"""What a sandboxed process is started with: its code, its limits, and what the system must have for them."""
+"""Code and limits for starting a sandboxed process, and whether the system supports them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from proctor.eval.sandbox.seccomp import MACHINES, OWN_PID, filter_for
 if TYPE_CHECKING:
     from types import CodeType
 
-WAY_OUT = "With isolation='process' programs run under limits only: see its documentation"
-"""What a message of something that is lacking ends with."""
-FILE_LIMIT = 16_777_216
-"""How many bytes one file may have."""
-FILES_OPEN = 64
+PROCESS_ISOLATION_HINT = "With isolation='process' programs run under limits only: see its documentation"
+"""The end of messages about missing support."""
+MAX_FILE_BYTES = 16_777_216
+"""Bytes of one file."""
+MAX_OPEN_FILES = 64
 
 _MODULES = tuple(f"proctor.eval.sandbox.{part}" for part in ("wire", "calls", "lockdown", "child"))
-"""What runs inside, each importing only those before it."""
-BEGIN = (
+"""The modules of the child process; each imports only those before it."""
+START_CODE = (
     "import marshal, sys\n"
     "modules, job = marshal.load(open(0, 'rb', closefd=False))\n"
     "for name, code in modules:\n"
@@ -39,7 +39,7 @@ _LIBRARIES = (
     "/etc/localtime",
     "/usr/share/zoneinfo",
 )
-_RESOLVING = (
+_NETWORK_FILES = (
     *(
         "/etc/resolv.conf",
         "/etc/hosts",
@@ -53,17 +53,17 @@ _RESOLVING = (
     *("/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/tls/openssl.cnf"),
     "/run/systemd/resolve",
 )
-"""What it takes to find a server and to check its certificate; not the keys beside certificates."""
+"""Files for finding a server and checking its certificate; private keys are not among them."""
 
 
-def grants_of(timeout_s: float, memory_mb: int, network: bool, isolation: str) -> dict[str, Any]:
-    """What `lockdown.lock` gets to know of the limits of a `CodeSandbox`."""
+def compute_grants(timeout_s: float, memory_mb: int, network: bool, isolation: str) -> dict[str, Any]:
+    """Returns the limits of a `CodeSandbox` as `lockdown.apply_lockdown` takes them."""
     seconds, memory = ceil(timeout_s), memory_mb * 1_048_576
     limits = {
         "RLIMIT_CPU": (seconds, seconds + 1),
         "RLIMIT_AS": (memory, memory),
-        "RLIMIT_FSIZE": (FILE_LIMIT, FILE_LIMIT),
-        "RLIMIT_NOFILE": (FILES_OPEN, FILES_OPEN),
+        "RLIMIT_FSIZE": (MAX_FILE_BYTES, MAX_FILE_BYTES),
+        "RLIMIT_NOFILE": (MAX_OPEN_FILES, MAX_OPEN_FILES),
         "RLIMIT_CORE": (0, 0),
     }
     if isolation == "process":
@@ -72,27 +72,30 @@ def grants_of(timeout_s: float, memory_mb: int, network: bool, isolation: str) -
         "isolation": isolation,
         "limits": limits,
         "network": network,
-        "readable": [f"{sys.base_prefix}/lib", *_LIBRARIES, *(_RESOLVING if network else ())],
+        "readable": [f"{sys.base_prefix}/lib", *_LIBRARIES, *(_NETWORK_FILES if network else ())],
         "filter": filter_for(os.uname().machine, network=network),
         "own_pid": OWN_PID,
     }
 
 
-def lack_of(isolation: str) -> str:
-    """What this system lacks for an isolation; empty for nothing that can be told beforehand."""
+def find_missing_support(isolation: str) -> str:
+    """Returns what this system lacks for an isolation, as a clause; empty if nothing known is missing."""
     if os.name != "posix":
         return f"{sys.platform} is no POSIX system, so programs cannot be limited"
     if isolation == "process":
         return ""
     if sys.platform != "linux":
-        return f"seccomp and Landlock are parts of Linux, and this is {sys.platform}. {WAY_OUT}"
+        return (
+            f"seccomp and Landlock are parts of Linux, and this is {sys.platform}. {PROCESS_ISOLATION_HINT}"
+        )
     if os.uname().machine not in MACHINES:
-        return f"there is no filter for {os.uname().machine}, only for {' and '.join(MACHINES)}. {WAY_OUT}"
+        machines = " and ".join(MACHINES)
+        return f"there is no filter for {os.uname().machine}, only for {machines}. {PROCESS_ISOLATION_HINT}"
     return ""
 
 
-def file_of(content: bytes) -> IO[bytes]:
-    """A file without a name that holds the content, to be read from its beginning."""
+def open_memory_file(content: bytes) -> IO[bytes]:
+    """Returns an unnamed file with this content, at its beginning."""
     if hasattr(os, "memfd_create"):
         file: IO[bytes] = os.fdopen(os.memfd_create("proctor"), "w+b")
     else:
@@ -105,8 +108,8 @@ def file_of(content: bytes) -> IO[bytes]:
 
 
 @cache
-def modules_inside() -> tuple[tuple[str, CodeType], ...]:
-    """What runs inside, compiled: the sandbox has no access to the files of this package."""
+def load_child_modules() -> tuple[tuple[str, CodeType], ...]:
+    """Returns the compiled modules of the child process, which cannot read the files of this package."""
     from importlib.abc import InspectLoader  # loads tempfile and shutil
     from importlib.util import find_spec
 

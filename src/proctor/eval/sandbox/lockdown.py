@@ -1,7 +1,7 @@
-"""What a sandboxed process does to itself before it runs a program: it gives up all that it does not need.
+"""Restricts the own process before it runs a program: it gives up everything that it does not need.
 
 Limits (setrlimit), privileges (capset, PR_SET_NO_NEW_PRIVS), files (Landlock) and system calls (seccomp).
-This runs inside the sandbox and imports nothing but the standard library. Numbers are those of
+Runs inside the sandbox and imports only the standard library. Numbers are those of
 <linux/prctl.h>, <linux/landlock.h> and <linux/seccomp.h>, the same on x86_64 and aarch64.
 """
 
@@ -27,34 +27,36 @@ _ARENA_MAX = -8
 _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
 _REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
-_OF_FILES = _WRITE_FILE | _READ_FILE | _TRUNCATE
-_READING = _READ_FILE | _READ_DIR
-_WORKING = _READING | _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _REFER | _TRUNCATE
-_DEVICES = {"/dev/null": _OF_FILES, "/dev/zero": _READ_FILE, "/dev/urandom": _READ_FILE}
+_FILE_RIGHTS = _WRITE_FILE | _READ_FILE | _TRUNCATE
+_READ_RIGHTS = _READ_FILE | _READ_DIR
+_WORK_RIGHTS = (
+    _READ_RIGHTS | _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _REFER | _TRUNCATE
+)
+_DEVICES = {"/dev/null": _FILE_RIGHTS, "/dev/zero": _READ_FILE, "/dev/urandom": _READ_FILE}
 
 
 class CannotLock(Exception):
-    """The system cannot do what the sandbox promises; the text says what."""
+    """The system does not support a part of the sandbox; the text says which."""
 
 
 def protect() -> None:
-    """Keep this process's memory and handles from others of the same user, where the system can (Linux)."""
+    """Protects memory and handles of this process from others of the same user (Linux only)."""
     if sys.platform == "linux":
         _libc().prctl(_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def die_with_parent() -> None:
-    """Have the system end this process when its parent ends, where it can (Linux)."""
+def set_parent_death_signal() -> None:
+    """Has the system end this process when its parent ends (Linux only)."""
     if sys.platform == "linux":
         _libc().prctl(_SET_PDEATHSIG, 9, 0, 0, 0)
 
 
-def lock(job: dict[str, Any]) -> None:
-    """Give up everything that the job does not grant; there is no way back.
+def apply_lockdown(job: dict[str, Any]) -> None:
+    """Gives up everything that the job does not grant, for good.
 
     Args:
         job: `limits` (name of a RLIMIT to soft and hard), `isolation`, `folder`, `readable` (paths),
-            `network`, `filter` (BPF with `own_pid` in the place of this process's id).
+            `network`, `filter` (BPF that holds `own_pid` for the id of this process).
 
     Raises:
         CannotLock: the system lacks a part of it.
@@ -75,7 +77,7 @@ def lock(job: dict[str, Any]) -> None:
 
 
 def _make_threads_small() -> None:
-    """Have threads take little of the limited address space: else 14 of them would fill 512 MB."""
+    """Reduces the address space of threads: otherwise 14 threads would fill 512 MB."""
     _thread.stack_size(1_048_576)
     if sys.platform == "linux" and hasattr(_libc(), "mallopt"):  # glibc
         _libc().mallopt(_ARENA_MAX, 1)
@@ -87,8 +89,8 @@ def _libc() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _called(what: str, result: int) -> int:
-    """The result of a system call; raises for a failed one."""
+def _check_call(what: str, result: int) -> int:
+    """Returns the result of a system call; raises CannotLock if it failed."""
     if result < 0:
         import ctypes
 
@@ -98,25 +100,25 @@ def _called(what: str, result: int) -> int:
 
 def _drop_privileges() -> None:
     libc = _libc()
-    nothing = _CAPABILITY_VERSION_3.to_bytes(4, "little") + bytes(4)
-    _called("giving up privileges", libc.syscall(_SYS_CAPSET[os.uname().machine], nothing, bytes(24)))
-    _called("PR_SET_NO_NEW_PRIVS", libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    header = _CAPABILITY_VERSION_3.to_bytes(4, "little") + bytes(4)
+    _check_call("giving up privileges", libc.syscall(_SYS_CAPSET[os.uname().machine], header, bytes(24)))
+    _check_call("PR_SET_NO_NEW_PRIVS", libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
 def _restrict_files(job: dict[str, Any]) -> None:
     libc = _libc()
-    version = _called("Landlock", libc.syscall(_CREATE_RULESET, None, 0, 1))
+    version = _check_call("Landlock", libc.syscall(_CREATE_RULESET, None, 0, 1))
     handled = (1 << 13) - 1
     for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV)):
         handled |= right if version >= since else 0
     # TCP both ways since version 4; sockets without a path and signals to others since version 6.
     fields = (handled, 0 if job["network"] else 3, 3)[: 1 + (version >= 4) + (version >= 6)]
     attributes = b"".join(field.to_bytes(8, "little") for field in fields)
-    rules = _called("a Landlock ruleset", libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
-    rights = dict.fromkeys(job["readable"], _READING) | _DEVICES | {job["folder"]: _WORKING}
+    rules = _check_call("a Landlock ruleset", libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
+    rights = dict.fromkeys(job["readable"], _READ_RIGHTS) | _DEVICES | {job["folder"]: _WORK_RIGHTS}
     for path, right in rights.items():
         _grant(libc, rules, path, right & handled)
-    _called("Landlock", libc.syscall(_RESTRICT_SELF, rules, 0))
+    _check_call("Landlock", libc.syscall(_RESTRICT_SELF, rules, 0))
     os.close(rules)
 
 
@@ -125,9 +127,9 @@ def _grant(libc: Any, rules: int, path: str, right: int) -> None:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return  # what is not there needs no right
-    right &= -1 if os.path.isdir(path) else _OF_FILES  # noqa: PTH112  # pathlib takes 5 ms to import
+    right &= -1 if os.path.isdir(path) else _FILE_RIGHTS  # noqa: PTH112  # pathlib takes 5 ms to import
     rule = right.to_bytes(8, "little") + handle.to_bytes(4, "little")
-    _called(f"the Landlock rule for {path}", libc.syscall(_ADD_RULE, rules, 1, rule, 0))
+    _check_call(f"the Landlock rule for {path}", libc.syscall(_ADD_RULE, rules, 1, rule, 0))
     os.close(handle)
 
 
@@ -138,4 +140,4 @@ def _restrict_calls(job: dict[str, Any]) -> None:
     instructions = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: how many instructions, and where they are
     header = (len(program) // 8).to_bytes(8, "little") + ctypes.addressof(instructions).to_bytes(8, "little")
-    _called("seccomp", _libc().prctl(_SET_SECCOMP, 2, header, 0, 0))
+    _check_call("seccomp", _libc().prctl(_SET_SECCOMP, 2, header, 0, 0))

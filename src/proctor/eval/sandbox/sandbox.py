@@ -1,8 +1,8 @@
-"""Python of unknown origin, run where it can do no harm, and tested where it cannot cheat.
+"""`CodeSandbox`: runs untrusted Python where it can do no harm, and tests it where it cannot cheat.
 
 A program runs in a process of its own under limits, without privileges, network, other processes or foreign
-files (see `lockdown` and `seccomp`), in an empty folder that is removed afterwards. With `check`
-its tests run in a second such process, which only exchanges plain values with it (see `child`).
+files (see `lockdown` and `seccomp`), in an empty folder that is removed afterwards. With `check` its tests
+run in a second such process, which only exchanges plain values with it (see `child`).
 """
 
 from __future__ import annotations
@@ -15,21 +15,28 @@ from dataclasses import asdict, dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 
 from proctor.errors import UsageError
-from proctor.eval.sandbox.limits import BEGIN, WAY_OUT, file_of, grants_of, lack_of, modules_inside
+from proctor.eval.sandbox.limits import (
+    PROCESS_ISOLATION_HINT,
+    START_CODE,
+    compute_grants,
+    find_missing_support,
+    load_child_modules,
+    open_memory_file,
+)
 
 if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
     from proctor.charts import Chart
-    from proctor.eval.sandbox.supervisor import Watched
+    from proctor.eval.sandbox.supervisor import ProcessResult
 
 Status = Literal["passed", "failed", "timeout", "memory", "output", "crashed"]
 Isolation = Literal["kernel", "seccomp", "process"]
 
-MEMORY_LEAST_MB = 64
+_MIN_MEMORY_MB = 64
 """Python itself needs about half of it."""
-_FINAL = tuple(
+_FINAL_WORDS = tuple(
     f"{word}\t".encode() for word in ("unlocked", "passed", "failed", "memory", "exited", "signal", "unfit")
 )
 _CPU_SIGNAL = 24
@@ -37,7 +44,7 @@ _CPU_SIGNAL = 24
 
 @dataclass(frozen=True, slots=True)
 class SandboxResult:
-    """What became of one program."""
+    """The result of one program."""
 
     status: Status
     """ "passed" only if it ran to its last line and ended with exit code 0, or its tests held."""
@@ -62,27 +69,31 @@ class SandboxResult:
 
 @dataclass(frozen=True, slots=True)
 class SandboxBatch:
-    """Many programs that were run, in the order in which they were given."""
+    """The results of many programs, in the order of the input."""
 
     results: tuple[SandboxResult, ...]
 
     def counts(self) -> dict[str, int]:
-        """How many ended with each status, every status named."""
-        return {status: sum(one.status == status for one in self.results) for status in get_args(Status)}
+        """Returns how many programs ended with each status, every status included."""
+        return {
+            status: sum(result.status == status for result in self.results) for status in get_args(Status)
+        }
 
     def chart(self) -> Chart:
-        """The share that ended with each status."""
+        """Draws the share of programs with each status as bars."""
         from proctor.charts import Bar, bars
 
-        whole = len(self.results) or 1
-        drawn = [Bar(f"{status} ({number})", number / whole) for status, number in self.counts().items()]
+        total = len(self.results) or 1
+        status_bars = [
+            Bar(f"{status} ({number})", number / total) for status, number in self.counts().items()
+        ]
         title = f"How {len(self.results)} programs ended"
-        return bars(drawn, title=title, unit="share of the programs", scale="share")
+        return bars(status_bars, title=title, unit="share of the programs", scale="share")
 
 
 @dataclass(frozen=True, slots=True)
 class CodeSandbox:
-    """Limits under which programs are run. Thread-safe: it holds nothing else.
+    """Runs programs under limits. Safe to use from several threads.
 
     Args:
         timeout_s: wall time, and as much processor time, rounded up to whole seconds.
@@ -95,7 +106,7 @@ class CodeSandbox:
             also use the network and start processes.
 
     Raises:
-        UsageError: a limit makes no sense, or this system cannot do what is asked for.
+        UsageError: a limit is too small, or this system does not support the isolation.
     """
 
     timeout_s: float = 10
@@ -105,22 +116,22 @@ class CodeSandbox:
     isolation: Isolation = "kernel"
 
     def __post_init__(self) -> None:
-        least = {"timeout_s": 0.01, "memory_mb": MEMORY_LEAST_MB, "output_limit": 1}
-        for name, bound in least.items():
+        minimums = {"timeout_s": 0.01, "memory_mb": _MIN_MEMORY_MB, "output_limit": 1}
+        for name, bound in minimums.items():
             if not getattr(self, name) >= bound:
                 raise UsageError(f"{name} is {getattr(self, name)}; it must be at least {bound}.")
         if self.isolation not in get_args(Isolation):
-            known = ", ".join(map(repr, get_args(Isolation)))
-            raise UsageError(f"isolation is {self.isolation!r}; it must be one of {known}.")
-        lack = lack_of(self.isolation)
-        if lack:
-            raise UsageError(f"CodeSandbox cannot isolate programs here: {lack}.")
+            choices = ", ".join(map(repr, get_args(Isolation)))
+            raise UsageError(f"isolation is {self.isolation!r}; it must be one of {choices}.")
+        problem = find_missing_support(self.isolation)
+        if problem:
+            raise UsageError(f"CodeSandbox cannot isolate programs here: {problem}.")
 
     @staticmethod
     def lack(isolation: Isolation = "kernel") -> str:
-        """What this system lacks for an isolation, as a sentence; empty where programs can be run with it.
+        """Returns what this system lacks for an isolation, as a sentence; empty if programs can run with it.
 
-        It is tried out on an empty program (40 ms).
+        Runs an empty program to find out (40 ms).
         """
         try:
             return CodeSandbox(isolation=isolation).run("").reason
@@ -128,7 +139,7 @@ class CodeSandbox:
             return str(error)
 
     def run(self, program: str, stdin: str = "") -> SandboxResult:
-        """Run a program as a script, in an empty folder.
+        """Runs a program as a script, in an empty folder.
 
         It passes if its last line is reached and the exit code is 0: `sys.exit(0)` before it does not pass.
         A program that looks into its own interpreter can still pretend to have ended; for code that is
@@ -137,20 +148,20 @@ class CodeSandbox:
         Raises:
             UsageError: the system refuses a part of the isolation.
         """
-        watched = self._watched([program], stdin, None)
-        word, _ = _verdict(watched)
-        if word == "ended" and watched.exit_code == 0:
-            return _result("passed", watched)
-        if word == "memory" and watched.exit_code is not None:
-            return _result("memory", watched, self._memory())
-        if watched.exit_code == 0:
-            return _result("failed", watched, "it ended itself before its last line")
-        return self._ended(watched, _last_line(watched.stderr))
+        process_result = self._run_job([program], stdin, None)
+        word, _ = _verdict(process_result)
+        if word == "ended" and process_result.exit_code == 0:
+            return _result("passed", process_result)
+        if word == "memory" and process_result.exit_code is not None:
+            return _result("memory", process_result, self._memory_reason())
+        if process_result.exit_code == 0:
+            return _result("failed", process_result, "it ended itself before its last line")
+        return self._failure_result(process_result, _last_line(process_result.stderr))
 
     def check(
         self, program: str | Sequence[str], test: str, entry_point: str, *, prompt: str = ""
     ) -> SandboxResult:
-        """Test a function of a program that may be hostile: nothing it does in its process makes it pass.
+        """Tests a function of a program that may be hostile: nothing it does in its process makes it pass.
 
         Arguments and results cross between the processes as plain values: None, bool, int, float, complex,
         str, bytes, list, tuple, dict, set, range, those of `decimal`, `fractions`, `datetime` and
@@ -172,52 +183,56 @@ class CodeSandbox:
         if not test.strip():
             raise UsageError(f"There are no tests for {entry_point!r}; every program would pass them.")
         programs = [program] if isinstance(program, str) else list(program)
-        watched = self._watched(programs, "", (prompt, test, entry_point))
-        word, reason = _verdict(watched)
+        process_result = self._run_job(programs, "", (prompt, test, entry_point))
+        word, reason = _verdict(process_result)
         if word == "unfit":
             raise UsageError(f"The tests of {entry_point!r} cannot be run: {reason}.")
         if word == "exited":
-            told = f"it ended itself with exit code {reason} before its tests were through"
-            return _result("failed", replace(watched, exit_code=int(reason)), told)
+            why = f"it ended itself with exit code {reason} before its tests were through"
+            return _result("failed", replace(process_result, exit_code=int(reason)), why)
         if word == "signal":
-            return self._ended(replace(watched, exit_code=-int(reason)), "")
+            return self._failure_result(replace(process_result, exit_code=-int(reason)), "")
         if word == "memory" or (word == "failed" and reason.startswith("MemoryError")):
-            return _result("memory", watched, self._memory())
-        if word == "passed" and not watched.stopped:
-            return _result("passed", watched)
-        return self._ended(watched, reason)
+            return _result("memory", process_result, self._memory_reason())
+        if word == "passed" and not process_result.stopped:
+            return _result("passed", process_result)
+        return self._failure_result(process_result, reason)
 
     def run_many(self, programs: Iterable[str], *, workers: int = 1) -> SandboxBatch:
-        """Run programs, up to `workers` at once; results come in the order given.
+        """Runs programs, up to `workers` at once; results come in the order of the input.
 
         Raises:
             UsageError: as `run`.
             ValueError: `workers` is below 1.
         """
-        from proctor.eval.parallel import in_order
+        from proctor.eval.parallel import map_ordered
 
-        with closing(in_order(self.run, programs, workers=workers)) as outcomes:
+        with closing(map_ordered(self.run, programs, workers=workers)) as outcomes:
             return SandboxBatch(tuple(outcome.result() for outcome in outcomes))
 
-    def _memory(self) -> str:
+    def _memory_reason(self) -> str:
         return f"it needed more than {self.memory_mb} MB"
 
-    def _ended(self, watched: Watched, reason: str) -> SandboxResult:
-        """The result of a program that was stopped, was ended by a signal or simply failed."""
-        if watched.stopped == "timeout" or watched.exit_code == -_CPU_SIGNAL:
-            return _result("timeout", watched, f"it did not end within {self.timeout_s:g} s")
-        if watched.stopped == "output":
-            return _result("output", watched, f"it wrote more than {self.output_limit:,} bytes")
-        if watched.stopped == "folder":
-            return _result("output", watched, "it filled its working folder")
-        if watched.stopped == "threads":
-            return _result("failed", watched, "it started too many threads")
-        if (watched.exit_code or 0) < 0:
-            return _result("crashed", watched, f"it was ended by signal {-(watched.exit_code or 0)}")
-        return _result("failed", watched, reason or f"it ended with exit code {watched.exit_code}")
+    def _failure_result(self, process_result: ProcessResult, reason: str) -> SandboxResult:
+        """Returns the result of a program that was stopped, was ended by a signal or failed."""
+        if process_result.stopped == "timeout" or process_result.exit_code == -_CPU_SIGNAL:
+            return _result("timeout", process_result, f"it did not end within {self.timeout_s:g} s")
+        if process_result.stopped == "output":
+            return _result("output", process_result, f"it wrote more than {self.output_limit:,} bytes")
+        if process_result.stopped == "folder":
+            return _result("output", process_result, "it filled its working folder")
+        if process_result.stopped == "threads":
+            return _result("failed", process_result, "it started too many threads")
+        if (process_result.exit_code or 0) < 0:
+            return _result(
+                "crashed", process_result, f"it was ended by signal {-(process_result.exit_code or 0)}"
+            )
+        return _result(
+            "failed", process_result, reason or f"it ended with exit code {process_result.exit_code}"
+        )
 
-    def _watched(self, programs: list[str], stdin: str, tests: tuple[str, str, str] | None) -> Watched:
-        """Run a job of `child` in a folder of its own; raises UsageError if it could not begin."""
+    def _run_job(self, programs: list[str], stdin: str, tests: tuple[str, str, str] | None) -> ProcessResult:
+        """Runs a job of `child` in a folder of its own; raises UsageError if it could not start."""
         import marshal
         from pathlib import Path
         from tempfile import mkdtemp
@@ -225,51 +240,53 @@ class CodeSandbox:
         from proctor.eval.sandbox.supervisor import remove_folder  # 20 ms with what it needs
 
         folder = Path(mkdtemp(prefix="proctor-sandbox-"))
-        with ExitStack() as opened:
-            opened.callback(remove_folder, folder)
-            given = opened.enter_context(file_of(stdin.encode("utf-8", "surrogatepass")))
-            kept = None if tests is None else opened.enter_context(file_of(marshal.dumps(tests)))
+        with ExitStack() as stack:
+            stack.callback(remove_folder, folder)
+            stdin_file = stack.enter_context(open_memory_file(stdin.encode("utf-8", "surrogatepass")))
+            tests_file = (
+                None if tests is None else stack.enter_context(open_memory_file(marshal.dumps(tests)))
+            )
             read, write = os.pipe()
-            report = opened.enter_context(os.fdopen(read, "rb", buffering=0))
-            told = opened.enter_context(os.fdopen(write, "wb", buffering=0))
+            report_reader = stack.enter_context(os.fdopen(read, "rb", buffering=0))
+            report_writer = stack.enter_context(os.fdopen(write, "wb", buffering=0))
             handles: dict[str, int | None] = {
-                "stdin": given.fileno(),
+                "stdin": stdin_file.fileno(),
                 "report": write,
-                "tests": None if kept is None else kept.fileno(),
+                "tests": None if tests_file is None else tests_file.fileno(),
             }
             job = {
                 "programs": programs,
                 "folder": str(folder),
                 **handles,
-                **grants_of(self.timeout_s, self.memory_mb, self.network, self.isolation),
+                **compute_grants(self.timeout_s, self.memory_mb, self.network, self.isolation),
             }
-            begun = opened.enter_context(file_of(marshal.dumps((modules_inside(), job))))
-            watched = self._run(begun, handles, folder, (report, told))
-        return self._begun(watched)
+            job_file = stack.enter_context(open_memory_file(marshal.dumps((load_child_modules(), job))))
+            process_result = self._supervise(job_file, handles, folder, (report_reader, report_writer))
+        return self._check_start(process_result)
 
-    def _run(
-        self, begun: IO[bytes], handles: dict[str, int | None], folder: Path, pipe: tuple[FileIO, FileIO]
-    ) -> Watched:
-        """Start Python on a job and watch it to its end."""
+    def _supervise(
+        self, job_file: IO[bytes], handles: dict[str, int | None], folder: Path, pipe: tuple[FileIO, FileIO]
+    ) -> ProcessResult:
+        """Starts Python with a job and waits for its end."""
         import subprocess
 
-        from proctor.eval.sandbox.supervisor import Watch
+        from proctor.eval.sandbox.supervisor import Supervisor
         from proctor.targets.process.guard import GUARD, MARK
         from proctor.targets.process.watcher import kill_marked
 
-        report, told = pipe
-        final = () if handles["tests"] is None else _FINAL
+        report_reader, report_writer = pipe
+        final_words = () if handles["tests"] is None else _FINAL_WORDS
         mark = GUARD.new_mark()
         environ = {"HOME": str(folder), "TMPDIR": str(folder), "LANG": "C.UTF-8"}
-        unlocked = self.isolation == "process"
-        if unlocked:
+        is_unlocked = self.isolation == "process"
+        if is_unlocked:
             environ[MARK] = mark
-        argv = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", BEGIN]
-        with ExitStack() as opened:
-            process = opened.enter_context(
+        argv = [sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c", START_CODE]
+        with ExitStack() as stack:
+            process = stack.enter_context(
                 subprocess.Popen(  # noqa: S603  # this Python
                     argv,
-                    stdin=begun,
+                    stdin=job_file,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     pass_fds=[handle for handle in handles.values() if handle is not None],
@@ -278,21 +295,23 @@ class CodeSandbox:
                     start_new_session=True,
                 )
             )
-            opened.enter_context(GUARD.watch(process.pid))
-            if unlocked:
-                opened.callback(kill_marked, mark)
-            told.close()
-            return Watch(process, report.fileno(), folder, self.output_limit).wait(self.timeout_s, final)
+            stack.enter_context(GUARD.watch(process.pid))
+            if is_unlocked:
+                stack.callback(kill_marked, mark)
+            report_writer.close()
+            return Supervisor(process, report_reader.fileno(), folder, self.output_limit).wait(
+                self.timeout_s, final_words
+            )
 
-    def _begun(self, watched: Watched) -> Watched:
-        """The same, if the process could lock itself in and begin."""
-        word, _, reason = watched.report.decode("utf-8", "replace").partition("\n")[0].partition("\t")
+    def _check_start(self, process_result: ProcessResult) -> ProcessResult:
+        """Returns the result if the process could lock itself in and start; raises UsageError otherwise."""
+        word, _, reason = process_result.report.decode("utf-8", "replace").partition("\n")[0].partition("\t")
         if word == "unlocked":
-            raise UsageError(f"CodeSandbox cannot isolate programs here: {reason}. {WAY_OUT}.")
-        if not word and not watched.stopped:
-            said = _last_line(watched.stderr) or "it said nothing"
-            raise UsageError(f"CodeSandbox could not start {sys.executable}: {said}.")
-        return watched
+            raise UsageError(f"CodeSandbox cannot isolate programs here: {reason}. {PROCESS_ISOLATION_HINT}.")
+        if not word and not process_result.stopped:
+            message = _last_line(process_result.stderr) or "it said nothing"
+            raise UsageError(f"CodeSandbox could not start {sys.executable}: {message}.")
+        return process_result
 
 
 def humaneval_run(text: str, problem: Mapping[str, Any], *, sandbox: CodeSandbox | None = None) -> bool:
@@ -306,36 +325,36 @@ def humaneval_run(text: str, problem: Mapping[str, Any], *, sandbox: CodeSandbox
     Raises:
         UsageError: the problem lacks a key, its tests cannot be run, or this system cannot isolate programs.
     """
-    from proctor.eval.sandbox.humaneval import problem_of, programs_of
+    from proctor.eval.sandbox.humaneval import build_programs, parse_problem
 
-    asked = problem_of(problem)
-    judge = CodeSandbox() if sandbox is None else sandbox
-    programs = programs_of(text, asked)
-    return judge.check(programs, asked.test, asked.entry_point, prompt=asked.prompt).passed
+    task = parse_problem(problem)
+    sandbox = CodeSandbox() if sandbox is None else sandbox
+    programs = build_programs(text, task)
+    return sandbox.check(programs, task.test, task.entry_point, prompt=task.prompt).passed
 
 
-def _verdict(watched: Watched) -> tuple[str, str]:
-    """The word that stands after "locked" in a report, with what it says besides; empty for none.
+def _verdict(process_result: ProcessResult) -> tuple[str, str]:
+    """Returns the word on the line after "locked" of a report, and its reason; empty if there is none.
 
-    Only the line's place counts: what it says besides may come from the program.
+    Only the line's place counts: the reason may come from the program.
     """
-    lines = watched.report.decode("utf-8", "replace").split("\n")
+    lines = process_result.report.decode("utf-8", "replace").split("\n")
     word, _, reason = lines[1].partition("\t") if len(lines) > 1 else ("", "", "")
     return word, reason
 
 
-def _result(status: Status, watched: Watched, reason: str = "") -> SandboxResult:
+def _result(status: Status, process_result: ProcessResult, reason: str = "") -> SandboxResult:
     return SandboxResult(
         status=status,
-        exit_code=watched.exit_code,
-        stdout=watched.stdout.decode("utf-8", "replace"),
-        stderr=watched.stderr.decode("utf-8", "replace"),
-        seconds=watched.seconds,
+        exit_code=process_result.exit_code,
+        stdout=process_result.stdout.decode("utf-8", "replace"),
+        stderr=process_result.stderr.decode("utf-8", "replace"),
+        seconds=process_result.seconds,
         reason=reason,
     )
 
 
 def _last_line(output: bytes) -> str:
-    """The last line that says something: a group of errors is drawn with a line below it."""
+    """Returns the last line with text: Python draws a line below a group of errors."""
     lines = [line.strip(" |+-") for line in output.decode("utf-8", "replace").splitlines()]
     return next((line[:500] for line in reversed(lines) if line), "")

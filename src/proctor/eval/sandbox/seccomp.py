@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 OWN_PID = 0x5EC0_9A1D
-"""Stands for the program's own process id, which is known only in it and replaces this there."""
+"""Placeholder for the process id of the program, which the program itself fills in."""
 
 _PLAIN = """
 read 0 63, write 1 64, close 3 57, stat 4 -, fstat 5 80, lstat 6 -, poll 7 -, lseek 8 62, mmap 9 222,
@@ -52,10 +52,10 @@ open 2 -, openat 257 56, socketpair 53 199, socket 41 198
 """
 
 _ARCHITECTURES = {"x86_64": (0, 0xC000_003E), "aarch64": (1, 0xC000_00B7)}
-"""Which number of a name it has, and what the kernel calls it: AUDIT_ARCH_… of <linux/audit.h>."""
+"""Which of the two numbers is used, and the kernel's name: AUDIT_ARCH_… of <linux/audit.h>."""
 
 MACHINES = tuple(_ARCHITECTURES)
-"""For which there is a filter, as `os.uname().machine` says."""
+"""Architectures with a filter, as in `os.uname().machine`."""
 
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _ALLOW, _KILL, _REFUSE, _NO_SUCH_CALL = 0x7FFF_0000, 0x8000_0000, 0x0005_0001, 0x0005_0026
@@ -77,7 +77,7 @@ Instruction = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """That an argument, with a mask laid over it, has a value; or has another one."""
+    """Checks that a masked argument has a value, or with `differs` that it has another one."""
 
     argument: int
     value: int
@@ -86,7 +86,7 @@ class _Check:
 
 
 def _not_truncating(argument: int) -> tuple[_Check, ...]:
-    """That the flags of an opening truncate only what they open for writing, with 1 or 2 in O_ACCMODE."""
+    """Returns checks that flags of `open` truncate only files opened for writing (1 or 2 in O_ACCMODE)."""
     return tuple(_Check(argument, flags, _TRUNCATES, differs=True) for flags in (0o1000, 0o1003))
 
 
@@ -109,10 +109,10 @@ _INTERNET: tuple[tuple[_Check, ...], ...] = ((_Check(0, 2),), (_Check(0, 10),))
 
 @cache
 def filter_for(machine: str, *, network: bool) -> bytes:
-    """The filter as the kernel takes it, with `OWN_PID` in it.
+    """Returns the filter in the format of the kernel, with the placeholder `OWN_PID`.
 
     Args:
-        machine: as `os.uname().machine` says.
+        machine: as in `os.uname().machine`.
         network: whether Internet sockets are allowed.
 
     Raises:
@@ -132,7 +132,7 @@ def filter_for(machine: str, *, network: bool) -> bytes:
         block.append((_RETURN, 0, 0, _NO_SUCH_CALL if name == "clone3" else _REFUSE))
         program += [(_EQUAL, 0, len(block), number), *block]
     program.append((_RETURN, 0, 0, _REFUSE))
-    return b"".join(_written(*instruction) for instruction in program)
+    return b"".join(_pack(*instruction) for instruction in program)
 
 
 def _numbers(table: str, place: int) -> dict[str, int]:
@@ -154,5 +154,5 @@ def _allowed_if(row: Sequence[_Check]) -> list[Instruction]:
     return block
 
 
-def _written(code: int, if_true: int, if_false: int, k: int) -> bytes:
+def _pack(code: int, if_true: int, if_false: int, k: int) -> bytes:
     return code.to_bytes(2, "little") + bytes((if_true, if_false)) + k.to_bytes(4, "little")

@@ -1,10 +1,10 @@
 """Python values as bytes: what a sandboxed program and its tests exchange.
 
-Reading makes nothing but plain values and stand-ins for functions, so that a hostile writer can send a wrong
-answer and nothing else: no object with a comparison of its own, no code. Each value is a letter, then its
-size or how many values follow, then these. What can be changed in place (a list, a dictionary …) is numbered
-in the order in which it comes; where it comes again, its number stands. It imports nothing but the standard
-library, because it also runs inside the sandbox.
+Reading makes only plain values and stand-ins for functions, so that a hostile writer can send a wrong answer
+and nothing else: no object with a comparison of its own, no code. Each value is a letter, then its size or
+the number of values that follow, then these. Values that can be changed in place (a list, a dictionary …) are
+numbered in order of appearance; a repeated one is written as its number. Imports only the standard library,
+because it also runs inside the sandbox.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Functions(Protocol):
-        """What writes and reads functions and classes, which are no data."""
+        """Writes and reads functions and classes."""
 
         def write_function(self, value: Any, writer: Writer) -> None:
-            """Write what is no data; raises NotPlain for what is no function or class either."""
+            """Writes a function or class; raises NotPlain for any other value."""
 
-        def read_function(self, letter: bytes, given: list[Any]) -> Any:
-            """What stands here for what was written there."""
+        def read_function(self, tag: bytes, parts: list[Any]) -> Any:
+            """Returns the function or class, or its stand-in."""
 
 
-BYTES_MOST = 33_554_432
-"""How many bytes a value may have."""
-ITEMS_MOST = 10_000
-"""How many items of an iterator are taken along; one that asks for more is told so."""
+MAX_BYTES = 33_554_432
+"""Bytes of a value."""
+MAX_ITEMS = 10_000
+"""Items of an iterator that are sent; asking for more raises an error."""
 
 _VIEWS: dict[type, tuple[bytes, Callable[[list[Any]], Any]]] = {
     type({}.keys()): (b"k", lambda items: dict.fromkeys(items).keys()),
     type({}.values()): (b"v", lambda items: dict(enumerate(items)).values()),
     type({}.items()): (b"w", lambda items: dict(items).items()),
 }
-_MADE = {
+_REBUILT_CLASSES = {
     "decimal": ("Decimal",),
     "fractions": ("Fraction",),
     "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
     "collections": ("Counter", "OrderedDict", "defaultdict", "deque"),
 }
-"""Classes, by module, whose values are made anew from what `__reduce_ex__` gives."""
+"""Classes, by module, whose values are rebuilt from the arguments that `__reduce_ex__` gives."""
 
 
 class NotPlain(TypeError):
-    """A value that is no plain data."""
+    """The value is no plain data."""
 
 
-def items_of(value: Any) -> list[Any]:
-    """What stands in something that can be changed in place; of a dictionary its keys, then its values."""
+def get_items(value: Any) -> list[Any]:
+    """Returns the items of a mutable value; for a dictionary its keys, then its values."""
     return [*value, *value.values()] if isinstance(value, dict) else list(value)
 
 
-def put_back(value: Any, items: list[Any]) -> None:
-    """Have exactly these items stand in something that can be changed in place, as `items_of` gives them."""
+def replace_items(value: Any, items: list[Any]) -> None:
+    """Replaces the items of a mutable value, in the form of `get_items`."""
     value.clear()
     if isinstance(value, dict):
         for key, item in zip(items[: len(items) // 2], items[len(items) // 2 :], strict=True):
@@ -68,119 +68,119 @@ def put_back(value: Any, items: list[Any]) -> None:
 
 
 class Writer:
-    """Makes bytes of values.
+    """Writes values as bytes.
 
     None, bool, int, float, complex, str, bytes, bytearray, list, tuple, dict with its views, set, frozenset,
-    range and the classes of `_MADE` go as they are. What derives from them goes as its plain base, and an
-    iterator as its items.
+    range and the classes of `_REBUILT_CLASSES` keep their type. A subclass is written as its plain base
+    class, and an iterator as its items.
 
     Args:
-        functions: writes what is no data.
-        shared: what the reader already has under its number.
+        functions: writes functions and classes.
+        shared: mutable values that the reader already has, by their number.
     """
 
     def __init__(self, functions: Functions, shared: Iterable[Any] = ()) -> None:
         self.parts = bytearray()
         self.shared = list(shared)
-        """What can be changed in place, by its number. It is kept, so that no other value gets its `id`."""
-        self._numbers = {id(one): number for number, one in enumerate(self.shared)}
+        """Mutable values by their number. They are held here so that no other value gets their `id`."""
+        self._numbers = {id(value): number for number, value in enumerate(self.shared)}
         self._functions = functions
 
     def write(self, value: Any) -> None:
-        """Add a value.
+        """Adds a value.
 
         Raises:
-            NotPlain: it is or contains what does not go.
-            OverflowError: it takes more than `BYTES_MOST` bytes.
+            NotPlain: the value is or contains what cannot be sent.
+            OverflowError: the value takes more than `MAX_BYTES` bytes.
         """
         if value is None or value is True or value is False:
             self.parts += b"N" if value is None else b"T" if value else b"F"
         elif isinstance(value, int):
-            self.sized(b"i", value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+            self._write_sized(b"i", value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
         elif isinstance(value, float):
             self.parts += b"f" + struct.pack("<d", value)
         elif isinstance(value, str):
-            self.sized(b"s", value.encode("utf-8", "surrogatepass"))
+            self._write_sized(b"s", value.encode("utf-8", "surrogatepass"))
         elif isinstance(value, tuple):
-            self.many(b"t", list(value))
+            self.write_group(b"t", list(value))
         elif id(value) in self._numbers:
             self.parts += b"@" + self._numbers[id(value)].to_bytes(8, "little")
-        elif _name_of(type(value)):
-            self._made(value)
+        elif _rebuilt_class_name(type(value)):
+            self._write_rebuilt(value)
         elif isinstance(value, list | dict | set | bytearray):
-            self._number(value)
+            self._register(value)
             letter = next(letter for letter, kind in _SHARED.items() if isinstance(value, kind))
             if letter == b"B":
-                self.sized(letter, bytes(value))
+                self._write_sized(letter, bytes(value))
             else:
-                self.many(letter, items_of(value))
+                self.write_group(letter, get_items(value))
         else:
-            self._rare(value)
-        if len(self.parts) > BYTES_MOST:
-            raise OverflowError(f"a value of more than {BYTES_MOST:,} bytes")
+            self._write_other(value)
+        if len(self.parts) > MAX_BYTES:
+            raise OverflowError(f"a value of more than {MAX_BYTES:,} bytes")
 
-    def sized(self, letter: bytes, content: bytes) -> None:
-        """Add a letter with the bytes that belong to it."""
+    def _write_sized(self, letter: bytes, content: bytes) -> None:
+        """Adds a letter, the number of bytes, and the bytes."""
         self.parts += letter + len(content).to_bytes(8, "little") + content
 
-    def many(self, letter: bytes, items: list[Any]) -> None:
-        """Add a letter with the values that belong to it."""
+    def write_group(self, letter: bytes, items: list[Any]) -> None:
+        """Adds a letter, the number of values, and the values."""
         self.parts += letter + len(items).to_bytes(8, "little")
         for item in items:
             self.write(item)
 
-    def _number(self, value: Any) -> None:
+    def _register(self, value: Any) -> None:
         self._numbers[id(value)] = len(self.shared)
         self.shared.append(value)
 
-    def _made(self, value: Any) -> None:
-        given = value.__reduce_ex__(2)[1]
+    def _write_rebuilt(self, value: Any) -> None:
+        args = value.__reduce_ex__(2)[1]
         self.parts += b"M"
-        self.write(_name_of(type(value)))
-        self.write(given)
+        self.write(_rebuilt_class_name(type(value)))
+        self.write(args)
         if hasattr(value, "clear"):
-            self._number(value)
-            self.many(b"t", items_of(value))
+            self._register(value)
+            self.write_group(b"t", get_items(value))
 
-    def _rare(self, value: Any) -> None:
+    def _write_other(self, value: Any) -> None:
         if isinstance(value, complex):
             self.parts += b"c" + struct.pack("<dd", value.real, value.imag)
         elif isinstance(value, bytes):
-            self.sized(b"b", bytes(value))
+            self._write_sized(b"b", bytes(value))
         elif isinstance(value, range):
-            self.many(b"r", [value.start, value.stop, value.step])
+            self.write_group(b"r", [value.start, value.stop, value.step])
         elif isinstance(value, frozenset):
-            self.many(b"Z", list(value))
+            self.write_group(b"Z", list(value))
         elif type(value) in _VIEWS:
-            self.many(_VIEWS[type(value)][0], list(value))
+            self.write_group(_VIEWS[type(value)][0], list(value))
         elif hasattr(value, "__next__"):
-            taken = list(islice(value, ITEMS_MOST + 1))
-            self.many(b"J" if len(taken) > ITEMS_MOST else b"I", taken[:ITEMS_MOST])
+            items = list(islice(value, MAX_ITEMS + 1))
+            self.write_group(b"J" if len(items) > MAX_ITEMS else b"I", items[:MAX_ITEMS])
         else:
             self._functions.write_function(value, self)
 
 
 class Reader:
-    """Makes values of bytes.
+    """Reads values from bytes.
 
     Args:
-        content: what a `Writer` made, or somebody hostile.
-        functions: reads what is no data.
-        shared: what the writer already had under its number.
+        content: the bytes of a `Writer`, or of a hostile process.
+        functions: reads functions and classes.
+        shared: mutable values that the writer already had, by their number.
     """
 
     def __init__(self, content: bytes, functions: Functions, shared: Iterable[Any] = ()) -> None:
         self.shared = list(shared)
-        """What can be changed in place, by its number."""
+        """Mutable values by their number."""
         self._content = content
         self._place = 0
         self._functions = functions
 
-    def whole(self) -> Any:
-        """The one value that these bytes are.
+    def read_value(self) -> Any:
+        """Returns the one value of these bytes.
 
         Raises:
-            ValueError: they are none.
+            ValueError: the bytes are no value.
         """
         try:
             value = self._read()
@@ -192,31 +192,31 @@ class Reader:
             raise ValueError("There are bytes behind the packed value.")
         return value
 
-    def _taken(self, size: int) -> bytes:
+    def _take_bytes(self, size: int) -> bytes:
         begin, self._place = self._place, self._place + size
         if self._place > len(self._content):
             raise IndexError
         return self._content[begin : self._place]
 
     def _read(self) -> Any:
-        letter = self._taken(1)
+        letter = self._take_bytes(1)
         if letter in _CONSTANTS:
             return _CONSTANTS[letter]
         if letter == b"f":
-            return struct.unpack("<d", self._taken(8))[0]
+            return struct.unpack("<d", self._take_bytes(8))[0]
         if letter == b"c":
-            return complex(*struct.unpack("<dd", self._taken(16)))
+            return complex(*struct.unpack("<dd", self._take_bytes(16)))
         if letter == b"M":
-            return self._made()
-        size = int.from_bytes(self._taken(8), "little")
+            return self._read_rebuilt()
+        size = int.from_bytes(self._take_bytes(8), "little")
         if letter in _SIZED:
-            return _SIZED[letter](self._taken(size))
+            return _SIZED[letter](self._take_bytes(size))
         if letter == b"@":
             return self.shared[size]
         if letter in _SHARED:
             self.shared.append(_SHARED[letter]())
             value = self.shared[-1]
-            put_back(value, self._taken(size) if letter == b"B" else self._items(size))  # type: ignore[arg-type]
+            replace_items(value, self._take_bytes(size) if letter == b"B" else self._items(size))  # type: ignore[arg-type]
             return value
         if letter in _GROUPS:
             return _GROUPS[letter](self._items(size))
@@ -228,27 +228,31 @@ class Reader:
             items.append(self._read())  # noqa: PERF401  # a comprehension would be one more frame for each level
         return items
 
-    def _made(self) -> Any:
-        name, given = self._read(), self._read()
+    def _read_rebuilt(self) -> Any:
+        name, args = self._read(), self._read()
         module, _, kind = name.partition(".")
-        if kind not in _MADE[module]:
+        if kind not in _REBUILT_CLASSES[module]:
             raise KeyError(name)
-        value = getattr(__import__(module), kind)(*given)
+        value = getattr(__import__(module), kind)(*args)
         if hasattr(value, "clear"):
             self.shared.append(value)
-            put_back(value, self._read())
+            replace_items(value, self._read())
         return value
 
 
-def _name_of(kind: type) -> str:
+def _rebuilt_class_name(kind: type) -> str:
     module = kind.__module__
-    return f"{module}.{kind.__name__}" if module in _MADE and kind.__name__ in _MADE[module] else ""
+    return (
+        f"{module}.{kind.__name__}"
+        if module in _REBUILT_CLASSES and kind.__name__ in _REBUILT_CLASSES[module]
+        else ""
+    )
 
 
-def _iterator(items: list[Any], *, cut: bool) -> Iterator[Any]:
+def _iterator(items: list[Any], *, is_cut: bool) -> Iterator[Any]:
     yield from items
-    if cut:
-        raise RuntimeError(f"Only the first {ITEMS_MOST:,} items of an iterator leave the sandbox.")
+    if is_cut:
+        raise RuntimeError(f"Only the first {MAX_ITEMS:,} items of an iterator leave the sandbox.")
 
 
 _CONSTANTS = {b"N": None, b"T": True, b"F": False}
@@ -262,7 +266,7 @@ _GROUPS: dict[bytes, Callable[[list[Any]], Any]] = {
     b"t": tuple,
     b"Z": frozenset,
     b"r": lambda bounds: range(*bounds),
-    b"I": lambda items: _iterator(items, cut=False),
-    b"J": lambda items: _iterator(items, cut=True),
+    b"I": lambda items: _iterator(items, is_cut=False),
+    b"J": lambda items: _iterator(items, is_cut=True),
     **dict(_VIEWS.values()),
 }

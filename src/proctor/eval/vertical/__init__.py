@@ -1,6 +1,6 @@
 """`VerticalBench`: questions of finance and law, asked and scored.
 
-In: files of questions. Out: scores with intervals. Start with `bench.py`.
+In: files of questions, which `rows.py` reads. Out: scores with intervals, in `run.py`. Start with `bench.py`.
 """
 
 from proctor.eval.vertical.bench import PATENT_STRATEGIST_SCORER_FNS, VerticalBench

@@ -1,32 +1,30 @@
-"""Test sets of a trade, such as finance or law: questions with one right answer, asked and scored."""
+"""Test sets of finance, law or another field: questions with one right answer, asked and scored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from proctor.eval.bench.bench import OrderedCalls
+from proctor.eval.bench.calls import BenchCall
 from proctor.eval.jsonl_rows import DroppedRow
 from proctor.eval.judge.patent_scorers import office_action_argument, patent_claim_validity
-from proctor.eval.parallel import OnError, in_order, is_recorded
+from proctor.eval.parallel import OnError, is_recorded, map_ordered
 from proctor.eval.patents import irac_structure, prior_art_relevance
 from proctor.eval.scorers import exact_match, mcq_letter, numeric_match
-from proctor.eval.vertical.rows import HintedQA, VerticalQA, checked_limit, load
-from proctor.eval.vertical.run import Asked, Model, Scorer, Sweep, VerticalRun, name_of
+from proctor.eval.vertical.rows import HintedQA, VerticalQA, check_limit, read_questions
+from proctor.eval.vertical.run import ACCURACY, UNSCORED, VerticalRun
 
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = [
-    "PATENT_STRATEGIST_SCORERS",
-    "PATENT_STRATEGIST_SCORER_FNS",
-    "HintedQA",
-    "VerticalBench",
-    "VerticalQA",
-    "VerticalRun",
-]
+Scorer = Callable[..., float]
+Model = Callable[[str], "str | Awaitable[str]"]
 
 PATENT_STRATEGIST_SCORERS = {
     "A": "patent_claim_validity",
@@ -56,14 +54,14 @@ _DEFAULT_SCORERS: dict[str, Scorer] = {"financebench": numeric_match, "patent-st
 class VerticalBench:
     """Questions, and the scorer of their answers.
 
-    `run` changes nothing here, so several runs may go on at once in several threads.
+    `run` does not change the bench, so several threads may run it at once.
 
     Args:
-        name: what its benches are called.
-        questions: what is asked.
-        scorer: called with the answer, the right one and `scorer_kwargs`; gives a finite number, mostly 0.0
-            to 1.0.
-        scorer_kwargs: what the scorer is given by name.
+        name: the name of its runs.
+        questions: the questions with their right answers.
+        scorer: called with the answer, the right answer and `scorer_kwargs`; returns a finite number, mostly
+            0.0 to 1.0.
+        scorer_kwargs: keyword arguments of the scorer.
         dropped: the lines that `from_jsonl` could not use.
         not_in_subset: how many rows its `subset` left out.
         partial: a file of JSON Lines to which a run adds each call when it ends; `Bench.load` reads it back.
@@ -93,7 +91,7 @@ class VerticalBench:
         open_book: bool | None = None,
         subset: str | None = None,
     ) -> Self:
-        """The questions of a file of JSON Lines, or of one JSON list.
+        """Reads the questions of a file of JSON Lines, or of one JSON list.
 
         Lines without a question or a right answer are in `dropped`, as are those that are not JSON; 0 and
         false are answers.
@@ -103,10 +101,10 @@ class VerticalBench:
             name: None for the file's, without its ending.
             format: `financebench`, `legalbench`, `patent-strategist`, `generic`, or `auto` for that of the
                 first row that has a question with an answer.
-            limit: at most so many questions; the file is read no further.
+            limit: at most this many questions; the rest of the file is not read.
             scorer: None for the format's: numeric_match of financebench, mcq_letter of patent-strategist,
                 exact_match of the others.
-            scorer_kwargs: what the scorer is given by name.
+            scorer_kwargs: keyword arguments of the scorer.
             open_book: whether a question of financebench follows its evidence; None is true.
             subset: the `question_type` of the rows to keep, of financebench only; before `limit`.
 
@@ -114,14 +112,14 @@ class VerticalBench:
             OSError: the file cannot be read.
             ValueError: the format is unknown, or `limit` is negative.
         """
-        loaded = load(path, format=format, limit=limit, open_book=open_book, subset=subset)
+        file = read_questions(path, format=format, limit=limit, open_book=open_book, subset=subset)
         return cls(
             Path(path).stem if name is None else name,
-            loaded.questions,
-            _DEFAULT_SCORERS.get(loaded.format, exact_match) if scorer is None else scorer,
+            file.questions,
+            _DEFAULT_SCORERS.get(file.format, exact_match) if scorer is None else scorer,
             dict(scorer_kwargs or {}),
-            dropped=tuple(loaded.dropped),
-            not_in_subset=loaded.not_in_subset,
+            dropped=tuple(file.dropped),
+            not_in_subset=file.not_in_subset,
         )
 
     def run(
@@ -135,7 +133,7 @@ class VerticalBench:
         on_row: Callable[[], None] | None = None,
         workers: int = 1,
     ) -> VerticalRun:
-        """Ask each question, score its answer, and give the calls in the order of the questions.
+        """Asks each question, scores its answer, and returns the calls in the order of the questions.
 
         A call has the metrics `accuracy`, the scorer's number, and `refusal`, 1.0 where `is_refusal` says so;
         its latency is that of `model_fn` alone. Its tags are `qid`, those of the question, and `extra_tags`.
@@ -145,88 +143,231 @@ class VerticalBench:
 
         Args:
             model_fn: called with one prompt; may be async, also where an event loop is running already.
-            limit: ask only so many questions, the first ones.
+            limit: ask only the first questions, at most this many.
             on_error: `record` a failure as a failed call, or `raise` it, unrecorded.
-            extra_tags: tags of every call; they win over the question's.
-            should_abort: asked before each question, in this thread; once it is true none is begun, and the
-                result is marked `aborted`.
-            on_row: called when a call has ended, failed ones too; one at a time, in the thread that ended it.
+            extra_tags: tags of every call; they replace the question's.
+            should_abort: called before each question, in this thread; once it returns true no question is
+                started, and the result is marked `aborted`.
+            on_row: called after each call, failed ones too; one at a time, in the thread of the call.
             workers: how many questions at once. One calls `model_fn` in this thread.
 
         Raises:
             ValueError: `on_error`, `limit` or `workers` is none of these.
-            TypeError: the scorer does not take `scorer_kwargs`, or needs more; nothing has been asked yet.
+            TypeError: the scorer does not take `scorer_kwargs`, or needs more; no question has been asked.
             OSError: `partial` cannot be written.
         """
         records = is_recorded(on_error)
         if workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}.")
-        questions = self.questions[: checked_limit(limit)]
-        tasks = self._asked(questions, dict(extra_tags or {}))
+        questions = self.questions[: check_limit(limit)]
+        tasks = self._plan(questions, dict(extra_tags or {}))
         result = VerticalRun(
             self.name, metrics=["accuracy", "refusal"], partial=self.partial, planned=len(questions)
         )
-        sweep = Sweep(result, model_fn, self.scorer, records=records, on_row=on_row)
+        runner = _QuestionRunner(result, model_fn, self.scorer, records=records, on_row=on_row)
 
-        def stops() -> bool:
+        def should_stop() -> bool:
             result.aborted = should_abort is not None and bool(should_abort())
             return result.aborted
 
-        with result, closing(in_order(sweep, tasks, workers=workers, should_stop=stops)) as outcomes:
+        outcomes = map_ordered(runner, tasks, workers=workers, should_stop=should_stop)
+        with result, closing(outcomes):
             try:
                 for outcome in outcomes:
                     outcome.result()
             finally:
-                sweep.close()
+                runner.close()
         return result
 
     def summary(self) -> dict[str, Any]:
-        """What a run will measure: name, n, scorer (its name, or `custom`) and the sorted tag_keys."""
+        """Returns what a run will measure: name, n, scorer (its name or `custom`) and sorted tag_keys."""
         return {
             "name": self.name,
             "n": len(self.questions),
-            "scorer": name_of(self.scorer),
+            "scorer": _scorer_name(self.scorer),
             "tag_keys": sorted({str(key) for question in self.questions for key in question.tags}),
         }
 
-    def _asked(self, questions: list[VerticalQA], extra: dict[str, Any]) -> Iterator[Asked]:
-        """What is to be asked; the scorer's arguments are checked at once."""
-        takes_rubric = _checked(self.scorer, self.scorer_kwargs)
+    def _plan(self, questions: list[VerticalQA], extra: dict[str, Any]) -> Iterator[_QuestionTask]:
+        """Returns a task for each question; checks the scorer's arguments at once."""
+        takes_rubric = _takes_rubric(self.scorer, self.scorer_kwargs)
         return (
-            Asked(
+            _QuestionTask(
                 place,
                 question,
-                _hinted(self.scorer_kwargs, question) if takes_rubric else self.scorer_kwargs,
+                _add_hints(self.scorer_kwargs, question) if takes_rubric else self.scorer_kwargs,
                 {"qid": question.qid, **question.tags, **extra},
             )
             for place, question in enumerate(questions)
         )
 
 
-def _checked(scorer: Scorer, scorer_kwargs: Mapping[str, Any]) -> bool:
+def _takes_rubric(scorer: Scorer, scorer_kwargs: Mapping[str, Any]) -> bool:
     """Whether a scorer has a parameter `rubric`.
 
     Raises:
-        TypeError: it cannot be called with these arguments.
+        TypeError: the scorer cannot be called with these arguments.
     """
     from inspect import signature
 
     try:
-        found = signature(scorer)
+        scorer_signature = signature(scorer)
     except ValueError:  # some functions written in C do not say
         return False
     try:
-        found.bind("", "", **scorer_kwargs)
+        scorer_signature.bind("", "", **scorer_kwargs)
     except TypeError as error:
         raise TypeError(
-            f"The scorer {name_of(scorer)} cannot be called with an answer, the right answer and "
+            f"The scorer {_scorer_name(scorer)} cannot be called with an answer, the right answer and "
             f"{', '.join(scorer_kwargs) or 'nothing else'}: {error}. Give it scorer_kwargs that it takes."
         ) from None
-    return "rubric" in found.parameters
+    return "rubric" in scorer_signature.parameters
 
 
-def _hinted(scorer_kwargs: dict[str, Any], question: VerticalQA) -> dict[str, Any]:
-    """The scorer's arguments with the question's own hints, which win over those for all."""
+def _add_hints(scorer_kwargs: dict[str, Any], question: VerticalQA) -> dict[str, Any]:
+    """Returns the scorer's arguments with the question's own hints, which replace those for all."""
     if not isinstance(question, HintedQA):
         return scorer_kwargs
     return scorer_kwargs | {"rubric": {**(scorer_kwargs.get("rubric") or {}), **question.rubric}}
+
+
+@dataclass(frozen=True, slots=True)
+class _QuestionTask:
+    """A question with its place in the run, the scorer's arguments and the tags of its call."""
+
+    place: int
+    question: VerticalQA
+    scorer_kwargs: dict[str, Any]
+    tags: dict[str, Any]
+
+
+class _QuestionRunner:
+    """Asks and scores questions, and adds each call to the run when it ends, at the place of its question.
+
+    It may be called in any thread, and returns an awaitable if the model does.
+    """
+
+    def __init__(
+        self,
+        run: VerticalRun,
+        model_fn: Model,
+        scorer: Scorer,
+        *,
+        records: bool,
+        on_row: Callable[[], None] | None,
+    ) -> None:
+        from threading import RLock
+
+        from proctor.eval.refusals import is_refusal  # 90 ms, and only runs need it
+
+        self._is_refusal = is_refusal
+        self._run = run
+        self._model_fn = model_fn
+        self._scorer = scorer
+        self._records = records
+        self._on_row = on_row
+        self._lock = RLock()
+        self._ordered_calls = OrderedCalls(run)
+
+    def __call__(self, task: _QuestionTask) -> Awaitable[None] | None:
+        """Asks one question, and adds its call."""
+        from inspect import isawaitable
+
+        start = perf_counter()
+        try:
+            output = self._model_fn(task.question.question)
+        except Exception as error:  # noqa: BLE001  # recorded, or raised again
+            self._add_failure(task, _elapsed_ms(start), None, error)
+            return None
+        if isawaitable(output):
+            return self._await_answer(task, output)
+        self._score(task, _elapsed_ms(start), output)
+        return None
+
+    async def _await_answer(self, task: _QuestionTask, awaitable: Awaitable[str]) -> None:
+        from asyncio import CancelledError, current_task, to_thread
+
+        start = perf_counter()
+        try:
+            output = await awaitable
+        except (Exception, CancelledError) as error:
+            async_task = current_task()
+            if isinstance(error, CancelledError) and async_task is not None and async_task.cancelling():
+                raise  # the run has ended, and this question was not answered
+            self._add_failure(task, _elapsed_ms(start), None, error)
+            return
+        latency_ms = _elapsed_ms(start)
+        await to_thread(self._score, task, latency_ms, output)  # a judge may take its time
+
+    def _score(self, task: _QuestionTask, latency_ms: float, output: Any) -> None:
+        if not isinstance(output, str):
+            error = TypeError(f"The model gave {type(output).__name__}, and only text can be scored.")
+            self._add_failure(task, latency_ms, output, error)
+            return
+        scorer_kwargs = task.scorer_kwargs
+        judge = None
+        if callable(getattr(scorer_kwargs.get("judge"), "grade", None)):
+            judge = _WatchedJudge(scorer_kwargs["judge"])
+            scorer_kwargs = scorer_kwargs | {"judge": judge}
+        try:
+            score = _finite(self._scorer(output, task.question.expected, **scorer_kwargs))
+            metrics = {ACCURACY: score, "refusal": float(self._is_refusal(output))}
+        except Exception as error:  # noqa: BLE001  # recorded, or raised again
+            self._add_failure(
+                task, latency_ms, output, error, f" (from the scorer {_scorer_name(self._scorer)})"
+            )
+            return
+        tags = task.tags | ({UNSCORED: True} if judge is not None and judge.is_silent else {})
+        call = BenchCall(task.question.question, output, latency_ms, metrics=dict(metrics), tags=tags)
+        self._add(task.place, call)
+
+    def _add_failure(
+        self, task: _QuestionTask, latency_ms: float, output: Any, error: BaseException, where: str = ""
+    ) -> None:
+        if not self._records:
+            raise error
+        message = f"{type(error).__name__}: {error}{where}"
+        call = BenchCall(task.question.question, output, latency_ms, False, message, {}, task.tags)
+        self._add(task.place, call)
+
+    def _add(self, place: int, call: BenchCall) -> None:
+        with self._lock:
+            if self._ordered_calls.add(place, call) and self._on_row is not None:
+                self._on_row()
+
+    def close(self) -> None:
+        """Adds no more calls."""
+        self._ordered_calls.close()
+
+
+def _scorer_name(scorer: Scorer) -> str:
+    """Returns the name of a scorer; `custom` for one without a name."""
+    return str(getattr(scorer, "__name__", "custom"))
+
+
+def _elapsed_ms(start: float) -> float:
+    return round((perf_counter() - start) * 1000, 2)
+
+
+def _finite(score: Any) -> float:
+    number = float(score)
+    if not isfinite(number):
+        raise ValueError(f"The score {number} is no finite number.")
+    return number
+
+
+class _WatchedJudge:
+    """A judge for one answer that records whether its grade has no score."""
+
+    def __init__(self, judge: Any) -> None:
+        self._judge = judge
+        self.is_silent = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._judge, name)
+
+    def grade(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the grade of the judge."""
+        result = self._judge.grade(*args, **kwargs)
+        self.is_silent = getattr(result, "score", 0) is None
+        return result

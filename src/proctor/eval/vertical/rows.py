@@ -1,7 +1,7 @@
-"""Files of questions with one right answer to `VerticalQA`s: the four forms of rows, and what is left out.
+"""Reads files of questions with one right answer, in four forms of rows.
 
-The forms, their fields and what is asked are those of dialect `fieldkit_qa`. It refuses a suite for a bad
-row; here a bad row is left out, and listed.
+The forms, their fields and prompts are those of dialect `fieldkit_qa`. It refuses a suite for a bad row; here
+a bad row is left out and listed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _TAGS = {
 }
 """The fields of each form that become tags, where a row has them."""
 _MORE_IDS = {"legalbench": ("index",)}
-_SIGNS = {
+_FORM_FIELDS = {
     "financebench": ({"financebench_id"}, {"gold_standard"}),
     "patent-strategist": ({"family", "use_case", "scoring_mode"},),
     "legalbench": ({"text", "answer"}, {"input", "label"}),
 }
-"""The fields that tell a form; one set is enough. The dialect asks for more, to tell others."""
+"""The fields by which a form is recognized; one set is enough. The dialect requires more fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class VerticalQA:
 
     qid: str
     question: str
-    """What is asked, with the context and the options that the row shows."""
+    """The prompt: the question with the context and options of the row."""
     expected: str
-    """The right answer; of one that is no text its JSON."""
+    """The right answer; as JSON if it is no text."""
     tags: dict[str, Any] = field(default_factory=dict)
-    """What results can be grouped by."""
+    """Values by which results can be grouped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +59,26 @@ class HintedQA(VerticalQA):
 
 
 @dataclass(slots=True)
-class Loaded:
-    """What a file gave."""
+class QuestionFile:
+    """The questions of a file, and what was left out."""
 
     format: str
     """One of `FORMATS`."""
     questions: list[VerticalQA] = field(default_factory=list)
     dropped: list[DroppedRow] = field(default_factory=list)
     not_in_subset: int = 0
-    """Rows that the subset left out."""
+    """How many rows the subset left out."""
 
 
-def load(
+def read_questions(
     path: str | Path,
     *,
     format: str,  # noqa: A002  # the name that callers know
     limit: int | None,
     open_book: bool | None,
     subset: str | None,
-) -> Loaded:
-    """Read a file, until there are `limit` questions.
+) -> QuestionFile:
+    """Reads a file until there are `limit` questions.
 
     Args:
         path: JSON Lines or one JSON list, in UTF-8.
@@ -95,53 +95,59 @@ def load(
 
     if format not in (*FORMATS, "auto"):
         raise ValueError(f"There is no format {format!r}. {suggestion(format, (*FORMATS, 'auto'))}")
-    most = checked_limit(limit)
+    max_questions = check_limit(limit)
     dropped: list[DroppedRow] = []
     rows = objects_of(path, dropped)
     if format == "auto":
-        format, rows = _sniffed(rows)  # noqa: A001
-    loaded = Loaded(format, dropped=dropped)
+        format, rows = _detect_format(rows)  # noqa: A001
+    file = QuestionFile(format, dropped=dropped)
     reader = _Reader(format, open_book=open_book is not False)
-    while most is None or len(loaded.questions) < most:
+    while max_questions is None or len(file.questions) < max_questions:
         line, row = next(rows, (0, None))
         if row is None:
             break
         if subset is not None and format == "financebench" and row.get("question_type") != subset:
-            loaded.not_in_subset += 1
+            file.not_in_subset += 1
             continue
         question = reader.read(line, row)
         if isinstance(question, DroppedRow):
             dropped.append(question)
         else:
-            loaded.questions.append(question)
-    return loaded
+            file.questions.append(question)
+    return file
 
 
-def checked_limit(limit: int | None) -> int | None:
-    """The limit.
+def check_limit(limit: int | None) -> int | None:
+    """Returns the limit.
 
     Raises:
-        ValueError: it is negative.
+        ValueError: the limit is negative.
     """
     if limit is not None and limit < 0:
         raise ValueError(f"limit must be 0 or more, or None for all, not {limit}.")
     return limit
 
 
-def _sniffed(rows: Iterator[tuple[int, dict[str, Any]]]) -> tuple[str, Iterator[tuple[int, dict[str, Any]]]]:
-    """The format of the first row that has a question with an answer, else of the first one; and all rows."""
+def _detect_format(
+    rows: Iterator[tuple[int, dict[str, Any]]],
+) -> tuple[str, Iterator[tuple[int, dict[str, Any]]]]:
+    """Returns the format of the first row with question and answer, else of the first row; and all rows."""
     before = []
     for line, row in rows:
         before.append((line, row))
-        name = _name_of(row)
+        name = _format_name(row)
         if isinstance(_Reader(name, open_book=False).read(line, row), VerticalQA):
             return name, chain(before, rows)
-    return _name_of(before[0][1]) if before else "generic", iter(before)
+    return _format_name(before[0][1]) if before else "generic", iter(before)
 
 
-def _name_of(row: dict[str, Any]) -> str:
-    fitting = (name for name, signs in _SIGNS.items() if any(sign <= row.keys() for sign in signs))
-    return next(fitting, "generic")
+def _format_name(row: dict[str, Any]) -> str:
+    matches = (
+        name
+        for name, field_sets in _FORM_FIELDS.items()
+        if any(fields <= row.keys() for fields in field_sets)
+    )
+    return next(matches, "generic")
 
 
 def _form(name: str) -> Form:
@@ -152,7 +158,7 @@ def _form(name: str) -> Form:
 
 
 class _Reader:
-    """Rows of one form to questions."""
+    """Parses rows of one form as questions."""
 
     def __init__(self, format: str, *, open_book: bool) -> None:  # noqa: A002
         self._format = format
@@ -160,11 +166,11 @@ class _Reader:
         self._open_book = open_book
 
     def read(self, line: int, row: dict[str, Any]) -> VerticalQA | DroppedRow:
-        """A question, or why the row is none."""
-        name, asked = _first(row, self._form.question)
-        if isinstance(asked, list | dict):
+        """Returns the question of a row, or why it has none."""
+        name, question = _first(row, self._form.question)
+        if isinstance(question, list | dict):
             return DroppedRow(line, f"The question in `{name}` is a list or an object, and must be text.")
-        if asked is None:
+        if question is None:
             return DroppedRow(line, f"The row has no question: {_where(self._form.question)}.")
         _, expected = _first(row, self._form.expected)
         if expected is None:
@@ -178,16 +184,16 @@ class _Reader:
             return DroppedRow(
                 line, f"The row has {len(options)} options, and there are {len(ascii_uppercase)} letters."
             )
-        _, own = _first(row, (*self._form.ids, *_MORE_IDS.get(self._format, ())))
-        # lines count from 0 in the ids that were ever made up for such rows
-        qid = f"{self._form.prefix}{line - 1}" if own is None else _text(own)
-        question, tags = self._asked(row, _text(asked)), self._tags(row)
+        _, row_id = _first(row, (*self._form.ids, *_MORE_IDS.get(self._format, ())))
+        # ids that are made up have always counted lines from 0
+        qid = f"{self._form.prefix}{line - 1}" if row_id is None else _text(row_id)
+        prompt, tags = self._build_prompt(row, _text(question)), self._tags(row)
         rubric = row.get("rubric")
         if isinstance(rubric, dict) and rubric:
-            return HintedQA(qid, question, _text(expected), tags, rubric)
-        return VerticalQA(qid, question, _text(expected), tags)
+            return HintedQA(qid, prompt, _text(expected), tags, rubric)
+        return VerticalQA(qid, prompt, _text(expected), tags)
 
-    def _asked(self, row: dict[str, Any], question: str) -> str:
+    def _build_prompt(self, row: dict[str, Any], question: str) -> str:
         from proctor.dialects.fieldkit import questions as fieldkit_qa
 
         if self._format == "financebench" and self._open_book:
@@ -199,17 +205,17 @@ class _Reader:
     def _tags(self, row: dict[str, Any]) -> dict[str, Any]:
         tags = {name: row[name] for name in _TAGS[self._format] if row.get(name) is not None}
         if self._format == "patent-strategist":
-            own = row.get("tags")
+            row_tags = row.get("tags")
             tags |= {
                 "scoring_mode": row.get("scoring_mode") or "closed",
                 "reviewed": bool(row.get("reviewed")),
             }
-            tags |= own if isinstance(own, dict) else {}
+            tags |= row_tags if isinstance(row_tags, dict) else {}
         return tags
 
 
 def _first(row: dict[str, Any], names: Iterable[str]) -> tuple[str, Any]:
-    """The first of these fields that says something, with its value; 0 and false do, blank text does not."""
+    """Returns the first of these fields with a value; 0 and false are values, blank text is none."""
     for name in names:
         value = row.get(name)
         if value is not None and value not in ([], {}) and not (isinstance(value, str) and not value.strip()):
@@ -218,16 +224,15 @@ def _first(row: dict[str, Any], names: Iterable[str]) -> tuple[str, Any]:
 
 
 def _where(names: Sequence[str]) -> str:
-    listed = " or ".join(f"`{name}`" for name in names)
-    return f"{listed} must say something"
+    return f"{' or '.join(f'`{name}`' for name in names)} must say something"
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _evidence(written: Any) -> list[str]:
-    items = written if isinstance(written, list) else [written]
+def _evidence(value: Any) -> list[str]:
+    items = value if isinstance(value, list) else [value]
     texts = (item.get("evidence_text") if isinstance(item, dict) else item for item in items)
     return [text for text in texts if isinstance(text, str) and text.strip()]
 
@@ -235,12 +240,12 @@ def _evidence(written: Any) -> list[str]:
 def _context(row: dict[str, Any]) -> str | None:
     mode = row.get("scoring_mode")
     names = {"oracle": ("oracle_context", "context"), "retrieval": ("context",)}
-    shown = _first(row, names.get(mode, ()) if isinstance(mode, str) else ())[1]
-    return None if shown is None else _text(shown)
+    context = _first(row, names.get(mode, ()) if isinstance(mode, str) else ())[1]
+    return None if context is None else _text(context)
 
 
 def _options(row: dict[str, Any]) -> dict[str, str]:
-    """The options by letter; one that is no text is not shown, and keeps its letter."""
-    written = row.get("options")
-    listed = zip(ascii_uppercase, written if isinstance(written, list) else (), strict=False)
-    return {letter: option for letter, option in listed if isinstance(option, str)}
+    """Returns the options by letter; an option that is no text is left out, and its letter stays unused."""
+    options = row.get("options")
+    pairs = zip(ascii_uppercase, options if isinstance(options, list) else (), strict=False)
+    return {letter: option for letter, option in pairs if isinstance(option, str)}

@@ -1,11 +1,14 @@
-"""Records of agent benches to one schema: a run for each question, with its turns; and sums over runs."""
+"""`AgentRun`: records of agent benches in one schema, with counts, percentiles and a chart over runs.
+
+In: records of any bench, or files of them. Out: a run for each question, with its turns; statistics.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
+from math import fsum, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,14 +16,15 @@ from proctor.eval.json_files import plain
 from proctor.eval.jsonl_rows import DroppedRow, objects_of
 
 if TYPE_CHECKING:
-    from proctor.charts import Chart
+    from proctor.charts import Chart, Point
 
 Place = Sequence[str | int]
 """Where something stands in a record: a text is a key of an object, a number a place in a list."""
 
-_TURN = frozenset({"turn", "action", "duration", "duration_s", "input_tokens", "output_tokens"})
-_WRONG_SHAPE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_TURN_KEYS = frozenset({"turn", "action", "duration", "duration_s", "input_tokens", "output_tokens"})
+_SHAPE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a parser raises for a row that is not as it expects; anything else is a fault of the parser."""
+_CURVE_STEPS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class TurnDetail:
     """All else that the record says of the turn."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data under the names of the fields; extras only where there are any, without NaN."""
+        """Returns the fields as plain data; `extras` only if there are any, without NaN."""
         row: dict[str, Any] = {
             "turn": self.turn,
             "action": self.action,
@@ -54,7 +58,7 @@ class TurnDetail:
 
 @dataclass
 class AgentRun:
-    """What an agent did about one question. Nothing here is changed after it was made, or shared."""
+    """What an agent did about one question. No method changes it."""
 
     question_id: str
     status: str
@@ -81,7 +85,7 @@ class AgentRun:
         turns_field: str = "turn_details",
         candidates_field: str = "final_candidates",
     ) -> Self:
-        """One record of a bench to a run; what is not there is empty, 0 or None.
+        """Returns the run of one record; a missing field is empty, 0 or None.
 
         Args:
             raw: the record.
@@ -91,20 +95,20 @@ class AgentRun:
             status_field: the key of the status.
             wall_field: the key of the seconds in all.
             turns_field: the key of the list of turns. Of a turn `duration` or `duration_s` is its seconds;
-                what is no object is a turn without anything.
+                any other value is an empty turn.
             candidates_field: the key of the list of final answers.
 
         Raises:
             ValueError: seconds or the number of a turn are no finite number, or the turns are no list.
         """
-        holder, found = _at(raw, question_id_path), _at(raw, inference_path)
-        record = found if isinstance(found, dict) else {}
+        question, inference = _value_at(raw, question_id_path), _value_at(raw, inference_path)
+        record = inference if isinstance(inference, dict) else {}
         turns = record.get(turns_field) or []
         if not isinstance(turns, list):
             raise ValueError(f"{turns_field!r} is {turns!r}. It must be a list of turns.")
         candidates = record.get(candidates_field)
         return cls(
-            question_id=str(holder.get(question_id_field, "")) if isinstance(holder, dict) else "",
+            question_id=str(question.get(question_id_field, "")) if isinstance(question, dict) else "",
             status=str(record.get(status_field, "")),
             wall_seconds=_seconds(record.get(wall_field), wall_field),
             n_turns=len(turns),
@@ -117,7 +121,7 @@ class AgentRun:
     def from_jsonl(
         cls, path: str | Path, *, parser: Callable[[dict[str, Any]], AgentRun] | None = None
     ) -> AgentRuns:
-        """The runs of a file, one record a line (or one JSON list of records).
+        """Reads the runs of a file, one record a line (or one JSON list of records).
 
         Lines that are no JSON object, and records that the parser refuses, are left out and listed in
         `.dropped` of the list that is returned; the others are read all the same.
@@ -133,33 +137,33 @@ class AgentRun:
         for line, record in objects_of(path, dropped):
             try:
                 runs.append(cls.from_record(record) if parser is None else parser(record))
-            except _WRONG_SHAPE as error:
-                dropped.append(DroppedRow(line, f"The record is no run: {_told(error)}"))
+            except _SHAPE_ERRORS as error:
+                dropped.append(DroppedRow(line, f"The record is no run: {_error_text(error)}"))
         runs.dropped = tuple(dropped)
         return runs
 
     def tool_calls(self) -> int:
-        """Turns whose action is "tool"."""
-        return self._turns_of("tool")
+        """Counts the turns whose action is "tool"."""
+        return self._count_turns("tool")
 
     def tool_format_errors(self) -> int:
-        """Turns whose action is "error"."""
-        return self._turns_of("error")
+        """Counts the turns whose action is "error"."""
+        return self._count_turns("error")
 
     def total_input_tokens(self) -> int:
-        """The sum over the turns; one that is not known counts as 0."""
+        """Returns the sum over the turns; an unknown number counts as 0."""
         return sum(turn.input_tokens or 0 for turn in self.turns)
 
     def total_output_tokens(self) -> int:
-        """The sum over the turns; one that is not known counts as 0."""
+        """Returns the sum over the turns; an unknown number counts as 0."""
         return sum(turn.output_tokens or 0 for turn in self.turns)
 
     def succeeded(self) -> bool:
-        """Whether it is "finished" with a candidate. Override it where success means something else."""
+        """Whether the status is "finished" and there is a candidate. Override it for another meaning."""
         return self.status == "finished" and self.n_candidates > 0
 
     def to_dict(self, *, include_raw: bool = False) -> dict[str, Any]:
-        """Plain data for JSON, with null for what is not finite.
+        """Returns plain data for JSON, with null for numbers that are not finite.
 
         Args:
             include_raw: add the whole record as `raw`; it may be large.
@@ -178,12 +182,12 @@ class AgentRun:
         }
         return {**row, "raw": plain(self.raw)} if include_raw else row
 
-    def _turns_of(self, action: str) -> int:
+    def _count_turns(self, action: str) -> int:
         return sum(turn.action == action for turn in self.turns)
 
 
 class AgentRuns(list[AgentRun]):
-    """A list of runs that knows what was left out of it; `AgentRuns(runs)` makes one of any runs."""
+    """A list of runs with the lines that could not be read; `AgentRuns(runs)` takes any runs."""
 
     dropped: tuple[DroppedRow, ...] = ()
     """Lines that are no runs, each with its reason."""
@@ -206,7 +210,7 @@ class AgentRuns(list[AgentRun]):
         return table(repr(self)[1:-1], columns, rows)
 
     def statistics(self, *, label: str = "") -> dict[str, Any]:
-        """What `summarize_agent_runs` leaves out: intervals, percentiles, tokens, actions; unrounded.
+        """Returns what `summarize_agent_runs` leaves out: intervals, percentiles, tokens, actions; unrounded.
 
         Args:
             label: what the runs are, such as a model's name.
@@ -220,12 +224,34 @@ class AgentRuns(list[AgentRun]):
             where there are too few values. unknown_tokens: turns without a number of input or output tokens.
             actions: {action: {"turns", "seconds"}}.
         """
-        from proctor.eval.agent_runs.statistics import statistics_of
+        from proctor.stats import wilson
 
-        return statistics_of(self, label)
+        turns = [turn for run in self for turn in run.turns]
+        succeeded = sum(run.succeeded() for run in self)
+        actions: dict[str, list[float]] = {}
+        for turn in turns:
+            actions.setdefault(turn.action, []).append(turn.duration_s)
+        return {
+            "label": label,
+            "n_questions": len(self),
+            "n_succeeded": succeeded,
+            "success_rate": succeeded / len(self) if self else None,
+            "success_ci95": plain(wilson(succeeded, len(self))),
+            "status_counts": _count_statuses(self),
+            "n_empty": sum(not (run.status or run.turns or run.n_candidates) for run in self),
+            **{name: _summarize(values) for name, values in _measure(self).items()},
+            "input_tokens": _summarize([run.total_input_tokens() for run in self]),
+            "output_tokens": _summarize([run.total_output_tokens() for run in self]),
+            "unknown_tokens": sum(None in (turn.input_tokens, turn.output_tokens) for turn in turns),
+            "turn_seconds": _summarize([turn.duration_s for turn in turns]),
+            "actions": {
+                action: {"turns": len(times), "seconds": fsum(filter(isfinite, times))}
+                for action, times in sorted(actions.items())
+            },
+        }
 
     def chart(self, *, label: str = "") -> Chart:
-        """The share of runs that had ended, and that had succeeded, within so many seconds.
+        """Draws the share of runs that had ended, and that had succeeded, over the seconds since the start.
 
         Args:
             label: what the runs are, for the title.
@@ -233,13 +259,28 @@ class AgentRuns(list[AgentRun]):
         Raises:
             ValueError: there are no runs.
         """
-        from proctor.eval.agent_runs.statistics import chart_of
+        from proctor.charts import lines
 
-        return chart_of(self, label)
+        ordered = sorted(self, key=lambda run: run.wall_seconds)
+        if not ordered:
+            raise ValueError("There is nothing to draw: there are no runs.")
+        successes = [run for run in ordered if run.succeeded()]
+        share = f"{len(successes):,} of {len(ordered):,} runs succeeded"
+        return lines(
+            [
+                *_curve("ended", [run.wall_seconds for run in ordered], ordered),
+                *_curve("succeeded", [run.wall_seconds for run in successes], ordered),
+            ],
+            title=f"{label}: {share}" if label else share,
+            x="seconds since the question was asked",
+            y="share of runs",
+            scale="share",
+            steps=True,
+        )
 
 
 def summarize_agent_runs(runs: Iterable[AgentRun], *, label: str = "") -> dict[str, Any]:
-    """Counts by status, and n, mean, median, min and max of what runs took, for JSON.
+    """Returns counts by status, and n, mean, median, min and max of each measure, for JSON.
 
     Args:
         runs: the runs.
@@ -247,9 +288,9 @@ def summarize_agent_runs(runs: Iterable[AgentRun], *, label: str = "") -> dict[s
 
     Returns:
         label, n_questions, n_succeeded, status_counts, wall_seconds, turns, candidates, tool_calls and
-        tool_format_errors; of no runs label, n_questions and status_counts alone.
+        tool_format_errors; without runs label, n_questions and status_counts alone.
     """
-    from proctor.eval.bench.bench import summarize_metric
+    from proctor.eval.bench.statistics import summarize_metric
 
     runs = list(runs)
     if not runs:
@@ -258,13 +299,13 @@ def summarize_agent_runs(runs: Iterable[AgentRun], *, label: str = "") -> dict[s
         "label": label,
         "n_questions": len(runs),
         "n_succeeded": sum(run.succeeded() for run in runs),
-        "status_counts": status_counts(runs),
-        **{name: summarize_metric(map(float, values)) for name, values in measured(runs).items()},
+        "status_counts": _count_statuses(runs),
+        **{name: summarize_metric(map(float, values)) for name, values in _measure(runs).items()},
     }
 
 
-def measured(runs: Sequence[AgentRun]) -> dict[str, list[float]]:
-    """What is counted of each run, by the names of the summary."""
+def _measure(runs: Sequence[AgentRun]) -> dict[str, list[float]]:
+    """Returns the measures of each run, by their names in the summary."""
     return {
         "wall_seconds": [run.wall_seconds for run in runs],
         "turns": [run.n_turns for run in runs],
@@ -274,13 +315,13 @@ def measured(runs: Sequence[AgentRun]) -> dict[str, list[float]]:
     }
 
 
-def status_counts(runs: Sequence[AgentRun]) -> dict[str, int]:
-    """The runs of each status, in the order of the alphabet."""
+def _count_statuses(runs: Sequence[AgentRun]) -> dict[str, int]:
+    """Counts the runs of each status, in alphabetical order."""
     return dict(sorted(Counter(run.status for run in runs).items()))
 
 
-def _at(value: Any, path: Place) -> Any:
-    """What stands at a path; None where there is nothing."""
+def _value_at(value: Any, path: Place) -> Any:
+    """Returns the value at a path; None if there is none."""
     for part in path:
         if isinstance(part, str) and isinstance(value, Mapping):
             value = value.get(part)
@@ -304,7 +345,7 @@ def _turn(turn: Any, place: int) -> TurnDetail:
         duration_s=_seconds(turn.get("duration") or turn.get("duration_s"), f"duration of turn {place}"),
         input_tokens=_tokens(turn.get("input_tokens")),
         output_tokens=_tokens(turn.get("output_tokens")),
-        extras={name: value for name, value in turn.items() if name not in _TURN},
+        extras={name: value for name, value in turn.items() if name not in _TURN_KEYS},
     )
 
 
@@ -325,5 +366,36 @@ def _tokens(value: Any) -> int | None:
         return None
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}."
+
+
+def _curve(series: str, times: Sequence[float], runs: Sequence[AgentRun]) -> list[Point]:
+    """Returns the points of a cumulative share over seconds; both `times` and `runs` are in order of time."""
+    from proctor.charts import Point
+
+    stride = -(-len(times) // _CURVE_STEPS) or 1
+    counts = [*range(stride, len(times), stride), *([len(times)] if times else [])]
+    points = [Point(times[count - 1], count / len(runs), series=series) for count in counts]
+    end = Point(runs[-1].wall_seconds, len(times) / len(runs), series=series)
+    return [Point(0, 0, series=series), *points, end]
+
+
+def _summarize(measures: Sequence[float]) -> dict[str, Any]:
+    """Returns total, mean, interval and percentiles of the finite values."""
+    from proctor.stats import deviation, mean_interval, quantile
+
+    values = sorted(value for value in measures if isfinite(value))
+    return {
+        "n": len(values),
+        "total": fsum(values),
+        "mean": fsum(values) / len(values) if values else None,
+        "ci95": plain(mean_interval(values)),
+        "stdev": deviation(values),
+        "median": quantile(values, 0.5),
+        "p90": quantile(values, 0.9),
+        "p95": quantile(values, 0.95),
+        "p99": quantile(values, 0.99),
+        "min": values[0] if values else None,
+        "max": values[-1] if values else None,
+    }
